@@ -1,0 +1,1 @@
+//! Holds tests, benchmarks and examples only.
