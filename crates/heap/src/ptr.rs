@@ -1,0 +1,53 @@
+//! A place in the pool, and reading from it.
+//!
+//! References inside a pool are byte offsets from its first byte, so that a pool may be mapped at any
+//! address. Offset 0 is the pool's header, which no structure refers to: it serves as null.
+
+/// The offset of a block or of a word in the pool, in bytes; a multiple of 8, below 2^48.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Ptr(u64);
+
+impl Ptr {
+    /// Refers to nothing.
+    pub const NULL: Ptr = Ptr(0);
+
+    /// The place at byte offset `raw` of the pool.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> Ptr {
+        Ptr(raw)
+    }
+
+    /// The byte offset in the pool.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// Whether this refers to nothing.
+    #[inline]
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The place `bytes` further on. An offset read from a damaged pool may wrap; reading there gives zeros.
+    #[inline]
+    pub const fn add(self, bytes: u64) -> Ptr {
+        Ptr(self.0.wrapping_add(bytes))
+    }
+}
+
+/// What can be read: a locked shard with its open transaction, or a snapshot.
+///
+/// A place outside the pool, which only a damaged pool refers to, reads as zero or as no bytes and is counted
+/// as a fault of the region; it never panics.
+pub trait View {
+    /// The word at `at`, with the value that the open transaction staged for it, if it did.
+    fn word(&self, at: Ptr) -> u64;
+
+    /// `len` bytes from `at`. Only for bytes that no transaction logs: they never change once published.
+    fn bytes(&self, at: Ptr, len: usize) -> &[u8];
+
+    /// Asks the processor to load the line at `at` soon.
+    fn prefetch(&self, at: Ptr);
+}
