@@ -1,0 +1,157 @@
+//! What to start: which program, with which arguments, in a scratch directory on which medium.
+
+use crate::{Ended, Server, perdura_server, server};
+use std::ffi::OsString;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Where a scratch directory lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// The file system of the system's temporary directory.
+    Disk,
+    /// `/dev/shm`: a file there can be mapped without writing to a disk.
+    Memory,
+}
+
+impl Medium {
+    /// A new scratch directory, removed when dropped.
+    pub fn scratch(self) -> TempDir {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("perdura-test-");
+        let made = match self {
+            Medium::Disk => builder.tempdir(),
+            Medium::Memory => builder.tempdir_in("/dev/shm"),
+        };
+        made.expect("a scratch directory")
+    }
+}
+
+/// A server about to be started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    medium: Medium,
+    patience: Duration,
+}
+
+impl Launch {
+    fn new(program: &Path) -> Launch {
+        Launch {
+            program: program.into(),
+            arguments: Vec::new(),
+            medium: Medium::Disk,
+            patience: Duration::from_secs(60),
+        }
+    }
+
+    /// `perdura-server` without any options but its port and directory.
+    pub fn perdura() -> Launch {
+        Launch::new(perdura_server())
+    }
+
+    /// Perdura over a pool in `/dev/shm` that survives the end of the process.
+    pub fn perdura_pmem() -> Launch {
+        let launch = Launch::perdura().on(Medium::Memory);
+        launch.args([
+            "--backend",
+            "pmem",
+            "--domain",
+            "process",
+            "--pool",
+            "perdura.pool",
+            "--pool-size",
+            "4gb",
+        ])
+    }
+
+    /// Perdura over a pool in `/dev/shm` with real flushes and fences.
+    pub fn perdura_emulated() -> Launch {
+        let launch = Launch::perdura().on(Medium::Memory);
+        let launch = launch.args(["--backend", "pmem", "--domain", "clwb", "--emulate-pmem"]);
+        launch.args(["--pool", "perdura.pool", "--pool-size", "4gb"])
+    }
+
+    /// Perdura in memory behind an append-only file: `policy` is `always`, `everysec` or `no`.
+    pub fn perdura_aof(policy: &str) -> Launch {
+        Launch::perdura().args(["--backend", "aof", "--appendfsync", policy])
+    }
+
+    /// Perdura in memory only.
+    pub fn perdura_volatile() -> Launch {
+        Launch::perdura().args(["--backend", "aof", "--appendonly", "no"])
+    }
+
+    /// The system's `redis-server`, without persistence.
+    pub fn redis() -> Launch {
+        let launch = Launch::new(Path::new("redis-server"));
+        launch.args(["--save", "", "--appendonly", "no", "--enable-debug-command", "yes"])
+    }
+
+    /// Adds command-line arguments.
+    pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Launch {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Puts the scratch directory on a medium.
+    pub fn on(mut self, medium: Medium) -> Launch {
+        self.medium = medium;
+        self
+    }
+
+    /// Waits this long for the first reply.
+    pub fn patience(mut self, patience: Duration) -> Launch {
+        self.patience = patience;
+        self
+    }
+
+    /// Starts the server in a new scratch directory and waits until it answers.
+    #[track_caller]
+    pub fn start(self) -> Server {
+        let folder = self.medium.scratch();
+        Server::start_in(self, folder)
+    }
+
+    /// Runs a server that is expected to end by itself, as one that refuses its arguments does.
+    pub fn run_to_end(&self) -> Ended {
+        let folder = self.medium.scratch();
+        self.run_to_end_in(folder.path())
+    }
+
+    /// The same in a directory that exists.
+    pub fn run_to_end_in(&self, folder: &Path) -> Ended {
+        server::run_to_end(self.command(folder, free_port()), self.patience)
+    }
+
+    pub(crate) fn time_to_start(&self) -> Duration {
+        self.patience
+    }
+
+    pub(crate) fn command(&self, folder: &Path, port: u16) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(folder).args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--dir",
+        ]);
+        command.arg(folder).args(&self.arguments);
+        command
+    }
+}
+
+/// A free port below those that the kernel gives to outgoing connections, so that it is still free for a restart.
+pub(crate) fn free_port() -> u16 {
+    loop {
+        let port = fastrand::u16(20_000..32_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}

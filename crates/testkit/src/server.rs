@@ -1,0 +1,227 @@
+//! A running server: its process, its log and its directory.
+//!
+//! Dropping it ends the process with SIGKILL and removes the directory. After [`Server::kill`] or
+//! [`Server::terminate`] the directory stays, and [`Server::start_again`] starts over what is in it, on the same port.
+
+use crate::Client;
+use crate::launch::{Launch, free_port};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What a process left that ended by itself.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// All that it printed.
+    pub log: String,
+}
+
+/// A server, running or killed.
+pub struct Server {
+    launch: Launch,
+    folder: TempDir,
+    port: u16,
+    child: Option<Child>,
+    took: Duration,
+}
+
+enum Start {
+    Ready(Child),
+    PortTaken,
+    Failed(String),
+}
+
+impl Server {
+    #[track_caller]
+    pub(crate) fn start_in(launch: Launch, folder: TempDir) -> Server {
+        let mut server =
+            Server { launch, folder, port: free_port(), child: None, took: Duration::ZERO };
+        for _ in 0..5 {
+            match server.spawn() {
+                Start::Ready(child) => {
+                    server.child = Some(child);
+                    return server;
+                }
+                Start::PortTaken => server.port = free_port(),
+                Start::Failed(why) => panic!("{why}\n{}", server.log()),
+            }
+        }
+        panic!("no free port");
+    }
+
+    /// Starts it once more over the same directory, on the same port.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        assert!(self.child.is_none(), "the server is still running");
+        match self.spawn() {
+            Start::Ready(child) => self.child = Some(child),
+            Start::PortTaken => panic!("port {} was taken in between", self.port),
+            Start::Failed(why) => panic!("{why}\n{}", self.log()),
+        }
+    }
+
+    /// Starts it once more with other arguments.
+    #[track_caller]
+    pub fn start_as(&mut self, launch: Launch) {
+        self.launch = launch;
+        self.start_again();
+    }
+
+    /// Ends the process at once, as a crash would (SIGKILL).
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("SIGKILL can be sent");
+            child.wait().expect("a child can be waited for");
+        }
+    }
+
+    /// Asks the process to end (SIGTERM) and waits until it has.
+    #[track_caller]
+    pub fn terminate(&mut self) -> ExitStatus {
+        kill_process(self.process(), Signal::TERM).expect("SIGTERM can be sent");
+        self.wait()
+    }
+
+    /// Waits until the process has ended by itself.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("the server is running");
+        wait(&mut child, Duration::from_secs(60))
+            .unwrap_or_else(|| panic!("the server does not end\n{}", self.log()))
+    }
+
+    /// Kills it and starts it again.
+    #[track_caller]
+    pub fn crash(&mut self) {
+        self.kill();
+        self.start_again();
+    }
+
+    /// A new connection.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::connect(self.address()).expect("the server accepts connections")
+    }
+
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The number of its process.
+    #[track_caller]
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the server is running").id()
+    }
+
+    /// Its directory.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// All that it has printed since it was started last.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// The time from its last start to its first reply.
+    pub fn time_to_first_reply(&self) -> Duration {
+        self.took
+    }
+
+    #[track_caller]
+    fn process(&self) -> Pid {
+        Pid::from_child(self.child.as_ref().expect("the server is running"))
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("test.log")
+    }
+
+    fn spawn(&mut self) -> Start {
+        let began = Instant::now();
+        let log = File::create(self.log_path()).expect("a log file");
+        let mut command = self.launch.command(self.folder.path(), self.port);
+        let mut child = match spawn(&mut command, log) {
+            Ok(child) => child,
+            Err(e) => return Start::Failed(format!("{command:?}: {e}")),
+        };
+        while began.elapsed() < self.launch.time_to_start() {
+            if let Some(status) = child.try_wait().expect("a child can be waited for") {
+                if self.log().contains("ddress already in use") {
+                    return Start::PortTaken;
+                }
+                return Start::Failed(format!("{command:?} ended: {status}"));
+            }
+            if answers(self.address()) {
+                self.took = began.elapsed();
+                return Start::Ready(child);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        Start::Failed(format!(
+            "{command:?} did not answer within {:?}",
+            self.launch.time_to_start()
+        ))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if thread::panicking() {
+            eprintln!("--- log of the server on port {}\n{}---", self.port, self.log());
+        }
+    }
+}
+
+/// Whether a server serves: one that still loads, or that wants a password first, replies with an error.
+fn answers(address: SocketAddr) -> bool {
+    let reply = Client::connect(address).and_then(|mut client| client.try_call(&["PING"]));
+    reply.is_ok_and(|reply| !reply.text().starts_with("LOADING"))
+}
+
+fn spawn(command: &mut Command, log: File) -> std::io::Result<Child> {
+    let errors = log.try_clone()?;
+    command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn()
+}
+
+fn wait(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
+    let began = Instant::now();
+    while began.elapsed() < patience {
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
+pub(crate) fn run_to_end(mut command: Command, patience: Duration) -> Ended {
+    let mut file = tempfile::NamedTempFile::new().expect("a log file");
+    let log = file.as_file_mut().try_clone().expect("a second handle");
+    let mut child = spawn(&mut command, log).unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let status = wait(&mut child, patience);
+    let log = fs::read_to_string(file.path()).unwrap_or_default();
+    let status = status.unwrap_or_else(|| panic!("{command:?} goes on\n{log}"));
+    Ended { status, log }
+}
