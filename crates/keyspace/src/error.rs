@@ -1,0 +1,27 @@
+//! Why an operation on keys failed. The texts that clients see are made by `commands`.
+
+pub use heap::CommitError;
+
+/// Why an operation on keys failed. What it staged must be rolled back by whoever opened the savepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The heap has no room for it.
+    #[error("the heap is full")]
+    Full,
+    /// The key holds a value of another type.
+    #[error("the key holds a value of another type")]
+    WrongType,
+    /// The value would be longer than [`crate::Keyspace::MAX_STRING`].
+    #[error("the value would be longer than a string may be")]
+    TooLong,
+    /// The key is longer than [`crate::Keyspace::MAX_KEY`].
+    #[error("the key is longer than a key may be")]
+    KeyTooLong,
+}
+
+impl From<heap::Full> for Error {
+    fn from(_: heap::Full) -> Error {
+        Error::Full
+    }
+}

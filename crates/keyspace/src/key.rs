@@ -1,0 +1,110 @@
+//! A key with its shard and hash, computed once.
+//!
+//! The shard follows Redis's hash slot, with hash tags, so that a slot lies in one shard: keys of one tag can
+//! be changed together at the price of one. Inside the shard, a keyed hash with the pool's seed places the key,
+//! so that nobody can prepare keys that collide.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+/// How many databases a keyspace has.
+pub const DATABASES: usize = 16;
+
+/// How many hash slots Redis Cluster has.
+const SLOTS: u16 = 16384;
+
+const XMODEM: crc::Crc<u16, crc::Table<16>> =
+    crc::Crc::<u16, crc::Table<16>>::new(&crc::CRC_16_XMODEM);
+
+/// The number of a database, as clients see it (SWAPDB changes which data stand behind it).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Db(u8);
+
+impl Db {
+    /// The database of this number, if there is one.
+    pub fn new(number: usize) -> Option<Db> {
+        (number < DATABASES).then_some(Db(number as u8))
+    }
+
+    /// Its number.
+    pub fn number(self) -> usize {
+        self.0 as usize
+    }
+
+    /// All databases.
+    pub fn all() -> impl Iterator<Item = Db> {
+        (0..DATABASES as u8).map(Db)
+    }
+}
+
+/// Redis's hash slot of a key: of what stands between the first braces, where that is not empty.
+pub fn slot(key: &[u8]) -> u16 {
+    XMODEM.checksum(tag(key)) % SLOTS
+}
+
+fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|&b| b == b'{') else { return key };
+    match key[open + 1..].iter().position(|&b| b == b'}') {
+        Some(len) if len > 0 => &key[open + 1..open + 1 + len],
+        _ => key,
+    }
+}
+
+/// A key with its shard and hash. Made by [`crate::Keyspace::key`].
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) hash: u64,
+    pub(crate) shard: u32,
+}
+
+impl<'a> Key<'a> {
+    pub(crate) fn new(bytes: &'a [u8], seed: &[u8; 16], shards: usize) -> Key<'a> {
+        let shard = if shards == 1 { 0 } else { slot(bytes) as u32 % shards as u32 };
+        Key { bytes, hash: hash(seed, bytes), shard }
+    }
+
+    /// The key itself.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The shard that it lives in.
+    pub fn shard(&self) -> usize {
+        self.shard as usize
+    }
+}
+
+/// The hash that places a key in its shard's indexes.
+pub(crate) fn hash(seed: &[u8; 16], key: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new_with_key(seed);
+    hasher.write(key);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(key: &str, hashed: &str) {
+        assert_eq!(tag(key.as_bytes()), hashed.as_bytes(), "tag of {key}");
+    }
+
+    #[test]
+    fn hash_tags_are_those_of_redis() {
+        check("plain", "plain");
+        check("{user1000}.following", "user1000");
+        check("foo{}{bar}", "foo{}{bar}");
+        check("foo{{bar}}zap", "{bar");
+        check("foo{bar}{zap}", "bar");
+        check("open{only", "open{only");
+    }
+
+    #[test]
+    fn slots_are_those_of_redis() {
+        assert_eq!(slot(b"123456789"), 0x31c3 % SLOTS);
+        assert_eq!(slot(b"foo"), 12182);
+        assert_eq!(slot(b"{foo}.bar"), 12182);
+    }
+}
