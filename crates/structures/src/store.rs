@@ -1,0 +1,100 @@
+//! What a structure asks of the heap.
+//!
+//! The structures are written against these two traits instead of [`heap::Shard`] for two reasons. A large
+//! value is filled while its shard is not locked, by something that can reserve and write blocks and nothing
+//! more ([`Fill`]). And a test can run a structure over a store that counts logged words and refuses every
+//! breach of the heap's rules.
+
+use heap::{Fresh, Full, Ptr, Shard, View};
+
+/// Reserves blocks and fills them before anybody can reach them.
+pub trait Fill {
+    /// A reserved block that is not part of the transaction yet.
+    type Fresh;
+
+    /// Reserves a block of at least `len` bytes, whose content is undefined.
+    fn reserve(&mut self, len: usize) -> Result<Self::Fresh, Full>;
+
+    /// How many bytes the reserved block holds.
+    fn room(&self, fresh: &Self::Fresh) -> usize;
+
+    /// Writes `bytes` at offset `at` of a reserved block.
+    fn write(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8]);
+
+    /// Writes a word at offset `at`, a multiple of 8, of a reserved block.
+    fn write_word(&mut self, fresh: &Self::Fresh, at: usize, value: u64);
+
+    /// Makes the first `len` bytes of a reserved block part of the transaction.
+    fn publish(&mut self, fresh: Self::Fresh, len: usize) -> Ptr;
+}
+
+/// A locked shard with an open transaction.
+pub trait Store: View + Fill {
+    /// Stages a new value for the word at `at`.
+    fn set(&mut self, at: Ptr, value: u64);
+
+    /// Writes bytes behind the published length of a block.
+    fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]);
+
+    /// How many bytes an allocated block holds.
+    fn capacity(&self, block: Ptr) -> usize;
+
+    /// Frees a block when the transaction commits.
+    fn free(&mut self, block: Ptr);
+
+    /// Whether the block's span is mostly empty, so that moving the block away helps to give the span back.
+    fn is_sparse(&self, block: Ptr) -> bool;
+
+    /// From here on reservations may, or may no longer, use the room that is kept for deletes.
+    fn use_reserve(&mut self, yes: bool);
+}
+
+impl Fill for Shard<'_> {
+    type Fresh = Fresh;
+
+    fn reserve(&mut self, len: usize) -> Result<Fresh, Full> {
+        Shard::reserve(self, len)
+    }
+
+    fn room(&self, fresh: &Fresh) -> usize {
+        fresh.capacity()
+    }
+
+    fn write(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) {
+        Shard::write(self, fresh, at, bytes);
+    }
+
+    fn write_word(&mut self, fresh: &Fresh, at: usize, value: u64) {
+        Shard::write_word(self, fresh, at, value);
+    }
+
+    fn publish(&mut self, fresh: Fresh, len: usize) -> Ptr {
+        Shard::publish(self, fresh, len)
+    }
+}
+
+impl Store for Shard<'_> {
+    fn set(&mut self, at: Ptr, value: u64) {
+        Shard::set(self, at, value);
+    }
+
+    fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) {
+        Shard::append(self, block, at, bytes);
+    }
+
+    fn capacity(&self, block: Ptr) -> usize {
+        Shard::capacity(self, block)
+    }
+
+    fn free(&mut self, block: Ptr) {
+        Shard::free(self, block);
+    }
+
+    fn is_sparse(&self, block: Ptr) -> bool {
+        Shard::is_sparse(self, block)
+    }
+
+    fn use_reserve(&mut self, yes: bool) {
+        Shard::use_reserve(self, yes);
+    }
+}
