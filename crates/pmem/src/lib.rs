@@ -1,1 +1,38 @@
-//! placeholder
+//! Mappings of persistent memory, cache-line flushes and fences.
+//!
+//! A [`Region`] is a range of bytes addressed by offset: a DAX file, a DAX device, any other file, or
+//! anonymous memory. Its [`Domain`] says what a flush and a fence have to do there so that stores outlive a
+//! failure, and what kind of failure that is. It is found at run time, never assumed.
+//!
+//! The rule that everything above relies on: bytes stored by a thread, flushed by the same thread and then
+//! fenced by the same thread are durable in the region's domain. Any other store may or may not be, and reaches
+//! the medium in units of aligned 8-byte words. `sim` checks the crates above against exactly this rule.
+//!
+//! This crate knows the processor and the kernel. It does not know what the bytes mean; nothing above it
+//! names an instruction or calls `mmap`.
+#![allow(unsafe_code, reason = "mapping memory and flushing cache lines is what this crate is for")]
+
+mod counters;
+mod cpu;
+mod domain;
+mod error;
+mod growth;
+mod lines;
+mod mapping;
+mod open;
+mod options;
+mod pages;
+#[cfg(feature = "sim")]
+mod recorder;
+mod region;
+mod stream;
+
+pub use counters::{Counters, counters};
+pub use domain::Domain;
+pub use error::{GrowError, MapError};
+pub use lines::{LINE, lines};
+pub use options::{DomainRequest, MapOptions};
+#[cfg(feature = "sim")]
+pub use recorder::{NullRecorder, Recorder};
+pub use region::Region;
+pub use stream::STREAM_FROM;

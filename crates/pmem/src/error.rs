@@ -1,0 +1,96 @@
+//! Why a region could not be opened or grown.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a file, device or memory could not be mapped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// Another process has the file open.
+    #[error("{}: another process has locked it", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A domain that needs `MAP_SYNC` was asked for, and the kernel refuses it.
+    #[error(
+        "{}: domain {requested} needs persistent memory, and the kernel refuses MAP_SYNC here ({reason}); \
+         choose domain msync (survives power loss, a system call per commit), domain process (survives a \
+         process crash only), or the AOF backend; or emulate persistent memory, for tests",
+        path.display()
+    )]
+    NoMapSync {
+        /// The file.
+        path: PathBuf,
+        /// The domain asked for.
+        requested: &'static str,
+        /// What the kernel answered.
+        reason: String,
+    },
+    /// `eadr` was asked for, and some nd region does not promise it.
+    #[error(
+        "{}: domain eadr needs persistence_domain=cpu_cache of every nd region; choose domain clwb or auto",
+        path.display()
+    )]
+    NoEadr {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Neither a regular file nor a DAX device.
+    #[error("{}: {found}, expected a regular file or a DAX device", path.display())]
+    WrongKind {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// The address space asked for is empty or too large.
+    #[error("cannot reserve {reserve} bytes of address space: {source}")]
+    Reserve {
+        /// Bytes asked for.
+        reserve: u64,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A system call failed.
+    #[error("{}: {step}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        step: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// Why a region did not grow. It is as it was before.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrowError {
+    /// The reserved address space, or the device, ends before.
+    #[error("cannot grow to {wanted} bytes: {reserved} are reserved")]
+    BeyondReserve {
+        /// Length asked for.
+        wanted: u64,
+        /// Address space of the region.
+        reserved: u64,
+    },
+    /// The file system has no room.
+    #[error("cannot grow to {wanted} bytes: no space left on the file system")]
+    NoSpace {
+        /// Length asked for.
+        wanted: u64,
+    },
+    /// A system call failed.
+    #[error("cannot grow to {wanted} bytes: {step}: {source}")]
+    Io {
+        /// Length asked for.
+        wanted: u64,
+        /// What was tried.
+        step: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,78 @@
+//! Growing the file under a mapping.
+//!
+//! A region must never be longer than what the medium has really given: touching a page that the file system
+//! cannot supply kills the process. So room is allocated, and its failure reported, before the length grows.
+//! On persistent memory and in the `msync` domain zeros are written and synced too: the first touch of an
+//! allocated but unwritten extent would commit the file system's journal in the middle of a client's write.
+
+use crate::domain::Domain;
+use crate::error::GrowError;
+use rustix::fs::{FallocateFlags, fallocate, fdatasync, ftruncate};
+use rustix::io::Errno;
+use rustix::mm::{Advice, madvise};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes of zeros written at once.
+const CHUNK: usize = 1 << 20;
+
+/// Gives `file` the bytes `[old, new)`, all zeros; on failure the file has its old length.
+pub(crate) fn extend(file: &File, domain: Domain, old: u64, new: u64) -> Result<(), GrowError> {
+    let grown = allocate(file, old, new).and_then(|()| match domain {
+        Domain::Process | Domain::Volatile => Ok(()),
+        Domain::Clwb | Domain::Eadr | Domain::Msync => write_zeros(file, old, new),
+    });
+    grown.map_err(|(step, errno)| {
+        // Best effort: the caller keeps its old length either way, and opening tolerates a longer file.
+        let _ = ftruncate(file, old);
+        if errno.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) {
+            GrowError::NoSpace { wanted: new }
+        } else {
+            GrowError::Io { wanted: new, step, source: errno }
+        }
+    })
+}
+
+type Failed = (&'static str, io::Error);
+
+fn allocate(file: &File, old: u64, new: u64) -> Result<(), Failed> {
+    match retry(|| fallocate(file, FallocateFlags::empty(), old, new - old)) {
+        // A file system without allocation in advance: writing zeros allocates.
+        Err(Errno::OPNOTSUPP) => write_zeros(file, old, new),
+        other => other.map_err(|errno| ("allocate", errno.into())),
+    }
+}
+
+fn write_zeros(file: &File, old: u64, new: u64) -> Result<(), Failed> {
+    let zeros = vec![0; CHUNK];
+    let mut at = old;
+    while at < new {
+        let len = (new - at).min(CHUNK as u64) as usize;
+        file.write_all_at(&zeros[..len], at).map_err(|error| ("write zeros", error))?;
+        at += len as u64;
+    }
+    retry(|| fdatasync(file)).map_err(|errno| ("sync zeros", errno.into()))
+}
+
+/// Maps `[at, at + len)` page by page before anyone waits for it; where the kernel cannot, the first access does.
+pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
+    let advice = match domain {
+        Domain::Clwb | Domain::Eadr | Domain::Process => Advice::LinuxPopulateWrite,
+        // Populating for writing would dirty every page, to be written out at the next fence.
+        Domain::Msync => Advice::LinuxPopulateRead,
+        Domain::Volatile => return,
+    };
+    // SAFETY: populating changes no contents, and the caller's range is mapped and backed by the file.
+    let _ = unsafe { madvise(at.cast(), len, advice) };
+}
+
+/// Repeats a system call that a signal interrupted.
+pub(crate) fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}

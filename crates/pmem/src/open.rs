@@ -1,0 +1,162 @@
+//! Making a region: from a file or device, from anonymous memory, or simulated.
+//!
+//! A file is locked before anything is learnt about it, so that two processes never work on one pool. Whether it
+//! is persistent memory is asked of the kernel, by mapping it with `MAP_SYNC`; no file system's name is trusted.
+
+use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
+use crate::error::MapError;
+use crate::mapping::{HUGE, Mapping, dax_device};
+use crate::options::{DomainRequest, MapOptions};
+#[cfg(feature = "sim")]
+use crate::recorder::Recorder;
+use crate::region::{Parts, Region};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+#[cfg(feature = "sim")]
+use std::sync::Arc;
+
+impl Region {
+    /// Maps a file or a DAX device and locks it against other processes.
+    pub fn open(path: impl AsRef<Path>, options: &MapOptions) -> Result<Region, MapError> {
+        let path = path.as_ref();
+        let file = open_file(path, options)?;
+        lock(path, &file)?;
+        let (len, align, device) = extent(path, &file, options)?;
+        if device && options.domain == DomainRequest::Msync {
+            return Err(MapError::WrongKind {
+                path: path.to_owned(),
+                found: "a DAX device, which has no msync",
+            });
+        }
+        let reserve = if device { len } else { options.reserve.max(len) };
+        let mapping = Mapping::reserve(reserve, align)
+            .map_err(|source| MapError::Reserve { reserve, source })?;
+        let (domain, emulated) = map(path, &file, &mapping, options)?;
+        Ok(Region::from_parts(Parts { mapping, len, domain, emulated, device, file: Some(file) }))
+    }
+
+    /// Anonymous memory, of length 0: it grows up to `reserve` bytes, and takes memory when touched.
+    pub fn anonymous(reserve: usize) -> Result<Region, MapError> {
+        let reserve = reserve as u64;
+        let refused = |source| MapError::Reserve { reserve, source };
+        let mapping = Mapping::reserve(reserve, HUGE).map_err(refused)?;
+        mapping.put_anonymous().map_err(refused)?;
+        Ok(Region::from_parts(Parts {
+            mapping,
+            len: 0,
+            domain: Domain::Volatile,
+            emulated: false,
+            device: false,
+            file: None,
+        }))
+    }
+}
+
+#[cfg(feature = "sim")]
+impl Region {
+    /// `len` zeros whose stores, flushes and fences go to `recorder`, with the rules of domain `clwb`.
+    ///
+    /// # Panics
+    /// If there is no memory: this is for tests.
+    pub fn simulated(len: usize, recorder: Arc<dyn Recorder>) -> Region {
+        Region::simulated_in(Mapping::simulated(len), len as u64, recorder)
+    }
+
+    /// As [`Region::simulated`], of length 0, which may grow to `reserve`.
+    pub fn simulated_growing(reserve: usize, recorder: Arc<dyn Recorder>) -> Region {
+        Region::simulated_in(Mapping::simulated(reserve), 0, recorder)
+    }
+
+    /// As [`Region::simulated`], with the bytes of a crash image, which may grow to `reserve`.
+    pub fn simulated_from(image: &[u8], reserve: usize, recorder: Arc<dyn Recorder>) -> Region {
+        let mapping = Mapping::simulated(reserve.max(image.len()));
+        // SAFETY: the mapping is new, writable, and at least as long as the image.
+        unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), mapping.base(), image.len()) };
+        Region::simulated_in(mapping, image.len() as u64, recorder)
+    }
+
+    fn simulated_in(mapping: Mapping, len: u64, recorder: Arc<dyn Recorder>) -> Region {
+        Region::from_parts(Parts {
+            mapping,
+            len,
+            domain: Domain::Clwb,
+            emulated: true,
+            device: false,
+            file: None,
+        })
+        .with_recorder(recorder)
+    }
+}
+
+fn open_file(path: &Path, options: &MapOptions) -> Result<File, MapError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(options.create)
+        .truncate(false)
+        .open(path)
+        .map_err(|source| MapError::Io { path: path.to_owned(), step: "open", source })
+}
+
+fn lock(path: &Path, file: &File) -> Result<(), MapError> {
+    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
+        Errno::WOULDBLOCK => MapError::Locked { path: path.to_owned() },
+        other => MapError::Io { path: path.to_owned(), step: "lock", source: other.into() },
+    })
+}
+
+/// Length and alignment, and whether this is a device.
+fn extent(path: &Path, file: &File, options: &MapOptions) -> Result<(u64, u64, bool), MapError> {
+    let failed = |step, source| MapError::Io { path: path.to_owned(), step, source };
+    let metadata = file.metadata().map_err(|source| failed("stat", source))?;
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return Ok((metadata.len(), HUGE, false));
+    }
+    let wrong = |found| MapError::WrongKind { path: path.to_owned(), found };
+    if !kind.is_char_device() {
+        return Err(wrong("neither a regular file nor a character device"));
+    }
+    match dax_device(&options.sysfs, file).map_err(|source| failed("size of the device", source))? {
+        Some(dax) => Ok((dax.size, dax.align, true)),
+        None => Err(wrong("a character device that is not DAX")),
+    }
+}
+
+/// Maps the file in the way its domain needs.
+fn map(
+    path: &Path,
+    file: &File,
+    mapping: &Mapping,
+    options: &MapOptions,
+) -> Result<(Domain, bool), MapError> {
+    let failed =
+        |errno: Errno| MapError::Io { path: path.to_owned(), step: "map", source: errno.into() };
+    let wants_sync = !matches!(options.domain, DomainRequest::Msync | DomainRequest::Process);
+    let refused = match wants_sync.then(|| mapping.put_file(file, true)) {
+        None => None,
+        Some(Ok(())) => None,
+        // Not persistent memory; or a kernel or file system from before MAP_SYNC.
+        Some(Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL))) => Some(errno),
+        Some(Err(errno)) => return Err(failed(errno)),
+    };
+    let synced = wants_sync && refused.is_none();
+    let eadr = synced && every_region_is_eadr(&options.sysfs);
+    let chosen = choose(options.domain, options.emulate, synced, eadr);
+    let chosen = chosen.map_err(|refusal| match refusal {
+        Refusal::NoEadr => MapError::NoEadr { path: path.to_owned() },
+        Refusal::NoMapSync => MapError::NoMapSync {
+            path: path.to_owned(),
+            requested: options.domain.name(),
+            reason: refused.map_or_else(String::new, |errno| io::Error::from(errno).to_string()),
+        },
+    })?;
+    if !synced {
+        mapping.put_file(file, false).map_err(failed)?;
+    }
+    Ok(chosen)
+}

@@ -1,0 +1,63 @@
+//! What a caller asks of a mapping.
+
+use std::path::PathBuf;
+
+/// Which persistence domain a caller wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DomainRequest {
+    /// What the medium offers, if that survives power loss without system calls: `eadr`, else `clwb`. Refused
+    /// on a file for which the kernel refuses `MAP_SYNC`.
+    #[default]
+    Auto,
+    /// Flush by line.
+    Clwb,
+    /// No flush, since the processor's caches are inside the persistence domain.
+    Eadr,
+    /// `msync` at every fence.
+    Msync,
+    /// Nothing: the bytes outlive the process only.
+    Process,
+}
+
+impl DomainRequest {
+    /// As it is written in options and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            DomainRequest::Auto => "auto",
+            DomainRequest::Clwb => "clwb",
+            DomainRequest::Eadr => "eadr",
+            DomainRequest::Msync => "msync",
+            DomainRequest::Process => "process",
+        }
+    }
+}
+
+/// How to open a region on a file or device.
+#[derive(Clone, Debug)]
+pub struct MapOptions {
+    /// Address space to reserve, in bytes: the region never grows beyond it. At least the file's length is
+    /// reserved. A device has its own size, and this is not used.
+    pub reserve: u64,
+    /// Create the file, of length 0, if it does not exist.
+    pub create: bool,
+    /// The domain wanted.
+    pub domain: DomainRequest,
+    /// Allow `clwb` and `eadr` (and `auto`) on a file without `MAP_SYNC`: their instructions run, and the
+    /// bytes outlive the process only.
+    pub emulate: bool,
+    /// Where sysfs is mounted.
+    pub sysfs: PathBuf,
+}
+
+impl MapOptions {
+    /// Opens or creates, domain `auto`, nothing emulated.
+    pub fn new(reserve: u64) -> MapOptions {
+        MapOptions {
+            reserve,
+            create: true,
+            domain: DomainRequest::Auto,
+            emulate: false,
+            sysfs: PathBuf::from("/sys"),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Copying past the cache.
+//!
+//! A long copy that is flushed line by line afterwards pays for reading each line into the cache and for
+//! pushing it out again. Non-temporal stores of whole lines do neither; they are complete after a fence. Short
+//! copies are better through the cache: a reader is likely to come, and the first non-temporal store waits for
+//! the write-combining buffers.
+//!
+//! `examples/streaming.rs` measures both ways by size; [`STREAM_FROM`] is where they cross.
+
+use crate::lines::LINE;
+
+/// Bytes from which a copy is made past the cache.
+pub const STREAM_FROM: usize = 512;
+
+/// How a copy of `len` bytes to offset `off` is cut: bytes before the first whole line, whole lines, bytes after.
+#[inline]
+pub(crate) fn cut(off: u64, len: usize) -> (usize, usize, usize) {
+    if len < STREAM_FROM {
+        return (len, 0, 0);
+    }
+    let head = (off.next_multiple_of(LINE) - off) as usize;
+    let body = (len - head) & !(LINE as usize - 1);
+    (head, body, len - head - body)
+}
+
+/// Copies whole lines with non-temporal stores, where the processor has them.
+///
+/// # Safety
+/// `to` is the start of a line, `len` a multiple of the line, both ranges are mapped and do not overlap, and
+/// nobody else accesses the destination meanwhile.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, len: usize) {
+    use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    const STEP: usize = size_of::<__m128i>();
+    for at in (0..len).step_by(STEP) {
+        // SAFETY: `at + 16 <= len`, and the source is readable (caller); unaligned loads are allowed.
+        let lane = unsafe { _mm_loadu_si128(from.wrapping_add(at).cast()) };
+        // SAFETY: `at + 16 <= len`, the destination is writable and 16-byte aligned (caller).
+        unsafe { _mm_stream_si128(to.wrapping_add(at).cast(), lane) };
+    }
+}
+
+/// Whether [`copy_lines`] leaves nothing in the cache, so that its lines need no flush.
+pub(crate) const PAST_THE_CACHE: bool = cfg!(target_arch = "x86_64");
+
+/// Without non-temporal stores: an ordinary copy, to be flushed.
+///
+/// # Safety
+/// As on x86-64.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: both ranges are mapped and do not overlap (caller).
+    unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_cut_at_line_boundaries_and_loses_nothing() {
+        for off in 0..130 {
+            for len in 0..1500 {
+                let (head, body, tail) = cut(off, len);
+                assert_eq!(head + body + tail, len);
+                if len >= STREAM_FROM {
+                    assert!(head < 64 && tail < 64 && body % 64 == 0);
+                    assert_eq!((off + head as u64) % 64, 0);
+                } else {
+                    assert_eq!((head, body), (len, 0));
+                }
+            }
+        }
+    }
+}
