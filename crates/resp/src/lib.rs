@@ -1,1 +1,23 @@
-//! placeholder
+//! The Redis protocol, both directions: [`Parser`] takes requests out of a connection's read buffer, [`Writer`]
+//! appends replies to its write buffer. Beside them stand the two small text rules that every group of
+//! commands shares: [`number`] (which strings are numbers, and how numbers are written) and [`glob`].
+//!
+//! Requests are arrays of bulk strings, or inline lines, and nothing else; so the parser is a small one of
+//! our own that resumes where it stopped, allocates nothing per argument and cannot recurse. Frames in
+//! general (the client side of the protocol) are the business of the `redis-protocol` crate, which this
+//! crate's tests use as an oracle.
+//!
+//! The crate knows no commands, no keys, no sockets and no clock.
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod glob;
+mod inline;
+pub mod number;
+mod reply;
+mod request;
+
+pub use error::ProtocolError;
+pub use reply::{Deferred, Mark, Protocol, Writer};
+pub use request::{BIG_BULK, Command, Limits, Next, Parser};

@@ -1,0 +1,89 @@
+//! Glob patterns as KEYS, SCAN, PSUBSCRIBE and CONFIG GET take them.
+//!
+//! `*` any bytes, `?` one byte, `[abc]` `[a-z]` `[^a]` one byte of a class, `\` takes the next byte as it is. The
+//! odd corners are Redis's: an unclosed class ends with the pattern, a range may be written backwards, bytes
+//! above 127 order as negative numbers.
+//!
+//! Only the last `*` is ever worth going back to, so matching needs no recursion and at most
+//! (pattern x string) steps, whatever a client sends.
+
+/// Whether all of `string` matches `pattern`.
+pub fn matches(pattern: &[u8], string: &[u8]) -> bool {
+    match_bytes(pattern, string, |byte| byte)
+}
+
+/// As [`matches`], without regard to the case of ASCII letters.
+pub fn matches_ignoring_case(pattern: &[u8], string: &[u8]) -> bool {
+    match_bytes(pattern, string, |byte| byte.to_ascii_lowercase())
+}
+
+fn match_bytes(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {
+    let (mut p, mut s) = (0, 0);
+    // Behind the last star, and the first byte that it has not been tried to swallow.
+    let mut star = None;
+    loop {
+        if pattern.get(p) == Some(&b'*') {
+            p += 1;
+            star = Some((p, s));
+            continue;
+        }
+        let step = match string.get(s) {
+            None if p == pattern.len() => return true,
+            None => return false,
+            Some(&byte) => one(&pattern[p..], byte, fold),
+        };
+        if let Some(len) = step {
+            p += len;
+            s += 1;
+        } else if let Some((behind, next)) = star {
+            p = behind;
+            s = next + 1;
+            star = Some((behind, s));
+        } else {
+            return false;
+        }
+    }
+}
+
+/// How many bytes of `pattern` match the one byte, if they do.
+fn one(pattern: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<usize> {
+    let equal = |a: u8| fold(a) == fold(byte);
+    match *pattern {
+        [] => None,
+        [b'?', ..] => Some(1),
+        [b'[', ..] => {
+            let (found, len) = class(&pattern[1..], byte, fold);
+            found.then_some(1 + len)
+        }
+        [b'\\', escaped, ..] => equal(escaped).then_some(2),
+        [plain, ..] => equal(plain).then_some(1),
+    }
+}
+
+/// Whether `byte` is in the class that starts behind `[`, and the class's length with its `]`.
+fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
+    let signed = |b: u8| fold(b) as i8;
+    let negated = class.first() == Some(&b'^');
+    let mut at = usize::from(negated);
+    let mut found = false;
+    loop {
+        match class[at..] {
+            [] => return (found != negated, at),
+            [b']', ..] => return (found != negated, at + 1),
+            [b'\\', escaped, ..] => {
+                found |= escaped == byte;
+                at += 2;
+            }
+            [first, b'-', last, ..] => {
+                let (low, high) =
+                    if first as i8 > last as i8 { (last, first) } else { (first, last) };
+                found |= (signed(low)..=signed(high)).contains(&signed(byte));
+                at += 3;
+            }
+            [plain, ..] => {
+                found |= fold(plain) == fold(byte);
+                at += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Splits an inline command into words by the quoting rules of `redis-cli` and Redis's configuration file:
+//! `"..."` with `\n \r \t \b \a \xHH` and `\` before any other byte, `'...'` with `\'` alone; a closing
+//! quote ends the word and must be followed by white space or the end.
+//!
+//! A word without quotes is a range of the line. A word with quotes is unescaped into a buffer that the
+//! caller keeps.
+//!
+//! One difference from Redis is deliberate: a NUL byte is an ordinary byte. Redis searches the end of the line
+//! as a C string and so waits for ever behind a NUL.
+
+/// A line whose quotes are not closed, or closed in the middle of a word.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unbalanced;
+
+/// Where a word stands.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Bytes `start..end` of the line.
+    Plain(usize, usize),
+    /// Bytes `start..end` of the buffer of unescaped words.
+    Unescaped(usize, usize),
+}
+
+/// Calls `found` for every word of `line`, in order.
+pub(crate) fn split(
+    line: &[u8],
+    unescaped: &mut Vec<u8>,
+    mut found: impl FnMut(Word),
+) -> Result<(), Unbalanced> {
+    let mut at = 0;
+    loop {
+        while line.get(at).is_some_and(|&b| is_space(b)) {
+            at += 1;
+        }
+        if at == line.len() {
+            return Ok(());
+        }
+        let (word, end) = word(line, at, unescaped)?;
+        found(word);
+        at = end;
+    }
+}
+
+fn word(line: &[u8], start: usize, unescaped: &mut Vec<u8>) -> Result<(Word, usize), Unbalanced> {
+    let mut at = start;
+    while let Some(&byte) = line.get(at) {
+        match byte {
+            b' ' | b'\n' | b'\r' | b'\t' => break,
+            b'"' | b'\'' => {
+                let first = unescaped.len();
+                unescaped.extend_from_slice(&line[start..at]);
+                let end = match byte {
+                    b'"' => double_quoted(line, at + 1, unescaped)?,
+                    _ => single_quoted(line, at + 1, unescaped)?,
+                };
+                if line.get(end).is_some_and(|&b| !is_space(b)) {
+                    return Err(Unbalanced);
+                }
+                return Ok((Word::Unescaped(first, unescaped.len()), end));
+            }
+            _ => at += 1,
+        }
+    }
+    Ok((Word::Plain(start, at), at))
+}
+
+/// Unescapes up to the closing quote and gives the position behind it.
+fn double_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, Unbalanced> {
+    loop {
+        match line.get(at..).ok_or(Unbalanced)? {
+            [] => return Err(Unbalanced),
+            [b'"', ..] => return Ok(at + 1),
+            [b'\\', b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                out.push(hex(*high) << 4 | hex(*low));
+                at += 4;
+            }
+            [b'\\', escaped, ..] => {
+                out.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 0x08,
+                    b'a' => 0x07,
+                    other => *other,
+                });
+                at += 2;
+            }
+            [plain, ..] => {
+                out.push(*plain);
+                at += 1;
+            }
+        }
+    }
+}
+
+/// Unescapes up to the closing quote and gives the position behind it.
+fn single_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, Unbalanced> {
+    loop {
+        match line.get(at..).ok_or(Unbalanced)? {
+            [] => return Err(Unbalanced),
+            [b'\\', b'\'', ..] => {
+                out.push(b'\'');
+                at += 2;
+            }
+            [b'\'', ..] => return Ok(at + 1),
+            [plain, ..] => {
+                out.push(*plain);
+                at += 1;
+            }
+        }
+    }
+}
+
+fn hex(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => digit - b'A' + 10,
+    }
+}
+
+/// White space as C's `isspace` sees it, which knows two bytes more than a word's end does.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Unbalanced, Word, split};
+
+    fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, Unbalanced> {
+        let (mut unescaped, mut words) = (Vec::new(), Vec::new());
+        split(line, &mut unescaped, |word| words.push(word))?;
+        let cut = |word| match word {
+            Word::Plain(start, end) => line[start..end].to_vec(),
+            Word::Unescaped(start, end) => unescaped[start..end].to_vec(),
+        };
+        Ok(words.into_iter().map(cut).collect())
+    }
+
+    fn check(line: &[u8], expected: &[&[u8]]) {
+        assert_eq!(words(line).expect("balanced"), expected, "{}", line.escape_ascii());
+    }
+
+    fn refused(line: &[u8]) {
+        assert_eq!(words(line), Err(Unbalanced), "{}", line.escape_ascii());
+    }
+
+    #[test]
+    fn words_are_separated_by_any_white_space() {
+        check(b"", &[]);
+        check(b" \t\x0b\x0c\r ", &[]);
+        check(b"  set  a\tb ", &[b"set", b"a", b"b"]);
+        check(b"a\x0bb", &[b"a\x0bb"]);
+    }
+
+    #[test]
+    fn double_quotes_know_escapes() {
+        check(b"\"a b\" c", &[b"a b", b"c"]);
+        check(br#""\x00\xfF\n\r\t\b\a\\\"\q""#, &[b"\x00\xff\n\r\t\x08\x07\\\"q"]);
+        check(br#""\xg0" "\x0""#, &[b"xg0", b"x0"]);
+        check(b"\"\"", &[b""]);
+        check(b"ab\"c d\"", &[b"abc d"]);
+    }
+
+    #[test]
+    fn single_quotes_know_one_escape() {
+        check(br"'a\n\'b'", &[br"a\n'b"]);
+        check(b"''", &[b""]);
+    }
+
+    #[test]
+    fn unbalanced_quotes_are_refused() {
+        for line in [&b"\"a"[..], b"'a", b"\"a\"b", b"'a'b", b"\"a\\", b"\"\\x0", b"\"", b"a\""] {
+            refused(line);
+        }
+    }
+
+    #[test]
+    fn a_nul_is_an_ordinary_byte() {
+        check(b"a\0b \"c\0\"", &[b"a\0b", b"c\0"]);
+    }
+}

@@ -1,0 +1,340 @@
+//! The reply writer: appends to a connection's write buffer in the protocol that the client chose.
+//!
+//! A command says what it means (a map, a double, a null) and the writer says it in RESP2 or RESP3; nobody else
+//! knows the difference. Aggregates carry their length in front; where a command learns it late, it writes
+//! the elements first and [`Writer::finish_array`] and its like put the header before them. A command that fails
+//! half way takes back what it wrote with [`Writer::mark`] and [`Writer::truncate`].
+
+use crate::ProtocolError;
+use crate::number;
+
+/// The protocol version of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2, what a connection starts with.
+    #[default]
+    Resp2,
+    /// RESP3, after `HELLO 3`.
+    Resp3,
+}
+
+/// A place in the reply to go back to.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark(usize);
+
+/// An aggregate whose elements are being written before its length is known.
+#[derive(Debug)]
+#[must_use = "without its header the reply is no reply"]
+pub struct Deferred(usize);
+
+/// Appends replies to a buffer.
+#[derive(Debug, Default)]
+pub struct Writer {
+    out: Vec<u8>,
+    protocol: Protocol,
+}
+
+impl Writer {
+    /// An empty writer in `protocol`.
+    pub fn new(protocol: Protocol) -> Writer {
+        Writer { out: Vec::new(), protocol }
+    }
+
+    /// A writer that appends to `out`, to reuse its room.
+    pub fn append_to(out: Vec<u8>, protocol: Protocol) -> Writer {
+        Writer { out, protocol }
+    }
+
+    /// The protocol in force.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// From here on replies are in `protocol` (HELLO, RESET).
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    /// What was written and not yet taken.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// How many bytes were written and not yet taken.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Forgets all bytes, keeps their room.
+    pub fn clear(&mut self) {
+        self.out.clear();
+    }
+
+    /// Hands the bytes over and starts with an empty buffer.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The buffer itself, to drain what was sent or to append a reply that was written elsewhere.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// The place where the next reply starts.
+    pub fn mark(&self) -> Mark {
+        Mark(self.out.len())
+    }
+
+    /// Takes back everything written since `mark`.
+    pub fn truncate(&mut self, mark: Mark) {
+        self.out.truncate(mark.0);
+    }
+
+    /// What was written since `mark`.
+    pub fn since(&self, mark: Mark) -> &[u8] {
+        self.out.get(mark.0..).unwrap_or_default()
+    }
+
+    /// `+OK`.
+    pub fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A status such as `OK` or `PONG`: one line.
+    pub fn simple(&mut self, text: impl AsRef<[u8]>) {
+        self.line(b'+', text.as_ref());
+    }
+
+    /// An error, with its code: `ERR no such key`, `WRONGTYPE Operation ...`. Line ends at its ends are cut off and
+    /// others become spaces, so that it may quote what the client sent.
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        let is_end = |b: &u8| matches!(b, b'\r' | b'\n');
+        let text = text.as_ref();
+        let start = text.iter().position(|b| !is_end(b)).unwrap_or(text.len());
+        let end = text.iter().rposition(|b| !is_end(b)).map_or(start, |last| last + 1);
+        self.out.push(b'-');
+        self.out.extend(text[start..end].iter().map(|b| if is_end(b) { b' ' } else { *b }));
+        self.end();
+    }
+
+    /// The reply to a request that is not in the protocol, after which the connection is closed.
+    pub fn protocol_error(&mut self, error: &ProtocolError) {
+        let mut text = b"ERR ".to_vec();
+        text.extend_from_slice(&error.message());
+        self.error(text);
+    }
+
+    /// An integer.
+    pub fn integer(&mut self, value: i64) {
+        self.header(b':', value);
+    }
+
+    /// A boolean: `1` and `0` in RESP2.
+    pub fn boolean(&mut self, value: bool) {
+        self.out.extend_from_slice(match (self.protocol, value) {
+            (Protocol::Resp2, true) => b":1\r\n",
+            (Protocol::Resp2, false) => b":0\r\n",
+            (Protocol::Resp3, true) => b"#t\r\n",
+            (Protocol::Resp3, false) => b"#f\r\n",
+        });
+    }
+
+    /// A double, with 17 significant digits; a bulk string in RESP2.
+    pub fn double(&mut self, value: f64) {
+        let mut text = Vec::with_capacity(32);
+        number::write_f64(&mut text, value);
+        self.double_text(&text);
+    }
+
+    /// A double that is already text, as INCRBYFLOAT's relatives reply.
+    pub fn double_text(&mut self, text: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => self.line(b',', text),
+        }
+    }
+
+    /// A number of any size in decimal digits; a bulk string in RESP2.
+    pub fn big_number(&mut self, digits: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => self.line(b'(', digits),
+        }
+    }
+
+    /// A bulk string.
+    #[inline]
+    pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        self.out.reserve(bytes.len() + 32);
+        self.bulk_header(bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.end();
+    }
+
+    /// A bulk string that holds a number.
+    pub fn bulk_integer(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value));
+    }
+
+    /// The header of a bulk string whose `len` bytes follow with [`raw`](Writer::raw), in as many pieces as the caller
+    /// likes, and are closed with [`bulk_end`](Writer::bulk_end).
+    #[inline]
+    pub fn bulk_header(&mut self, len: usize) {
+        self.aggregate(b'$', len);
+    }
+
+    /// Closes a bulk string written in pieces.
+    pub fn bulk_end(&mut self) {
+        self.end();
+    }
+
+    /// Bytes as they are: a piece of a bulk string, or a whole reply made elsewhere.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// A text with a format of three letters (`txt`, `mkd`); a bulk string in RESP2.
+    pub fn verbatim(&mut self, format: [u8; 3], text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => {
+                self.aggregate(b'=', text.len() + 4);
+                self.out.extend_from_slice(&format);
+                self.out.push(b':');
+                self.out.extend_from_slice(text);
+                self.end();
+            }
+        }
+    }
+
+    /// Nothing, where a value was asked for.
+    pub fn null(&mut self) {
+        self.out.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"$-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// Nothing, where an array was asked for.
+    pub fn null_array(&mut self) {
+        self.out.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"*-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// The value, or a null.
+    pub fn bulk_or_null(&mut self, value: Option<&[u8]>) {
+        match value {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// The header of an array of `len` elements.
+    pub fn array(&mut self, len: usize) {
+        self.aggregate(b'*', len);
+    }
+
+    /// The header of a map of `pairs` keys and values; an array of twice as many in RESP2.
+    pub fn map(&mut self, pairs: usize) {
+        let (kind, len) = self.map_header(pairs);
+        self.aggregate(kind, len);
+    }
+
+    /// The header of a set; an array in RESP2.
+    pub fn set(&mut self, len: usize) {
+        self.aggregate(self.or_array(b'~'), len);
+    }
+
+    /// The header of a message that answers no command; an array in RESP2.
+    pub fn push(&mut self, len: usize) {
+        self.aggregate(self.or_array(b'>'), len);
+    }
+
+    /// The header of a map of `pairs` that comments the reply behind it. RESP3 only, as in Redis: a RESP2 client must not
+    /// be sent one.
+    pub fn attribute(&mut self, pairs: usize) {
+        debug_assert_eq!(self.protocol, Protocol::Resp3, "RESP2 has no attributes");
+        self.aggregate(b'|', pairs);
+    }
+
+    /// Starts an aggregate whose length is not known yet. Several may be open; the inner is finished first.
+    pub fn deferred(&mut self) -> Deferred {
+        Deferred(self.out.len())
+    }
+
+    /// Puts the header of an array of `len` elements before what was written since [`deferred`](Writer::deferred).
+    pub fn finish_array(&mut self, start: Deferred, len: usize) {
+        self.finish(start, b'*', len);
+    }
+
+    /// As [`finish_array`](Writer::finish_array), for a map of `pairs`.
+    pub fn finish_map(&mut self, start: Deferred, pairs: usize) {
+        let (kind, len) = self.map_header(pairs);
+        self.finish(start, kind, len);
+    }
+
+    /// As [`finish_array`](Writer::finish_array), for a set.
+    pub fn finish_set(&mut self, start: Deferred, len: usize) {
+        self.finish(start, self.or_array(b'~'), len);
+    }
+
+    fn finish(&mut self, start: Deferred, kind: u8, len: usize) {
+        let mut digits = itoa::Buffer::new();
+        let header = std::iter::once(kind).chain(digits.format(len).bytes()).chain(*b"\r\n");
+        self.out.splice(start.0..start.0, header);
+    }
+
+    fn map_header(&self, pairs: usize) -> (u8, usize) {
+        match self.protocol {
+            Protocol::Resp2 => (b'*', pairs * 2),
+            Protocol::Resp3 => (b'%', pairs),
+        }
+    }
+
+    fn or_array(&self, kind: u8) -> u8 {
+        match self.protocol {
+            Protocol::Resp2 => b'*',
+            Protocol::Resp3 => kind,
+        }
+    }
+
+    #[inline]
+    fn aggregate(&mut self, kind: u8, len: usize) {
+        if let Ok(digit @ 0..=9) = u8::try_from(len) {
+            self.out.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']);
+        } else {
+            self.header(kind, len);
+        }
+    }
+
+    #[inline]
+    fn header(&mut self, kind: u8, number: impl itoa::Integer) {
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(number).as_bytes();
+        self.out.reserve(digits.len() + 3);
+        self.out.push(kind);
+        self.out.extend_from_slice(digits);
+        self.end();
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.reserve(text.len() + 3);
+        self.out.push(kind);
+        self.out.extend_from_slice(text);
+        self.end();
+    }
+
+    #[inline]
+    fn end(&mut self) {
+        self.out.extend_from_slice(b"\r\n");
+    }
+}

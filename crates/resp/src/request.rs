@@ -1,0 +1,390 @@
+//! The request parser: commands as ranges of a connection's read buffer.
+//!
+//! One read is parsed whole, so that a batch of commands can be looked at together before the first is
+//! executed; therefore the parser keeps the ranges of every complete command since the last
+//! [`Parser::release`], behind them those of the command that is still arriving. A read never starts over: the
+//! parser remembers its place down to the half-read length line. It owns ranges only; the bytes are the
+//! caller's, who must hand the same bytes (and any that arrived behind them) to every call until `release`
+//! says how many at the front may go.
+//!
+//! Invariants:
+//! - `pos` is where the next unread byte stands, and no complete command reaches beyond `released`;
+//! - a range lies inside the input that was given when it was made;
+//! - an error changes nothing: the same call gives it again.
+//!
+//! Limits and leniencies are Redis 7.0.15's: the two bytes behind a length or an argument are skipped unseen,
+//! a count below one is no command, and a count may be as large as an `int`.
+
+use crate::ProtocolError;
+use crate::inline::{self, Word};
+use crate::number;
+
+/// From this length on a half-read argument is worth a buffer of its final size ([`Next::Partial`]).
+pub const BIG_BULK: usize = 32 * 1024;
+
+/// The longest inline command, and the longest line that holds a count or a length.
+const MAX_LINE: usize = 64 * 1024;
+const UNAUTHENTICATED_ARGUMENTS: usize = 10;
+const UNAUTHENTICATED_BULK: usize = 16 * 1024;
+/// Ranges kept allocated between batches.
+const KEPT_RANGES: usize = 4096;
+/// Set in a range's start: the bytes are in `unescaped`, not in the input.
+const UNESCAPED: usize = 1 << (usize::BITS - 1);
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The longest argument: `proto-max-bulk-len`. Inline commands have their own limit of 64 KiB.
+    pub max_bulk: usize,
+    /// The most arguments of one command.
+    pub max_arguments: usize,
+    /// Whether the client has authenticated (or need not): before that it gets ten arguments of 16 KiB.
+    pub authenticated: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { max_bulk: 512 << 20, max_arguments: i32::MAX as usize, authenticated: true }
+    }
+}
+
+/// What [`Parser::next`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// One more command is complete.
+    Command,
+    /// The input ends inside a command, or between two. At least `missing` bytes more are needed (1 where that is not
+    /// known); from [`BIG_BULK`] on it pays to make room for all of them before the next read.
+    Partial {
+        /// How many bytes.
+        missing: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: usize,
+    len: usize,
+}
+
+/// Takes commands out of a read buffer. See the module for who owns what.
+#[derive(Debug, Default)]
+pub struct Parser {
+    pos: usize,
+    /// Where the last complete command ends.
+    released: usize,
+    /// Arguments of the current command still to come; 0 between commands.
+    awaited: usize,
+    /// Length of the argument at `pos`, once its length line is read.
+    bulk: Option<usize>,
+    /// Bytes of the line at `pos` already searched for its end.
+    searched: usize,
+    ranges: Vec<Range>,
+    /// Where each complete command's ranges end.
+    ends: Vec<usize>,
+    unescaped: Vec<u8>,
+}
+
+/// The arguments of one command.
+#[derive(Clone, Copy)]
+pub struct Command<'a> {
+    ranges: &'a [Range],
+    input: &'a [u8],
+    unescaped: &'a [u8],
+}
+
+impl Parser {
+    /// A parser at the start of a connection.
+    pub fn new() -> Parser {
+        Parser::default()
+    }
+
+    /// Reads on in `input`, which starts with the bytes that the last [`release`](Parser::release) left.
+    ///
+    /// Before authentication ask for one command at a time and execute it, since it may lift the limits of
+    /// the next.
+    pub fn next(&mut self, input: &[u8], limits: &Limits) -> Result<Next, ProtocolError> {
+        loop {
+            if self.awaited == 0 {
+                let complete = match input.get(self.pos) {
+                    None => return Ok(Next::Partial { missing: 1 }),
+                    Some(b'*') => self.count(input, limits)?,
+                    Some(_) => self.inline(input)?,
+                };
+                match complete {
+                    Progress::Partial => return Ok(Next::Partial { missing: 1 }),
+                    Progress::Nothing => continue,
+                    Progress::Some => {}
+                }
+            }
+            while self.awaited > 0 {
+                if let Some(missing) = self.argument(input, limits)? {
+                    return Ok(Next::Partial { missing });
+                }
+            }
+            self.released = self.pos;
+            self.ends.push(self.ranges.len());
+            return Ok(Next::Command);
+        }
+    }
+
+    /// How many complete commands there are since the last [`release`](Parser::release).
+    pub fn complete(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The `index`th complete command, over the input of the last [`next`](Parser::next).
+    ///
+    /// # Panics
+    /// If there is no such command, or `input` is shorter than it was.
+    pub fn command<'a>(&'a self, index: usize, input: &'a [u8]) -> Command<'a> {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        Command { ranges: &self.ranges[start..self.ends[index]], input, unescaped: &self.unescaped }
+    }
+
+    /// Every complete command since the last [`release`](Parser::release), in order.
+    pub fn commands<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = Command<'a>> {
+        (0..self.complete()).map(move |index| self.command(index, input))
+    }
+
+    /// Forgets the complete commands and says how many bytes at the front of the input were theirs. The caller
+    /// drops exactly these before the next call of [`next`](Parser::next).
+    pub fn release(&mut self) -> usize {
+        let gone = std::mem::take(&mut self.released);
+        let forgotten = self.ends.last().copied().unwrap_or(0);
+        self.ranges.drain(..forgotten);
+        for range in &mut self.ranges {
+            range.start -= gone;
+        }
+        self.pos -= gone;
+        self.ends.clear();
+        self.unescaped.clear();
+        if self.ranges.is_empty() && self.ranges.capacity() > KEPT_RANGES {
+            self.ranges.shrink_to(KEPT_RANGES);
+        }
+        if self.unescaped.capacity() > MAX_LINE {
+            self.unescaped.shrink_to(MAX_LINE);
+        }
+        gone
+    }
+
+    /// Bytes of the input that belong to a command which is still arriving.
+    pub fn pending(&self, input: &[u8]) -> usize {
+        input.len().saturating_sub(self.released)
+    }
+
+    /// Reads `*<count>\r\n`.
+    fn count(&mut self, input: &[u8], limits: &Limits) -> Result<Progress, ProtocolError> {
+        let (count, end) = match short_line(&input[self.pos..]) {
+            Some((count, len)) => (count as i64, self.pos + len),
+            None => match self.line(input, ProtocolError::CountTooLong)? {
+                None => return Ok(Progress::Partial),
+                Some(end) => {
+                    let count = number::parse_i64(&input[self.pos + 1..end - 2]);
+                    (count.ok_or(ProtocolError::InvalidCount)?, end)
+                }
+            },
+        };
+        let count = usize::try_from(count).unwrap_or(0);
+        if count > limits.max_arguments {
+            return Err(ProtocolError::InvalidCount);
+        }
+        if count > UNAUTHENTICATED_ARGUMENTS && !limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedCount);
+        }
+        self.pos = end;
+        self.searched = 0;
+        if count == 0 {
+            self.released = end;
+            return Ok(Progress::Nothing);
+        }
+        self.awaited = count;
+        Ok(Progress::Some)
+    }
+
+    /// Reads `$<length>\r\n<bytes>\r\n`, or says how many bytes are missing.
+    #[inline]
+    fn argument(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
+        let len = match self.bulk {
+            Some(len) => len,
+            None => match self.length(input, limits)? {
+                Some(len) => len,
+                None => return Ok(Some(1)),
+            },
+        };
+        let arrived = input.len() - self.pos.min(input.len());
+        let Some(missing) = (len + 2).checked_sub(arrived).filter(|&missing| missing > 0) else {
+            self.ranges.push(Range { start: self.pos, len });
+            self.pos += len + 2;
+            self.bulk = None;
+            self.awaited -= 1;
+            return Ok(None);
+        };
+        self.bulk = Some(len);
+        Ok(Some(missing))
+    }
+
+    /// Reads `$<length>\r\n`.
+    #[inline]
+    fn length(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
+        let rest = input.get(self.pos..).unwrap_or_default();
+        let (len, end) = match short_line(rest) {
+            Some((len, line)) if rest[0] == b'$' => (len, self.pos + line),
+            _ => match self.long_length(input)? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        if len > limits.max_bulk {
+            return Err(ProtocolError::InvalidLength);
+        }
+        if len > UNAUTHENTICATED_BULK && !limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedLength);
+        }
+        self.pos = end;
+        self.searched = 0;
+        Ok(Some(len))
+    }
+
+    /// A length line that is not of the usual short form, or not complete, or wrong.
+    #[cold]
+    fn long_length(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
+        let Some(end) = self.line(input, ProtocolError::LengthTooLong)? else { return Ok(None) };
+        if input[self.pos] != b'$' {
+            return Err(ProtocolError::ExpectedBulk(input[self.pos]));
+        }
+        let len = number::parse_i64(&input[self.pos + 1..end - 2])
+            .and_then(|len| usize::try_from(len).ok())
+            .ok_or(ProtocolError::InvalidLength)?;
+        Ok(Some((len, end)))
+    }
+
+    /// The end of the line that starts at `pos`, behind its `\r` and the byte after.
+    fn line(
+        &mut self,
+        input: &[u8],
+        too_long: ProtocolError,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let line = input.get(self.pos..).unwrap_or_default();
+        match memchr::memchr(b'\r', &line[self.searched..]) {
+            Some(at) if self.searched + at > MAX_LINE => Err(too_long),
+            Some(at) if self.searched + at + 1 < line.len() => {
+                Ok(Some(self.pos + self.searched + at + 2))
+            }
+            Some(at) => {
+                self.searched += at;
+                Ok(None)
+            }
+            None if line.len() > MAX_LINE => Err(too_long),
+            None => {
+                self.searched = line.len();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Reads a line of words.
+    fn inline(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
+        let line = &input[self.pos..];
+        let Some(at) = memchr::memchr(b'\n', &line[self.searched..]) else {
+            if line.len() > MAX_LINE {
+                return Err(ProtocolError::InlineTooLong);
+            }
+            self.searched = line.len();
+            return Ok(Progress::Partial);
+        };
+        let end = self.searched + at;
+        if end > MAX_LINE {
+            return Err(ProtocolError::InlineTooLong);
+        }
+        let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
+        let (first, unescaped) = (self.ranges.len(), self.unescaped.len());
+        let (pos, ranges) = (self.pos, &mut self.ranges);
+        let split = inline::split(line, &mut self.unescaped, |word| {
+            ranges.push(match word {
+                Word::Plain(start, end) => Range { start: pos + start, len: end - start },
+                Word::Unescaped(start, end) => Range { start: start | UNESCAPED, len: end - start },
+            });
+        });
+        if split.is_err() {
+            self.ranges.truncate(first);
+            self.unescaped.truncate(unescaped);
+            return Err(ProtocolError::UnbalancedQuotes);
+        }
+        self.pos += end + 1;
+        self.searched = 0;
+        if self.ranges.len() == first {
+            self.released = self.pos;
+            return Ok(Progress::Nothing);
+        }
+        Ok(Progress::Some)
+    }
+}
+
+/// What the first line of a command came to.
+enum Progress {
+    /// The line is not complete.
+    Partial,
+    /// An empty command.
+    Nothing,
+    /// A command, or its count.
+    Some,
+}
+
+/// The number in a line such as `*3\r\n` or `$1024\r\n` of one to four digits without a leading zero, and the
+/// line's length. None for every other line, complete or not, right or wrong.
+#[inline(always)]
+fn short_line(line: &[u8]) -> Option<(usize, usize)> {
+    let digit = |byte: u8| usize::from(byte.wrapping_sub(b'0'));
+    match *line {
+        [_, a @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a), 4)),
+        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a) * 10 + digit(b), 5)),
+        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', _, ..] => {
+            Some((digit(a) * 100 + digit(b) * 10 + digit(c), 6))
+        }
+        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', d @ b'0'..=b'9', b'\r', _, ..] => {
+            Some((digit(a) * 1000 + digit(b) * 100 + digit(c) * 10 + digit(d), 7))
+        }
+        _ => None,
+    }
+}
+
+impl<'a> Command<'a> {
+    /// How many arguments there are, the command's name among them. Never 0.
+    #[allow(clippy::len_without_is_empty, reason = "a command has a name")]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The `index`th argument; 0 is the command's name.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        let range = self.ranges.get(index)?;
+        if range.start & UNESCAPED == 0 {
+            self.input.get(range.start..range.start + range.len)
+        } else {
+            let start = range.start & !UNESCAPED;
+            self.unescaped.get(start..start + range.len)
+        }
+    }
+
+    /// All arguments in order.
+    pub fn arguments(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let command = *self;
+        (0..command.len()).map(move |index| command.get(index).unwrap_or_default())
+    }
+}
+
+impl std::ops::Index<usize> for Command<'_> {
+    type Output = [u8];
+
+    fn index(&self, index: usize) -> &[u8] {
+        self.get(index).expect("the command has this argument")
+    }
+}
+
+impl std::fmt::Debug for Command<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.arguments().map(|a| a.escape_ascii().to_string())).finish()
+    }
+}
