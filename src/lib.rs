@@ -1,1 +1,5 @@
-//! Holds tests, benchmarks and examples only.
+//! Holds the tests, benchmarks and examples that use several crates at once.
+//!
+//! Nothing ships from here: the layers live in `crates/`, and `ARCHITECTURE.md` describes them.
+
+#![forbid(unsafe_code)]

@@ -118,13 +118,18 @@ impl Client {
         assert_eq!(found, expected, "reply to {line}");
     }
 
-    /// Sends all commands in one write, then reads all replies.
-    pub fn pipeline<A: AsRef<[u8]>>(&mut self, commands: &[Vec<A>]) -> io::Result<Vec<Reply>> {
+    /// Sends all commands in one write, without waiting for replies.
+    pub fn send_pipeline<A: AsRef<[u8]>>(&mut self, commands: &[Vec<A>]) -> io::Result<()> {
         let mut bytes = Vec::new();
         for command in commands {
             encode(command, &mut bytes);
         }
-        self.send_raw(&bytes)?;
+        self.send_raw(&bytes)
+    }
+
+    /// Sends all commands in one write, then reads all replies.
+    pub fn pipeline<A: AsRef<[u8]>>(&mut self, commands: &[Vec<A>]) -> io::Result<Vec<Reply>> {
+        self.send_pipeline(commands)?;
         commands.iter().map(|_| self.receive()).collect()
     }
 

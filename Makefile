@@ -1,0 +1,48 @@
+# The commands that people type. Each is a line or two around cargo; `.ci/run` puts them together.
+
+PORT ?= 6379
+DATA ?= data
+ROUNDS ?= 100
+PEER := redis-server redis-cli redis-benchmark
+
+.PHONY: run build test packages kill lint doc ci
+
+# Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
+# page cache elsewhere. ARGS takes further options of perdura-server.
+run: build
+	@mkdir -p $(DATA)
+	@if findmnt -n -o OPTIONS -T $(DATA) | tr , '\n' | grep -q -x -e dax -e dax=always; then \
+		set -- --backend auto; \
+	else \
+		set -- --backend pmem --domain process; \
+		echo "$(DATA) is not on persistent memory: what is written survives the end of the process, kill -9 too,"; \
+		echo "but NOT a power loss or a reboot without a clean shutdown. To survive those on this machine, keep an"; \
+		echo "append-only file instead:  target/release/perdura-server --port $(PORT) --dir $(abspath $(DATA)) --backend aof"; \
+	fi; \
+	exec target/release/perdura-server --bind 127.0.0.1 --port $(PORT) --dir $(abspath $(DATA)) \
+		"$$@" --pool $(abspath $(DATA))/perdura.pool $(ARGS)
+
+build:
+	@cargo build --release --package perdura-server
+
+# Every test of every crate, with the documentation's examples.
+test: packages
+	cargo test --workspace
+
+# The peer that replies are compared with, from Debian. As root it is installed, without starting its service.
+packages:
+	@for program in $(PEER); do command -v $$program >/dev/null || exec .ci/packages; done
+
+# kill -9 under load, over and over: make kill ROUNDS=1000
+kill: packages
+	@KILL_ROUNDS=$(ROUNDS) cargo test --release --test kill -- --nocapture --test-threads 1
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+ci:
+	.ci/run
