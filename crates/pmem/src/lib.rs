@@ -22,6 +22,7 @@ mod mapping;
 mod open;
 mod options;
 mod pages;
+mod persist;
 #[cfg(feature = "sim")]
 mod recorder;
 mod region;

@@ -10,6 +10,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+/// Bytes of a page, the unit of `msync` and of faults.
+pub(crate) const PAGE: u64 = 4096;
+
 /// The alignment of a mapping's start and length.
 pub(crate) const HUGE: u64 = 2 << 20;
 

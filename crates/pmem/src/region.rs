@@ -6,48 +6,37 @@
 //! between words is the business of the locks above.
 //!
 //! The region owns the mapping, the file and its lock. Its length only grows, and only after the medium has the
-//! room. After a fence that failed, [`Region::failed`] stays true: what was to be durable is not, and no later
-//! success can change that.
+//! room.
 
-use crate::counters::{count_fence, count_lines, count_streamed};
 use crate::cpu::{self, WriteBack};
 use crate::domain::Domain;
 use crate::error::GrowError;
-use crate::growth::{extend, prefault, retry};
-use crate::lines::lines;
-use crate::mapping::Mapping;
-use crate::pages;
+use crate::growth::{extend, prefault};
+use crate::mapping::{Mapping, PAGE};
 #[cfg(feature = "sim")]
 use crate::recorder::Recorder;
-use crate::stream::{self, cut};
-use rustix::fs::fdatasync;
-use rustix::mm::{MsyncFlags, msync};
 use std::fs::File;
-use std::io;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, compiler_fence};
-
-/// Bytes of a page, the unit of `msync`.
-const PAGE: u64 = 4096;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// A mapped range of bytes.
 pub struct Region {
-    mapping: Mapping,
+    pub(crate) mapping: Mapping,
     len: AtomicU64,
-    domain: Domain,
+    pub(crate) domain: Domain,
     emulated: bool,
-    device: bool,
-    write_back: WriteBack,
+    pub(crate) device: bool,
+    pub(crate) write_back: WriteBack,
     faults: AtomicU64,
-    failed: AtomicBool,
+    pub(crate) failed: AtomicBool,
     /// Tells regions apart in what a thread remembers.
-    id: u64,
+    pub(crate) id: u64,
     growing: Mutex<()>,
-    file: Option<File>,
+    pub(crate) file: Option<File>,
     #[cfg(feature = "sim")]
-    recorder: Option<Arc<dyn Recorder>>,
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// What distinguishes one region from another when it is made.
@@ -137,7 +126,7 @@ impl Region {
 
     /// The address of `[off, off + len)` if it lies inside.
     #[inline]
-    fn place(&self, off: u64, len: usize) -> Option<*mut u8> {
+    pub(crate) fn place(&self, off: u64, len: usize) -> Option<*mut u8> {
         let end = off.wrapping_add(len as u64);
         if end >= off && end <= self.len() {
             Some(self.mapping.base().wrapping_add(off as usize))
@@ -214,152 +203,6 @@ impl Region {
         }
     }
 
-    /// Copies bytes to `off` on their way to the medium: past the cache where that is faster, else flushed.
-    /// After a fence of the same thread they are durable.
-    ///
-    /// # Safety
-    /// As for [`Region::write`].
-    pub unsafe fn write_streaming(&self, off: u64, src: &[u8]) {
-        let Some(to) = self.place(off, src.len()) else { return };
-        let streams = match self.domain {
-            Domain::Clwb | Domain::Eadr => stream::PAST_THE_CACHE && !self.recorded(),
-            Domain::Msync | Domain::Process | Domain::Volatile => false,
-        };
-        let (head, body, tail) = cut(off, src.len());
-        if body == 0 || !streams {
-            // SAFETY: the caller's promise is the same.
-            unsafe { self.write(off, src) };
-            self.flush_parts(off, (head, body, tail));
-            return;
-        }
-        let (first, rest) = src.split_at(head);
-        let (whole, last) = rest.split_at(body);
-        // SAFETY: the head of a range that the caller may write.
-        unsafe { self.write(off, first) };
-        // SAFETY: `cut` gives whole lines from the start of a line, inside the checked range.
-        unsafe { stream::copy_lines(to.wrapping_add(head), whole.as_ptr(), body) };
-        // SAFETY: the tail of a range that the caller may write.
-        unsafe { self.write(off + (head + body) as u64, last) };
-        count_streamed(body as u64);
-        self.flush(off, head);
-        self.flush(off + (head + body) as u64, tail);
-    }
-
-    /// Flushes a streamed range that went through the cache, and counts it as if it had not: budgets do not
-    /// depend on the domain.
-    fn flush_parts(&self, off: u64, (head, body, tail): (usize, usize, usize)) {
-        self.flush(off, head);
-        if body > 0 && self.domain != Domain::Volatile {
-            self.flush_uncounted(off + head as u64, body);
-            count_streamed(body as u64);
-        }
-        self.flush(off + (head + body) as u64, tail);
-    }
-
-    /// Begins to make the lines of a range durable; the calling thread's next fence completes it.
-    #[inline]
-    pub fn flush(&self, off: u64, len: usize) {
-        if self.domain == Domain::Volatile || len == 0 {
-            return;
-        }
-        count_lines(lines(off, len).len() as u64);
-        self.flush_uncounted(off, len);
-    }
-
-    #[inline]
-    fn flush_uncounted(&self, off: u64, len: usize) {
-        if self.place(off, len).is_none() {
-            return;
-        }
-        #[cfg(feature = "sim")]
-        if let Some(recorder) = &self.recorder {
-            lines(off, len).for_each(|line| recorder.flush(line));
-            return;
-        }
-        match self.domain {
-            Domain::Clwb => self.write_back_lines(off, len),
-            Domain::Msync => {
-                pages::remember(self.id, off / PAGE, (off + len as u64).div_ceil(PAGE));
-            }
-            Domain::Eadr | Domain::Process | Domain::Volatile => {}
-        }
-    }
-
-    #[inline]
-    fn write_back_lines(&self, off: u64, len: usize) {
-        for line in lines(off, len) {
-            #[cfg(test)]
-            touched::note(line);
-            // SAFETY: a line that holds a byte of a checked range, in a mapping that starts and ends at a line.
-            unsafe {
-                cpu::write_back(
-                    self.write_back,
-                    self.mapping.base().wrapping_add(line as usize),
-                    1,
-                );
-            }
-        }
-    }
-
-    /// Completes the calling thread's flushes: what it stored before flushing is durable in this domain. If that
-    /// fails, [`Region::failed`] is true from here on.
-    #[inline]
-    pub fn fence(&self) {
-        if self.domain == Domain::Volatile {
-            return;
-        }
-        count_fence();
-        #[cfg(feature = "sim")]
-        if let Some(recorder) = &self.recorder {
-            recorder.fence();
-            return;
-        }
-        match self.domain {
-            Domain::Clwb | Domain::Eadr => cpu::fence(),
-            Domain::Msync => self.sync_remembered_pages(),
-            Domain::Process | Domain::Volatile => {
-                compiler_fence(std::sync::atomic::Ordering::SeqCst);
-            }
-        }
-    }
-
-    fn sync_remembered_pages(&self) {
-        let synced = match pages::take(self.id).as_slice() {
-            [] => Ok(()),
-            &[(first, end)] => self.msync_range(first * PAGE, (end - first) * PAGE),
-            _ => self.file.as_ref().map_or(Ok(()), |file| retry(|| fdatasync(file))),
-        };
-        if synced.is_err() {
-            self.failed.store(true, Relaxed);
-        }
-    }
-
-    fn msync_range(&self, off: u64, len: u64) -> rustix::io::Result<()> {
-        let at = self.mapping.base().wrapping_add(off as usize);
-        // SAFETY: writing pages out changes no contents; the range lies in this mapping, by whole pages.
-        retry(|| unsafe { msync(at.cast(), len as usize, MsyncFlags::SYNC) })
-    }
-
-    /// Makes everything stored so far durable, whatever the domain: for a clean close.
-    pub fn sync_all(&self) -> io::Result<()> {
-        if self.domain == Domain::Volatile || self.is_empty() {
-            return Ok(());
-        }
-        if self.recorded() {
-            self.flush_uncounted(0, self.len() as usize);
-            self.fence();
-            return Ok(());
-        }
-        if self.device {
-            // A device has no dirty pages to sync: its lines are all there is.
-            self.write_back_lines(0, self.len() as usize);
-            cpu::fence();
-            return Ok(());
-        }
-        self.msync_range(0, self.len()).inspect_err(|_| self.failed.store(true, Relaxed))?;
-        Ok(())
-    }
-
     /// Asks the processor to load the line at `off` soon.
     #[inline]
     pub fn prefetch(&self, off: u64) {
@@ -396,13 +239,13 @@ impl Region {
 
     #[cfg(feature = "sim")]
     #[inline]
-    fn recorded(&self) -> bool {
+    pub(crate) fn recorded(&self) -> bool {
         self.recorder.is_some()
     }
 
     #[cfg(not(feature = "sim"))]
     #[inline]
-    fn recorded(&self) -> bool {
+    pub(crate) fn recorded(&self) -> bool {
         false
     }
 }
@@ -416,23 +259,5 @@ impl std::fmt::Debug for Region {
             .field("emulated", &self.emulated)
             .field("file", &self.file)
             .finish_non_exhaustive()
-    }
-}
-
-/// Lets a test see which lines were really written back.
-#[cfg(test)]
-pub(crate) mod touched {
-    use std::cell::RefCell;
-
-    thread_local! {
-        static LINES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    }
-
-    pub(crate) fn note(line: u64) {
-        LINES.with_borrow_mut(|lines| lines.push(line));
-    }
-
-    pub(crate) fn take() -> Vec<u64> {
-        LINES.take()
     }
 }

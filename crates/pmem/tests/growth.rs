@@ -1,0 +1,78 @@
+//! A region grows by zeros that the medium really has, or stays as it is.
+
+#![allow(unsafe_code, reason = "stores into a region are unsafe")]
+
+use pmem::{DomainRequest, GrowError, MapOptions, Region};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+const STEP: u64 = 3 << 20;
+
+fn open(path: &Path, domain: DomainRequest, reserve: u64) -> Region {
+    Region::open(path, &MapOptions { domain, emulate: true, ..MapOptions::new(reserve) }).unwrap()
+}
+
+fn check_grows(domain: DomainRequest) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    let region = open(&path, domain, 8 * STEP);
+    for n in 1..=4 {
+        region.grow(n * STEP).unwrap();
+        assert_eq!(region.len(), n * STEP);
+        let file = std::fs::metadata(&path).unwrap();
+        assert_eq!(file.len(), n * STEP);
+        assert!(file.blocks() * 512 >= n * STEP, "{domain:?}: room is allocated, not promised");
+        // SAFETY: nobody else uses the region, and the slice is gone before the store.
+        assert!(unsafe { region.bytes((n - 1) * STEP, STEP as usize) }.iter().all(|b| *b == 0));
+        // SAFETY: as above.
+        unsafe { region.store(n * STEP - 8, n) };
+    }
+    region.grow(STEP).unwrap();
+    assert_eq!(region.len(), 4 * STEP, "a region does not shrink");
+    for n in 1..=4 {
+        assert_eq!(region.load(n * STEP - 8), n, "what was stored stays");
+    }
+}
+
+#[test]
+fn in_each_domain() {
+    check_grows(DomainRequest::Clwb);
+    check_grows(DomainRequest::Msync);
+    check_grows(DomainRequest::Process);
+}
+
+#[test]
+fn not_beyond_the_reserved_addresses() {
+    let dir = tempfile::tempdir().unwrap();
+    let region = open(&dir.path().join("pool"), DomainRequest::Process, STEP);
+    let reserved = region.reserved();
+    region.grow(reserved).unwrap();
+    let error = region.grow(reserved + 4096).unwrap_err();
+    assert!(matches!(error, GrowError::BeyondReserve { .. }), "{error}");
+    assert_eq!(region.len(), reserved);
+}
+
+#[test]
+fn a_file_longer_than_the_reserve_is_mapped_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    open(&path, DomainRequest::Process, 8 * STEP).grow(8 * STEP).unwrap();
+    let region = open(&path, DomainRequest::Process, STEP);
+    assert_eq!(region.len(), 8 * STEP);
+    assert_eq!(region.load(8 * STEP - 8), 0);
+    assert_eq!(region.faults(), 0);
+}
+
+#[test]
+fn a_full_file_system_is_an_error_and_nothing_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    // More than any test machine has. Some file systems say that the file is too large instead.
+    let region = open(&path, DomainRequest::Process, 1 << 45);
+    region.grow(STEP).unwrap();
+    let error = region.grow(1 << 45).unwrap_err();
+    assert!(matches!(error, GrowError::NoSpace { .. } | GrowError::Io { .. }), "{error}");
+    assert_eq!(region.len(), STEP);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), STEP);
+    region.grow(2 * STEP).unwrap();
+}

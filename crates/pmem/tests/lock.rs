@@ -1,0 +1,43 @@
+//! One process at a time works on a file.
+
+use pmem::{DomainRequest, MapError, MapOptions, Region};
+use std::process::Command;
+
+#[test]
+fn a_file_is_open_once_and_free_again_when_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(1 << 20) };
+    let region = Region::open(&path, &options).unwrap();
+
+    let error = Region::open(&path, &options).unwrap_err();
+    assert!(matches!(&error, MapError::Locked { path: locked } if *locked == path), "{error}");
+    assert!(error.to_string().ends_with("another process has locked it"), "{error}");
+
+    drop(region);
+    Region::open(&path, &options).unwrap();
+}
+
+#[test]
+fn a_lock_of_another_process_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(1 << 20) };
+    std::fs::write(&path, []).unwrap();
+    // flock(1) says when it holds the lock, and holds it until its input ends.
+    let mut holder = Command::new("flock")
+        .arg(&path)
+        .args(["sh", "-c", "echo locked; cat >/dev/null"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut said = std::io::BufReader::new(holder.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    assert_eq!(line, "locked\n");
+    assert!(matches!(Region::open(&path, &options), Err(MapError::Locked { .. })));
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    Region::open(&path, &options).unwrap();
+}
