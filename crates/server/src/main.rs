@@ -1,1 +1,3 @@
+//! perdura-server.
+#![forbid(unsafe_code)]
 fn main() {}

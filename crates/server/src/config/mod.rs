@@ -1,0 +1,288 @@
+//! The configuration: every directive's value, and the ways to change it.
+//!
+//! Values live in one table in canonical form, guarded by one lock that no command's path takes:
+//! what is needed often is copied into atomics by whoever uses it (see `host`), when it changes.
+//! A change is all or nothing: new values are parsed first, then handed to an `apply` function of
+//! the caller, and only what it accepts stays.
+//!
+//! Nothing here knows sockets, stores or commands.
+
+pub mod args;
+pub mod file;
+pub mod kind;
+pub mod page;
+pub mod rewrite;
+pub mod special;
+pub mod table;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, RwLock};
+
+use table::{Change, Row, Usage};
+
+/// The values of all directives.
+#[derive(Clone, Debug)]
+pub struct Values {
+    values: Vec<Vec<u8>>,
+}
+
+impl Default for Values {
+    fn default() -> Values {
+        Values { values: table::rows().map(|row| row.default.into()).collect() }
+    }
+}
+
+impl Values {
+    /// The canonical value of `name`, which must be a directive.
+    pub fn get(&self, name: &str) -> &[u8] {
+        let (at, _) = table::find(name.as_bytes()).expect("a directive of the table");
+        &self.values[at]
+    }
+
+    /// The value of `name` as text.
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8_lossy(self.get(name)).into_owned()
+    }
+
+    /// The value of the number `name`.
+    pub fn int(&self, name: &str) -> i64 {
+        let value = kind::integer(self.get(name)).unwrap_or(0);
+        i64::try_from(value).unwrap_or(i64::MAX)
+    }
+
+    /// The value of `name` as a size or count; negative numbers are 0.
+    pub fn size(&self, name: &str) -> u64 {
+        kind::integer(self.get(name)).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+    }
+
+    /// The value of the octal number `name`.
+    pub fn octal(&self, name: &str) -> u32 {
+        u32::from_str_radix(&self.text(name), 8).unwrap_or(0)
+    }
+
+    /// Whether the boolean `name` is `yes`.
+    pub fn yes(&self, name: &str) -> bool {
+        self.get(name) == b"yes"
+    }
+
+    /// Sets `name` from the words of a line; says what is wrong in Redis's words.
+    pub fn set(&mut self, name: &[u8], words: &[&[u8]]) -> Result<(), String> {
+        let (at, row) = table::find(name).ok_or("Bad directive or wrong number of arguments")?;
+        self.values[at] = row.kind.parse(row.name, &self.values[at], words)?;
+        Ok(())
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&'static Row, &[u8])> {
+        table::rows().zip(self.values.iter().map(Vec::as_slice))
+    }
+}
+
+/// The configuration of a running server.
+pub struct Config {
+    values: RwLock<Values>,
+    changing: Mutex<()>,
+    file: Option<PathBuf>,
+}
+
+impl Config {
+    /// A configuration that starts with `values`, read from `file` if there is one.
+    pub fn new(values: Values, file: Option<PathBuf>) -> Config {
+        Config { values: RwLock::new(values), changing: Mutex::new(()), file }
+    }
+
+    /// The file it was read from.
+    pub fn file(&self) -> Option<&PathBuf> {
+        self.file.as_ref()
+    }
+
+    /// A copy of all values.
+    pub fn values(&self) -> Values {
+        self.values.read().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// The directives that match any of the patterns, with their values, each name once.
+    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
+        let values = self.values.read().unwrap_or_else(|e| e.into_inner());
+        let mut found: Vec<(String, Vec<u8>)> = Vec::new();
+        for pattern in patterns {
+            let pattern = pattern.to_ascii_lowercase();
+            let is_glob = pattern.iter().any(|b| b"[*?".contains(b));
+            for (row, value) in values.pairs() {
+                for name in std::iter::once(row.name).chain(row.alias) {
+                    let matches = if is_glob {
+                        !row.hidden && resp::glob::matches(&pattern, name.as_bytes())
+                    } else {
+                        pattern == name.as_bytes()
+                    };
+                    if matches && !found.iter().any(|(known, _)| known == name) {
+                        found.push((name.to_owned(), value.to_vec()));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// `CONFIG SET`: all of the pairs or none. `protected` says whether protected directives may
+    /// change; `apply` makes the change real, given the values before and after and the directives
+    /// that change, and names the directive that cannot be made real otherwise.
+    pub fn set(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        protected: bool,
+        apply: impl Fn(&Values, &Values, &[&'static str]) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let rows = changeable(pairs, protected)?;
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(|e| e.into_inner());
+        let before = self.values();
+        let mut after = before.clone();
+        for (row, (_, value)) in rows.iter().zip(pairs) {
+            let words: Vec<&[u8]> = if row.kind.takes_many_words() {
+                value.split(|b| *b == b' ').collect()
+            } else {
+                vec![value]
+            };
+            after
+                .set(row.name.as_bytes(), &words)
+                .map_err(|why| Refusal::Value { name: row.name.to_owned(), why })?;
+        }
+        let names: Vec<&'static str> =
+            rows.iter().map(|row| row.name).filter(|n| before.get(n) != after.get(n)).collect();
+        if let Err(refusal) = apply(&before, &after, &names) {
+            // What was made real already goes back; the old values were real before.
+            let _ = apply(&after, &before, &names);
+            return Err(refusal);
+        }
+        *self.values.write().unwrap_or_else(|e| e.into_inner()) = after;
+        Ok(())
+    }
+}
+
+/// Why `CONFIG SET` changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such directive.
+    Unknown(String),
+    /// This directive cannot have this value, or not now.
+    Value {
+        /// The directive.
+        name: String,
+        /// Redis's words for it.
+        why: String,
+    },
+}
+
+fn changeable(pairs: &[(&[u8], &[u8])], protected: bool) -> Result<Vec<&'static Row>, Refusal> {
+    let named = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let mut rows: Vec<&'static Row> = Vec::new();
+    for (name, _) in pairs {
+        let Some((_, row)) = table::find(name) else {
+            return Err(Refusal::Unknown(named(name)));
+        };
+        let why = match row.change {
+            Change::Fixed => "can't set immutable config",
+            Change::Protected if !protected => "can't set protected config",
+            _ if rows.iter().any(|r| r.name == row.name) => "duplicate parameter",
+            _ => {
+                rows.push(row);
+                continue;
+            }
+        };
+        // An unknown name further on is the graver mistake, and the one that Redis reports.
+        if let Some((bad, _)) = pairs.iter().find(|(n, _)| table::find(n).is_none()) {
+            return Err(Refusal::Unknown(named(bad)));
+        }
+        return Err(Refusal::Value { name: named(name), why: why.into() });
+    }
+    Ok(rows)
+}
+
+/// The directives that were set away from their defaults and have no effect, with the reason.
+pub fn without_effect(values: &Values) -> Vec<(&'static str, &'static str)> {
+    values
+        .pairs()
+        .filter(|(row, value)| *value != row.default.as_bytes())
+        .filter_map(|(row, _)| match row.usage {
+            Usage::Ignored(why) => Some((row.name, why.words())),
+            Usage::Used => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(config: &Config, pairs: &[(&str, &str)]) -> Result<(), Refusal> {
+        let pairs: Vec<(&[u8], &[u8])> =
+            pairs.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+        config.set(&pairs, false, |_, _, _| Ok(()))
+    }
+
+    fn refused(name: &str, why: &str) -> Result<(), Refusal> {
+        Err(Refusal::Value { name: name.into(), why: why.into() })
+    }
+
+    #[test]
+    fn every_default_is_in_canonical_form() {
+        for row in table::rows().filter(|row| !row.default.is_empty()) {
+            let words: Vec<&[u8]> = if row.kind.takes_many_words() {
+                row.default.split(' ').map(str::as_bytes).collect()
+            } else {
+                vec![row.default.as_bytes()]
+            };
+            let value = row.kind.parse(row.name, b"", &words);
+            assert_eq!(value, Ok(row.default.into()), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn a_change_is_all_or_nothing() {
+        let config = Config::new(Values::default(), None);
+        let both = set(&config, &[("timeout", "5"), ("maxclients", "x")]);
+        assert_eq!(both, refused("maxclients", "argument couldn't be parsed into an integer"));
+        assert_eq!(config.values().int("timeout"), 0);
+        assert_eq!(set(&config, &[("timeout", "5"), ("MAXCLIENTS", "7")]), Ok(()));
+        assert_eq!(config.values().int("maxclients"), 7);
+    }
+
+    #[test]
+    fn what_cannot_be_applied_is_taken_back() {
+        let config = Config::new(Values::default(), None);
+        let calls = std::cell::RefCell::new(Vec::new());
+        let result = config.set(&[(b"port", b"1")], false, |before, after, names| {
+            calls.borrow_mut().push((before.int("port"), after.int("port"), names.to_vec()));
+            Err(Refusal::Value { name: "port".into(), why: "no".into() })
+        });
+        assert_eq!(result, refused("port", "no"));
+        assert_eq!(*calls.borrow(), [(6379, 1, vec!["port"]), (1, 6379, vec!["port"])]);
+        assert_eq!(config.values().int("port"), 6379);
+    }
+
+    #[test]
+    fn refusals_are_worded_as_redis_words_them() {
+        let config = Config::new(Values::default(), None);
+        let check = |pairs: &[(&str, &str)], name: &str, why: &str| {
+            assert_eq!(set(&config, pairs), refused(name, why));
+        };
+        check(&[("databases", "3")], "databases", "can't set immutable config");
+        check(&[("dir", "/tmp")], "dir", "can't set protected config");
+        check(&[("hz", "1"), ("HZ", "2")], "HZ", "duplicate parameter");
+        assert_eq!(set(&config, &[("no", "1")]), Err(Refusal::Unknown("no".into())));
+    }
+
+    #[test]
+    fn patterns_find_names_and_aliases_once() {
+        let config = Config::new(Values::default(), None);
+        let names = |patterns: &[&[u8]]| {
+            let mut names: Vec<String> =
+                config.matching(patterns).into_iter().map(|(name, _)| name).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&[b"hash-max-*-entries"]).len(), 2);
+        assert_eq!(names(&[b"TIMEOUT", b"timeo*"]), ["timeout"]);
+        assert_eq!(names(&[b"watchdog*"]), Vec::<String>::new());
+        assert_eq!(names(&[b"watchdog-period"]), ["watchdog-period"]);
+    }
+}

@@ -1,0 +1,441 @@
+//! The directives: one row each, from which everything else about them comes.
+//!
+//! Parsing, `CONFIG GET`/`SET`/`REWRITE`, the notes at start about directives that have no effect,
+//! and `docs/configuration.md` are all read from these rows. The names, kinds, limits and defaults
+//! are those that Redis 7.0.15 answers to `CONFIG GET *`, so that a `redis.conf` written for it
+//! loads unchanged; behind them stand Perdura's own. The one default that differs is `save`: there
+//! are no RDB files yet, so no save points either.
+
+use super::kind::Kind::{self, *};
+
+/// One directive.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The name in lower case.
+    pub name: &'static str,
+    /// An older name for the same directive.
+    pub alias: Option<&'static str>,
+    /// What its value may be.
+    pub kind: Kind,
+    /// Its value unless set.
+    pub default: &'static str,
+    /// When it may be changed.
+    pub change: Change,
+    /// Whether it has an effect.
+    pub usage: Usage,
+    /// Left out of `CONFIG GET` by pattern.
+    pub hidden: bool,
+    /// Never shown in logs.
+    pub secret: bool,
+}
+
+/// When a directive may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At start only.
+    Fixed,
+    /// By `CONFIG SET` too.
+    Live,
+    /// By `CONFIG SET` too, if `enable-protected-configs` allows it.
+    Protected,
+}
+use Change::{Fixed, Live, Protected};
+
+/// Whether a directive has an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// It does what Redis documents (or, for Perdura's own, what `--help` says).
+    Used,
+    /// It is accepted and stored, and does nothing.
+    Ignored(Why),
+}
+use Usage::{Ignored, Used};
+
+/// Why a directive does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It steers something that this design does not have.
+    Design,
+    /// It belongs to RDB files.
+    Rdb,
+    /// It belongs to replication.
+    Replication,
+    /// It belongs to the cluster.
+    Cluster,
+    /// It belongs to TLS.
+    Tls,
+    /// It belongs to data types that are not served.
+    Types,
+    /// It belongs to a feature that does not exist here.
+    Later,
+    /// The server runs in the foreground, under a supervisor.
+    Foreground,
+}
+use Why::{Cluster, Design, Foreground, Later, Rdb, Replication, Tls, Types};
+
+impl Why {
+    /// The reason in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Design => "there is nothing here that it would steer",
+            Rdb => "RDB files are not supported",
+            Replication => "replication is not supported",
+            Cluster => "cluster mode is not supported",
+            Tls => "TLS is not supported",
+            Types => "this data type is not supported",
+            Later => "this feature is not supported",
+            Foreground => "the server always runs in the foreground",
+        }
+    }
+}
+
+const I32: i128 = i32::MAX as i128;
+const U32: i128 = u32::MAX as i128;
+const I64: i128 = i64::MAX as i128;
+const U64: i128 = u64::MAX as i128;
+
+const fn row(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    change: Change,
+    usage: Usage,
+) -> Row {
+    Row { name, alias: None, kind, default, change, usage, hidden: false, secret: false }
+}
+
+impl Row {
+    const fn alias(self, alias: &'static str) -> Row {
+        Row { alias: Some(alias), ..self }
+    }
+    const fn hidden(self) -> Row {
+        Row { hidden: true, ..self }
+    }
+    const fn secret(self) -> Row {
+        Row { secret: true, ..self }
+    }
+}
+
+const GROUPS: [(&str, &[Row]); 5] = [
+    ("Perdura's own", OWN),
+    ("Connections", NETWORK),
+    ("Files, durability and memory", STORE),
+    ("Logs and statistics", WATCH),
+    ("Accepted without effect", ACCEPTED),
+];
+
+/// The groups of rows with their titles.
+pub fn groups() -> impl Iterator<Item = (&'static str, &'static [Row])> {
+    GROUPS.into_iter()
+}
+
+/// All rows; a row's place in this order is its index.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    GROUPS.iter().flat_map(|(_, rows)| rows.iter())
+}
+
+/// The row that `name` means (in any case, or by its older name), with its index.
+pub fn find(name: &[u8]) -> Option<(usize, &'static Row)> {
+    let is = |n: &str| name.eq_ignore_ascii_case(n.as_bytes());
+    rows().enumerate().find(|(_, row)| is(row.name) || row.alias.is_some_and(is))
+}
+
+/// Directives of older releases that Redis reads and drops.
+pub const RETIRED: [&str; 3] =
+    ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
+
+/// Perdura's own directives.
+const OWN: &[Row] = &[
+    row("backend", Enum(&["auto", "pmem", "aof"]), "auto", Fixed, Used),
+    row("pool", Text, "", Fixed, Used),
+    row("pool-size", Memory(16777216, I64), "4294967296", Fixed, Used),
+    row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Fixed, Used),
+    row("emulate-pmem", Bool, "no", Fixed, Used),
+    row("threads", Int(0, 1024), "0", Fixed, Used),
+];
+
+/// Connections.
+const NETWORK: &[Row] = &[
+    row("protected-mode", Bool, "yes", Live, Used),
+    row("unixsocket", Text, "", Fixed, Used),
+    row("requirepass", Text, "", Live, Used).secret(),
+    row("port", Int(0, 65535), "6379", Live, Used),
+    row("tcp-keepalive", Int(0, I32), "300", Live, Used),
+    row("timeout", Int(0, I32), "0", Live, Used),
+    row("tcp-backlog", Int(0, I32), "511", Fixed, Used),
+    row("maxclients", Int(1, U32), "10000", Live, Used),
+    row("unixsocketperm", Octal(0, 0o777), "0", Fixed, Used),
+    row("proto-max-bulk-len", Memory(1048576, I64), "536870912", Live, Used),
+    row("client-query-buffer-limit", Memory(1048576, I64), "1073741824", Live, Used),
+    row(
+        "client-output-buffer-limit",
+        OutputLimits,
+        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        Live,
+        Used,
+    ),
+    row("bind", Bind, "* -::*", Live, Used),
+];
+
+/// Files, durability, memory.
+const STORE: &[Row] = &[
+    row("no-appendfsync-on-rewrite", Bool, "no", Live, Used),
+    row("aof-load-truncated", Bool, "yes", Live, Used),
+    row("appendonly", Bool, "no", Live, Used),
+    row("appendfilename", FileNameSet, "appendonly.aof", Fixed, Used),
+    row("appenddirname", FileNameSet, "appendonlydir", Fixed, Used),
+    row(
+        "maxmemory-policy",
+        Enum(&[
+            "volatile-lru",
+            "volatile-lfu",
+            "volatile-random",
+            "volatile-ttl",
+            "allkeys-lru",
+            "allkeys-lfu",
+            "allkeys-random",
+            "noeviction",
+        ]),
+        "noeviction",
+        Live,
+        Used,
+    ),
+    row("appendfsync", Enum(&["everysec", "always", "no"]), "everysec", Live, Used),
+    row("databases", Int(1, I32), "16", Fixed, Used),
+    row("auto-aof-rewrite-percentage", Int(0, I32), "100", Live, Used),
+    row("lfu-log-factor", Int(0, I32), "10", Live, Used),
+    row("lfu-decay-time", Int(0, I32), "1", Live, Used),
+    row("maxmemory-samples", Int(1, I32), "5", Live, Used),
+    row("maxmemory-eviction-tenacity", Int(0, 100), "10", Live, Used),
+    row("active-expire-effort", Int(1, 10), "1", Live, Used),
+    row("hz", Int(0, I32), "10", Live, Used),
+    row("maxmemory", Memory(0, U64), "0", Live, Used),
+    row("auto-aof-rewrite-min-size", Memory(0, I64), "67108864", Live, Used),
+    row("dir", Dir, "", Protected, Used),
+];
+
+/// Logs and statistics.
+const WATCH: &[Row] = &[
+    row("latency-tracking", Bool, "yes", Live, Used),
+    row("pidfile", Text, "", Fixed, Used),
+    row("logfile", Text, "", Fixed, Used),
+    row("loglevel", Enum(&["debug", "verbose", "notice", "warning"]), "notice", Live, Used),
+    row("enable-protected-configs", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
+    row("enable-debug-command", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
+    row(
+        "shutdown-on-sigint",
+        Flags(&["default", "save", "nosave", "now", "force"]),
+        "default",
+        Live,
+        Used,
+    ),
+    row(
+        "shutdown-on-sigterm",
+        Flags(&["default", "save", "nosave", "now", "force"]),
+        "default",
+        Live,
+        Used,
+    ),
+    row("shutdown-timeout", Int(0, I32), "10", Live, Used),
+    row("slowlog-max-len", Int(0, I64), "128", Live, Used),
+    row("slowlog-log-slower-than", Int(-1, I64), "10000", Live, Used),
+    row("latency-monitor-threshold", Int(0, I64), "0", Live, Used),
+    row("latency-tracking-info-percentiles", Percentiles, "50 99 99.9", Live, Used),
+];
+
+/// Known and not needed.
+const ACCEPTED: &[Row] = &[
+    row("rdbchecksum", Bool, "yes", Fixed, Ignored(Rdb)),
+    row("daemonize", Bool, "no", Fixed, Ignored(Foreground)),
+    row("io-threads-do-reads", Bool, "no", Fixed, Ignored(Design)),
+    row("always-show-logo", Bool, "no", Fixed, Ignored(Design)),
+    row("rdbcompression", Bool, "yes", Live, Ignored(Rdb)),
+    row("rdb-del-sync-files", Bool, "no", Live, Ignored(Rdb)),
+    row("activerehashing", Bool, "yes", Live, Ignored(Design)),
+    row("stop-writes-on-bgsave-error", Bool, "yes", Live, Ignored(Rdb)),
+    row("set-proc-title", Bool, "yes", Fixed, Ignored(Foreground)),
+    row("dynamic-hz", Bool, "yes", Live, Ignored(Design)),
+    row("lazyfree-lazy-eviction", Bool, "no", Live, Ignored(Design)),
+    row("lazyfree-lazy-expire", Bool, "no", Live, Ignored(Design)),
+    row("lazyfree-lazy-server-del", Bool, "no", Live, Ignored(Design)),
+    row("lazyfree-lazy-user-del", Bool, "no", Live, Ignored(Design)),
+    row("lazyfree-lazy-user-flush", Bool, "no", Live, Ignored(Design)),
+    row("repl-disable-tcp-nodelay", Bool, "no", Live, Ignored(Replication)),
+    row("repl-diskless-sync", Bool, "yes", Live, Ignored(Replication)),
+    row("aof-rewrite-incremental-fsync", Bool, "yes", Live, Ignored(Design)),
+    row("cluster-require-full-coverage", Bool, "yes", Live, Ignored(Cluster)),
+    row("rdb-save-incremental-fsync", Bool, "yes", Live, Ignored(Rdb)),
+    row("aof-use-rdb-preamble", Bool, "yes", Live, Ignored(Design)),
+    row("aof-timestamp-enabled", Bool, "no", Live, Ignored(Design)),
+    row("cluster-replica-no-failover", Bool, "no", Live, Ignored(Cluster))
+        .alias("cluster-slave-no-failover"),
+    row("replica-lazy-flush", Bool, "no", Live, Ignored(Replication)).alias("slave-lazy-flush"),
+    row("replica-serve-stale-data", Bool, "yes", Live, Ignored(Replication))
+        .alias("slave-serve-stale-data"),
+    row("replica-read-only", Bool, "yes", Live, Ignored(Replication)).alias("slave-read-only"),
+    row("replica-ignore-maxmemory", Bool, "yes", Live, Ignored(Replication))
+        .alias("slave-ignore-maxmemory"),
+    row("jemalloc-bg-thread", Bool, "yes", Live, Ignored(Design)),
+    row("activedefrag", Bool, "no", Live, Ignored(Design)),
+    row("syslog-enabled", Bool, "no", Fixed, Ignored(Design)),
+    row("cluster-enabled", Bool, "no", Fixed, Ignored(Cluster)),
+    row("cluster-allow-reads-when-down", Bool, "no", Live, Ignored(Cluster)),
+    row("cluster-allow-pubsubshard-when-down", Bool, "yes", Live, Ignored(Cluster)),
+    row("crash-log-enabled", Bool, "yes", Live, Ignored(Design)),
+    row("crash-memcheck-enabled", Bool, "yes", Live, Ignored(Design)),
+    row("use-exit-on-panic", Bool, "no", Live, Ignored(Design)).hidden(),
+    row("disable-thp", Bool, "yes", Fixed, Ignored(Design)),
+    row("cluster-allow-replica-migration", Bool, "yes", Live, Ignored(Cluster)),
+    row("replica-announced", Bool, "yes", Live, Ignored(Replication)),
+    row("aof-disable-auto-gc", Bool, "no", Live, Ignored(Design)),
+    row("replica-ignore-disk-write-errors", Bool, "no", Live, Ignored(Replication)),
+    row("lua-enable-deprecated-api", Bool, "no", Fixed, Ignored(Design)).hidden(),
+    row("aclfile", Text, "", Fixed, Ignored(Later)),
+    row("replica-announce-ip", Text, "", Live, Ignored(Replication)).alias("slave-announce-ip"),
+    row("masteruser", Text, "", Live, Ignored(Replication)).secret(),
+    row("cluster-announce-ip", Text, "", Live, Ignored(Cluster)),
+    row("cluster-config-file", Text, "nodes.conf", Fixed, Ignored(Cluster)),
+    row("cluster-announce-hostname", Text, "", Live, Ignored(Cluster)),
+    row("syslog-ident", Text, "redis", Fixed, Ignored(Design)),
+    row("dbfilename", FileName, "dump.rdb", Protected, Ignored(Rdb)),
+    row("server_cpulist", Text, "", Fixed, Ignored(Design)),
+    row("bio_cpulist", Text, "", Fixed, Ignored(Design)),
+    row("aof_rewrite_cpulist", Text, "", Fixed, Ignored(Design)),
+    row("bgsave_cpulist", Text, "", Fixed, Ignored(Rdb)),
+    row("ignore-warnings", Text, "", Live, Ignored(Design)),
+    row(
+        "proc-title-template",
+        Text,
+        "{title} {listen-addr} {server-mode}",
+        Live,
+        Ignored(Foreground),
+    ),
+    row("bind-source-addr", Text, "", Live, Ignored(Design)),
+    row("masterauth", Text, "", Live, Ignored(Replication)).secret(),
+    row(
+        "supervised",
+        Enum(&["upstart", "systemd", "auto", "no"]),
+        "no",
+        Fixed,
+        Ignored(Foreground),
+    ),
+    row(
+        "syslog-facility",
+        Enum(&[
+            "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+        ]),
+        "local0",
+        Fixed,
+        Ignored(Design),
+    ),
+    row(
+        "repl-diskless-load",
+        Enum(&["disabled", "on-empty-db", "swapdb"]),
+        "disabled",
+        Live,
+        Ignored(Replication),
+    ),
+    row("oom-score-adj", Enum(&["no", "yes", "relative", "absolute"]), "no", Live, Ignored(Design)),
+    row(
+        "acl-pubsub-default",
+        Enum(&["allchannels", "resetchannels"]),
+        "resetchannels",
+        Live,
+        Ignored(Later),
+    ),
+    row("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), "no", Live, Ignored(Rdb)),
+    row("enable-module-command", Enum(&["no", "yes", "local"]), "no", Fixed, Ignored(Later)),
+    row(
+        "cluster-preferred-endpoint-type",
+        Enum(&["ip", "hostname", "unknown-endpoint"]),
+        "ip",
+        Live,
+        Ignored(Cluster),
+    ),
+    row(
+        "propagation-error-behavior",
+        Enum(&["ignore", "panic", "panic-on-replicas"]),
+        "ignore",
+        Live,
+        Ignored(Design),
+    ),
+    row("io-threads", Int(1, 128), "1", Fixed, Ignored(Design)),
+    row("cluster-replica-validity-factor", Int(0, I32), "10", Live, Ignored(Cluster))
+        .alias("cluster-slave-validity-factor"),
+    row("list-max-listpack-size", Int(-I32 - 1, I32), "-2", Live, Ignored(Types))
+        .alias("list-max-ziplist-size"),
+    row("cluster-migration-barrier", Int(0, I32), "1", Live, Ignored(Cluster)),
+    row("active-defrag-cycle-min", Int(1, 99), "1", Live, Ignored(Design)),
+    row("active-defrag-cycle-max", Int(1, 99), "25", Live, Ignored(Design)),
+    row("active-defrag-threshold-lower", Int(0, 1000), "10", Live, Ignored(Design)),
+    row("active-defrag-threshold-upper", Int(0, 1000), "100", Live, Ignored(Design)),
+    row("replica-priority", Int(0, I32), "100", Live, Ignored(Replication)).alias("slave-priority"),
+    row("repl-diskless-sync-delay", Int(0, I32), "5", Live, Ignored(Replication)),
+    row("replica-announce-port", Int(0, 65535), "0", Live, Ignored(Replication))
+        .alias("slave-announce-port"),
+    row("cluster-port", Int(0, 65535), "0", Fixed, Ignored(Cluster)),
+    row("cluster-announce-bus-port", Int(0, 65535), "0", Live, Ignored(Cluster)),
+    row("cluster-announce-port", Int(0, 65535), "0", Live, Ignored(Cluster)),
+    row("cluster-announce-tls-port", Int(0, 65535), "0", Live, Ignored(Cluster)),
+    row("repl-timeout", Int(1, I32), "60", Live, Ignored(Replication)),
+    row("repl-ping-replica-period", Int(1, I32), "10", Live, Ignored(Replication))
+        .alias("repl-ping-slave-period"),
+    row("list-compress-depth", Int(0, I32), "0", Live, Ignored(Types)),
+    row("rdb-key-save-delay", Int(-I32 - 1, I32), "0", Live, Ignored(Rdb)).hidden(),
+    row("key-load-delay", Int(-I32 - 1, I32), "0", Live, Ignored(Design)).hidden(),
+    row("min-replicas-to-write", Int(0, I32), "0", Live, Ignored(Replication))
+        .alias("min-slaves-to-write"),
+    row("min-replicas-max-lag", Int(0, I32), "10", Live, Ignored(Replication))
+        .alias("min-slaves-max-lag"),
+    row("watchdog-period", Int(0, I32), "0", Live, Ignored(Design)).hidden(),
+    row("repl-diskless-sync-max-replicas", Int(0, I32), "0", Live, Ignored(Replication)),
+    row("socket-mark-id", Int(0, U32), "0", Fixed, Ignored(Design)),
+    row("active-defrag-max-scan-fields", Int(1, I64), "1000", Live, Ignored(Design)),
+    row("acllog-max-len", Int(0, I64), "128", Live, Ignored(Later)),
+    row("busy-reply-threshold", Int(0, I64), "5000", Live, Ignored(Later)).alias("lua-time-limit"),
+    row("cluster-node-timeout", Int(0, I64), "15000", Live, Ignored(Cluster)),
+    row("stream-node-max-entries", Int(0, I64), "100", Live, Ignored(Types)),
+    row("repl-backlog-size", Memory(1, I64), "1048576", Live, Ignored(Replication)),
+    row("cluster-link-sendbuf-limit", Memory(0, U64), "0", Live, Ignored(Cluster)),
+    row("hash-max-listpack-entries", Int(0, I64), "512", Live, Ignored(Types))
+        .alias("hash-max-ziplist-entries"),
+    row("set-max-intset-entries", Int(0, I64), "512", Live, Ignored(Types)),
+    row("zset-max-listpack-entries", Int(0, I64), "128", Live, Ignored(Types))
+        .alias("zset-max-ziplist-entries"),
+    row("active-defrag-ignore-bytes", Memory(1, I64), "104857600", Live, Ignored(Design)),
+    row("hash-max-listpack-value", Memory(0, I64), "64", Live, Ignored(Types))
+        .alias("hash-max-ziplist-value"),
+    row("stream-node-max-bytes", Memory(0, I64), "4096", Live, Ignored(Types)),
+    row("zset-max-listpack-value", Memory(0, I64), "64", Live, Ignored(Types))
+        .alias("zset-max-ziplist-value"),
+    row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Ignored(Types)),
+    row("tracking-table-max-keys", Int(0, I64), "1000000", Live, Ignored(Later)),
+    row("maxmemory-clients", MemoryOrPercent, "0", Live, Ignored(Design)),
+    row("repl-backlog-ttl", Int(0, I64), "3600", Live, Ignored(Replication)),
+    row("loading-process-events-interval-bytes", Int(1024, I32), "2097152", Live, Ignored(Design))
+        .hidden(),
+    row("tls-port", Int(0, 65535), "0", Live, Ignored(Tls)),
+    row("tls-session-cache-size", Int(0, I32), "20480", Live, Ignored(Tls)),
+    row("tls-session-cache-timeout", Int(0, I32), "300", Live, Ignored(Tls)),
+    row("tls-cluster", Bool, "no", Live, Ignored(Tls)),
+    row("tls-replication", Bool, "no", Live, Ignored(Tls)),
+    row("tls-auth-clients", Enum(&["no", "yes", "optional"]), "yes", Live, Ignored(Tls)),
+    row("tls-prefer-server-ciphers", Bool, "no", Live, Ignored(Tls)),
+    row("tls-session-caching", Bool, "yes", Live, Ignored(Tls)),
+    row("tls-cert-file", Text, "", Live, Ignored(Tls)),
+    row("tls-key-file", Text, "", Live, Ignored(Tls)),
+    row("tls-key-file-pass", Text, "", Live, Ignored(Tls)),
+    row("tls-client-cert-file", Text, "", Live, Ignored(Tls)),
+    row("tls-client-key-file", Text, "", Live, Ignored(Tls)),
+    row("tls-client-key-file-pass", Text, "", Live, Ignored(Tls)),
+    row("tls-dh-params-file", Text, "", Live, Ignored(Tls)),
+    row("tls-ca-cert-file", Text, "", Live, Ignored(Tls)),
+    row("tls-ca-cert-dir", Text, "", Live, Ignored(Tls)),
+    row("tls-protocols", Text, "", Live, Ignored(Tls)),
+    row("tls-ciphers", Text, "", Live, Ignored(Tls)),
+    row("tls-ciphersuites", Text, "", Live, Ignored(Tls)),
+    row("save", Save, "", Live, Ignored(Rdb)),
+    row("oom-score-adj-values", OomValues, "0 200 800", Live, Ignored(Design)),
+    row("notify-keyspace-events", Events, "", Live, Ignored(Later)),
+    row("replicaof", ReplicaOf, "", Fixed, Ignored(Replication)).alias("slaveof"),
+];

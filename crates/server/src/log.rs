@@ -1,0 +1,114 @@
+//! The server's log: one line per event, in the form of Redis's log.
+//!
+//! `4711:M 21 Nov 2026 03:09:37.308 * Ready to accept connections`: process, role, time (UTC),
+//! level (`.` debug, `-` verbose, `*` notice, `#` warning), text. Events come from `tracing`, whose
+//! levels TRACE, DEBUG, INFO and WARN stand for Redis's four.
+//!
+//! The level changes while the server runs; the file is opened once, for appending.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Arc, OnceLock};
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::reload;
+
+struct Line;
+
+impl<S, N> FormatEvent<S, N> for Line
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut out: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let sign = match *event.metadata().level() {
+            Level::TRACE => '.',
+            Level::DEBUG => '-',
+            Level::INFO => '*',
+            Level::WARN | Level::ERROR => '#',
+        };
+        let now = crate::text::date(commands::Clock::unix_ms(&commands::SystemClock));
+        write!(out, "{}:M {now} {sign} ", std::process::id())?;
+        context.format_fields(out.by_ref(), event)?;
+        writeln!(out)
+    }
+}
+
+#[derive(Clone)]
+enum Target {
+    Stdout,
+    File(Arc<File>),
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Target::Stdout => io::stdout().write(bytes),
+            Target::File(file) => (&**file).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Target::Stdout => io::stdout().flush(),
+            Target::File(_) => Ok(()),
+        }
+    }
+}
+
+impl<'a> MakeWriter<'a> for Target {
+    type Writer = Target;
+
+    fn make_writer(&'a self) -> Target {
+        self.clone()
+    }
+}
+
+static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+
+fn filter(loglevel: &str) -> LevelFilter {
+    match loglevel {
+        "debug" => LevelFilter::TRACE,
+        "verbose" => LevelFilter::DEBUG,
+        "warning" => LevelFilter::WARN,
+        _ => LevelFilter::INFO,
+    }
+}
+
+/// Starts the log; `logfile` is empty for standard output. Only the first call has an effect.
+pub fn start(logfile: &str, loglevel: &str) -> io::Result<()> {
+    let target = if logfile.is_empty() {
+        Target::Stdout
+    } else {
+        let file = File::options().append(true).create(true).open(logfile)?;
+        Target::File(Arc::new(file))
+    };
+    let (level, handle) = reload::Layer::new(filter(loglevel));
+    let lines = tracing_subscriber::fmt::layer()
+        .event_format(Line)
+        .with_ansi(false)
+        .with_writer(target);
+    let log = tracing_subscriber::registry().with(level).with(lines);
+    if tracing::subscriber::set_global_default(log).is_ok() {
+        let _ = LEVEL.set(handle);
+    }
+    Ok(())
+}
+
+/// Changes the level.
+pub fn set_level(loglevel: &str) {
+    if let Some(handle) = LEVEL.get() {
+        let _ = handle.modify(|level| *level = filter(loglevel));
+    }
+}
