@@ -1,1 +1,43 @@
-//! placeholder
+//! Redis's commands over the keyspace: one table, one module per group, one entry point.
+//!
+//! [`Engine::execute`] takes a session and the words of a request and writes the reply. RESP clients,
+//! replay of the command log and the library all come through it. Each command is a [`CommandSpec`]
+//! const beside the function that executes it; dispatch, key locking, COMMAND and the documentation
+//! follow from the spec, so that a command is added in one place.
+//!
+//! The path of a command: look-up, arity, authentication, queueing for MULTI, memory limit, health of
+//! the log; then the shards of its keys are locked, it runs, the transaction commits with one fence,
+//! its effects go into the command log, and the shards are unlocked. A command that fails leaves
+//! nothing behind but its error reply.
+//!
+//! This crate must not know sockets, threads, files, flushes or fences. Time and randomness are
+//! given to it. Redis's texts are made here and in the server, nowhere below.
+#![forbid(unsafe_code)]
+
+pub mod admin;
+mod call;
+mod client;
+mod clock;
+mod config;
+mod connection;
+mod dispatch;
+mod engine;
+mod failure;
+mod log;
+mod session;
+pub mod spec;
+mod stats;
+mod table;
+mod transactions;
+
+pub use call::{Call, Next, Outcome, Run};
+pub use client::{Client, Clients, Peer, Waker};
+pub use clock::{Clock, SystemClock};
+pub use config::Config;
+pub use engine::{Engine, EngineOptions, REDIS_VERSION};
+pub use failure::{Done, Failure};
+pub use log::{CommandLog, Effects};
+pub use session::{ReplyMode, Session};
+pub use spec::CommandSpec;
+pub use stats::{CommandStats, Stats};
+pub use table::{Command, Lookup, Table};

@@ -1,0 +1,130 @@
+//! One execution of one command: what its function is given, and what it says beside its reply.
+
+use keyspace::{Db, Key, Txn};
+use resp::Writer;
+
+use crate::engine::Engine;
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::log::Effects;
+use crate::session::Session;
+use crate::table::Command;
+
+/// How a command is executed: its function, and which shards are locked for it.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// It is only a name for its subcommands.
+    Container,
+    /// It touches no data, or locks for itself.
+    Session(fn(&mut Call<'_>) -> Done),
+    /// In a transaction over the shards of its keys.
+    Keys(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// In a transaction over all shards.
+    All(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// In a transaction over the one shard in which the scan of its cursor (argument 1) goes on.
+    Scan(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+}
+
+/// What is to happen to the connection beside sending the reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing special: the next command.
+    #[default]
+    Reply,
+    /// Close after the reply was sent.
+    Close,
+    /// End the server; there is no reply.
+    Shutdown {
+        /// Save first (SHUTDOWN SAVE).
+        save: bool,
+        /// Do not save (SHUTDOWN NOSAVE).
+        nosave: bool,
+        /// Do not wait for replicas (NOW).
+        now: bool,
+        /// Ignore errors (FORCE).
+        force: bool,
+    },
+    /// From now on the connection is fed with all commands.
+    Monitor,
+    /// Nothing was executed: try the command again when the pause of writes (CLIENT PAUSE) is over.
+    Paused,
+    /// The keys named by the session's wait list are empty: wait for them (blocking list and stream commands).
+    Block,
+}
+
+/// What `execute` came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "the reply may have to wait, or the connection to end"]
+pub struct Outcome {
+    /// What follows.
+    pub next: Next,
+    /// The reply may leave when the command log is durable up to this offset; 0 for at once.
+    pub durable_at: u64,
+}
+
+/// One execution of one command.
+pub struct Call<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The connection.
+    pub session: &'a mut Session,
+    /// The command, from the table.
+    pub command: &'a Command,
+    /// All words of the request; a subcommand's name is the second.
+    pub args: &'a [&'a [u8]],
+    /// Its keys, hashed, in the order of its key specs.
+    pub keys: &'a [Key<'a>],
+    /// Where the reply goes.
+    pub out: &'a mut Writer,
+    /// The time at which it happens, unix nanoseconds.
+    pub now_ns: u64,
+    /// What goes into the command log.
+    pub effects: &'a mut Effects,
+    /// What follows the reply.
+    pub next: Next,
+    /// See [`Outcome::durable_at`].
+    pub durable_at: u64,
+}
+
+impl<'a> Call<'a> {
+    /// The selected database.
+    pub fn db(&self) -> Db {
+        self.session.db
+    }
+
+    /// The time at which it happens, unix milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ns / 1_000_000
+    }
+
+    /// Key number `n`, in the order of the key specs.
+    pub fn key(&self, n: usize) -> Key<'a> {
+        self.keys[n]
+    }
+
+    /// Says that data changed, so that the command goes into the log as it was given.
+    pub fn wrote(&mut self) {
+        let db = self.session.db;
+        self.effects.push(db, self.args);
+    }
+
+    /// Says that data changed, and which command would have the same effect at any time.
+    pub fn wrote_as(&mut self, args: &[&[u8]]) {
+        let db = self.session.db;
+        self.effects.push(db, args);
+    }
+
+    /// An argument as a 64-bit integer.
+    pub fn int(&self, at: usize) -> Result<i64, Failure> {
+        resp::number::parse_i64(self.arg(at)?).ok_or_else(|| crate::failure::NOT_INTEGER.into())
+    }
+
+    /// An argument that a syntax error must answer for when it is missing.
+    pub fn arg(&self, at: usize) -> Result<&'a [u8], Failure> {
+        self.args.get(at).copied().ok_or_else(|| SYNTAX.into())
+    }
+
+    /// Whether an argument is this word, in any case.
+    pub fn is(&self, at: usize, word: &str) -> bool {
+        self.args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    }
+}

@@ -1,0 +1,143 @@
+//! What other threads may know of a session: the registry behind CLIENT LIST, KILL and maxclients.
+//!
+//! A [`Client`] is the shared face of a session: its owner writes to it with relaxed atomics on every
+//! command, others read it whenever they like. No socket is known here; to close a connection one
+//! sets its kill flag and calls its waker.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Facts about a connection that stay as they are.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// The client's address, `ip:port` or a socket's path with `:0`.
+    pub addr: String,
+    /// Our address.
+    pub laddr: String,
+    /// File descriptor, for CLIENT LIST only; -1 for none.
+    pub fd: i64,
+    /// Whether it came from this machine (`protected-mode`, commands for local clients only).
+    pub local: bool,
+}
+
+/// The shared face of a session.
+#[derive(Default)]
+pub struct Client {
+    /// Never used twice.
+    pub id: u64,
+    /// Where it comes from.
+    pub peer: Peer,
+    /// When it came, unix ms.
+    pub since_ms: u64,
+    /// When its last command began, unix ms.
+    pub seen_ms: AtomicU64,
+    /// CLIENT SETNAME.
+    pub name: Mutex<Vec<u8>>,
+    /// The user it is authenticated as.
+    pub user: Mutex<Vec<u8>>,
+    /// Selected database.
+    pub db: AtomicU32,
+    /// 2 or 3.
+    pub protocol: AtomicU8,
+    /// Commands queued by MULTI, or -1.
+    pub queued: AtomicI64,
+    /// Watched keys.
+    pub watched: AtomicUsize,
+    /// Number of the last command in the table, or `usize::MAX`.
+    pub last_command: AtomicUsize,
+    /// MONITOR.
+    pub monitor: AtomicBool,
+    /// CLIENT NO-EVICT.
+    pub no_evict: AtomicBool,
+    /// Bytes received and not yet executed.
+    pub query_buffer: AtomicUsize,
+    /// Spare room of the query buffer.
+    pub query_buffer_free: AtomicUsize,
+    /// Bytes of the arguments of the current command.
+    pub argv_mem: AtomicUsize,
+    /// Bytes of queued commands.
+    pub multi_mem: AtomicUsize,
+    /// Bytes of replies not yet sent.
+    pub output: AtomicUsize,
+    /// The connection is to be closed.
+    pub killed: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+/// Wakes the thread that serves a connection, so that it looks at the kill flag.
+pub type Waker = Box<dyn Fn() + Send>;
+
+impl Client {
+    /// How to wake whoever serves it.
+    pub fn set_waker(&self, waker: Waker) {
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    }
+
+    /// Calls the waker.
+    pub fn wake(&self) {
+        if let Some(wake) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            wake();
+        }
+    }
+
+    /// Asks for the connection to be closed.
+    pub fn kill(&self) {
+        self.killed.store(true, Relaxed);
+        self.wake();
+    }
+}
+
+/// All sessions of an engine, by id.
+#[derive(Default)]
+pub struct Clients {
+    next: AtomicU64,
+    all: Mutex<BTreeMap<u64, Arc<Client>>>,
+}
+
+impl Clients {
+    pub(crate) fn enter(&self, peer: Peer, now_ms: u64) -> Arc<Client> {
+        let client = Arc::new(Client {
+            id: self.next.fetch_add(1, Relaxed) + 1,
+            peer,
+            since_ms: now_ms,
+            seen_ms: AtomicU64::new(now_ms),
+            protocol: AtomicU8::new(2),
+            queued: AtomicI64::new(-1),
+            last_command: AtomicUsize::new(usize::MAX),
+            ..Client::default()
+        });
+        self.map().insert(client.id, Arc::clone(&client));
+        client
+    }
+
+    pub(crate) fn leave(&self, id: u64) {
+        self.map().remove(&id);
+    }
+
+    /// The client of this id.
+    pub fn get(&self, id: u64) -> Option<Arc<Client>> {
+        self.map().get(&id).cloned()
+    }
+
+    /// All clients, by id.
+    pub fn list(&self) -> Vec<Arc<Client>> {
+        self.map().values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.map().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn map(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,21 @@
+//! The connection itself: who is there, in which protocol, on which database.
+
+mod auth;
+mod hello;
+mod ping;
+mod select;
+
+use crate::spec::CommandSpec;
+
+pub(crate) use hello::set_name;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &auth::AUTH,
+    &hello::HELLO,
+    &ping::ECHO,
+    &ping::PING,
+    &ping::QUIT,
+    &select::RESET,
+    &select::SELECT,
+];

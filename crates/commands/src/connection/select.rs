@@ -1,0 +1,66 @@
+//! SELECT and RESET: which database, and back to the state of a new connection.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+
+use keyspace::Db;
+use resp::Protocol;
+
+use crate::call::{Call, Run};
+use crate::failure::{DB_OUT_OF_RANGE, Done, Failure};
+use crate::session::ReplyMode;
+use crate::spec::*;
+use crate::transactions;
+
+pub(crate) const SELECT: CommandSpec = CommandSpec {
+    name: "select",
+    summary: "Change the selected database for the current connection",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: LOADING | STALE | FAST,
+    acl: ACL_CONNECTION,
+    args: &[integer("index")],
+    run: Run::Session(select),
+    ..CommandSpec::EMPTY
+};
+
+fn select(call: &mut Call<'_>) -> Done {
+    let number = call.int(1)?;
+    let db = usize::try_from(number).ok().and_then(Db::new);
+    let db = db.ok_or_else(|| Failure::from(DB_OUT_OF_RANGE))?;
+    call.session.select(db);
+    call.out.ok();
+    Ok(())
+}
+
+pub(crate) const RESET: CommandSpec = CommandSpec {
+    name: "reset",
+    summary: "Reset the connection",
+    complexity: "O(1)",
+    since: "6.2.0",
+    group: Group::Connection,
+    arity: 1,
+    flags: NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY,
+    acl: ACL_CONNECTION,
+    run: Run::Session(reset),
+    ..CommandSpec::EMPTY
+};
+
+fn reset(call: &mut Call<'_>) -> Done {
+    let session = &mut *call.session;
+    transactions::discard(call.engine, session);
+    if session.client.monitor.swap(false, Relaxed) {
+        call.engine.add_monitors(-1);
+    }
+    session.client.no_evict.store(false, Relaxed);
+    session.select(Db::default());
+    session.set_protocol(Protocol::Resp2);
+    session.reply = ReplyMode::On;
+    session.client.name.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    call.engine.authenticate_default(session);
+    call.out.set_protocol(Protocol::Resp2);
+    call.out.simple("RESET");
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! The path of a command: from its words to its reply.
+//!
+//! Checks stand in Redis's order, since clients see which error comes first. Nothing here allocates for
+//! a command with up to four keys. A command's effects are logged while its shards are still locked.
+
+use keyspace::{Key, Txn};
+use resp::Writer;
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::admin;
+use crate::call::{Call, Next, Outcome, Run};
+use crate::engine::Engine;
+use crate::failure::{self, Done, Failure};
+use crate::log::Effects;
+use crate::session::Session;
+use crate::spec::*;
+use crate::table::{Command, Lookup};
+use crate::transactions;
+
+/// Keys of a command; so many without the heap.
+pub(crate) type Keys<'a> = SmallVec<[Key<'a>; 4]>;
+
+impl Engine {
+    /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
+    pub fn execute(&self, session: &mut Session, args: &[&[u8]], out: &mut Writer) -> Outcome {
+        let command = match self.table().find(args) {
+            Lookup::Found(command) => command,
+            Lookup::Container(command) => {
+                return self.reject(session, None, unknown_subcommand(command, args), out);
+            }
+            Lookup::Unknown => return self.reject(session, None, unknown_command(args), out),
+        };
+        if let Err(failure) = self.admit(session, command, args.len()) {
+            return self.reject(session, Some(command), failure, out);
+        }
+        if session.in_multi() && !transactions::is_immediate(command) {
+            transactions::queue(session, command, args);
+            out.simple("QUEUED");
+            return Outcome::default();
+        }
+        let now_ns = self.clock.unix_ns();
+        session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
+        session.client.last_command.store(command.id, Relaxed);
+        self.call(session, command, args, out, now_ns)
+    }
+
+    /// What must hold before a command is queued or executed.
+    fn admit(&self, session: &Session, command: &Command, argc: usize) -> Done {
+        if !command.spec.accepts(argc) {
+            let name = command.full_name();
+            let text = format!("ERR wrong number of arguments for '{name}' command");
+            return Err(Failure::text(text));
+        }
+        if session.replay {
+            return Ok(());
+        }
+        if !session.authenticated && !command.spec.has(NO_AUTH) {
+            return Err(failure::NO_AUTH.into());
+        }
+        if session.in_multi() && command.spec.has(NO_MULTI) {
+            return Err("ERR Command not allowed inside a transaction".into());
+        }
+        self.check_memory(session, command)?;
+        if self.refuses_writes() && transactions::writes(session, command) {
+            return Err(failure::LOG_FAILED.into());
+        }
+        if self.config().loading() && !command.spec.has(LOADING) {
+            return Err(failure::LOADING_DATA.into());
+        }
+        Ok(())
+    }
+
+    fn refuses_writes(&self) -> bool {
+        self.log().is_some_and(|log| log.has_failed())
+    }
+
+    /// Makes room where the limit is exceeded, and refuses what needs more.
+    fn check_memory(&self, session: &Session, command: &Command) -> Done {
+        let needs_room = transactions::needs_room(session, command);
+        if needs_room && !self.make_room() {
+            return Err(failure::OOM.into());
+        }
+        Ok(())
+    }
+
+    /// Refuses a command before it was executed: a transaction that is being queued is spoilt by it.
+    pub(crate) fn reject(
+        &self,
+        session: &mut Session,
+        command: Option<&Command>,
+        failure: Failure,
+        out: &mut Writer,
+    ) -> Outcome {
+        if let Some(command) = command {
+            self.stats().rejected(session.stripe, command.id);
+        }
+        if command.is_some_and(transactions::is_exec) && session.in_multi() {
+            transactions::discard(self, session);
+            let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
+            text.extend_from_slice(failure.as_bytes());
+            self.stats().error(b"EXECABORT");
+            out.error(text);
+        } else {
+            transactions::spoil(session);
+            self.stats().error(failure.code());
+            out.error(failure.as_bytes());
+        }
+        Outcome::default()
+    }
+
+    fn call(
+        &self,
+        session: &mut Session,
+        command: &Command,
+        args: &[&[u8]],
+        out: &mut Writer,
+        now_ns: u64,
+    ) -> Outcome {
+        let logged = self.log().is_some() && !session.replay;
+        let mut effects = Effects::new(std::mem::take(&mut session.effects), logged);
+        let keys = self.keys(command, args);
+        let mark = out.mark();
+        let mut call = Call {
+            engine: self,
+            session,
+            command,
+            args,
+            keys: &keys,
+            out,
+            now_ns,
+            effects: &mut effects,
+            next: Next::Reply,
+            durable_at: 0,
+        };
+        let done = self.run(&mut call);
+        if let Err(failure) = &done {
+            call.out.truncate(mark);
+            call.out.error(failure.as_bytes());
+            self.stats().error(failure.code());
+        }
+        self.finish(&mut call, now_ns, done.is_err());
+        let outcome = Outcome { next: call.next, durable_at: call.durable_at };
+        session.effects = effects.into_room();
+        outcome
+    }
+
+    /// Counts an execution and shows it to those who watch.
+    pub(crate) fn finish(&self, call: &mut Call<'_>, started_ns: u64, failed: bool) {
+        let nanos = self.clock.unix_ns().saturating_sub(started_ns);
+        self.stats().called(call.session.stripe, call.command.id, nanos, failed);
+        admin::observe(call, nanos);
+        if self.monitors() > 0 && !call.command.spec.has(SKIP_MONITOR | ADMIN) {
+            admin::monitor(call);
+        }
+    }
+
+    fn run(&self, call: &mut Call<'_>) -> Done {
+        let now = call.now_ms();
+        let keyspace = self.keyspace();
+        match call.command.spec.run {
+            Run::Container => Err(Failure::text(format!(
+                "ERR wrong number of arguments for '{}' command",
+                call.command.spec.name
+            ))),
+            Run::Session(run) => run(call),
+            Run::Keys(run) => match call.keys {
+                [key] => self.transact(call, keyspace.begin_one(key.shard(), now), run),
+                keys => {
+                    let shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
+                    self.transact(call, keyspace.begin(&shards, now), run)
+                }
+            },
+            Run::All(run) => self.transact(call, keyspace.begin_all(now), run),
+            Run::Scan(run) => {
+                let shard = keyspace.scan_shard(scan_cursor(call.args));
+                self.transact(call, keyspace.begin_one(shard, now), run)
+            }
+        }
+    }
+
+    /// Runs a command in a transaction of its own. Dropped uncommitted, the transaction did nothing.
+    fn transact(
+        &self,
+        call: &mut Call<'_>,
+        mut txn: Txn<'_>,
+        run: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
+    ) -> Done {
+        run(call, &mut txn)?;
+        call.durable_at = self.commit(&mut txn, call.effects, call.keys)?;
+        Ok(())
+    }
+
+    /// Commits, logs while the shards are locked, and says how far the log must be durable before the
+    /// reply may leave. `keys` name the shards; with none, all are meant.
+    pub(crate) fn commit(
+        &self,
+        txn: &mut Txn<'_>,
+        effects: &mut Effects,
+        keys: &[Key<'_>],
+    ) -> Result<u64, Failure> {
+        if txn.is_dirty() {
+            effects.put_before(txn.changes());
+            txn.commit()?;
+        }
+        let Some(log) = self.log() else { return Ok(0) };
+        let end = effects.append_to(log);
+        let mut durable_at = end.unwrap_or(0);
+        let mut visit = |shard: usize| {
+            let last = &self.log_ends[shard];
+            match end {
+                Some(end) => last.store(end, Relaxed),
+                None => durable_at = durable_at.max(last.load(Relaxed)),
+            }
+        };
+        if keys.is_empty() {
+            (0..self.log_ends.len()).for_each(&mut visit);
+        } else {
+            keys.iter().map(Key::shard).for_each(&mut visit);
+        }
+        Ok(if log.is_synchronous() { durable_at } else { 0 })
+    }
+
+    /// Deletes keys by the eviction policy until the limit holds again; whether it does.
+    fn make_room(&self) -> bool {
+        const KEYS_AT_ONCE: usize = 16;
+        let keyspace = self.keyspace();
+        while keyspace.excess() > 0 {
+            let now = self.clock.unix_ns();
+            match keyspace.evict_step(KEYS_AT_ONCE, now / 1_000_000, now) {
+                Ok(Some(mut txn)) => self.log_changes(&mut txn),
+                Ok(None) | Err(_) => return keyspace.excess() == 0,
+            }
+        }
+        true
+    }
+
+    /// Logs the deletions of a committed, still locked transaction of the keyspace's own (expiry, eviction).
+    pub fn log_changes(&self, txn: &mut Txn<'_>) {
+        let Some(log) = self.log() else { return };
+        let mut effects = Effects::new(Vec::new(), true);
+        effects.put_before(txn.changes());
+        if let Some(end) = effects.append_to(log) {
+            self.log_ends.iter().for_each(|last| _ = last.fetch_max(end, Relaxed));
+        }
+    }
+
+    /// The command's keys, hashed.
+    pub(crate) fn keys<'a>(&self, command: &Command, args: &'a [&'a [u8]]) -> Keys<'a> {
+        let mut keys = Keys::new();
+        for spec in command.spec.keys {
+            spec.each(args, |at| keys.push(self.keyspace().key(args[at])));
+        }
+        keys
+    }
+}
+
+/// The cursor of a SCAN; where it is malformed any shard will do, since the command fails.
+pub(crate) fn scan_cursor(args: &[&[u8]]) -> u64 {
+    let text = args.get(1).and_then(|arg| std::str::from_utf8(arg).ok());
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn unknown_subcommand(command: &Command, args: &[&[u8]]) -> Failure {
+    let name = command.spec.name.to_uppercase();
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(c_string(args[1], 128));
+    text.extend_from_slice(format!("'. Try {name} HELP.").as_bytes());
+    Failure::text(text)
+}
+
+fn unknown_command(args: &[&[u8]]) -> Failure {
+    let mut words = Vec::new();
+    for arg in args.iter().skip(1) {
+        if words.len() >= 128 {
+            break;
+        }
+        let room = 128 - words.len();
+        words.push(b'\'');
+        words.extend_from_slice(c_string(arg, room));
+        words.extend_from_slice(b"' ");
+    }
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(c_string(args.first().copied().unwrap_or_default(), 128));
+    text.extend_from_slice(b"', with args beginning with: ");
+    text.extend_from_slice(&words);
+    Failure::text(text)
+}
+
+/// What C's `%.*s` prints: up to a zero byte, at most `len` bytes.
+fn c_string(bytes: &[u8], len: usize) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(len)];
+    bytes.split(|b| *b == 0).next().unwrap_or_default()
+}

@@ -1,0 +1,89 @@
+//! Redis's error texts, and the error that a command ends with.
+//!
+//! The texts are those of Redis 7.0.15, byte for byte, the code word first and without the leading
+//! `-`. They live here and beside the commands that alone use them; layers below report causes only.
+
+use std::borrow::Cow;
+
+/// How a command ends: its reply is in the output, or it failed with this error.
+pub type Done = Result<(), Failure>;
+
+/// Why a command failed: the text of its error reply.
+#[derive(Debug)]
+pub struct Failure(Cow<'static, [u8]>);
+
+/// Options that do not fit together or are unknown.
+pub const SYNTAX: &str = "ERR syntax error";
+/// An argument that must be a 64-bit integer.
+pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+/// An argument that must be a number.
+pub const NOT_FLOAT: &str = "ERR value is not a valid float";
+/// A value of another type.
+pub const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+/// A key that must exist.
+pub const NO_SUCH_KEY: &str = "ERR no such key";
+/// An index beyond its bounds.
+pub const OUT_OF_RANGE: &str = "ERR index out of range";
+/// Over the memory limit.
+pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// A string that would become too long.
+pub const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+/// A key that is too long for the store.
+pub const KEY_TOO_LONG: &str = "ERR key is longer than the store allows";
+/// Not authenticated.
+pub const NO_AUTH: &str = "NOAUTH Authentication required.";
+/// A password that does not fit.
+pub const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+/// A database number beyond the last.
+pub const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
+/// Source and target are the same.
+pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
+/// The command log could not be written.
+pub const LOG_FAILED: &str =
+    "MISCONF Errors writing to the AOF file: the log is stopped until the server is restarted";
+/// The heap could not make a transaction durable.
+pub const HEAP_FAILED: &str =
+    "MISCONF Errors writing to the persistent heap: it takes no writes until it is reopened";
+/// Data is being loaded.
+pub const LOADING_DATA: &str = "LOADING Redis is loading the dataset in memory";
+
+impl Failure {
+    /// An error made up at run time.
+    pub fn text(text: impl Into<Vec<u8>>) -> Failure {
+        Failure(Cow::Owned(text.into()))
+    }
+
+    /// The text of the reply, code word first.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The first word, under which INFO counts errors.
+    pub fn code(&self) -> &[u8] {
+        self.0.split(|b| *b == b' ').next().unwrap_or_default()
+    }
+}
+
+impl From<&'static str> for Failure {
+    fn from(text: &'static str) -> Failure {
+        Failure(Cow::Borrowed(text.as_bytes()))
+    }
+}
+
+impl From<keyspace::Error> for Failure {
+    fn from(error: keyspace::Error) -> Failure {
+        match error {
+            keyspace::Error::Full => OOM.into(),
+            keyspace::Error::WrongType => WRONG_TYPE.into(),
+            keyspace::Error::TooLong => TOO_LONG.into(),
+            keyspace::Error::KeyTooLong => KEY_TOO_LONG.into(),
+            other => Failure::text(format!("ERR {other}")),
+        }
+    }
+}
+
+impl From<keyspace::CommitError> for Failure {
+    fn from(_: keyspace::CommitError) -> Failure {
+        HEAP_FAILED.into()
+    }
+}

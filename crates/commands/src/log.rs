@@ -1,0 +1,139 @@
+//! What goes into the command log: effects of commands, in the protocol's own form.
+//!
+//! A command says what it changed ([`Effects::push`]); the engine hands the collected effects of a
+//! transaction to the log while the shards are still locked, so that the log's order is the order of
+//! the changes. Several effects of one transaction are wrapped in MULTI and EXEC. SELECT is put before
+//! an effect on another database than the one before it; the log knows the database of its last record.
+
+use keyspace::{Change, Db, Event};
+
+/// A log of commands. Implemented for the append-only file; tests put a buffer in its place.
+pub trait CommandLog: Send + Sync {
+    /// Appends effects whose first needs `first` selected and whose last leaves `last` selected. Returns the
+    /// offset at which they end.
+    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64;
+    /// Whether replies wait until the log is durable (`appendfsync always`).
+    fn is_synchronous(&self) -> bool;
+    /// Whether a write or sync failed, so that no more writes may be taken.
+    fn has_failed(&self) -> bool;
+}
+
+/// Effects of one transaction, encoded.
+#[derive(Default)]
+pub struct Effects {
+    bytes: Vec<u8>,
+    count: usize,
+    first: Db,
+    last: Db,
+    enabled: bool,
+}
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+impl Effects {
+    /// Effects that reuse `room`; nothing is kept unless `enabled`.
+    pub(crate) fn new(mut room: Vec<u8>, enabled: bool) -> Effects {
+        room.clear();
+        Effects { bytes: room, enabled, ..Effects::default() }
+    }
+
+    /// Whether there is a log, and it pays to rewrite commands.
+    pub fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Adds a command that was executed on `db`.
+    pub fn push(&mut self, db: Db, args: &[&[u8]]) {
+        if !self.enabled {
+            return;
+        }
+        self.select(db);
+        self.count += 1;
+        encode(&mut self.bytes, args);
+    }
+
+    fn select(&mut self, db: Db) {
+        if self.count == 0 {
+            self.first = db;
+        } else if self.last != db {
+            let mut digits = itoa::Buffer::new();
+            encode(&mut self.bytes, &[b"SELECT", digits.format(db.number()).as_bytes()]);
+        }
+        self.last = db;
+    }
+
+    /// A place to go back to when a command fails.
+    pub(crate) fn mark(&self) -> EffectsMark {
+        EffectsMark { len: self.bytes.len(), count: self.count, last: self.last }
+    }
+
+    /// Takes back what was added since.
+    pub(crate) fn truncate(&mut self, mark: EffectsMark) {
+        self.bytes.truncate(mark.len);
+        self.count = mark.count;
+        self.last = mark.last;
+    }
+
+    /// Puts a DEL before everything else for each key that expired or was evicted.
+    pub(crate) fn put_before<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
+        if !self.enabled {
+            return;
+        }
+        let gone = changes.filter(|c| matches!(c.event, Event::Expired | Event::Evicted));
+        let mut before = Effects::new(Vec::new(), true);
+        gone.for_each(|change| before.push(change.db, &[b"DEL", change.key]));
+        if before.count == 0 {
+            return;
+        }
+        if self.count > 0 {
+            before.select(self.first);
+            before.bytes.extend_from_slice(&self.bytes);
+            before.last = self.last;
+            before.count += self.count;
+        }
+        *self = before;
+    }
+
+    /// Gives everything to the log, in MULTI and EXEC where it is more than one command.
+    pub(crate) fn append_to(&mut self, log: &dyn CommandLog) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        if self.count > 1 {
+            self.bytes.splice(0..0, MULTI.iter().copied());
+            self.bytes.extend_from_slice(EXEC);
+        }
+        let end = log.append(self.first, self.last, &self.bytes);
+        self.bytes.clear();
+        self.count = 0;
+        Some(end)
+    }
+
+    /// Gives the room back.
+    pub(crate) fn into_room(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// See [`Effects::mark`].
+#[derive(Clone, Copy)]
+pub(crate) struct EffectsMark {
+    len: usize,
+    count: usize,
+    last: Db,
+}
+
+fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {
+    let mut digits = itoa::Buffer::new();
+    out.push(b'*');
+    out.extend_from_slice(digits.format(args.len()).as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for arg in args {
+        out.push(b'$');
+        out.extend_from_slice(digits.format(arg.len()).as_bytes());
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+}

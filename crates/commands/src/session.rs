@@ -1,0 +1,99 @@
+//! A connection's state as commands see it: no socket, only data.
+//!
+//! A session belongs to one thread at a time and is handed to [`crate::Engine::execute`] with every
+//! command; what others may see of it is in its [`Client`]. It must be given back to
+//! [`crate::Engine::disconnect`], which drops its watches.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use keyspace::{Db, Watch};
+use resp::Protocol;
+
+use crate::client::Client;
+use crate::transactions::Queue;
+
+/// Whether replies are sent: CLIENT REPLY.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// Every reply.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// All but the one of the command after CLIENT REPLY SKIP: set by that command.
+    SkipNext,
+    /// The current command's reply is to be dropped.
+    Skip,
+}
+
+/// One connection.
+pub struct Session {
+    /// What others see of it.
+    pub client: Arc<Client>,
+    /// Selected database.
+    pub db: Db,
+    /// RESP version of its replies.
+    pub protocol: Protocol,
+    /// Whether it gave the password, or none is needed.
+    pub authenticated: bool,
+    /// CLIENT REPLY.
+    pub reply: ReplyMode,
+    /// Which stripe of the statistics it counts in: the number of its thread.
+    pub stripe: usize,
+    /// A session that replays the command log: exempt from checks that concern clients, not logged.
+    pub replay: bool,
+    /// Random numbers for RANDOMKEY and its like, seeded by the engine.
+    pub random: fastrand::Rng,
+    pub(crate) multi: Option<Queue>,
+    pub(crate) watches: Vec<Watch>,
+    /// Set by a transaction that changes a watched key.
+    pub(crate) touched: Arc<AtomicBool>,
+    /// Room for rewritten commands on their way to the command log, reused.
+    pub(crate) effects: Vec<u8>,
+}
+
+impl Session {
+    pub(crate) fn new(client: Arc<Client>, stripe: usize, seed: u64) -> Session {
+        Session {
+            client,
+            db: Db::default(),
+            protocol: Protocol::Resp2,
+            authenticated: false,
+            reply: ReplyMode::On,
+            stripe,
+            replay: false,
+            random: fastrand::Rng::with_seed(seed),
+            multi: None,
+            watches: Vec::new(),
+            touched: Arc::default(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        self.client.id
+    }
+
+    /// Whether commands are being queued.
+    pub fn in_multi(&self) -> bool {
+        self.multi.is_some()
+    }
+
+    /// Whether a watched key changed.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.touched.load(Relaxed)
+    }
+
+    pub(crate) fn select(&mut self, db: Db) {
+        self.db = db;
+        self.client.db.store(db.number() as u32, Relaxed);
+    }
+
+    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        let number = if protocol == Protocol::Resp3 { 3 } else { 2 };
+        self.client.protocol.store(number, Relaxed);
+    }
+}

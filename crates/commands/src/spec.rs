@@ -1,0 +1,175 @@
+//! The description of one command: the single source of its name, arity, flags, ACL categories,
+//! key positions and documentation.
+//!
+//! A `CommandSpec` const stands beside the function that executes the command. Dispatch, key
+//! locking, COMMAND INFO / DOCS / LIST / GETKEYS and the compatibility page are all derived from
+//! it, so a command is added by writing one const and naming it in its group's list.
+//!
+//! Invariants: names and flags are lower case as Redis prints them; a container (`subs` not empty)
+//! is never executed itself; categories that Redis derives from flags (`@write`, `@fast`, ...) are
+//! derived here too and not repeated in `acl`.
+
+mod acl;
+mod arg;
+mod flags;
+mod keys;
+
+pub use acl::*;
+pub use arg::*;
+pub use flags::*;
+pub use keys::*;
+
+use crate::call::Run;
+
+/// The group a command is documented under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Commands on keys of any type.
+    Generic,
+    /// Strings.
+    String,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
+    /// Hashes.
+    Hash,
+    /// Publish and subscribe.
+    Pubsub,
+    /// MULTI, EXEC and their kin.
+    Transactions,
+    /// The connection itself.
+    Connection,
+    /// Administration.
+    Server,
+    /// Scripts and functions.
+    Scripting,
+    /// HyperLogLog.
+    Hyperloglog,
+    /// Cluster.
+    Cluster,
+    /// Sentinel.
+    Sentinel,
+    /// Geographic indexes.
+    Geo,
+    /// Streams.
+    Stream,
+    /// Bitmaps.
+    Bitmap,
+}
+
+impl Group {
+    /// The name COMMAND DOCS prints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
+            Group::Pubsub => "pubsub",
+            Group::Transactions => "transactions",
+            Group::Connection => "connection",
+            Group::Server => "server",
+            Group::Scripting => "scripting",
+            Group::Hyperloglog => "hyperloglog",
+            Group::Cluster => "cluster",
+            Group::Sentinel => "sentinel",
+            Group::Geo => "geo",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+        }
+    }
+}
+
+/// Since when a command is deprecated, and what to use instead.
+#[derive(Clone, Copy, Debug)]
+pub struct Deprecated {
+    /// The version that deprecated it.
+    pub since: &'static str,
+    /// What replaces it, as the documentation words it.
+    pub instead: &'static str,
+}
+
+/// Everything that is known about one command or subcommand.
+#[derive(Clone, Copy)]
+pub struct CommandSpec {
+    /// Name in lower case; for a subcommand, without its container's.
+    pub name: &'static str,
+    /// One line for COMMAND DOCS.
+    pub summary: &'static str,
+    /// Time complexity, in words; empty when Redis documents none.
+    pub complexity: &'static str,
+    /// The version of Redis that brought it.
+    pub since: &'static str,
+    /// Documentation group.
+    pub group: Group,
+    /// Number of arguments, the name included; negative: at least so many.
+    pub arity: i32,
+    /// Flags of [`crate::spec`]: `WRITE | DENYOOM` ...
+    pub flags: u32,
+    /// ACL categories that do not follow from the flags.
+    pub acl: u32,
+    /// Hints for clients and proxies.
+    pub tips: &'static [&'static str],
+    /// Where its keys stand.
+    pub keys: &'static [KeySpec],
+    /// Set for deprecated commands.
+    pub deprecated: Option<Deprecated>,
+    /// Changes over time: version and what it changed.
+    pub history: &'static [(&'static str, &'static str)],
+    /// Arguments, for the documentation.
+    pub args: &'static [Arg],
+    /// Subcommands; not empty for a container.
+    pub subs: &'static [&'static CommandSpec],
+    /// How it is executed.
+    pub run: Run,
+}
+
+impl CommandSpec {
+    /// What a spec's fields are when it does not name them.
+    pub const EMPTY: CommandSpec = CommandSpec {
+        name: "",
+        summary: "",
+        complexity: "",
+        since: "",
+        group: Group::Generic,
+        arity: -1,
+        flags: 0,
+        acl: 0,
+        tips: &[],
+        keys: &[],
+        deprecated: None,
+        history: &[],
+        args: &[],
+        subs: &[],
+        run: Run::Container,
+    };
+
+    /// Whether the command has the given flag.
+    pub const fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether it is only a name for its subcommands.
+    pub const fn is_container(&self) -> bool {
+        !self.subs.is_empty()
+    }
+
+    /// Whether `argc` arguments (the name included) are acceptable.
+    pub const fn accepts(&self, argc: usize) -> bool {
+        if self.arity >= 0 {
+            argc == self.arity as usize
+        } else {
+            argc >= self.arity.unsigned_abs() as usize
+        }
+    }
+
+    /// ACL categories: the stated ones and those that follow from the flags.
+    pub const fn categories(&self) -> u32 {
+        acl::implied(self.flags) | self.acl
+    }
+}

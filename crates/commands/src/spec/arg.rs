@@ -1,0 +1,137 @@
+//! Arguments of a command as COMMAND DOCS tells them. Built by `const` functions, so that a
+//! command's arguments read like its syntax.
+
+/// What an argument is.
+#[derive(Clone, Copy, Debug)]
+pub enum ArgKind {
+    /// Any bytes.
+    String,
+    /// A signed integer.
+    Integer,
+    /// A floating point number.
+    Double,
+    /// A key; the number is the index of its key spec.
+    Key(i32),
+    /// A glob pattern.
+    Pattern,
+    /// A point in time.
+    UnixTime,
+    /// Only its token.
+    PureToken,
+    /// One of the listed arguments.
+    OneOf(&'static [Arg]),
+    /// All of the listed arguments.
+    Block(&'static [Arg]),
+}
+
+/// One argument.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg {
+    /// Name in the documentation.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: ArgKind,
+    /// The word that precedes it, or empty.
+    pub token: &'static str,
+    /// The version that brought it, or empty.
+    pub since: &'static str,
+    /// The version that deprecated it, or empty.
+    pub deprecated: &'static str,
+    /// A sentence about it, or empty.
+    pub summary: &'static str,
+    /// It may be left out.
+    pub is_optional: bool,
+    /// It may be repeated.
+    pub is_multiple: bool,
+    /// Its token is repeated with it.
+    pub is_multiple_token: bool,
+}
+
+const fn arg(name: &'static str, kind: ArgKind) -> Arg {
+    Arg {
+        name,
+        kind,
+        token: "",
+        since: "",
+        deprecated: "",
+        summary: "",
+        is_optional: false,
+        is_multiple: false,
+        is_multiple_token: false,
+    }
+}
+
+/// A key, found by key spec number `spec`.
+pub const fn key(name: &'static str, spec: i32) -> Arg {
+    arg(name, ArgKind::Key(spec))
+}
+/// Any bytes.
+pub const fn string(name: &'static str) -> Arg {
+    arg(name, ArgKind::String)
+}
+/// An integer.
+pub const fn integer(name: &'static str) -> Arg {
+    arg(name, ArgKind::Integer)
+}
+/// A floating point number.
+pub const fn double(name: &'static str) -> Arg {
+    arg(name, ArgKind::Double)
+}
+/// A glob pattern.
+pub const fn pattern(name: &'static str) -> Arg {
+    arg(name, ArgKind::Pattern)
+}
+/// A point in time.
+pub const fn unix_time(name: &'static str) -> Arg {
+    arg(name, ArgKind::UnixTime)
+}
+/// A word by itself.
+pub const fn token(name: &'static str, token: &'static str) -> Arg {
+    arg(name, ArgKind::PureToken).token(token)
+}
+/// One of several.
+pub const fn oneof(name: &'static str, of: &'static [Arg]) -> Arg {
+    arg(name, ArgKind::OneOf(of))
+}
+/// Several that belong together.
+pub const fn block(name: &'static str, of: &'static [Arg]) -> Arg {
+    arg(name, ArgKind::Block(of))
+}
+
+impl Arg {
+    /// Preceded by this word.
+    pub const fn token(mut self, token: &'static str) -> Arg {
+        self.token = token;
+        self
+    }
+    /// Known since this version.
+    pub const fn since(mut self, version: &'static str) -> Arg {
+        self.since = version;
+        self
+    }
+    /// Deprecated since this version.
+    pub const fn deprecated(mut self, version: &'static str) -> Arg {
+        self.deprecated = version;
+        self
+    }
+    /// Described by this sentence.
+    pub const fn summary(mut self, summary: &'static str) -> Arg {
+        self.summary = summary;
+        self
+    }
+    /// May be left out.
+    pub const fn optional(mut self) -> Arg {
+        self.is_optional = true;
+        self
+    }
+    /// May be repeated.
+    pub const fn multiple(mut self) -> Arg {
+        self.is_multiple = true;
+        self
+    }
+    /// Its token is repeated with it.
+    pub const fn multiple_token(mut self) -> Arg {
+        self.is_multiple_token = true;
+        self
+    }
+}

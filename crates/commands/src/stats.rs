@@ -1,0 +1,116 @@
+//! What the engine counts: calls, time, refusals and failures per command, errors per code.
+//!
+//! Counters are relaxed atomics in stripes; a thread adds to its own stripe, so that threads do not
+//! share a cache line, and a reader sums up all stripes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// Counts of one command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandStats {
+    /// Executions.
+    pub calls: u64,
+    /// Time in them, in nanoseconds.
+    pub nanos: u64,
+    /// Refused before execution (arity, authentication, memory ...).
+    pub rejected: u64,
+    /// Executions that ended with an error.
+    pub failed: u64,
+}
+
+#[derive(Default)]
+struct Cell {
+    calls: AtomicU64,
+    nanos: AtomicU64,
+    rejected: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// All counters of an engine.
+pub struct Stats {
+    stripes: Vec<Box<[Cell]>>,
+    errors: Mutex<BTreeMap<Vec<u8>, u64>>,
+    error_replies: AtomicU64,
+}
+
+/// Codes of errors kept apart; a client must not fill the memory with invented ones.
+const MAX_ERROR_CODES: usize = 128;
+
+impl Stats {
+    /// Counters for `commands` commands and `threads` threads.
+    pub fn new(commands: usize, threads: usize) -> Stats {
+        let stripe = || (0..commands).map(|_| Cell::default()).collect();
+        Stats {
+            stripes: (0..threads.max(1)).map(|_| stripe()).collect(),
+            errors: Mutex::default(),
+            error_replies: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn called(&self, stripe: usize, id: usize, nanos: u64, failed: bool) {
+        let cell = self.cell(stripe, id);
+        cell.calls.fetch_add(1, Relaxed);
+        cell.nanos.fetch_add(nanos, Relaxed);
+        if failed {
+            cell.failed.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(crate) fn rejected(&self, stripe: usize, id: usize) {
+        self.cell(stripe, id).rejected.fetch_add(1, Relaxed);
+    }
+
+    /// Counts an error reply under its code; also for errors that a connection answers itself.
+    pub fn error(&self, code: &[u8]) {
+        self.error_replies.fetch_add(1, Relaxed);
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = errors.get_mut(code) {
+            *count += 1;
+        } else if errors.len() < MAX_ERROR_CODES {
+            errors.insert(code.to_vec(), 1);
+        }
+    }
+
+    fn cell(&self, stripe: usize, id: usize) -> &Cell {
+        &self.stripes[stripe % self.stripes.len()][id]
+    }
+
+    /// Counts of the command with this number.
+    pub fn command(&self, id: usize) -> CommandStats {
+        let cells = || self.stripes.iter().map(|stripe| &stripe[id]);
+        CommandStats {
+            calls: cells().map(|c| c.calls.load(Relaxed)).sum(),
+            nanos: cells().map(|c| c.nanos.load(Relaxed)).sum(),
+            rejected: cells().map(|c| c.rejected.load(Relaxed)).sum(),
+            failed: cells().map(|c| c.failed.load(Relaxed)).sum(),
+        }
+    }
+
+    /// Commands executed.
+    pub fn total_calls(&self) -> u64 {
+        self.stripes.iter().flat_map(|s| s.iter()).map(|c| c.calls.load(Relaxed)).sum()
+    }
+
+    /// Error replies sent.
+    pub fn error_replies(&self) -> u64 {
+        self.error_replies.load(Relaxed)
+    }
+
+    /// Error replies by code.
+    pub fn errors(&self) -> BTreeMap<Vec<u8>, u64> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets everything to zero: CONFIG RESETSTAT.
+    pub fn reset(&self) {
+        for cell in self.stripes.iter().flat_map(|s| s.iter()) {
+            for counter in [&cell.calls, &cell.nanos, &cell.rejected, &cell.failed] {
+                counter.store(0, Relaxed);
+            }
+        }
+        self.error_replies.store(0, Relaxed);
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

@@ -1,0 +1,118 @@
+//! EXEC: all queued commands in one transaction of the keyspace.
+
+use keyspace::{Key, Txn};
+
+use super::{Queue, Queued, take};
+use crate::call::{Call, Next, Run};
+use crate::dispatch::Keys;
+use crate::engine::Engine;
+use crate::failure::{Done, Failure};
+use crate::spec::*;
+use crate::table::Command;
+
+pub(crate) const EXEC: CommandSpec = CommandSpec {
+    name: "exec",
+    summary: "Execute all commands issued after MULTI",
+    complexity: "Depends on commands in the transaction",
+    since: "1.2.0",
+    group: Group::Transactions,
+    arity: 1,
+    flags: NOSCRIPT | LOADING | STALE | SKIP_SLOWLOG,
+    acl: ACL_TRANSACTION,
+    run: Run::Session(exec),
+    ..CommandSpec::EMPTY
+};
+
+fn exec(call: &mut Call<'_>) -> Done {
+    let Some(queue) = take(call.session) else {
+        return Err("ERR EXEC without MULTI".into());
+    };
+    let done = execute(call, &queue);
+    call.engine.unwatch(call.session);
+    done
+}
+
+/// A queued command with its words and keys.
+struct Step<'a> {
+    command: &'a Command,
+    args: &'a [&'a [u8]],
+    keys: Keys<'a>,
+}
+
+fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
+    let engine = call.engine;
+    let words: Vec<Vec<&[u8]>> =
+        queue.commands.iter().map(|q| q.args.iter().map(|arg| &**arg).collect()).collect();
+    let steps: Vec<Step<'_>> =
+        queue.commands.iter().zip(&words).map(|(q, args)| step(engine, q, args)).collect();
+    let watched: Vec<Vec<u8>> = call.session.watches.iter().map(|w| w.key().to_vec()).collect();
+    let watched: Vec<Key<'_>> = watched.iter().map(|key| engine.keyspace().key(key)).collect();
+
+    let needs_all = steps.iter().any(|s| matches!(s.command.spec.run, Run::All(_) | Run::Scan(_)));
+    let mut keys: Vec<Key<'_>> = watched;
+    keys.extend(steps.iter().flat_map(|s| s.keys.iter()));
+    let mut txn = match (needs_all, keys.is_empty()) {
+        (true, _) => engine.keyspace().begin_all(call.now_ms()),
+        (false, true) => engine.keyspace().begin_one(0, call.now_ms()),
+        (false, false) => {
+            let shards: Vec<usize> = keys.iter().map(Key::shard).collect();
+            engine.keyspace().begin(&shards, call.now_ms())
+        }
+    };
+    let expired = call.session.watches.iter().any(|watch| txn.has_expired(watch));
+    if queue.spoilt {
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+    }
+    if expired || call.session.is_touched() {
+        call.out.null_array();
+        return Ok(());
+    }
+    call.out.array(steps.len());
+    for step in &steps {
+        run_step(call, step, &mut txn);
+    }
+    let locked: &[Key<'_>] = if needs_all { &[] } else { &keys };
+    call.durable_at = engine.commit(&mut txn, call.effects, locked)?;
+    Ok(())
+}
+
+fn step<'a>(engine: &'a Engine, queued: &Queued, args: &'a [&'a [u8]]) -> Step<'a> {
+    let command = &engine.table().all()[queued.command];
+    Step { command, args, keys: engine.keys(command, args) }
+}
+
+/// Runs one command; where it fails, its own changes are taken back and its error stands in its place.
+fn run_step(exec: &mut Call<'_>, step: &Step<'_>, txn: &mut Txn<'_>) {
+    let savepoint = txn.savepoint();
+    let effects = exec.effects.mark();
+    let mark = exec.out.mark();
+    let started_ns = exec.engine.clock.unix_ns();
+    let mut call = Call {
+        engine: exec.engine,
+        session: exec.session,
+        command: step.command,
+        args: step.args,
+        keys: &step.keys,
+        out: exec.out,
+        now_ns: exec.now_ns,
+        effects: exec.effects,
+        next: Next::Reply,
+        durable_at: 0,
+    };
+    let done = match step.command.spec.run {
+        Run::Session(run) => run(&mut call),
+        Run::Keys(run) | Run::All(run) | Run::Scan(run) => run(&mut call, txn),
+        Run::Container => Err(Failure::from(crate::failure::SYNTAX)),
+    };
+    if let Err(failure) = &done {
+        txn.rollback_to(savepoint);
+        call.effects.truncate(effects);
+        call.out.truncate(mark);
+        call.out.error(failure.as_bytes());
+        call.engine.stats().error(failure.code());
+    }
+    call.engine.finish(&mut call, started_ns, done.is_err());
+    if call.next != Next::Reply {
+        exec.next = call.next;
+    }
+}

@@ -1,0 +1,67 @@
+//! WATCH and UNWATCH: to be told by a failing EXEC that a key changed.
+//!
+//! The keyspace sets the session's flag in the transaction that changes a watched key, so that no change
+//! can fall between the look at the flag and the execution.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use keyspace::Txn;
+
+use crate::call::{Call, Run};
+use crate::failure::Done;
+use crate::spec::*;
+
+pub(crate) const WATCH: CommandSpec = CommandSpec {
+    name: "watch",
+    summary: "Watch the given keys to determine execution of the MULTI/EXEC block",
+    complexity: "O(1) for every key.",
+    since: "2.2.0",
+    group: Group::Transactions,
+    arity: -2,
+    flags: NOSCRIPT | LOADING | STALE | FAST | ALLOW_BUSY,
+    acl: ACL_TRANSACTION,
+    keys: &[KeySpec::rest(1, 1, KEY_RO)],
+    args: &[key("key", 0).multiple()],
+    run: Run::Keys(watch),
+    ..CommandSpec::EMPTY
+};
+
+fn watch(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    if call.session.in_multi() {
+        return Err("ERR WATCH inside MULTI is not allowed".into());
+    }
+    call.out.ok();
+    if call.session.is_touched() {
+        return Ok(());
+    }
+    let db = call.db();
+    for key in call.keys {
+        let session = &mut *call.session;
+        if session.watches.iter().any(|w| w.db() == db && w.key() == key.bytes()) {
+            continue;
+        }
+        let watch = txn.watch(db, key, &session.touched);
+        session.watches.push(watch);
+    }
+    call.session.client.watched.store(call.session.watches.len(), Relaxed);
+    Ok(())
+}
+
+pub(crate) const UNWATCH: CommandSpec = CommandSpec {
+    name: "unwatch",
+    summary: "Forget about all watched keys",
+    complexity: "O(1)",
+    since: "2.2.0",
+    group: Group::Transactions,
+    arity: 1,
+    flags: NOSCRIPT | LOADING | STALE | FAST | ALLOW_BUSY,
+    acl: ACL_TRANSACTION,
+    run: Run::Session(unwatch),
+    ..CommandSpec::EMPTY
+};
+
+fn unwatch(call: &mut Call<'_>) -> Done {
+    call.engine.unwatch(call.session);
+    call.out.ok();
+    Ok(())
+}
