@@ -2,7 +2,7 @@
 //!
 //! `*` any bytes, `?` one byte, `[abc]` `[a-z]` `[^a]` one byte of a class, `\` takes the next byte as it is. The
 //! odd corners are Redis's: an unclosed class ends with the pattern, a range may be written backwards, bytes
-//! above 127 order as negative numbers.
+//! above 127 order as negative numbers, and the empty string matches the empty pattern and `*`, but not `**`.
 //!
 //! Only the last `*` is ever worth going back to, so matching needs no recursion and at most
 //! (pattern x string) steps, whatever a client sends.
@@ -18,6 +18,9 @@ pub fn matches_ignoring_case(pattern: &[u8], string: &[u8]) -> bool {
 }
 
 fn match_bytes(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {
+    if string.is_empty() {
+        return matches!(pattern, [] | [b'*']);
+    }
     let (mut p, mut s) = (0, 0);
     // Behind the last star, and the first byte that it has not been tried to swallow.
     let mut star = None;
@@ -85,5 +88,63 @@ fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
                 at += 1;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{matches, matches_ignoring_case};
+
+    #[track_caller]
+    fn check(pattern: &str, yes: &[&str], no: &[&str]) {
+        for string in yes {
+            assert!(matches(pattern.as_bytes(), string.as_bytes()), "{pattern} {string}");
+        }
+        for string in no {
+            assert!(!matches(pattern.as_bytes(), string.as_bytes()), "{pattern} {string}");
+        }
+    }
+
+    #[test]
+    fn patterns_of_the_documentation() {
+        check("h?llo", &["hello", "hallo", "hxllo"], &["hllo", "heello"]);
+        check("h*llo", &["hllo", "heeeello"], &["hell"]);
+        check("h[ae]llo", &["hello", "hallo"], &["hillo"]);
+        check("h[^e]llo", &["hallo", "hbllo"], &["hello"]);
+        check("h[a-b]llo", &["hallo", "hbllo"], &["hcllo"]);
+        check(r"h\*llo\?", &["h*llo?"], &["hello?", "h*llox"]);
+    }
+
+    #[test]
+    fn stars() {
+        check("*", &["", "a", "ab"], &[]);
+        check("", &[""], &["a"]);
+        check("a**", &["a", "ab"], &["", "b"]);
+        check("*a*b*", &["ab", "xaxbx", "aab"], &["ba", "a", "b"]);
+        check("**", &["a"], &[""]);
+    }
+
+    #[test]
+    fn classes_in_odd_shape() {
+        check("[a", &["a"], &["b", "["]);
+        check("[", &[], &["[", "a"]);
+        check("[^", &["a"], &[]);
+        check("[b-a]", &["a", "b"], &["c"]);
+        check(r"[\]a]", &["]", "a"], &["\\"]);
+        check("a\\", &["a\\"], &["a"]);
+    }
+
+    #[test]
+    fn case_can_be_ignored() {
+        assert!(matches_ignoring_case(b"MAX*[A-C]", b"maxmemoryB"));
+        assert!(!matches(b"MAX*", b"maxmemory"));
+    }
+
+    #[test]
+    fn many_stars_take_no_more_than_the_product_of_the_lengths() {
+        let pattern = "*a".repeat(50_000) + "b";
+        assert!(!matches(pattern.as_bytes(), "a".repeat(10_000).as_bytes()));
+        let pattern = "a*".repeat(20) + "b";
+        assert!(!matches(pattern.as_bytes(), "a".repeat(10_000).as_bytes()));
     }
 }
