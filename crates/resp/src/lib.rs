@@ -1,6 +1,7 @@
 //! The Redis protocol, both directions: [`Parser`] takes requests out of a connection's read buffer, [`Writer`]
-//! appends replies to its write buffer. Beside them stand the two small text rules that every group of
-//! commands shares: [`number`] (which strings are numbers, and how numbers are written) and [`glob`].
+//! appends replies to its write buffer. Beside them stand the text rules that the rest of the
+//! server shares: [`number`] (which strings are numbers, and how numbers are written), [`glob`], and quotes
+//! ([`words`], [`quoted`]).
 //!
 //! Requests are arrays of bulk strings, or inline lines, and nothing else; so the parser is a small one of
 //! our own that resumes where it stopped, allocates nothing per argument and cannot recurse. Frames in
@@ -13,11 +14,12 @@
 
 mod error;
 pub mod glob;
-mod inline;
 pub mod number;
 mod reply;
 mod request;
+mod words;
 
 pub use error::ProtocolError;
 pub use reply::{Deferred, Mark, Protocol, Writer};
 pub use request::{BIG_BULK, Command, Limits, Next, Parser};
+pub use words::{quoted, words};

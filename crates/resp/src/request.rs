@@ -16,8 +16,8 @@
 //! a count below one is no command, and a count may be as large as an `int`.
 
 use crate::ProtocolError;
-use crate::inline::{self, Word};
 use crate::number;
+use crate::words::{Word, split};
 
 /// From this length on a half-read argument is worth a buffer of its final size ([`Next::Partial`]).
 pub const BIG_BULK: usize = 32 * 1024;
@@ -300,7 +300,7 @@ impl Parser {
         let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
         let (first, unescaped) = (self.ranges.len(), self.unescaped.len());
         let (pos, ranges) = (self.pos, &mut self.ranges);
-        let split = inline::split(line, &mut self.unescaped, |word| {
+        let split = split(line, &mut self.unescaped, |word| {
             ranges.push(match word {
                 Word::Plain(start, end) => Range { start: pos + start, len: end - start },
                 Word::Unescaped(start, end) => Range { start: start | UNESCAPED, len: end - start },

@@ -1,12 +1,49 @@
-//! Splits an inline command into words by the quoting rules of `redis-cli` and Redis's configuration file:
+//! Words of a line and their quotes, by the rules that inline commands share with `redis-cli` and redis.conf:
 //! `"..."` with `\n \r \t \b \a \xHH` and `\` before any other byte, `'...'` with `\'` alone; a closing
 //! quote ends the word and must be followed by white space or the end.
 //!
-//! A word without quotes is a range of the line. A word with quotes is unescaped into a buffer that the
-//! caller keeps.
+//! For the request parser a word without quotes is a range of the line, and a word with quotes is unescaped
+//! into a buffer that the parser keeps.
 //!
 //! One difference from Redis is deliberate: a NUL byte is an ordinary byte. Redis searches the end of the line
 //! as a C string and so waits for ever behind a NUL.
+
+/// The words of a line; None if its quotes are not closed, or closed in the middle of a word.
+pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut unescaped, mut found) = (Vec::new(), Vec::new());
+    split(line, &mut unescaped, |word| found.push(word)).ok()?;
+    let cut = |word| match word {
+        Word::Plain(start, end) => line[start..end].to_vec(),
+        Word::Unescaped(start, end) => unescaped[start..end].to_vec(),
+    };
+    Some(found.into_iter().map(cut).collect())
+}
+
+/// Appends a word in double quotes, such that [`words`] gives it back and any terminal can show it.
+pub fn quoted(out: &mut Vec<u8>, word: &[u8]) {
+    out.push(b'"');
+    for &byte in word {
+        let letter = match byte {
+            b'\\' | b'"' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x07 => b'a',
+            0x08 => b'b',
+            b' '..=b'~' => {
+                out.push(byte);
+                continue;
+            }
+            _ => {
+                let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+                out.extend([b'\\', b'x', digit(byte >> 4), digit(byte & 15)]);
+                continue;
+            }
+        };
+        out.extend([b'\\', letter]);
+    }
+    out.push(b'"');
+}
 
 /// A line whose quotes are not closed, or closed in the middle of a word.
 #[derive(Debug, PartialEq, Eq)]
@@ -126,24 +163,14 @@ fn is_space(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Unbalanced, Word, split};
-
-    fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, Unbalanced> {
-        let (mut unescaped, mut words) = (Vec::new(), Vec::new());
-        split(line, &mut unescaped, |word| words.push(word))?;
-        let cut = |word| match word {
-            Word::Plain(start, end) => line[start..end].to_vec(),
-            Word::Unescaped(start, end) => unescaped[start..end].to_vec(),
-        };
-        Ok(words.into_iter().map(cut).collect())
-    }
+    use super::{quoted, words};
 
     fn check(line: &[u8], expected: &[&[u8]]) {
         assert_eq!(words(line).expect("balanced"), expected, "{}", line.escape_ascii());
     }
 
     fn refused(line: &[u8]) {
-        assert_eq!(words(line), Err(Unbalanced), "{}", line.escape_ascii());
+        assert_eq!(words(line), None, "{}", line.escape_ascii());
     }
 
     #[test]
@@ -179,5 +206,16 @@ mod tests {
     #[test]
     fn a_nul_is_an_ordinary_byte() {
         check(b"a\0b \"c\0\"", &[b"a\0b", b"c\0"]);
+    }
+
+    #[test]
+    fn a_quoted_word_comes_back() {
+        let every: Vec<u8> = (0..=255).collect();
+        let mut out = Vec::new();
+        quoted(&mut out, &every);
+        check(&out, &[&every]);
+        let mut out = Vec::new();
+        quoted(&mut out, b"a \"\\\n\x00\xff");
+        assert_eq!(out, br#""a \"\\\n\x00\xff""#);
     }
 }
