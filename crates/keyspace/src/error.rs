@@ -18,6 +18,9 @@ pub enum Error {
     /// The key is longer than [`crate::Keyspace::MAX_KEY`].
     #[error("the key is longer than a key may be")]
     KeyTooLong,
+    /// A durable step failed; the store takes no more writes until it is opened again.
+    #[error("a durable step failed earlier")]
+    ReadOnly,
 }
 
 impl From<heap::Full> for Error {

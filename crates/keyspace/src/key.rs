@@ -4,8 +4,6 @@
 //! be changed together at the price of one. Inside the shard, a keyed hash with the pool's seed places the key,
 //! so that nobody can prepare keys that collide.
 
-use std::hash::Hasher;
-
 use siphasher::sip::SipHasher13;
 
 /// How many databases a keyspace has.
@@ -60,9 +58,9 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    pub(crate) fn new(bytes: &'a [u8], seed: &[u8; 16], shards: usize) -> Key<'a> {
-        let shard = if shards == 1 { 0 } else { slot(bytes) as u32 % shards as u32 };
-        Key { bytes, hash: hash(seed, bytes), shard }
+    pub(crate) fn new(bytes: &'a [u8], hashing: &Hashing, shards: usize) -> Key<'a> {
+        let shard = if shards == 1 { 0 } else { u32::from(slot(bytes)) % shards as u32 };
+        Key { bytes, hash: hashing.hash(bytes), shard }
     }
 
     /// The key itself.
@@ -76,11 +74,20 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The hash that places a key in its shard's indexes.
-pub(crate) fn hash(seed: &[u8; 16], key: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new_with_key(seed);
-    hasher.write(key);
-    hasher.finish()
+/// The keyed hash that places a key in its shard's indexes.
+#[derive(Clone, Copy)]
+pub(crate) struct Hashing {
+    keyed: SipHasher13,
+}
+
+impl Hashing {
+    pub(crate) fn new(seed: &[u8; 16]) -> Hashing {
+        Hashing { keyed: SipHasher13::new_with_key(seed) }
+    }
+
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.keyed.hash(key)
+    }
 }
 
 #[cfg(test)]

@@ -1,24 +1,37 @@
-//! The keyspace as its users hold it: where transactions begin and background steps run.
-#![allow(missing_docs, clippy::todo, unused_variables, dead_code)]
+//! The keyspace as its users hold it: where transactions begin.
+//!
+//! Shards are locked in ascending order, each once; that alone keeps transactions from waiting for each other in a
+//! circle. The map from logical to physical databases is persistent in shard 0 and cached here: it changes under
+//! all locks, so it stands still under any.
 
-use heap::Heap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock};
 
-use crate::{CommitError, Db, Error, Eviction, Key, Stats, Txn, Watch};
+use heap::{Heap, Ptr, View};
+use smallvec::SmallVec;
+use structures::index::Index;
 
-/// What a background step did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Items (keys, blocks) that it looked at.
-    pub looked_at: usize,
-    /// Items that it deleted or freed.
-    pub done: usize,
-    /// Whether it is worth calling again at once.
-    pub more: bool,
-}
+use crate::access::Lfu;
+use crate::databases::cursor_shard;
+use crate::evict::Random;
+use crate::key::Hashing;
+use crate::layout::{Counts, MAP_ROOT, counts_root, keys_root, map_word, physical};
+use crate::side::Side;
+use crate::{DATABASES, Db, Eviction, Key, Stats, Txn, Watch};
 
-/// Sixteen databases in the shards of a heap. Send + Sync: wrap it in an `Arc`.
+/// Sixteen databases in the shards of a heap. `Send` and `Sync`: share it by an `Arc`.
 pub struct Keyspace {
     heap: Heap,
+    pub(crate) hashing: Hashing,
+    /// The first root word of each shard.
+    roots: Vec<Ptr>,
+    sides: Vec<Side>,
+    pub(crate) map: AtomicU64,
+    pub(crate) longest_hold: AtomicU64,
+    tracks: AtomicBool,
+    eviction: RwLock<Eviction>,
+    /// What every access needs of `eviction`: LFU | log factor << 1 | decay minutes << 16.
+    lfu: AtomicU32,
 }
 
 impl Keyspace {
@@ -29,106 +42,218 @@ impl Keyspace {
 
     /// Attaches to a heap; reads a few words only. `now` in unix milliseconds.
     pub fn new(heap: Heap, now: u64) -> Keyspace {
-        todo!()
+        let seed = heap.hash_seed();
+        let roots = (0..heap.shards()).map(|shard| heap.lock(shard).root(0)).collect();
+        let map = {
+            let first = heap.lock(0);
+            map_word(first.word(first.root(MAP_ROOT)))
+        };
+        let hashing = Hashing::new(&seed);
+        let sides = (0..heap.shards() as u64)
+            .map(|shard| Side::new(now, hashing.hash(&shard.to_le_bytes())))
+            .collect();
+        let keyspace = Keyspace {
+            heap,
+            hashing,
+            roots,
+            sides,
+            map: AtomicU64::new(map),
+            longest_hold: AtomicU64::new(0),
+            tracks: AtomicBool::new(false),
+            eviction: RwLock::default(),
+            lfu: AtomicU32::new(0),
+        };
+        keyspace.set_eviction(Eviction::default());
+        keyspace
     }
+
+    /// The heap under it.
     pub fn heap(&self) -> &Heap {
         &self.heap
     }
+
     /// Takes the heap out, to close it.
     pub fn into_heap(self) -> Heap {
         self.heap
     }
+
+    /// How many shards there are.
     pub fn shards(&self) -> usize {
-        todo!()
+        self.sides.len()
+    }
+
+    pub(crate) fn side(&self, shard: usize) -> &Side {
+        &self.sides[shard]
     }
 
     /// Hashes a key, once for everything that is done with it.
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        todo!()
+        Key::new(bytes, &self.hashing, self.shards())
     }
 
-    /// Asks the processor to load what a look-up of the key will need. No lock is taken.
-    /// `stage` 0: bucket; 1: entry (call it for a batch of keys in this order).
+    /// Asks the processor to load what a look-up of the key will need; takes no lock. For a batch of keys: stage 0
+    /// of each (its buckets), then stage 1 of each (its entry).
     pub fn prefetch(&self, db: Db, key: &Key<'_>, stage: usize) {
-        todo!()
+        let db = physical(self.map.load(Relaxed), db.number());
+        let index = Index::at(self.root(key.shard(), keys_root(db)));
+        let hint = Hint(&self.heap);
+        if stage == 0 {
+            index.prefetch_bucket(&hint, key.hash);
+        } else {
+            index.prefetch_entry(&hint, key.hash);
+        }
+    }
+
+    fn root(&self, shard: usize, n: usize) -> Ptr {
+        self.roots[shard].add(8 * n as u64)
+    }
+
+    /// A root word as it was committed at some moment; no lock is taken.
+    pub(crate) fn root_word(&self, shard: usize, n: usize) -> u64 {
+        self.heap.region().load(self.root(shard, n).raw())
     }
 
     /// Locks the shards (any order, repetitions allowed) and opens a transaction at `now` (unix ms).
     pub fn begin(&self, shards: &[usize], now: u64) -> Txn<'_> {
-        todo!()
-    }
-    /// The same for one shard.
-    pub fn begin_one(&self, shard: usize, now: u64) -> Txn<'_> {
-        todo!()
-    }
-    /// Locks everything: FLUSHALL, SWAPDB, DBSIZE, KEYS, RANDOMKEY.
-    pub fn begin_all(&self, now: u64) -> Txn<'_> {
-        todo!()
+        if let [shard] = shards {
+            return self.begin_one(*shard, now);
+        }
+        let mut ascending: SmallVec<[usize; 16]> = SmallVec::from_slice(shards);
+        ascending.sort_unstable();
+        ascending.dedup();
+        let locked = ascending.into_iter().map(|shard| self.heap.lock(shard)).collect();
+        Txn::new(self, locked, now)
     }
 
-    /// The shard in which a SCAN goes on from this cursor (lock it for [`Txn::scan`]).
+    /// Locks one shard.
+    pub fn begin_one(&self, shard: usize, now: u64) -> Txn<'_> {
+        let mut locked = SmallVec::new();
+        locked.push(self.heap.lock(shard));
+        Txn::new(self, locked, now)
+    }
+
+    /// Locks everything: FLUSHALL, SWAPDB, KEYS, RANDOMKEY.
+    pub fn begin_all(&self, now: u64) -> Txn<'_> {
+        let locked = (0..self.shards()).map(|shard| self.heap.lock(shard)).collect();
+        Txn::new(self, locked, now)
+    }
+
+    /// The shard in which a SCAN goes on from this cursor: lock it for [`Txn::scan`].
     pub fn scan_shard(&self, cursor: u64) -> usize {
-        todo!()
+        cursor_shard(cursor).min(self.shards() - 1)
     }
 
     /// Stops watching.
     pub fn unwatch(&self, watch: Watch) {
-        todo!()
+        let shard = self.key(&watch.key).shard();
+        self.sides[shard].watches.remove(watch);
     }
 
-    /// Makes every transaction list its changes (see [`Txn::changes`]), not only expired and evicted keys.
+    /// Makes every transaction list all of its changes (see [`Txn::changes`]), not only expired and evicted keys.
     pub fn track_changes(&self, yes: bool) {
-        todo!()
+        self.tracks.store(yes, Relaxed);
     }
 
+    pub(crate) fn tracks_changes(&self) -> bool {
+        self.tracks.load(Relaxed)
+    }
+
+    /// What all shards counted.
     pub fn stats(&self) -> Stats {
-        todo!()
+        let mut stats = Stats::default();
+        self.sides.iter().for_each(|side| side.counters.add_to(&mut stats));
+        stats
     }
+
+    /// Starts counting anew.
     pub fn reset_stats(&self) {
-        todo!()
+        self.sides.iter().for_each(|side| side.counters.reset());
     }
-    /// Keys, and keys with an expiry time, of a database; each shard's count is read under its lock, one after the other.
+
+    /// Keys, and keys with an expiry time, of a database. Takes no lock: what transactions are about to change
+    /// is not in it.
     pub fn count(&self, db: Db) -> (u64, u64) {
-        todo!()
+        let db = physical(self.map.load(Relaxed), db.number());
+        (0..self.shards()).fold((0, 0), |(keys, expiring), shard| {
+            let counts = Counts::decode(self.root_word(shard, counts_root(db)));
+            (keys + u64::from(counts.keys), expiring + u64::from(counts.expiring))
+        })
     }
 
+    /// Keys of one shard in all databases.
+    fn shard_count(&self, shard: usize, expiring: bool) -> u64 {
+        (0..DATABASES as u8)
+            .map(|db| {
+                let counts = Counts::decode(self.root_word(shard, counts_root(db)));
+                u64::from(if expiring { counts.expiring } else { counts.keys })
+            })
+            .sum()
+    }
+
+    /// Some shard, as likely as it has keys; none when there are no keys.
+    pub(crate) fn populated_shard(&self, expiring: bool, random: &mut Random) -> Option<usize> {
+        let counts: Vec<u64> =
+            (0..self.shards()).map(|shard| self.shard_count(shard, expiring)).collect();
+        let total: u64 = counts.iter().sum();
+        let mut nth = random.next().checked_rem(total)?;
+        counts.iter().position(|&count| {
+            let here = nth < count;
+            nth = nth.wrapping_sub(count);
+            here
+        })
+    }
+
+    pub(crate) fn grow_access(&self, shard: usize) {
+        self.sides[shard].access.grow(self.shard_count(shard, false));
+    }
+
+    /// How room is made.
     pub fn eviction(&self) -> Eviction {
-        todo!()
-    }
-    pub fn set_eviction(&self, eviction: Eviction) {
-        todo!()
-    }
-    /// Bytes in use beyond what `maxmemory` (or, with a policy, the heap's limit) allows; 0 if none.
-    pub fn excess(&self) -> u64 {
-        todo!()
+        *self.eviction.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deletes some expired keys of the shard, at most `budget` looked at. The transaction comes back committed and
-    /// still locked, so that `changes` can go into a command log before it is dropped.
-    pub fn expire_step(
-        &self,
-        shard: usize,
-        budget: usize,
-        now: u64,
-        random: u64,
-    ) -> Result<(Txn<'_>, Progress), CommitError> {
-        todo!()
+    /// Changes how room is made. Between LRU and LFU, what is known of past accesses is forgotten.
+    pub fn set_eviction(&self, eviction: Eviction) {
+        let mut current = self.eviction.write().unwrap_or_else(PoisonError::into_inner);
+        let forget = current.policy.is_lfu() != eviction.policy.is_lfu();
+        *current = eviction;
+        let settings = u32::from(eviction.policy.is_lfu())
+            | eviction.lfu_log_factor.min(0x7fff) << 1
+            | eviction.lfu_decay_time.min(0xffff) << 16;
+        self.lfu.store(settings, Relaxed);
+        for side in &self.sides {
+            side.pool.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            if forget {
+                side.access.clear();
+            }
+        }
     }
-    /// Deletes at most `budget` keys by the policy. `None` when the policy finds none, or nothing exceeds.
-    pub fn evict_step(
-        &self,
-        budget: usize,
-        now: u64,
-        random: u64,
-    ) -> Result<Option<Txn<'_>>, Error> {
-        todo!()
+
+    /// Under an LFU policy, how uses are counted.
+    pub(crate) fn lfu(&self) -> Option<Lfu> {
+        let settings = self.lfu.load(Relaxed);
+        (settings & 1 != 0).then(|| self.lfu_settings())
     }
-    /// Frees some of what deletes left behind, at most `budget` blocks.
-    pub fn reclaim_step(&self, shard: usize, budget: usize) -> Result<Progress, CommitError> {
-        todo!()
+
+    pub(crate) fn lfu_settings(&self) -> Lfu {
+        let settings = self.lfu.load(Relaxed);
+        Lfu { log_factor: settings >> 1 & 0x7fff, decay_minutes: settings >> 16 }
     }
-    /// Longest time that a background step held a lock, in nanoseconds of its thread's CPU time.
-    pub fn longest_hold_ns(&self) -> u64 {
-        todo!()
+}
+
+/// A view that takes no lock: words of some moment, which decide nothing but what to prefetch.
+struct Hint<'h>(&'h Heap);
+
+impl View for Hint<'_> {
+    fn word(&self, at: Ptr) -> u64 {
+        self.0.region().load(at.raw())
+    }
+
+    fn bytes(&self, _at: Ptr, _len: usize) -> &[u8] {
+        &[]
+    }
+
+    fn prefetch(&self, at: Ptr) {
+        self.0.region().prefetch(at.raw());
     }
 }

@@ -11,18 +11,32 @@
 //! arguments. It writes persistent words through `heap` and `structures` alone.
 #![forbid(unsafe_code)]
 
+mod access;
+mod changes;
+mod databases;
+mod entry;
 mod error;
 mod evict;
 mod key;
+mod keys;
 mod keyspace;
+mod layout;
+mod side;
 mod stats;
+mod steps;
+mod strings;
 mod txn;
+mod value;
 mod watch;
 
+pub use changes::{Change, Event};
 pub use error::{CommitError, Error};
 pub use evict::{Eviction, Policy};
 pub use key::{DATABASES, Db, Key, slot};
-pub use keyspace::{Keyspace, Progress};
+pub use keyspace::Keyspace;
 pub use stats::Stats;
-pub use txn::{Change, Encoding, Entry, Event, Expire, Savepoint, Str, Txn, Type};
+pub use steps::Progress;
+pub use strings::Expire;
+pub use txn::{Entry, Savepoint, Txn};
+pub use value::{Encoding, Str, Type};
 pub use watch::Watch;

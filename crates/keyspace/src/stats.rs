@@ -1,4 +1,8 @@
 //! What a shard counted since the start, in DRAM.
+//!
+//! Only whoever holds the shard's lock counts, so a plain load and store is enough; anybody may read.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counts since the start or the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,4 +15,44 @@ pub struct Stats {
     pub expired: u64,
     /// Keys deleted to make room.
     pub evicted: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) hits: Counter,
+    pub(crate) misses: Counter,
+    pub(crate) expired: Counter,
+    pub(crate) evicted: Counter,
+}
+
+impl Counters {
+    pub(crate) fn add_to(&self, stats: &mut Stats) {
+        stats.hits += self.hits.get();
+        stats.misses += self.misses.get();
+        stats.expired += self.expired.get();
+        stats.evicted += self.evicted.get();
+    }
+
+    pub(crate) fn reset(&self) {
+        for counter in [&self.hits, &self.misses, &self.expired, &self.evicted] {
+            counter.reset();
+        }
+    }
 }

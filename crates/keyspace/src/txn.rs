@@ -1,288 +1,389 @@
-//! A transaction: the locked shards of one command, or of one EXEC, with what it read and staged.
-#![allow(missing_docs, clippy::todo, unused_variables, dead_code)]
+//! A transaction: the locked shards of one command, of a batch, or of one EXEC, with what it read and staged.
+//!
+//! All that happens in it happens at one time, `now`. Reading an expired key finds nothing and writes nothing; a
+//! writer that meets one deletes it first. An operation that fails may have staged a part of its changes: whoever
+//! runs commands takes a savepoint before each and rolls back to it. Nothing is visible to others, or durable, before
+//! `commit`, and the locks stay until the transaction is dropped, so that a command log can be written in between.
+//!
+//! The operations stand by subject in `strings`, `keys` and `databases`.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{CommitError, Db, Error, Key, Watch};
+use heap::{Ptr, Shard, View};
+use smallvec::SmallVec;
+use structures::index::{Index, Slot};
+use structures::reclaim::Queue;
 
-/// The type of a value, as TYPE names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Type {
-    /// A string.
-    String,
-}
-
-/// How a value is kept, as OBJECT ENCODING names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Encoding {
-    Int,
-    Embstr,
-    Raw,
-}
-
-/// What becomes of the expiry time when a value is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expire {
-    /// None from now on.
-    Clear,
-    /// As it was.
-    Keep,
-    /// At this unix time in milliseconds.
-    At(u64),
-}
-
-/// Why a key changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    Written,
-    Deleted,
-    /// Its time had come.
-    Expired,
-    /// Room was needed.
-    Evicted,
-    /// Its database was emptied or swapped (listed for watched keys only).
-    Flushed,
-}
-
-/// A key that a transaction changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change<'a> {
-    pub db: Db,
-    pub key: &'a [u8],
-    pub event: Event,
-}
+use crate::changes::Changes;
+use crate::databases::Flushed;
+use crate::layout::{
+    Counts, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, physical,
+};
+use crate::side::Side;
+use crate::value::{self, Encoding, Str, Type};
+use crate::watch::After;
+use crate::{Change, CommitError, Db, Error, Event, Key, Keyspace, Watch, entry};
 
 /// A key that was found. Valid until the transaction changes anything.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {}
-
-/// A string value, to be read piece by piece.
-pub struct Str<'t> {
-    p: PhantomData<&'t ()>,
-}
-
-impl Str<'_> {
-    pub fn len(&self) -> usize {
-        todo!()
-    }
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// The value, if it is kept as an integer.
-    pub fn as_int(&self) -> Option<i64> {
-        todo!()
-    }
-    /// Calls `visit` with the pieces of bytes `from..to`, in order.
-    pub fn pieces(&self, from: usize, to: usize, visit: &mut dyn FnMut(&[u8])) {
-        todo!()
-    }
-    pub fn append_to(&self, out: &mut Vec<u8>) {
-        todo!()
-    }
-    pub fn to_vec(&self) -> Vec<u8> {
-        let mut v = Vec::new();
-        self.append_to(&mut v);
-        v
-    }
+pub struct Entry {
+    pub(crate) shard: usize,
+    pub(crate) at: Ptr,
+    pub(crate) hash: u64,
 }
 
 /// A point to which a transaction can be rolled back.
-pub struct Savepoint {}
+pub struct Savepoint {
+    shards: SmallVec<[heap::Savepoint; 1]>,
+    changes: usize,
+    flushed: usize,
+    map: u64,
+}
+
+/// Where a key belongs: index of the shard in the transaction, and physical database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) shard: usize,
+    pub(crate) db: u8,
+}
+
+/// The key looked up last: commands look a key up, then write it.
+#[derive(Clone, Copy)]
+struct Memo {
+    place: Place,
+    hash: u64,
+    slot: Slot,
+}
 
 /// The locked shards of one command or one EXEC. Dropped without `commit`, it changed nothing.
 pub struct Txn<'k> {
-    p: PhantomData<&'k ()>,
+    pub(crate) keyspace: &'k Keyspace,
+    pub(crate) shards: SmallVec<[Shard<'k>; 1]>,
+    pub(crate) map: u64,
+    now: u64,
+    changes: Changes,
+    pub(crate) flushed: Vec<Flushed>,
+    /// Whether `changes` are those of a commit that has happened.
+    committed: bool,
+    memo: Option<Memo>,
 }
 
 impl<'k> Txn<'k> {
-    /// The time at which everything in it happens, in unix ms.
-    pub fn now(&self) -> u64 {
-        todo!()
-    }
-    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        todo!()
-    }
-    /// Whether the shard of the key is locked.
-    pub fn covers(&self, key: &Key<'_>) -> bool {
-        todo!()
+    /// `shards` in ascending order.
+    pub(crate) fn new(
+        keyspace: &'k Keyspace,
+        shards: SmallVec<[Shard<'k>; 1]>,
+        now: u64,
+    ) -> Txn<'k> {
+        // The map changes under all locks only, so it is constant under any.
+        let map = keyspace.map.load(Ordering::Acquire);
+        Txn {
+            keyspace,
+            shards,
+            map,
+            now,
+            changes: Changes::default(),
+            flushed: Vec::new(),
+            committed: false,
+            memo: None,
+        }
     }
 
-    // Looking.
+    /// The time at which everything in it happens, in unix ms.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Hashes a key, once for everything that is done with it.
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        self.keyspace.key(bytes)
+    }
+
+    /// Whether the shard of the key is locked.
+    pub fn covers(&self, key: &Key<'_>) -> bool {
+        self.position(key.shard()).is_some()
+    }
+
+    /// Whether every shard is locked.
+    pub fn covers_all(&self) -> bool {
+        self.shards.len() == self.keyspace.shards()
+    }
+
+    fn position(&self, shard: usize) -> Option<usize> {
+        match self.shards.len() {
+            1 => (self.shards[0].id() == shard).then_some(0),
+            _ if self.covers_all() => Some(shard),
+            _ => self.shards.binary_search_by_key(&shard, Shard::id).ok(),
+        }
+    }
+
+    /// # Panics
+    /// If the shard of the key is not locked: whoever opened the transaction declared other keys.
+    pub(crate) fn place(&self, db: Db, key: &Key<'_>) -> Place {
+        let Some(shard) = self.position(key.shard()) else {
+            panic!("the transaction does not hold shard {}", key.shard());
+        };
+        Place { shard, db: self.physical(db) }
+    }
+
+    pub(crate) fn physical(&self, db: Db) -> u8 {
+        physical(self.map, db.number())
+    }
+
+    pub(crate) fn side(&self, shard: usize) -> &'k Side {
+        self.keyspace.side(self.shards[shard].id())
+    }
+
+    pub(crate) fn keys_index(&self, place: Place) -> Index {
+        Index::at(self.shards[place.shard].root(keys_root(place.db)))
+    }
+
+    pub(crate) fn expiry_index(&self, place: Place) -> Index {
+        Index::at(self.shards[place.shard].root(expiry_root(place.db)))
+    }
+
+    pub(crate) fn queue(&self, shard: usize) -> Queue {
+        Queue::at(self.shards[shard].root(QUEUE_ROOT))
+    }
+
+    pub(crate) fn counts(&self, place: Place) -> Counts {
+        let shard = &self.shards[place.shard];
+        Counts::decode(shard.word(shard.root(counts_root(place.db))))
+    }
+
+    pub(crate) fn set_counts(&mut self, place: Place, counts: Counts) {
+        let shard = &mut self.shards[place.shard];
+        let root = shard.root(counts_root(place.db));
+        shard.set(root, counts.encode());
+    }
+
+    /// The slot of a key, expired or not.
+    pub(crate) fn slot(&self, place: Place, key: &Key<'_>) -> Option<Slot> {
+        let shard = &self.shards[place.shard];
+        if let Some(memo) = self.memo
+            && (memo.place, memo.hash) == (place, key.hash)
+            && entry::has_key(shard, memo.slot.entry(), key.bytes)
+        {
+            return Some(memo.slot);
+        }
+        self.keys_index(place).find(shard, key.hash, |at| entry::has_key(shard, at, key.bytes))
+    }
+
+    pub(crate) fn remember(&mut self, place: Place, key: &Key<'_>, slot: Slot) {
+        self.memo = Some(Memo { place, hash: key.hash, slot });
+    }
+
+    /// To be called by whatever changes an index.
+    pub(crate) fn forget(&mut self) {
+        self.memo = None;
+    }
+
+    pub(crate) fn live(&self, place: Place, at: Ptr) -> bool {
+        !entry::is_expired(&self.shards[place.shard], at, self.now)
+    }
 
     /// For a command that reads: counts a hit or a miss, notes the access. Expired keys are not found.
     pub fn find(&mut self, db: Db, key: &Key<'_>) -> Option<Entry> {
-        todo!()
+        let place = self.place(db, key);
+        let side = self.side(place.shard);
+        let found = self.slot(place, key).filter(|slot| self.live(place, slot.entry()));
+        let Some(slot) = found else {
+            side.counters.misses.add(1);
+            return None;
+        };
+        side.counters.hits.add(1);
+        side.access.touch(key.hash, self.now, self.keyspace.lfu());
+        self.remember(place, key, slot);
+        Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash })
     }
+
     /// For TTL, OBJECT, TYPE: no access is noted, nothing is counted.
     pub fn peek(&self, db: Db, key: &Key<'_>) -> Option<Entry> {
-        todo!()
+        let place = self.place(db, key);
+        let slot = self.slot(place, key).filter(|slot| self.live(place, slot.entry()))?;
+        Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash })
     }
+
     /// For a command that writes: an expired key is deleted (and listed in `changes`) and not found.
     pub fn find_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<Entry>, Error> {
-        todo!()
+        let place = self.place(db, key);
+        let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(None) };
+        self.side(place.shard).access.touch(key.hash, self.now, self.keyspace.lfu());
+        self.remember(place, key, slot);
+        Ok(Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash }))
     }
-    pub fn type_of(&self, entry: &Entry) -> Type {
-        todo!()
+
+    /// The slot of a key; an expired key is deleted.
+    pub(crate) fn slot_mut(
+        &mut self,
+        place: Place,
+        db: Db,
+        key: &Key<'_>,
+    ) -> Result<Option<Slot>, Error> {
+        let Some(slot) = self.slot(place, key) else { return Ok(None) };
+        if self.live(place, slot.entry()) {
+            return Ok(Some(slot));
+        }
+        self.unlink(place, key.hash, slot, true)?;
+        self.note(place.shard, db, key.bytes, Event::Expired);
+        Ok(None)
     }
+
+    /// The type of the value.
+    pub fn type_of(&self, _entry: &Entry) -> Type {
+        Type::String
+    }
+
+    /// How the value is kept.
     pub fn encoding(&self, entry: &Entry) -> Encoding {
-        todo!()
+        value::encoding(&self.shards[entry.shard], entry.at)
     }
-    /// Expiry in unix ms.
+
+    /// When the key expires, in unix ms.
     pub fn expiry(&self, entry: &Entry) -> Option<u64> {
-        todo!()
+        Some(entry::expiry(&self.shards[entry.shard], entry.at)).filter(|&at| at != 0)
     }
+
+    /// The string that the key holds.
     pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
-        todo!()
+        Ok(Str::read(&self.shards[entry.shard], entry.at))
     }
+
     /// Bytes of the heap that key, value and index take.
     pub fn memory(&self, entry: &Entry) -> u64 {
-        todo!()
+        let shard = &self.shards[entry.shard];
+        let mut bytes = shard.capacity(entry.at) as u64 + entry::INDEX_COST;
+        entry::blobs(shard, entry.at, |block| bytes += shard.capacity(block) as u64);
+        bytes
     }
+
+    /// Milliseconds since the key was last used.
     pub fn idle_ms(&self, entry: &Entry) -> u64 {
-        todo!()
+        self.side(entry.shard).access.idle_ms(entry.hash, self.now)
     }
+
+    /// Redis's logarithmic counter of uses; meaningful under an LFU policy.
     pub fn frequency(&self, entry: &Entry) -> u8 {
-        todo!()
+        self.side(entry.shard).access.frequency(entry.hash, self.now, self.keyspace.lfu_settings())
     }
+
     /// Notes an access, as TOUCH does.
     pub fn touch(&mut self, entry: &Entry) {
-        todo!()
+        self.side(entry.shard).access.touch(entry.hash, self.now, self.keyspace.lfu());
     }
 
-    // Strings. All writers delete an expired key first.
-
-    /// Sets a string; one that reads as an integer is kept as one.
-    pub fn set(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        value: &[u8],
-        expire: Expire,
-    ) -> Result<(), Error> {
-        todo!()
-    }
-    /// Sets a string, kept as it is.
-    pub fn set_raw(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        value: &[u8],
-        expire: Expire,
-    ) -> Result<(), Error> {
-        todo!()
-    }
-    /// Sets an integer, in place where the value is one already.
-    pub fn set_int(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        value: i64,
-        expire: Expire,
-    ) -> Result<(), Error> {
-        todo!()
-    }
-    /// Appends (or sets) and returns the new length.
-    pub fn append(&mut self, db: Db, key: &Key<'_>, bytes: &[u8]) -> Result<usize, Error> {
-        todo!()
-    }
-    /// Overwrites from `at`, with zeros in a gap, and returns the new length. Empty `bytes` change nothing.
-    pub fn set_range(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        at: usize,
-        bytes: &[u8],
-    ) -> Result<usize, Error> {
-        todo!()
+    /// Lists a change, where somebody wants to know.
+    pub(crate) fn note(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
+        if self.committed {
+            self.changes.truncate(0);
+            self.committed = false;
+        }
+        let wanted = matches!(event, Event::Expired | Event::Evicted)
+            || self.keyspace.tracks_changes()
+            || !self.side(shard).watches.is_empty();
+        if wanted {
+            self.changes.note(shard, db, key, event);
+        }
     }
 
-    // Keys.
-
-    /// Deletes; false if there was none (or an expired one).
-    pub fn delete(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
-        todo!()
+    /// Keys changed by this transaction (after a commit: by the committed one): those that expired or were evicted
+    /// always; the others when tracked or when somebody watches.
+    pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
+        self.changes.iter().map(|(_, change)| change)
     }
-    /// Sets (`Some(unix ms)`) or removes the expiry time; false if there is no such key.
-    pub fn set_expiry(&mut self, db: Db, key: &Key<'_>, at: Option<u64>) -> Result<bool, Error> {
-        todo!()
-    }
-    /// Moves a value with its expiry to another key and/or database, replacing what is there; false if there is none. RENAME, MOVE.
-    pub fn rename(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
-        todo!()
-    }
-    /// Copies a value with its expiry, replacing what is there; false if there is none.
-    pub fn copy(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
-        todo!()
-    }
-
-    // Databases. They see the locked shards only.
-
-    pub fn count(&self, db: Db) -> u64 {
-        todo!()
-    }
-    pub fn count_expiring(&self, db: Db) -> u64 {
-        todo!()
-    }
-    /// Some key that is not expired. `random` gives random numbers.
-    pub fn random_key(&self, db: Db, random: &mut dyn FnMut() -> u64) -> Option<Vec<u8>> {
-        todo!()
-    }
-    /// Every key that is not expired.
-    pub fn for_each(&self, db: Db, visit: &mut dyn FnMut(&[u8], &Entry)) {
-        todo!()
-    }
-    /// About `count` keys from `cursor` on; returns the next cursor, 0 at the end. The shard [`crate::Keyspace::scan_shard`] must be locked.
-    pub fn scan(
-        &self,
-        db: Db,
-        cursor: u64,
-        count: usize,
-        visit: &mut dyn FnMut(&[u8], &Entry),
-    ) -> u64 {
-        todo!()
-    }
-    /// Empties the database in the locked shards; returns how many keys it had.
-    pub fn flush(&mut self, db: Db) -> Result<u64, Error> {
-        todo!()
-    }
-    /// Swaps two databases; all shards must be locked.
-    pub fn swap(&mut self, a: Db, b: Db) -> Result<(), Error> {
-        todo!()
-    }
-
-    // Watching.
 
     /// Sets `flag` when a later transaction changes the key.
     pub fn watch(&mut self, db: Db, key: &Key<'_>, flag: &Arc<AtomicBool>) -> Watch {
-        todo!()
+        let place = self.place(db, key);
+        let expired = self.after(place, key) == After::Expired;
+        self.side(place.shard).watches.add(db, key.bytes, flag, expired)
     }
-    /// Whether the key expired since it is watched (EXEC fails then, though nobody deleted the key yet).
+
+    /// Whether the key expired since it is watched: EXEC fails then, though nobody deleted the key yet.
     pub fn has_expired(&self, watch: &Watch) -> bool {
-        todo!()
+        let key = self.key(&watch.key);
+        let place = self.place(watch.db, &key);
+        self.after(place, &key) == After::Expired
+            && !self.side(place.shard).watches.began_expired(watch)
     }
 
-    // The transaction itself.
-
-    pub fn savepoint(&self) -> Savepoint {
-        todo!()
+    pub(crate) fn after(&self, place: Place, key: &Key<'_>) -> After {
+        match self.slot(place, key) {
+            None => After::Absent,
+            Some(slot) if self.live(place, slot.entry()) => After::Present,
+            Some(_) => After::Expired,
+        }
     }
+
+    /// A point to come back to.
+    pub fn savepoint(&mut self) -> Savepoint {
+        let changes = if self.committed { 0 } else { self.changes.len() };
+        let shards = self.shards.iter_mut().map(|shard| shard.savepoint()).collect();
+        Savepoint { shards, changes, flushed: self.flushed.len(), map: self.map }
+    }
+
     /// Undoes everything since `savepoint`: a failed command.
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
-        todo!()
+        for (shard, to) in self.shards.iter_mut().zip(savepoint.shards) {
+            shard.rollback_to(to);
+        }
+        if !self.committed {
+            self.changes.truncate(savepoint.changes);
+        }
+        self.flushed.truncate(savepoint.flushed);
+        self.map = savepoint.map;
+        self.forget();
     }
+
+    /// Whether there is anything to commit.
     pub fn is_dirty(&self) -> bool {
-        todo!()
+        self.shards.iter().any(Shard::is_dirty)
     }
-    /// Keys changed since the begin: those that expired always; the others when tracked.
-    pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
-        std::iter::empty()
-    }
-    /// Makes it durable and tells who watches. Locks are kept until the drop; what follows is a new transaction on them.
+
+    /// Makes it durable and tells who watches. Locks are kept until the drop; what follows is a new transaction on
+    /// them.
     pub fn commit(&mut self) -> Result<(), CommitError> {
-        todo!()
+        match self.shards.as_mut_slice() {
+            [one] => one.commit()?,
+            all => self.keyspace.heap().commit_all(all)?,
+        }
+        if self.map != self.keyspace.map.load(Ordering::Relaxed) {
+            self.keyspace.map.store(self.map, Ordering::Release);
+        }
+        if !self.committed {
+            self.tell();
+        }
+        self.committed = true;
+        Ok(())
+    }
+
+    fn tell(&mut self) {
+        for told in std::mem::take(&mut self.flushed) {
+            let watches = &self.side(told.shard).watches;
+            watches.touch_flushed(told.db, &told.key, told.was_there, told.after);
+        }
+        for (shard, change) in self.changes.iter() {
+            let side = self.side(shard);
+            match change.event {
+                Event::Expired => side.counters.expired.add(1),
+                Event::Evicted => side.counters.evicted.add(1),
+                Event::Written | Event::Deleted | Event::Flushed => {}
+            }
+            if change.event != Event::Flushed && !side.watches.is_empty() {
+                let key = self.key(change.key);
+                let place = Place { shard, db: self.physical(change.db) };
+                side.watches.touch(change.db, change.key, self.after(place, &key));
+            }
+        }
+    }
+
+    /// Stages the word of the map of databases. All shards are locked.
+    pub(crate) fn set_map(&mut self, map: u64) {
+        let first = &mut self.shards[0];
+        let root = first.root(MAP_ROOT);
+        first.set(root, map_word(map));
+        self.map = map;
+        self.forget();
     }
 }

@@ -1,7 +1,15 @@
 //! WATCH: sessions that want to know whether a key changes before they do.
+//!
+//! A table per shard, in DRAM, from (database, key) to flags of sessions. It is read and written only while the
+//! shard is locked (unwatching aside, which can only come too early), so a change is seen by every watch that began
+//! before it. The number of watched keys stands beside the table: where it is zero, which is nearly always, a
+//! commit pays one load.
+//!
+//! As in Redis, a key that had expired when it was watched may be deleted for that without breaking the watch.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Db;
 
@@ -22,5 +30,108 @@ impl Watch {
     /// The key.
     pub fn key(&self) -> &[u8] {
         &self.key
+    }
+
+    /// Whether the key changed since.
+    pub fn is_broken(&self) -> bool {
+        self.flag.load(Ordering::Acquire)
+    }
+}
+
+struct Watcher {
+    flag: Arc<AtomicBool>,
+    /// The key had expired, and was still there, when the watch began.
+    expired: bool,
+}
+
+/// What a change left in place of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// A value that has not expired.
+    Present,
+    /// A value that has expired.
+    Expired,
+    Absent,
+}
+
+type Watched = HashMap<(Db, Box<[u8]>), Vec<Watcher>>;
+
+/// The watches of one shard.
+#[derive(Default)]
+pub(crate) struct Watches {
+    count: AtomicUsize,
+    table: Mutex<Watched>,
+}
+
+impl Watches {
+    fn table(&self) -> MutexGuard<'_, Watched> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody watches anything in this shard.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    pub(crate) fn add(&self, db: Db, key: &[u8], flag: &Arc<AtomicBool>, expired: bool) -> Watch {
+        let mut table = self.table();
+        let watcher = Watcher { flag: Arc::clone(flag), expired };
+        table.entry((db, key.into())).or_default().push(watcher);
+        self.count.store(table.len(), Ordering::Relaxed);
+        Watch { db, key: key.into(), flag: Arc::clone(flag) }
+    }
+
+    pub(crate) fn remove(&self, watch: Watch) {
+        let mut table = self.table();
+        let at = (watch.db, watch.key);
+        if let Some(watchers) = table.get_mut(&at) {
+            if let Some(i) = watchers.iter().position(|w| Arc::ptr_eq(&w.flag, &watch.flag)) {
+                watchers.swap_remove(i);
+            }
+            if watchers.is_empty() {
+                table.remove(&at);
+            }
+        }
+        self.count.store(table.len(), Ordering::Relaxed);
+    }
+
+    /// Whether the key had expired when this watch began.
+    pub(crate) fn began_expired(&self, watch: &Watch) -> bool {
+        let table = self.table();
+        let watchers = table.get(&(watch.db, watch.key.clone()));
+        watchers
+            .is_some_and(|all| all.iter().any(|w| w.expired && Arc::ptr_eq(&w.flag, &watch.flag)))
+    }
+
+    /// The watched keys of a database.
+    pub(crate) fn keys(&self, db: Db) -> Vec<Box<[u8]>> {
+        self.table().keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()
+    }
+
+    /// A key changed, by a command, expiry or eviction.
+    pub(crate) fn touch(&self, db: Db, key: &[u8], after: After) {
+        if let Some(watchers) = self.table().get_mut(&(db, key.into())) {
+            for watcher in watchers {
+                if watcher.expired && after == After::Absent {
+                    watcher.expired = false;
+                } else {
+                    watcher.flag.store(true, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    /// The database of a key was emptied or swapped: the key was there before or is there now.
+    pub(crate) fn touch_flushed(&self, db: Db, key: &[u8], was_there: bool, after: After) {
+        if let Some(watchers) = self.table().get_mut(&(db, key.into())) {
+            for watcher in watchers {
+                match (watcher.expired, after) {
+                    (true, After::Absent) => watcher.expired = false,
+                    (true, After::Expired) => {}
+                    (false, After::Expired) if !was_there => watcher.expired = true,
+                    _ => watcher.flag.store(true, Ordering::Release),
+                }
+            }
+        }
     }
 }

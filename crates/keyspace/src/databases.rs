@@ -1,0 +1,193 @@
+//! Whole databases: counting, walking, emptying, swapping. All of it sees the locked shards only.
+
+use heap::{Ptr, View};
+use structures::index::CURSOR_BITS;
+
+use crate::layout::{
+    Counts, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, keys_root, swapped,
+};
+use crate::txn::{Entry, Place};
+use crate::watch::After;
+use crate::{Db, Error, Event, Txn, entry};
+
+/// How often a random pick may meet an expired key before any other key will do.
+const RANDOM_TRIES: usize = 100;
+/// Entries per step of a walk over everything.
+const WALK: usize = 64;
+
+/// The shard in which a scan goes on.
+pub(crate) fn cursor_shard(cursor: u64) -> usize {
+    (cursor >> CURSOR_BITS) as usize
+}
+
+impl Txn<'_> {
+    fn places(&self, db: Db) -> impl Iterator<Item = Place> + use<> {
+        let db = self.physical(db);
+        (0..self.shards.len()).map(move |shard| Place { shard, db })
+    }
+
+    /// How many keys there are, expired ones that nobody met yet included.
+    pub fn count(&self, db: Db) -> u64 {
+        self.places(db).map(|place| u64::from(self.counts(place).keys)).sum()
+    }
+
+    /// How many of them have an expiry time.
+    pub fn count_expiring(&self, db: Db) -> u64 {
+        self.places(db).map(|place| u64::from(self.counts(place).expiring)).sum()
+    }
+
+    /// Some key that is not expired. `random` gives random numbers.
+    pub fn random_key(&self, db: Db, random: &mut dyn FnMut() -> u64) -> Option<Vec<u8>> {
+        for _ in 0..RANDOM_TRIES {
+            let mut nth = random() % self.count(db).max(1);
+            let place = self.places(db).find(|place| {
+                let keys = u64::from(self.counts(*place).keys);
+                let here = nth < keys;
+                nth = nth.wrapping_sub(keys);
+                here
+            })?;
+            let shard = &self.shards[place.shard];
+            let Some(at) = self.keys_index(place).random(shard, &mut *random) else { break };
+            if self.live(place, at) {
+                return Some(entry::key(shard, at).into_owned());
+            }
+        }
+        // Nearly everything has expired, or the index is nearly empty: take the first that comes.
+        self.places(db).find_map(|place| self.first(place))
+    }
+
+    fn first(&self, place: Place) -> Option<Vec<u8>> {
+        let shard = &self.shards[place.shard];
+        let (mut found, mut cursor) = (None, 0);
+        loop {
+            cursor = self.keys_index(place).scan(shard, cursor, WALK, |at| {
+                if found.is_none() && self.live(place, at) {
+                    found = Some(entry::key(shard, at).into_owned());
+                }
+            });
+            if cursor == 0 || found.is_some() {
+                return found;
+            }
+        }
+    }
+
+    /// Every key that is not expired.
+    pub fn for_each(&self, db: Db, visit: &mut dyn FnMut(&[u8], &Entry)) {
+        for place in self.places(db) {
+            let mut cursor = 0;
+            loop {
+                cursor = self.scan_place(place, cursor, WALK, visit);
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// About `count` keys from `cursor` on; returns the next cursor, 0 at the end. The shard of the cursor
+    /// ([`crate::Keyspace::scan_shard`]) must be locked; a cursor that no scan gave ends the scan.
+    pub fn scan(
+        &self,
+        db: Db,
+        cursor: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8], &Entry),
+    ) -> u64 {
+        let shard = cursor_shard(cursor);
+        let Some(position) = self.shards.iter().position(|s| s.id() == shard) else { return 0 };
+        let place = Place { shard: position, db: self.physical(db) };
+        let within = cursor & ((1 << CURSOR_BITS) - 1);
+        let next = self.scan_place(place, within, count, visit);
+        match next {
+            0 if shard + 1 < self.keyspace.shards() => (shard as u64 + 1) << CURSOR_BITS,
+            0 => 0,
+            next => next | (shard as u64) << CURSOR_BITS,
+        }
+    }
+
+    fn scan_place(
+        &self,
+        place: Place,
+        cursor: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8], &Entry),
+    ) -> u64 {
+        let shard = &self.shards[place.shard];
+        let hashing = &self.keyspace.hashing;
+        self.keys_index(place).scan(shard, cursor, count, |at: Ptr| {
+            if self.live(place, at) {
+                let key = entry::key(shard, at);
+                let hash = hashing.hash(&key);
+                visit(&key, &Entry { shard: place.shard, at, hash });
+            }
+        })
+    }
+
+    /// Empties the database in the locked shards; returns how many keys it had. What they held is freed by
+    /// [`crate::Keyspace::reclaim_step`].
+    pub fn flush(&mut self, db: Db) -> Result<u64, Error> {
+        self.forget();
+        let mut keys = 0;
+        for place in self.places(db) {
+            self.note_flushed(place, db, None);
+            keys += u64::from(self.counts(place).keys);
+            let queue = self.queue(place.shard);
+            let shard = &mut self.shards[place.shard];
+            let (all, expiring) =
+                (shard.root(keys_root(place.db)), shard.root(expiry_root(place.db)));
+            shard.use_reserve(true);
+            let done = queue
+                .push_index(shard, all, OWNER_KEYS)
+                .and_then(|()| queue.push_index(shard, expiring, OWNER_EXPIRY));
+            shard.use_reserve(false);
+            done?;
+            if shard.word(shard.root(counts_root(place.db))) != 0 {
+                self.set_counts(place, Counts::default());
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Swaps two databases: one word. All shards must be locked.
+    ///
+    /// # Panics
+    /// If not all shards are locked.
+    pub fn swap(&mut self, a: Db, b: Db) -> Result<(), Error> {
+        assert!(self.covers_all(), "a swap of databases needs every shard");
+        if a == b {
+            return Ok(());
+        }
+        for shard in 0..self.shards.len() {
+            self.note_flushed(Place { shard, db: self.physical(a) }, a, Some(self.physical(b)));
+            self.note_flushed(Place { shard, db: self.physical(b) }, b, Some(self.physical(a)));
+        }
+        self.set_map(swapped(self.map, a.number(), b.number()));
+        Ok(())
+    }
+
+    /// Notes the watched keys of a database that is emptied, or that another one takes the place of.
+    fn note_flushed(&mut self, place: Place, db: Db, by: Option<u8>) {
+        let side = self.side(place.shard);
+        if side.watches.is_empty() {
+            return;
+        }
+        for bytes in side.watches.keys(db) {
+            let key = self.key(&bytes);
+            let was_there = self.after(place, &key) != After::Absent;
+            let after = by.map_or(After::Absent, |by| self.after(Place { db: by, ..place }, &key));
+            if was_there || after != After::Absent {
+                self.note(place.shard, db, &bytes, Event::Flushed);
+                self.flushed.push(Flushed { shard: place.shard, db, key: bytes, was_there, after });
+            }
+        }
+    }
+}
+
+/// A watched key of a database that was emptied or swapped, to be told at the commit.
+pub(crate) struct Flushed {
+    pub(crate) shard: usize,
+    pub(crate) db: Db,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) was_there: bool,
+    pub(crate) after: After,
+}

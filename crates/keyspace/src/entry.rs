@@ -1,0 +1,163 @@
+//! The block of one key: reading it, making it, giving it up.
+//!
+//! An entry is reached from its database's index of keys, and from the index of expiry times if it has one. It owns
+//! what hangs from it: the blob of a large value, the blob of a very long key. Bytes of a published entry never
+//! change; the value word, the expiry word and the cell do, through the log.
+
+use std::borrow::Cow;
+
+use heap::{Full, Ptr, View};
+use structures::Store;
+use structures::blob::Blob;
+use structures::reclaim::Queue;
+
+use crate::key::Hashing;
+use crate::layout::{
+    EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, key_room, word_at,
+};
+
+/// A value that is to be put into an entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    Int(i64),
+    /// At most `VALUE_INLINE` bytes; `raw`: made by a command after which Redis says "raw".
+    Inline {
+        bytes: &'a [u8],
+        raw: bool,
+    },
+    Blob(Blob),
+}
+
+pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
+    // A damaged word reads as an empty string: `check` reports it, and nobody else is hurt.
+    Kind::decode(view.word(entry)).unwrap_or(Kind::Inline { raw: false, len: 0, crc: 0 })
+}
+
+/// Unix ms, or 0.
+pub(crate) fn expiry<V: View>(view: &V, entry: Ptr) -> u64 {
+    view.word(entry.add(EXPIRY_AT))
+}
+
+pub(crate) fn is_expired<V: View>(view: &V, entry: Ptr, now: u64) -> bool {
+    let at = expiry(view, entry);
+    at != 0 && at <= now
+}
+
+pub(crate) fn key_len<V: View>(view: &V, entry: Ptr) -> usize {
+    view.word(entry.add(KEY_LEN_AT)) as u32 as usize
+}
+
+fn key_blob<V: View>(view: &V, entry: Ptr) -> Option<Blob> {
+    (key_len(view, entry) > KEY_INLINE).then(|| Blob::from_word(view.word(word_at(entry, HEADER))))
+}
+
+pub(crate) fn key<V: View>(view: &V, entry: Ptr) -> Cow<'_, [u8]> {
+    match key_blob(view, entry) {
+        None => Cow::Borrowed(view.bytes(word_at(entry, HEADER), key_len(view, entry))),
+        Some(blob) => {
+            let mut bytes = Vec::with_capacity(key_len(view, entry));
+            blob.read(view, 0..blob.len(view), |piece| bytes.extend_from_slice(piece));
+            Cow::Owned(bytes)
+        }
+    }
+}
+
+pub(crate) fn has_key<V: View>(view: &V, entry: Ptr, wanted: &[u8]) -> bool {
+    key_len(view, entry) == wanted.len() && *key(view, entry) == *wanted
+}
+
+pub(crate) fn hash<V: View>(view: &V, entry: Ptr, hashing: &Hashing) -> u64 {
+    hashing.hash(&key(view, entry))
+}
+
+/// The bytes of an inline string.
+pub(crate) fn body<V: View>(view: &V, entry: Ptr, len: usize) -> &[u8] {
+    view.bytes(word_at(entry, body_at(key_len(view, entry))), len)
+}
+
+/// Where the cell of a value that is no inline string stands.
+pub(crate) fn cell<V: View>(view: &V, entry: Ptr) -> Ptr {
+    word_at(entry, cell_at(key_len(view, entry)))
+}
+
+pub(crate) fn blob<V: View>(view: &V, entry: Ptr) -> Blob {
+    Blob::from_word(view.word(cell(view, entry)))
+}
+
+/// Makes an entry, with room for `spare` more bytes of an inline string.
+pub(crate) fn create<S: Store>(
+    store: &mut S,
+    key: &[u8],
+    expiry: u64,
+    value: Value<'_>,
+    spare: usize,
+) -> Result<Ptr, Full> {
+    let (kind, len) = match value {
+        Value::Int(_) => (Kind::Int, cell_at(key.len()) + 8),
+        Value::Blob(_) => (Kind::Blob, cell_at(key.len()) + 8),
+        Value::Inline { bytes, raw } => {
+            let crc = crc32c::crc32c(bytes);
+            (Kind::Inline { raw, len: bytes.len(), crc }, body_at(key.len()) + bytes.len())
+        }
+    };
+    let long_key = if key.len() > KEY_INLINE { Some(Blob::create(store, key)?) } else { None };
+    let fresh = store.reserve(len + spare)?;
+    store.write_word(&fresh, 0, kind.encode());
+    store.write_word(&fresh, EXPIRY_AT as usize, expiry);
+    let key_word = key.len() as u64 | u64::from(crc32c::crc32c(key)) << 32;
+    store.write_word(&fresh, KEY_LEN_AT as usize, key_word);
+    match long_key {
+        None => store.write(&fresh, HEADER, key),
+        Some(blob) => store.write_word(&fresh, HEADER, blob.word()),
+    }
+    match value {
+        Value::Int(int) => store.write_word(&fresh, cell_at(key.len()), int as u64),
+        Value::Blob(blob) => store.write_word(&fresh, cell_at(key.len()), blob.word()),
+        Value::Inline { bytes, .. } => store.write(&fresh, body_at(key.len()), bytes),
+    }
+    if !matches!(value, Value::Inline { .. }) {
+        let gap = HEADER + key_room(key.len())..cell_at(key.len());
+        store.write(&fresh, gap.start, &[0; 8][..gap.len()]);
+    }
+    Ok(store.publish(fresh, len))
+}
+
+/// Gives up a blob that nothing refers to any more: at once if it is one block, else through the free queue.
+pub(crate) fn release_blob<S: Store>(store: &mut S, queue: Queue, blob: Blob) -> Result<(), Full> {
+    if blob.is_large() {
+        return queue.push_blob(store, blob);
+    }
+    blob.free_step(store, 1);
+    Ok(())
+}
+
+/// Gives up an entry but not its value, which lives on elsewhere.
+pub(crate) fn release_shell<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
+    if let Some(blob) = key_blob(store, entry) {
+        release_blob(store, queue, blob)?;
+    }
+    store.free(entry);
+    Ok(())
+}
+
+/// Gives up an entry with all that it owns.
+pub(crate) fn release<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
+    if kind(store, entry) == Kind::Blob {
+        let blob = blob(store, entry);
+        release_blob(store, queue, blob)?;
+    }
+    release_shell(store, queue, entry)
+}
+
+/// Bytes of an index for each entry, about.
+pub(crate) const INDEX_COST: u64 = 14;
+
+/// Visits the blocks of the blobs that an entry owns.
+pub(crate) fn blobs<V: View>(view: &V, entry: Ptr, mut visit: impl FnMut(Ptr)) {
+    if kind(view, entry) == Kind::Blob {
+        blob(view, entry).blocks(view, &mut visit);
+    }
+    if let Some(blob) = key_blob(view, entry) {
+        blob.blocks(view, &mut visit);
+    }
+}

@@ -1,0 +1,207 @@
+//! Keys whatever they hold: deleting, expiry times, renaming, copying.
+
+use heap::{Ptr, Shard, View};
+use structures::blob::Blob;
+use structures::index::Slot;
+
+use crate::entry::{self, Value};
+use crate::layout::{Counts, Kind};
+use crate::strings::Old;
+use crate::txn::Place;
+use crate::{Db, Error, Event, Key, Txn};
+
+impl Txn<'_> {
+    /// Deletes; false if there was none (or an expired one).
+    pub fn delete(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
+        let place = self.place(db, key);
+        let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(false) };
+        self.unlink(place, key.hash, slot, true)?;
+        self.note(place.shard, db, key.bytes, Event::Deleted);
+        Ok(true)
+    }
+
+    /// Takes an entry out of both indexes; with `release`, gives it up with all that it owns.
+    pub(crate) fn unlink(
+        &mut self,
+        place: Place,
+        hash: u64,
+        slot: Slot,
+        release: bool,
+    ) -> Result<(), Error> {
+        self.forget();
+        let at = slot.entry();
+        // Room for deletes is kept, so that a full heap can be emptied.
+        self.shards[place.shard].use_reserve(true);
+        let done = self.unlink_staged(place, hash, slot, at, release);
+        self.shards[place.shard].use_reserve(false);
+        done
+    }
+
+    fn unlink_staged(
+        &mut self,
+        place: Place,
+        hash: u64,
+        slot: Slot,
+        at: Ptr,
+        release: bool,
+    ) -> Result<(), Error> {
+        let index = self.keys_index(place);
+        let queue = self.queue(place.shard);
+        let expires = entry::expiry(&self.shards[place.shard], at) != 0;
+        index.remove(&mut self.shards[place.shard], slot);
+        let counts = self.counts(place);
+        self.set_counts(place, Counts { keys: counts.keys.wrapping_sub(1), ..counts });
+        if expires {
+            self.link_expiry(place, hash, Some(at), None)?;
+        }
+        if release {
+            entry::release(&mut self.shards[place.shard], queue, at)?;
+        }
+        Ok(())
+    }
+
+    /// Sets (`Some(unix ms)`) or removes the expiry time; false if there is no such key.
+    pub fn set_expiry(&mut self, db: Db, key: &Key<'_>, at: Option<u64>) -> Result<bool, Error> {
+        let (place, Some(old)) = self.open(db, key)? else { return Ok(false) };
+        self.move_expiry(place, key, old, at.unwrap_or(0))?;
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(true)
+    }
+
+    /// Moves a value with its expiry to another key, another database, or both, replacing what is there; false if
+    /// there is none. Nothing changes when both are the same.
+    pub fn rename(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
+        let (place, Some(_)) = self.open(from.0, from.1)? else { return Ok(false) };
+        let target = self.place(to.0, to.1);
+        if place == target && from.1.bytes == to.1.bytes {
+            return Ok(true);
+        }
+        self.delete(to.0, to.1)?;
+        // The delete may have moved the source's slot.
+        let (_, Some(old)) = self.open(from.0, from.1)? else { return Ok(false) };
+        if place.shard == target.shard {
+            self.rename_within(place, from.1, old, target, to.1)?;
+        } else {
+            self.copy_entry(place, old, target, to.1)?;
+            self.unlink(place, from.1.hash, old.slot, true)?;
+        }
+        self.note(place.shard, from.0, from.1.bytes, Event::Deleted);
+        self.note(target.shard, to.0, to.1.bytes, Event::Written);
+        Ok(true)
+    }
+
+    /// Within a shard what the entry owns is handed over; with the same key, the entry itself.
+    fn rename_within(
+        &mut self,
+        place: Place,
+        from: &Key<'_>,
+        old: Old,
+        target: Place,
+        to: &Key<'_>,
+    ) -> Result<(), Error> {
+        self.unlink(place, from.hash, old.slot, false)?;
+        if from.bytes == to.bytes {
+            return self.link(target, to, None, old.at, old.expiry);
+        }
+        let shard = &mut self.shards[place.shard];
+        let short = Short::read(shard, old.at);
+        let value = short
+            .as_ref()
+            .map_or_else(|| Value::Blob(entry::blob(shard, old.at)), |short| short.value());
+        let new = entry::create(shard, to.bytes, old.expiry, value, 0)?;
+        self.link(target, to, None, new, old.expiry)?;
+        let queue = self.queue(place.shard);
+        Ok(entry::release_shell(&mut self.shards[place.shard], queue, old.at)?)
+    }
+
+    /// Copies a value with its expiry, replacing what is there; false if there is none.
+    pub fn copy(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
+        let (place, Some(_)) = self.open(from.0, from.1)? else { return Ok(false) };
+        let target = self.place(to.0, to.1);
+        if place == target && from.1.bytes == to.1.bytes {
+            return Ok(true);
+        }
+        self.delete(to.0, to.1)?;
+        let (_, Some(old)) = self.open(from.0, from.1)? else { return Ok(false) };
+        self.copy_entry(place, old, target, to.1)?;
+        self.note(target.shard, to.0, to.1.bytes, Event::Written);
+        Ok(true)
+    }
+
+    /// Copies an entry's value to a key that does not exist.
+    fn copy_entry(
+        &mut self,
+        place: Place,
+        old: Old,
+        target: Place,
+        key: &Key<'_>,
+    ) -> Result<(), Error> {
+        let value = match Short::read(&self.shards[place.shard], old.at) {
+            Some(short) => {
+                let to = &mut self.shards[target.shard];
+                entry::create(to, key.bytes, old.expiry, short.value(), 0)?
+            }
+            None => {
+                let blob = self.copy_blob(place.shard, old.at, target.shard)?;
+                let to = &mut self.shards[target.shard];
+                entry::create(to, key.bytes, old.expiry, Value::Blob(blob), 0)?
+            }
+        };
+        self.link(target, key, None, value, old.expiry)
+    }
+
+    fn copy_blob(&mut self, from: usize, at: Ptr, to: usize) -> Result<Blob, Error> {
+        if from == to {
+            // One shard is reader and writer: the bytes go through DRAM.
+            let shard = &mut self.shards[from];
+            let source = entry::blob(shard, at);
+            let mut bytes = Vec::with_capacity(source.len(shard) as usize);
+            source.read(shard, 0..u64::MAX, |piece| bytes.extend_from_slice(piece));
+            return Ok(Blob::create(shard, &bytes)?);
+        }
+        let (from, to) = pair(&mut self.shards, from, to);
+        let source = entry::blob(from, at);
+        Ok(Blob::create_with(to, source.len(from), |offset, room| {
+            let mut filled = 0;
+            source.read(from, offset..offset + room.len() as u64, |piece| {
+                room[filled..filled + piece.len()].copy_from_slice(piece);
+                filled += piece.len();
+            });
+        })?)
+    }
+}
+
+/// A value that is no blob, copied out of its entry.
+enum Short {
+    Int(i64),
+    Inline { bytes: Vec<u8>, raw: bool },
+}
+
+impl Short {
+    fn read(shard: &Shard<'_>, at: Ptr) -> Option<Short> {
+        match entry::kind(shard, at) {
+            Kind::Blob => None,
+            Kind::Int => Some(Short::Int(shard.word(entry::cell(shard, at)) as i64)),
+            Kind::Inline { raw, len, .. } => {
+                Some(Short::Inline { bytes: entry::body(shard, at, len).to_vec(), raw })
+            }
+        }
+    }
+
+    fn value(&self) -> Value<'_> {
+        match self {
+            Short::Int(int) => Value::Int(*int),
+            Short::Inline { bytes, raw } => Value::Inline { bytes, raw: *raw },
+        }
+    }
+}
+
+/// Two of the shards at once, the first to read and the second to write.
+fn pair<'t, 'k>(
+    shards: &'t mut [Shard<'k>],
+    from: usize,
+    to: usize,
+) -> (&'t Shard<'k>, &'t mut Shard<'k>) {
+    let (low, high) = shards.split_at_mut(from.max(to));
+    if from < to { (&low[from], &mut high[0]) } else { (&high[0], &mut low[to]) }
+}

@@ -1,0 +1,185 @@
+//! The persistent format: root words of a shard, and the block of an entry. `docs/format/keyspace.md` explains it.
+//!
+//! Root words:
+//!
+//! ```text
+//!  0..16   per physical database: root of the index of all keys
+//! 16..32   per physical database: root of the index of keys with an expiry time
+//! 32..48   per physical database: keys u32 | keys with an expiry time u32
+//! 48       free queue
+//! 49       in shard 0: which physical database stands behind each logical one, 4 bits each, XOR identity
+//! 50..128  zero
+//! ```
+//!
+//! Entry block:
+//!
+//! ```text
+//!  0   value word (logged): tag in bits 0..4; an inline string: RAW in bit 4, length in bits 8..32, crc32c in bits 32..64
+//!  8   expiry time in unix ms, 0 for none (logged)
+//! 16   key length u32 | crc32c of the key
+//! 24   key; a key longer than KEY_INLINE: the word of a blob that holds it
+//! ..   inline string: its bytes; else, from the next multiple of 8 on, a cell of one word (logged):
+//!      the integer, or the word of a blob
+//! ```
+
+use heap::Ptr;
+
+use crate::key::DATABASES;
+
+pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
+pub(crate) const MAP_ROOT: usize = QUEUE_ROOT + 1;
+const _: () = assert!(MAP_ROOT < heap::ROOTS);
+
+/// Logical database n on physical database n.
+pub(crate) const IDENTITY: u64 = 0xfedc_ba98_7654_3210;
+const _: () = assert!(DATABASES * 4 == u64::BITS as usize);
+
+/// Which root word holds the index of all keys of physical database `db`.
+pub(crate) const fn keys_root(db: u8) -> usize {
+    db as usize
+}
+
+/// Which root word holds the index of the keys with an expiry time.
+pub(crate) const fn expiry_root(db: u8) -> usize {
+    DATABASES + db as usize
+}
+
+/// Which root word holds the counts.
+pub(crate) const fn counts_root(db: u8) -> usize {
+    2 * DATABASES + db as usize
+}
+
+/// What the free queue is told about an index that it takes apart: its entries go with it.
+pub(crate) const OWNER_KEYS: u16 = 1;
+/// The entries belong to the index of all keys.
+pub(crate) const OWNER_EXPIRY: u16 = 2;
+
+pub(crate) const EXPIRY_AT: u64 = 8;
+pub(crate) const KEY_LEN_AT: u64 = 16;
+pub(crate) const HEADER: usize = 24;
+/// The longest key that stands in the entry itself.
+pub(crate) const KEY_INLINE: usize = 32 << 10;
+/// The longest string that stands in the entry itself.
+pub(crate) const VALUE_INLINE: usize = 4 << 10;
+const _: () = assert!(HEADER + KEY_INLINE + 2 * VALUE_INLINE + 8 <= heap::MAX_BLOCK);
+// 16 bytes of key and 32 of value: a block of 72 bytes.
+const _: () = assert!(HEADER + 16 + 32 == 72);
+
+/// Bytes that a key of `len` bytes takes in its entry.
+pub(crate) const fn key_room(len: usize) -> usize {
+    if len > KEY_INLINE { 8 } else { len }
+}
+
+/// Where the bytes of an inline string begin.
+pub(crate) const fn body_at(key_len: usize) -> usize {
+    HEADER + key_room(key_len)
+}
+
+/// Where the cell of any other value stands.
+pub(crate) const fn cell_at(key_len: usize) -> usize {
+    body_at(key_len).next_multiple_of(8)
+}
+
+/// What a value word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Inline { raw: bool, len: usize, crc: u32 },
+    Int,
+    Blob,
+}
+
+const TAG_INLINE: u64 = 1;
+const TAG_INT: u64 = 2;
+const TAG_BLOB: u64 = 3;
+const RAW: u64 = 1 << 4;
+
+impl Kind {
+    pub(crate) fn encode(self) -> u64 {
+        match self {
+            Kind::Inline { raw, len, crc } => {
+                TAG_INLINE | if raw { RAW } else { 0 } | (len as u64) << 8 | u64::from(crc) << 32
+            }
+            Kind::Int => TAG_INT,
+            Kind::Blob => TAG_BLOB,
+        }
+    }
+
+    /// None for a word that no version of the format writes.
+    pub(crate) fn decode(word: u64) -> Option<Kind> {
+        let len = (word >> 8 & 0xff_ffff) as usize;
+        match word & 15 {
+            TAG_INLINE if len <= VALUE_INLINE => {
+                Some(Kind::Inline { raw: word & RAW != 0, len, crc: (word >> 32) as u32 })
+            }
+            TAG_INT => Some(Kind::Int),
+            TAG_BLOB => Some(Kind::Blob),
+            _ => None,
+        }
+    }
+}
+
+/// The two counts of a database in one shard, in one word, so that a change of both is one entry of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) keys: u32,
+    pub(crate) expiring: u32,
+}
+
+impl Counts {
+    pub(crate) fn decode(word: u64) -> Counts {
+        Counts { keys: word as u32, expiring: (word >> 32) as u32 }
+    }
+
+    pub(crate) fn encode(self) -> u64 {
+        u64::from(self.keys) | u64::from(self.expiring) << 32
+    }
+}
+
+/// The physical database behind a logical one.
+pub(crate) fn physical(map: u64, logical: usize) -> u8 {
+    (map >> (4 * logical) & 15) as u8
+}
+
+/// The map with two logical databases swapped.
+pub(crate) fn swapped(map: u64, a: usize, b: usize) -> u64 {
+    let differ = u64::from(physical(map, a) ^ physical(map, b));
+    map ^ differ << (4 * a) ^ differ << (4 * b)
+}
+
+/// The map that the word in shard 0 stands for, and the other way round. A new pool's word is zero.
+pub(crate) fn map_word(map: u64) -> u64 {
+    map ^ IDENTITY
+}
+
+/// Where a word of an entry stands.
+pub(crate) fn word_at(entry: Ptr, at: usize) -> Ptr {
+    entry.add(at as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn value_words_read_back_as_written() {
+        for kind in [
+            Kind::Int,
+            Kind::Blob,
+            Kind::Inline { raw: false, len: 0, crc: 0 },
+            Kind::Inline { raw: true, len: VALUE_INLINE, crc: u32::MAX },
+        ] {
+            assert_eq!(Kind::decode(kind.encode()), Some(kind));
+        }
+        assert_eq!(Kind::decode(0), None);
+        assert_eq!(Kind::decode(15), None);
+    }
+
+    #[test]
+    fn swapping_twice_gives_the_first_map() {
+        let once = swapped(IDENTITY, 0, 15);
+        assert_eq!((physical(once, 0), physical(once, 15), physical(once, 7)), (15, 0, 7));
+        assert_eq!(swapped(once, 15, 0), IDENTITY);
+        assert_eq!(swapped(once, 3, 3), once);
+        assert_eq!(map_word(IDENTITY), 0);
+    }
+}

@@ -1,0 +1,34 @@
+//! What a shard keeps in DRAM beside its persistent words.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+
+use crate::access::AccessTable;
+use crate::evict::Pool;
+use crate::key::DATABASES;
+use crate::stats::Counters;
+use crate::watch::Watches;
+
+/// Aligned so that two shards never share a line.
+#[repr(align(128))]
+pub(crate) struct Side {
+    pub(crate) access: AccessTable,
+    pub(crate) counters: Counters,
+    pub(crate) watches: Watches,
+    /// Candidates for eviction.
+    pub(crate) pool: Mutex<Pool>,
+    /// Where the search for expired keys goes on, per logical database.
+    pub(crate) expire_cursors: [AtomicU64; DATABASES],
+}
+
+impl Side {
+    pub(crate) fn new(now: u64, seed: u64) -> Side {
+        Side {
+            access: AccessTable::new(now, seed),
+            counters: Counters::default(),
+            watches: Watches::default(),
+            pool: Mutex::default(),
+            expire_cursors: Default::default(),
+        }
+    }
+}

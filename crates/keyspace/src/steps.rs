@@ -1,0 +1,158 @@
+//! Background work, in steps that look at a bounded number of items under one shard's lock.
+//!
+//! The server calls them between other work; nothing here starts a thread or waits. How long a step held its lock is
+//! measured in CPU time of its thread, so that a busy machine does not look like a long step.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use heap::{Full, Ptr, Shard};
+use structures::Store;
+use structures::reclaim::Queue;
+
+use crate::layout::{OWNER_EXPIRY, QUEUE_ROOT};
+use crate::txn::Place;
+use crate::{CommitError, Db, Keyspace, Txn, entry};
+
+/// What a background step did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Items (keys, blocks) that it looked at.
+    pub looked_at: usize,
+    /// Items that it deleted or freed.
+    pub done: usize,
+    /// Whether it is worth calling again at once.
+    pub more: bool,
+}
+
+/// Measures how long a step holds a lock.
+pub(crate) struct Hold<'k> {
+    keyspace: &'k Keyspace,
+    begin: u64,
+}
+
+impl Hold<'_> {
+    pub(crate) fn done(self) {
+        let took = cpu_ns().saturating_sub(self.begin);
+        self.keyspace.longest_hold.fetch_max(took, Relaxed);
+    }
+}
+
+fn cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+impl Keyspace {
+    pub(crate) fn hold(&self) -> Hold<'_> {
+        Hold { keyspace: self, begin: cpu_ns() }
+    }
+
+    /// Longest time that a background step held a lock, in nanoseconds of its thread's CPU time.
+    pub fn longest_hold_ns(&self) -> u64 {
+        self.longest_hold.load(Relaxed)
+    }
+
+    /// Deletes some expired keys of the shard, at most `budget` looked at. The transaction comes back committed and
+    /// still locked, so that `changes` can go into a command log before it is dropped.
+    ///
+    /// `more` when more than a tenth of the keys it looked at had expired: Redis's measure of being behind.
+    pub fn expire_step(
+        &self,
+        shard: usize,
+        budget: usize,
+        now: u64,
+    ) -> Result<(Txn<'_>, Progress), CommitError> {
+        self.grow_access(shard);
+        let held = self.hold();
+        let mut txn = self.begin_one(shard, now);
+        let mut progress = Progress::default();
+        for db in Db::all() {
+            if progress.looked_at >= budget {
+                break;
+            }
+            txn.expire_some(db, budget - progress.looked_at, &mut progress);
+        }
+        progress.more = progress.done * 10 > progress.looked_at;
+        txn.commit()?;
+        held.done();
+        Ok((txn, progress))
+    }
+
+    /// Frees some of what deletes left behind, at most about `budget` blocks.
+    pub fn reclaim_step(&self, shard: usize, budget: usize) -> Result<Progress, CommitError> {
+        let held = self.hold();
+        let mut txn = self.begin_one(shard, 0);
+        let shard = &mut txn.shards[0];
+        let queue = Queue::at(shard.root(QUEUE_ROOT));
+        if queue.is_empty(shard) {
+            return Ok(Progress::default());
+        }
+        shard.use_reserve(true);
+        let done =
+            queue.step(shard, budget, |shard, owner, at| free_entry(shard, queue, owner, at));
+        // A full heap that cannot even unlink one more block: what is staged is whole blocks, and goes.
+        let done = done.unwrap_or(0);
+        let more = !queue.is_empty(shard);
+        shard.use_reserve(false);
+        txn.commit()?;
+        held.done();
+        Ok(Progress { looked_at: done, done, more: more && done > 0 })
+    }
+
+    /// Whether there is something for `reclaim_step` in the shard. Takes no lock.
+    pub fn has_garbage(&self, shard: usize) -> bool {
+        self.root_word(shard, QUEUE_ROOT) != 0
+    }
+}
+
+fn free_entry<S: Store>(store: &mut S, queue: Queue, owner: u16, at: Ptr) -> Result<usize, Full> {
+    if owner == OWNER_EXPIRY {
+        return Ok(0);
+    }
+    entry::release(store, queue, at)?;
+    Ok(1)
+}
+
+impl Txn<'_> {
+    fn expire_some(&mut self, db: Db, budget: usize, progress: &mut Progress) {
+        let place = Place { shard: 0, db: self.physical(db) };
+        if self.counts(place).expiring == 0 {
+            return;
+        }
+        let cursor = &self.side(0).expire_cursors[db.number()];
+        let mut expired: Vec<Ptr> = Vec::new();
+        let shard: &Shard<'_> = &self.shards[0];
+        let (mut at, mut looked_at) = (cursor.load(Relaxed), 0);
+        // A sparse index gives few entries a call: calls are bounded, too.
+        for _ in 0..budget {
+            at = self.expiry_index(place).scan(shard, at, 1, |entry| {
+                looked_at += 1;
+                if entry::is_expired(shard, entry, self.now()) {
+                    expired.push(entry);
+                }
+            });
+            if at == 0 || looked_at >= budget {
+                break;
+            }
+        }
+        cursor.store(at, Relaxed);
+        progress.looked_at += looked_at;
+        for at in expired {
+            progress.done += usize::from(self.expire_entry(place, db, at));
+        }
+    }
+
+    fn expire_entry(&mut self, place: Place, db: Db, at: Ptr) -> bool {
+        let bytes = entry::key(&self.shards[0], at).into_owned();
+        let key = self.key(&bytes);
+        let savepoint = self.savepoint();
+        match self.slot_mut(place, db, &key) {
+            Ok(_) => true,
+            Err(_) => {
+                // No room even for a delete: the key stays, as expired as before.
+                self.rollback_to(savepoint);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Values as readers see them.
+
+use heap::{Ptr, Shard, View};
+use structures::blob::Blob;
+
+use crate::entry;
+use crate::layout::Kind;
+
+/// The type of a value, as TYPE names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Type {
+    /// A string.
+    String,
+}
+
+/// How a value is kept, as OBJECT ENCODING names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// A string that is an integer.
+    Int,
+    /// A string of at most 44 bytes that was written as a whole.
+    Embstr,
+    /// Any other string.
+    Raw,
+}
+
+/// The longest string that Redis calls "embstr".
+const EMBSTR_MAX: usize = 44;
+
+/// A string value, read where it lies.
+pub struct Str<'t> {
+    repr: Repr<'t>,
+}
+
+enum Repr<'t> {
+    Int { value: i64, text: itoa::Buffer },
+    Inline(&'t [u8]),
+    Blob { blob: Blob, len: usize, shard: &'t Shard<'t> },
+}
+
+impl<'t> Str<'t> {
+    pub(crate) fn read(shard: &'t Shard<'t>, at: Ptr) -> Str<'t> {
+        let repr = match entry::kind(shard, at) {
+            Kind::Int => {
+                let value = shard.word(entry::cell(shard, at)) as i64;
+                Repr::Int { value, text: itoa::Buffer::new() }
+            }
+            Kind::Inline { len, .. } => Repr::Inline(entry::body(shard, at, len)),
+            Kind::Blob => {
+                let blob = entry::blob(shard, at);
+                Repr::Blob { blob, len: blob.len(shard) as usize, shard }
+            }
+        };
+        Str { repr }
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        match &self.repr {
+            Repr::Int { value, text } => text.clone().format(*value).len(),
+            Repr::Inline(bytes) => bytes.len(),
+            Repr::Blob { len, .. } => *len,
+        }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value, if it is kept as an integer.
+    pub fn as_int(&self) -> Option<i64> {
+        match &self.repr {
+            Repr::Int { value, .. } => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` with the pieces of bytes `from..to` (cut to the length), in order.
+    pub fn pieces(&self, from: usize, to: usize, visit: &mut dyn FnMut(&[u8])) {
+        let cut = |bytes: &[u8], visit: &mut dyn FnMut(&[u8])| {
+            let to = to.min(bytes.len());
+            if from < to {
+                visit(&bytes[from..to]);
+            }
+        };
+        match &self.repr {
+            Repr::Int { value, text } => cut(text.clone().format(*value).as_bytes(), visit),
+            Repr::Inline(bytes) => cut(bytes, visit),
+            Repr::Blob { blob, shard, .. } => {
+                blob.read(*shard, from as u64..to as u64, |piece| visit(piece));
+            }
+        }
+    }
+
+    /// Appends all of it to `out`.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        match &self.repr {
+            Repr::Inline(bytes) => out.extend_from_slice(bytes),
+            _ => self.pieces(0, usize::MAX, &mut |piece| out.extend_from_slice(piece)),
+        }
+    }
+
+    /// A copy of it.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.append_to(&mut bytes);
+        bytes
+    }
+}
+
+pub(crate) fn encoding(shard: &Shard<'_>, at: Ptr) -> Encoding {
+    match entry::kind(shard, at) {
+        Kind::Int => Encoding::Int,
+        Kind::Inline { raw: false, len, .. } if len <= EMBSTR_MAX => Encoding::Embstr,
+        Kind::Inline { .. } | Kind::Blob => Encoding::Raw,
+    }
+}
+
+/// The integer that `bytes` spell in the one way in which Redis would print it.
+pub(crate) fn canonical_int(bytes: &[u8]) -> Option<i64> {
+    if bytes.is_empty() || bytes.len() > 20 {
+        return None;
+    }
+    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
+    match digits {
+        b"0" => return (bytes.len() == 1).then_some(0),
+        [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => {}
+        _ => return None,
+    }
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: Option<i64>) {
+        assert_eq!(canonical_int(text.as_bytes()), expect, "{text:?}");
+    }
+
+    #[test]
+    fn only_the_canonical_spelling_of_an_integer_is_one() {
+        check("0", Some(0));
+        check("-1", Some(-1));
+        check("9223372036854775807", Some(i64::MAX));
+        check("-9223372036854775808", Some(i64::MIN));
+        for text in ["", "-", "-0", "00", "01", "+1", " 1", "1 ", "1e3", "9223372036854775808"] {
+            check(text, None);
+        }
+    }
+}
