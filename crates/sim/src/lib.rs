@@ -1,1 +1,24 @@
-//! placeholder
+//! A simulated persistence domain, and an explorer of crashes in it. For tests only.
+//!
+//! A [`Medium`] records what a program does to a simulated region: stores, flushes, fences. [`Durability`] says,
+//! for any moment of such a trace, what is certain to be on the medium and what may be: the crash models are
+//! there, in prose and code. [`explore`] runs a store through transactions, takes crash images at each fence and
+//! between, opens each, compares what it holds with what was acknowledged, crashes again inside the recovery, and
+//! lives on after it to crash once more.
+//!
+//! The explorer knows no heap: it drives anything that implements [`Subject`]. A seed fixes all it does, so that a
+//! failure names the seed that shows it again. It must not know time, threads' timing, or the format of a pool.
+#![forbid(unsafe_code)]
+
+mod choices;
+mod durability;
+mod explore;
+mod failure;
+mod medium;
+mod subject;
+
+pub use durability::{Crash, Durability};
+pub use explore::{Counts, Effort, explore};
+pub use failure::Failure;
+pub use medium::{Event, Medium, Trace};
+pub use subject::Subject;
