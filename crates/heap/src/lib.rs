@@ -6,8 +6,41 @@
 //!
 //! This crate is the only writer of persistent words. It knows nothing of keys, types or time.
 
+mod alloc;
+mod class;
+mod commit;
+mod commit_many;
+mod detached;
+mod error;
+mod handover;
+mod header;
+mod heap;
+mod layout;
+mod open;
+mod pins;
+mod plan;
 mod ptr;
+mod record;
+mod recover;
+mod ring;
+mod scan;
 mod shard;
+mod snapshot;
+mod spans;
+mod staged;
+mod state;
+mod step;
 
+pub use detached::Detached;
+pub use error::{CommitError, CreateError, Full, OpenError};
+pub use heap::Heap;
+pub use layout::{Geometry, MAX_BLOCK, ROOTS};
+pub use open::CreateOptions;
+pub use pins::Pin;
 pub use ptr::{Ptr, View};
-pub use shard::*;
+pub use recover::Recovery;
+pub use shard::{Fresh, Savepoint, Shard};
+pub use snapshot::{Snapshot, SnapshotError, SnapshotShard};
+pub use step::Step;
+#[cfg(feature = "sim")]
+pub use step::knock_out;

@@ -45,6 +45,11 @@ pub trait View {
     /// The word at `at`, with the value that the open transaction staged for it, if it did.
     fn word(&self, at: Ptr) -> u64;
 
+    /// The eight words of the line at `at`, a multiple of 64.
+    fn line(&self, at: Ptr) -> [u64; 8] {
+        std::array::from_fn(|i| self.word(at.add(8 * i as u64)))
+    }
+
     /// `len` bytes from `at`. Only for bytes that no transaction logs: they never change once published.
     fn bytes(&self, at: Ptr, len: usize) -> &[u8];
 

@@ -1,90 +1,331 @@
-//! Public API of the heap (being filled).
-#![allow(missing_docs, clippy::todo, unused_variables, dead_code)]
-use crate::{Ptr, View};
-use pmem::Region;
+//! A locked shard with an open transaction.
+//!
+//! What is staged here is seen through [`View`] by this guard alone; nothing of it is durable or visible to others
+//! before [`Shard::commit`]. Dropping the guard drops what was staged.
 
-pub const ROOTS: usize = 128;
-pub const MAX_BLOCK: usize = 65536;
+#![allow(
+    unsafe_code,
+    reason = "reserved blocks and room behind published lengths are written here"
+)]
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the heap is full")]
-pub struct Full;
+use crate::class::{self, TABLE};
+use crate::commit;
+use crate::error::{CommitError, Full};
+use crate::handover;
+use crate::heap::Heap;
+use crate::pins::Pin;
+use crate::ptr::{Ptr, View};
+use crate::record::FreshRange;
+use crate::state::{Reserved, State};
+use crate::step::{self, Step};
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
 
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CommitError { #[error("a durable step failed earlier; the store takes no more writes until it is reopened")] Poisoned }
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CreateError { #[error("x")] TooSmall }
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError { #[error("x")] NotAPool }
+/// How many reserved blocks are searched one by one.
+const FEW: usize = 8;
 
-#[derive(Debug, Clone)]
-pub struct Geometry { pub shards: usize, pub ring_parts: usize, pub ring_part: usize, pub zone_spans: usize }
-
-#[derive(Debug, Clone, Default)]
-pub struct Recovery { pub records: u64, pub words: u64, pub epoch: u64, pub clean: bool }
-
-/// Reserved, unpublished memory of the transaction that reserved it.
+/// A reserved block that no reader can reach, of the transaction that reserved it.
 #[derive(Debug)]
-pub struct Fresh { ptr: Ptr, capacity: usize }
-impl Fresh {
-    pub fn ptr(&self) -> Ptr { self.ptr }
-    pub fn capacity(&self) -> usize { self.capacity }
+pub struct Fresh {
+    ptr: Ptr,
+    capacity: usize,
+    index: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub struct Savepoint(());
+impl Fresh {
+    /// Where the block lies.
+    pub fn ptr(&self) -> Ptr {
+        self.ptr
+    }
 
-pub struct Heap { region: Region }
-impl Heap {
-    pub fn create(region: Region, geometry: &Geometry) -> Result<Heap, CreateError> { todo!() }
-    pub fn open(region: Region) -> Result<(Heap, Recovery), OpenError> { todo!() }
-    /// A heap in anonymous memory.
-    pub fn volatile(limit: u64) -> Result<Heap, CreateError> { todo!() }
-    pub fn shards(&self) -> usize { todo!() }
-    pub fn hash_seed(&self) -> [u8; 16] { todo!() }
-    pub fn region(&self) -> &Region { &self.region }
-    pub fn lock(&self, shard: usize) -> Shard<'_> { todo!() }
-    pub fn try_lock(&self, shard: usize) -> Option<Shard<'_>> { todo!() }
-    /// Commits the open transactions of several shards as one.
-    pub fn commit_all(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> { todo!() }
-    /// Bytes in allocated blocks and spans, of all shards.
-    pub fn used(&self) -> u64 { todo!() }
-    /// Bytes that blocks may take at most.
-    pub fn limit(&self) -> u64 { todo!() }
-    /// Syncs and marks the pool as closed cleanly.
-    pub fn close(self) -> std::io::Result<()> { todo!() }
+    /// How many bytes it holds.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+/// A state of the open transaction to which it can go back.
+#[derive(Debug, Clone, Copy)]
+pub struct Savepoint {
+    staged: usize,
+    reserved: usize,
+    appended: usize,
+    freed: usize,
+    undo: usize,
 }
 
 /// A locked shard with an open transaction.
-pub struct Shard<'h> { heap: &'h Heap }
-impl View for Shard<'_> {
-    fn word(&self, at: Ptr) -> u64 { todo!() }
-    fn bytes(&self, at: Ptr, len: usize) -> &[u8] { todo!() }
-    fn prefetch(&self, at: Ptr) { todo!() }
+#[derive(Debug)]
+pub struct Shard<'h> {
+    heap: &'h Heap,
+    id: usize,
+    pub(crate) state: MutexGuard<'h, State>,
 }
+
+impl View for Shard<'_> {
+    #[inline]
+    fn word(&self, at: Ptr) -> u64 {
+        match self.state.tx.staged.get(at.raw()) {
+            Some(value) => value,
+            None => self.heap.region.load(at.raw()),
+        }
+    }
+
+    #[inline]
+    fn line(&self, at: Ptr) -> [u64; 8] {
+        if self.state.tx.staged.touches_line(at.raw()) {
+            return std::array::from_fn(|i| self.word(at.add(8 * i as u64)));
+        }
+        std::array::from_fn(|i| self.heap.region.load(at.raw() + 8 * i as u64))
+    }
+
+    #[inline]
+    fn bytes(&self, at: Ptr, len: usize) -> &[u8] {
+        // SAFETY: bytes of a block change only through this guard, by methods that borrow it mutably (those of a
+        // reserved block, and those behind a published length), so not while the slice lives.
+        unsafe { self.heap.region.bytes(at.raw(), len) }
+    }
+
+    #[inline]
+    fn prefetch(&self, at: Ptr) {
+        self.heap.region.prefetch(at.raw());
+    }
+}
+
 impl<'h> Shard<'h> {
-    pub fn id(&self) -> usize { todo!() }
-    pub fn heap(&self) -> &'h Heap { self.heap }
-    pub fn root(&self, n: usize) -> Ptr { todo!() }
-    pub fn set(&mut self, at: Ptr, value: u64) { todo!() }
-    pub fn reserve(&mut self, len: usize) -> Result<Fresh, Full> { todo!() }
-    pub fn write(&mut self, f: &Fresh, at: usize, bytes: &[u8]) { todo!() }
-    pub fn write_word(&mut self, f: &Fresh, at: usize, value: u64) { todo!() }
-    pub fn publish(&mut self, f: Fresh, len: usize) -> Ptr { todo!() }
-    pub fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) { todo!() }
-    pub fn capacity(&self, block: Ptr) -> usize { todo!() }
-    pub fn free(&mut self, block: Ptr) { todo!() }
-    /// Whether the span of this block is mostly empty, so that moving the block away would free it.
-    pub fn is_sparse(&self, block: Ptr) -> bool { todo!() }
-    /// From here on, reservations may use the room that is kept for deletes.
-    pub fn use_reserve(&mut self, yes: bool) { todo!() }
-    pub fn savepoint(&self) -> Savepoint { todo!() }
-    pub fn rollback_to(&mut self, s: Savepoint) { todo!() }
-    pub fn is_dirty(&self) -> bool { todo!() }
-    pub fn commit(&mut self) -> Result<(), CommitError> { todo!() }
-    /// Drops everything that the open transaction staged.
-    pub fn rollback(&mut self) { todo!() }
+    pub(crate) fn new(heap: &'h Heap, id: usize, state: MutexGuard<'h, State>) -> Shard<'h> {
+        let mut shard = Shard { heap, id, state };
+        if heap.slots[id].has_returned.load(Ordering::Relaxed) {
+            commit::take_back(heap, id, &mut shard.state);
+        }
+        shard
+    }
+
+    /// The shard's number.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// The heap that it is a part of.
+    pub fn heap(&self) -> &'h Heap {
+        self.heap
+    }
+
+    /// The place of root word `n`, below [`crate::ROOTS`]. Roots of a new pool are 0.
+    pub fn root(&self, n: usize) -> Ptr {
+        assert!(n < crate::ROOTS, "a shard has {} roots", crate::ROOTS);
+        Ptr::from_raw(self.heap.area(self.id).root(n))
+    }
+
+    /// Stages a new value of the word at `at`: a root, or a word of a block of this shard.
+    #[inline]
+    pub fn set(&mut self, at: Ptr, value: u64) {
+        if !self.state.tx.reserved.is_empty()
+            && let Some(index) = self.reserved_with(at.raw())
+        {
+            return self.set_reserved(index, at, value);
+        }
+        self.state.tx.staged.set(at.raw(), value);
+    }
+
+    /// Reserves a block of at least `len` bytes, 1 to [`crate::MAX_BLOCK`]. Its content is undefined.
+    pub fn reserve(&mut self, len: usize) -> Result<Fresh, Full> {
+        let class = class::for_len(len).ok_or(Full)?;
+        let at = self.take_block(class)?;
+        Ok(self.enter(Reserved::new(at, class)))
+    }
+
+    /// A free block of `class`: of this shard, or, when there is none, of a span that another shard does not need.
+    pub(crate) fn take_block(&mut self, class: u8) -> Result<u64, Full> {
+        let heap = self.heap;
+        loop {
+            let State { alloc, tx, .. } = &mut *self.state;
+            if let Some(at) = alloc.reserve(&heap.region, &heap.spans, class, tx.for_delete) {
+                return Ok(at);
+            }
+            if !handover::from_others(heap, self.id) {
+                return Err(Full);
+            }
+        }
+    }
+
+    /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's begin.
+    pub fn write(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= fresh.capacity, "a write past the block's end");
+        let to = fresh.ptr.raw() + at as u64;
+        let through_cache = bytes.len() < pmem::STREAM_FROM;
+        if through_cache {
+            // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably.
+            unsafe { self.heap.region.write(to, bytes) };
+        } else {
+            // SAFETY: as above.
+            unsafe { self.heap.region.write_streaming(to, bytes) };
+        }
+        if !self.heap.volatile {
+            self.state.tx.reserved[fresh.index].wrote(at as u32, bytes, through_cache);
+        }
+    }
+
+    /// Writes a word, in the machine's order of a word, at offset `at`, a multiple of 8.
+    pub fn write_word(&mut self, fresh: &Fresh, at: usize, value: u64) {
+        self.write(fresh, at, &value.to_le_bytes());
+    }
+
+    /// Makes the first `len` bytes of a reserved block, all of which were written, part of the transaction. What is not
+    /// published is given back at the end of the transaction.
+    pub fn publish(&mut self, fresh: Fresh, len: usize) -> Ptr {
+        assert!(len <= fresh.capacity, "published past the block's end");
+        self.state.tx.reserved[fresh.index].published = Some(len as u32);
+        fresh.ptr
+    }
+
+    /// Writes behind the published length of a block of this shard; within [`Shard::capacity`]. The new length is
+    /// published by [`Shard::set`].
+    pub fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.capacity(block), "an append past the block's end");
+        let to = block.raw() + at as u64;
+        // SAFETY: the bytes lie behind the length that readers know; this guard is borrowed mutably.
+        unsafe { self.heap.region.write(to, bytes) };
+        if let Some(index) = self.reserved_with(to) {
+            let reserved = &mut self.state.tx.reserved[index];
+            reserved.wrote(at as u32, bytes, true);
+            let end = (at + bytes.len()) as u32;
+            reserved.published = reserved.published.map(|len| len.max(end));
+            return;
+        }
+        let crc = if self.heap.volatile { 0 } else { crc32c::crc32c(bytes) };
+        let range = FreshRange { at: to, len: bytes.len() as u32, crc, verified: true };
+        self.state.tx.appended.push(range);
+    }
+
+    /// How many bytes an allocated block of this shard holds; 0 where there is none.
+    pub fn capacity(&self, block: Ptr) -> usize {
+        let class = self.state.alloc.class_at(&self.heap.region, block.raw());
+        class.map_or(0, |class| TABLE[class as usize].size as usize)
+    }
+
+    /// Frees a block of this shard when the transaction commits.
+    pub fn free(&mut self, block: Ptr) {
+        let heap = self.heap;
+        let state = &mut *self.state;
+        if !state.alloc.is_block(&heap.region, block.raw()) {
+            return heap.count_damage();
+        }
+        debug_assert!(!state.tx.freed.contains(&block.raw()), "freed twice");
+        state.tx.freed.push(block.raw());
+        if !step::done(Step::ReuseAfterFence) {
+            state.alloc.release(&heap.region, block.raw());
+        }
+    }
+
+    /// Whether the span of this block is mostly empty, so that moving the block away helps to free it.
+    pub fn is_sparse(&self, block: Ptr) -> bool {
+        self.state.alloc.is_sparse(&self.heap.region, block.raw())
+    }
+
+    /// From here to the end of the transaction, whether reservations may use the room that is kept for deletes.
+    pub fn use_reserve(&mut self, yes: bool) {
+        self.state.tx.for_delete = yes;
+    }
+
+    /// Keeps the blocks that are allocated now as they are while the pin lives, so that [`Heap::pinned`] reads them
+    /// without the lock.
+    pub fn pin(&self) -> Pin {
+        self.heap.slots[self.id].pins.take()
+    }
+
+    /// Marks the state of the transaction, for [`Shard::rollback_to`].
+    pub fn savepoint(&mut self) -> Savepoint {
+        let tx = &mut self.state.tx;
+        tx.has_savepoint = true;
+        Savepoint {
+            staged: tx.staged.mark(),
+            reserved: tx.reserved.len(),
+            appended: tx.appended.len(),
+            freed: tx.freed.len(),
+            undo: tx.undo.len(),
+        }
+    }
+
+    /// Drops what was staged, reserved and freed since the savepoint, the newest one or one before it.
+    pub fn rollback_to(&mut self, to: Savepoint) {
+        let heap = self.heap;
+        let state = &mut *self.state;
+        while state.tx.undo.len() > to.undo {
+            if let Some((at, old)) = state.tx.undo.pop() {
+                // SAFETY: the word lies in a block that this transaction reserved.
+                unsafe { heap.region.store(at, old) };
+            }
+        }
+        for reserved in state.tx.reserved.drain(to.reserved..) {
+            state.tx.by_begin.remove(&reserved.at);
+            state.alloc.release(&heap.region, reserved.at);
+        }
+        state.tx.staged.truncate(to.staged);
+        state.tx.appended.truncate(to.appended);
+        state.tx.freed.truncate(to.freed);
+    }
+
+    /// Whether the transaction changes anything.
+    pub fn is_dirty(&self) -> bool {
+        self.state.tx.is_dirty()
+    }
+
+    /// Makes the transaction durable, with one fence, and then visible. A new transaction is open afterwards.
+    pub fn commit(&mut self) -> Result<(), CommitError> {
+        commit::one(self.heap, self.id, &mut self.state)
+    }
+
+    /// Drops everything that the transaction staged, reserved and freed.
+    pub fn rollback(&mut self) {
+        commit::abandon(self.heap, self.id, &mut self.state);
+    }
+
+    pub(crate) fn enter(&mut self, reserved: Reserved) -> Fresh {
+        let (at, class) = (reserved.at, reserved.class);
+        let tx = &mut self.state.tx;
+        tx.reserved.push(reserved);
+        let index = tx.reserved.len() - 1;
+        if index == FEW {
+            tx.by_begin = tx.reserved.iter().enumerate().map(|(i, r)| (r.at, i)).collect();
+        } else if index > FEW {
+            tx.by_begin.insert(at, index);
+        }
+        Fresh { ptr: Ptr::from_raw(at), capacity: TABLE[class as usize].size as usize, index }
+    }
+
+    /// The reserved block in which `at` lies.
+    fn reserved_with(&self, at: u64) -> Option<usize> {
+        let State { tx, alloc, .. } = &*self.state;
+        if tx.reserved.len() <= FEW {
+            let inside =
+                |r: &Reserved| at.wrapping_sub(r.at) < u64::from(TABLE[r.class as usize].size);
+            return tx.reserved.iter().rposition(inside);
+        }
+        tx.by_begin.get(&alloc.block_begin(at)?).copied()
+    }
+
+    /// A word of a block that this transaction reserved is changed as bytes: a record never targets its own fresh ranges.
+    fn set_reserved(&mut self, index: usize, at: Ptr, value: u64) {
+        let region = &self.heap.region;
+        let tx = &mut self.state.tx;
+        if tx.has_savepoint {
+            tx.undo.push((at.raw(), region.load(at.raw())));
+        }
+        // SAFETY: the block is reserved by this guard, which is borrowed mutably.
+        unsafe { region.store(at.raw(), value) };
+        let reserved = &mut tx.reserved[index];
+        let from = (at.raw() - reserved.at) as u32;
+        reserved.cached = (reserved.cached.0.min(from), reserved.cached.1.max(from + 8));
+        reserved.summed = None;
+        reserved.fenced = false;
+    }
+}
+
+impl Drop for Shard<'_> {
+    fn drop(&mut self) {
+        if !self.state.tx.reserved.is_empty() || self.state.tx.is_dirty() {
+            self.rollback();
+        }
+    }
 }

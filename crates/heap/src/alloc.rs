@@ -1,0 +1,417 @@
+//! A shard's free blocks, in DRAM.
+//!
+//! The persistent bitmap of a span is the only truth, changed by the record that publishes or frees a block. Here is a
+//! copy of it in which reserved blocks are taken too, made span by span when it is first needed.
+//!
+//! A span is *published* once its word in the span table says whose it is. One that was cut into blocks but has no
+//! published block yet belongs to nobody after a crash.
+
+#![allow(
+    unsafe_code,
+    reason = "headers and bitmaps of spans that are not published are written here"
+)]
+
+use crate::class::{self, BITMAP_AT, CLASSES, Class, WHOLE};
+use crate::layout::{Geometry, SPAN};
+use crate::spans::{Spans, Taken, split_span_word};
+use pmem::Region;
+use rustc_hash::FxHashMap;
+
+/// A span of this shard that is cut into blocks.
+#[derive(Debug)]
+pub(crate) struct Span {
+    pub(crate) number: u32,
+    pub(crate) class: u8,
+    /// Whether the span table says that it is ours.
+    pub(crate) published: bool,
+    /// Whether it stands in the list of spans with free blocks.
+    listed: bool,
+    pub(crate) free: u32,
+    hint: usize,
+    busy: Vec<u64>,
+}
+
+/// Where a block lies: its span and its number there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) span: usize,
+    pub(crate) index: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Alloc {
+    geometry: Geometry,
+    shard: usize,
+    spans: Vec<Option<Span>>,
+    vacant: Vec<usize>,
+    by_number: FxHashMap<u32, usize>,
+    current: [Option<usize>; CLASSES],
+    partial: Vec<Vec<usize>>,
+    unvisited: Vec<Vec<u32>>,
+    /// Free spans of this shard.
+    free_spans: Vec<u32>,
+    /// Spans whose last block was freed: the next commit may release them.
+    pub(crate) emptied: Vec<usize>,
+}
+
+impl Alloc {
+    pub(crate) fn new(geometry: Geometry, shard: usize) -> Alloc {
+        Alloc {
+            geometry,
+            shard,
+            spans: Vec::new(),
+            vacant: Vec::new(),
+            by_number: FxHashMap::default(),
+            current: [None; CLASSES],
+            partial: vec![Vec::new(); CLASSES],
+            unvisited: vec![Vec::new(); CLASSES],
+            free_spans: Vec::new(),
+            emptied: Vec::new(),
+        }
+    }
+
+    /// Takes a block of `class`: its offset. None when there is no room.
+    pub(crate) fn reserve(
+        &mut self,
+        region: &Region,
+        spans: &Spans,
+        class: u8,
+        for_delete: bool,
+    ) -> Option<u64> {
+        if class == WHOLE {
+            return self
+                .take_span(region, spans, class, for_delete)
+                .map(|n| self.geometry.span_at(n));
+        }
+        loop {
+            if let Some(at) = self.current[class as usize]
+                && let Some(block) = self.take_block(at)
+            {
+                return Some(block);
+            }
+            self.current[class as usize] = Some(self.next_span(region, spans, class, for_delete)?);
+        }
+    }
+
+    /// Gives a block back that was reserved, or that was freed and may be used again.
+    pub(crate) fn release(&mut self, region: &Region, at: u64) {
+        let Some(number) = self.geometry.span_of(at) else { return };
+        let Some(place) = self.locate(region, at) else {
+            return self.free_spans.push(number);
+        };
+        let current = self.current;
+        let Some(span) = &mut self.spans[place.span] else { return };
+        let (word, bit) = (place.index as usize / 64, place.index % 64);
+        if span.busy[word] & 1 << bit == 0 {
+            return;
+        }
+        span.busy[word] &= !(1 << bit);
+        span.free += 1;
+        span.hint = span.hint.min(word);
+        if !span.listed && current[span.class as usize] != Some(place.span) {
+            span.listed = true;
+            self.partial[span.class as usize].push(place.span);
+        }
+        if span.free == class::TABLE[span.class as usize].count {
+            self.emptied.push(place.span);
+        }
+    }
+
+    /// Where the block that begins at `at` lies; none when no block of this shard begins there, or it is a whole span.
+    pub(crate) fn locate(&mut self, region: &Region, at: u64) -> Option<Place> {
+        let number = self.geometry.span_of(at)?;
+        let span = match self.by_number.get(&number) {
+            Some(&span) => span,
+            None => self.visit(region, number)?,
+        };
+        let class = self.spans[span].as_ref()?.class;
+        let offset = (at - self.geometry.span_at(number)) as u32;
+        let index = class::TABLE[class as usize].index(offset)?;
+        Some(Place { span, index })
+    }
+
+    /// The class of the block at `at`, if this shard has one there.
+    pub(crate) fn class_at(&self, region: &Region, at: u64) -> Option<u8> {
+        let number = self.geometry.span_of(at)?;
+        if let Some(&span) = self.by_number.get(&number) {
+            return self.spans[span].as_ref().map(|s| s.class);
+        }
+        let word = region.load(self.geometry.span_word(number));
+        match split_span_word(word, self.geometry.shards) {
+            Some((class, shard)) if shard == self.shard => Some(class),
+            Some(_) => None,
+            // A whole span that was reserved and is not published yet.
+            None => Some(WHOLE),
+        }
+    }
+
+    pub(crate) fn span(&self, at: usize) -> Option<&Span> {
+        self.spans.get(at)?.as_ref()
+    }
+
+    pub(crate) fn span_mut(&mut self, at: usize) -> Option<&mut Span> {
+        self.spans.get_mut(at)?.as_mut()
+    }
+
+    /// The begin of the block in which `at` lies, for a block of a span that this shard knows.
+    pub(crate) fn block_begin(&self, at: u64) -> Option<u64> {
+        let number = self.geometry.span_of(at)?;
+        let base = self.geometry.span_at(number);
+        let Some(&span) = self.by_number.get(&number) else { return Some(base) };
+        let class = &class::TABLE[self.spans[span].as_ref()?.class as usize];
+        let index = ((at - base) as u32).checked_sub(class.first)? / class.size;
+        Some(base + u64::from(class.offset(index)))
+    }
+
+    /// Whether a block of this shard, reserved or allocated, begins at `at`. Looks at its span.
+    pub(crate) fn is_block(&mut self, region: &Region, at: u64) -> bool {
+        match self.class_at(region, at) {
+            Some(WHOLE) => (at - self.geometry.zones_at()).is_multiple_of(SPAN),
+            Some(_) => self.locate(region, at).is_some_and(|place| {
+                let busy = self.span(place.span).map_or(0, |s| s.busy[place.index as usize / 64]);
+                busy & 1 << (place.index % 64) != 0
+            }),
+            None => false,
+        }
+    }
+
+    /// Whether most blocks of the block's span are free, and it is not the one being filled.
+    pub(crate) fn is_sparse(&self, region: &Region, at: u64) -> bool {
+        let (Some(class), Some(number)) = (self.class_at(region, at), self.geometry.span_of(at))
+        else {
+            return false;
+        };
+        let shape = &class::TABLE[class as usize];
+        let (free, filling) = match self.by_number.get(&number) {
+            Some(&span) => {
+                (self.span(span).map_or(0, |s| s.free), self.current[class as usize] == Some(span))
+            }
+            None if class == WHOLE => return false,
+            None => {
+                let bitmap = self.geometry.span_at(number) + BITMAP_AT;
+                let words = 0..shape.words() as u64;
+                let taken: u32 = words.map(|i| region.load(bitmap + i * 8).count_ones()).sum();
+                (shape.count.saturating_sub(taken), false)
+            }
+        };
+        free * 2 > shape.count && !filling
+    }
+
+    /// Takes the spans that a commit may release: empty, published, and not the one being filled.
+    pub(crate) fn releasable(&mut self) -> Vec<usize> {
+        let mut emptied = std::mem::take(&mut self.emptied);
+        emptied.retain(|&at| {
+            self.span(at).is_some_and(|s| {
+                s.published
+                    && s.free == class::TABLE[s.class as usize].count
+                    && self.current[s.class as usize] != Some(at)
+            })
+        });
+        emptied.sort_unstable();
+        emptied.dedup();
+        emptied
+    }
+
+    /// Forgets an empty span whose release is durable; it is free for any class.
+    pub(crate) fn forget(&mut self, at: usize) {
+        let Some(span) = self.spans[at].take() else { return };
+        self.by_number.remove(&span.number);
+        self.partial[span.class as usize].retain(|&other| other != at);
+        self.vacant.push(at);
+        self.free_spans.push(span.number);
+    }
+
+    pub(crate) fn give_span(&mut self, number: u32) {
+        self.free_spans.push(number);
+    }
+
+    /// Stops filling spans that are empty, so that they are released too.
+    pub(crate) fn stop_filling_empty(&mut self) {
+        for class in 0..CLASSES {
+            let Some(at) = self.current[class] else { continue };
+            if self.span(at).is_some_and(|s| s.free == class::TABLE[class].count) {
+                self.current[class] = None;
+                if self.span(at).is_some_and(|s| s.published) {
+                    self.emptied.push(at);
+                } else {
+                    self.forget(at);
+                }
+            }
+        }
+    }
+
+    /// Takes all free spans away, to be handed to others.
+    pub(crate) fn surrender(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.free_spans)
+    }
+
+    /// A free span for this shard, for any use.
+    pub(crate) fn take_span(
+        &mut self,
+        region: &Region,
+        spans: &Spans,
+        class: u8,
+        for_delete: bool,
+    ) -> Option<u32> {
+        loop {
+            if let Some(number) = self.free_spans.pop() {
+                return Some(number);
+            }
+            match spans.take(region, self.shard, for_delete) {
+                Taken::Free(number) => return Some(number),
+                Taken::Nothing => return None,
+                Taken::Found(found) => {
+                    let useful = found.iter().any(|&(_, c)| c == class && c != WHOLE);
+                    for (number, class) in found.into_iter().filter(|f| f.1 != WHOLE) {
+                        self.unvisited[class as usize].push(number);
+                    }
+                    if useful {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A span with a free block: one that was left half full, one of an earlier life, or a new one.
+    fn next_span(
+        &mut self,
+        region: &Region,
+        spans: &Spans,
+        class: u8,
+        for_delete: bool,
+    ) -> Option<usize> {
+        let c = class as usize;
+        self.current[c] = None;
+        loop {
+            while let Some(at) = self.partial[c].pop() {
+                if let Some(span) = self.span_mut(at) {
+                    span.listed = false;
+                    if span.free > 0 {
+                        return Some(at);
+                    }
+                }
+            }
+            if let Some(number) = self.unvisited[c].pop() {
+                if !self.by_number.contains_key(&number) {
+                    self.visit(region, number);
+                }
+                continue;
+            }
+            match self.take_span(region, spans, class, for_delete) {
+                Some(number) => return Some(self.cut(region, number, class)),
+                None if self.unvisited[c].is_empty() => return None,
+                None => {}
+            }
+        }
+    }
+
+    fn take_block(&mut self, at: usize) -> Option<u64> {
+        let span = self.spans[at].as_mut()?;
+        if span.free == 0 {
+            return None;
+        }
+        let word = (span.hint..span.busy.len()).find(|&w| span.busy[w] != u64::MAX)?;
+        let bit = span.busy[word].trailing_ones();
+        span.busy[word] |= 1 << bit;
+        span.hint = word;
+        span.free -= 1;
+        let index = word as u32 * 64 + bit;
+        let offset = class::TABLE[span.class as usize].offset(index);
+        Some(self.geometry.span_at(span.number) + u64::from(offset))
+    }
+
+    /// Cuts a free span into blocks of `class`. Its header is written, not flushed: the commit that publishes a block of
+    /// it publishes the header with it.
+    fn cut(&mut self, region: &Region, number: u32, class: u8) -> usize {
+        let shape = &class::TABLE[class as usize];
+        let base = self.geometry.span_at(number);
+        // SAFETY: the span is free: no reader follows a pointer into it.
+        unsafe { region.write(base, &header(class, shape)) };
+        self.clear_bitmap(region, number, shape);
+        self.enter(Span {
+            number,
+            class,
+            published: false,
+            listed: false,
+            free: shape.count,
+            hint: 0,
+            busy: blank(shape),
+        })
+    }
+
+    /// Writes an empty bitmap into a span that is not published.
+    pub(crate) fn clear_bitmap(&self, region: &Region, number: u32, shape: &Class) {
+        let base = self.geometry.span_at(number);
+        let zeros = [0; 1024];
+        // SAFETY: as for the header: nobody reads a span that is not published.
+        unsafe {
+            region.write(base + BITMAP_AT, &zeros[..shape.first as usize - BITMAP_AT as usize])
+        };
+    }
+
+    /// Looks at a span of an earlier life: copies its bitmap, and lists it if it has free blocks.
+    fn visit(&mut self, region: &Region, number: u32) -> Option<usize> {
+        let word = region.load(self.geometry.span_word(number));
+        let (class, shard) = split_span_word(word, self.geometry.shards)?;
+        if shard != self.shard || class == WHOLE {
+            return None;
+        }
+        let shape = &class::TABLE[class as usize];
+        let bitmap = self.geometry.span_at(number) + BITMAP_AT;
+        let mut busy = blank(shape);
+        for (i, word) in busy.iter_mut().enumerate() {
+            *word |= region.load(bitmap + i as u64 * 8);
+        }
+        let taken: u32 = busy.iter().map(|w| w.count_ones()).sum();
+        let free = busy.len() as u32 * 64 - taken;
+        let at = self.enter(Span {
+            number,
+            class,
+            published: true,
+            listed: free > 0,
+            free,
+            hint: 0,
+            busy,
+        });
+        if free > 0 {
+            self.partial[class as usize].push(at);
+        }
+        if free == shape.count {
+            self.emptied.push(at);
+        }
+        Some(at)
+    }
+
+    fn enter(&mut self, span: Span) -> usize {
+        let number = span.number;
+        let at = self.vacant.pop().unwrap_or_else(|| {
+            self.spans.push(None);
+            self.spans.len() - 1
+        });
+        self.spans[at] = Some(span);
+        self.by_number.insert(number, at);
+        at
+    }
+}
+
+/// A bitmap in which only the bits behind the last block are taken.
+fn blank(shape: &Class) -> Vec<u64> {
+    let mut busy = vec![0; shape.words()];
+    if let (Some(last), rest @ 1..) = (busy.last_mut(), shape.count % 64) {
+        *last = u64::MAX << rest;
+    }
+    busy
+}
+
+/// The header of a span of this shape: class, count, their checksum.
+pub(crate) fn header(class: u8, shape: &Class) -> [u8; 64] {
+    let mut header = [0; 64];
+    header[..4].copy_from_slice(&u32::from(class).to_le_bytes());
+    header[4..8].copy_from_slice(&shape.count.to_le_bytes());
+    let crc = crc32c::crc32c(&header[..8]);
+    header[8..12].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+const _: () = assert!(SPAN.is_multiple_of(64));

@@ -1,0 +1,285 @@
+//! The commit of a transaction on one shard: one fence.
+//!
+//! 1. New bytes lie where no reader looks; they are flushed.
+//! 2. One record names them with their checksums and says which words change; it is flushed.
+//! 3. The fence: the commit point.
+//! 4. The words are stored in place, not flushed; the shard's lock is released by the caller.
+//!
+//! Words reach the medium when their part of the ring is retired (`ring`), or are stored again by recovery
+//! (`recover`). In a volatile heap only step 4 is left.
+
+#![allow(unsafe_code, reason = "records and words are stored in the pool")]
+
+use crate::error::CommitError;
+use crate::heap::Heap;
+use crate::layout::SPAN;
+use crate::plan;
+use crate::record::{self, HEADER_WORDS, Kind, RecordHeader};
+use crate::ring::LongBody;
+use crate::state::State;
+use crate::step::{self, Step};
+use std::sync::atomic::Ordering;
+
+/// Commits the open transaction of one shard.
+pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), CommitError> {
+    if !state.tx.is_dirty() {
+        abandon(heap, shard, state);
+        return Ok(());
+    }
+    if let Err(refused) = heap.check_open() {
+        abandon(heap, shard, state);
+        return Err(refused);
+    }
+    plan::make(heap, shard, state);
+    planned(heap, shard, state)
+}
+
+/// Commits what `plan::make` worked out.
+pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<(), CommitError> {
+    if !heap.volatile {
+        let draft = draft(heap, shard, state, Kind::Single)?;
+        log(heap, state, draft, heap.take_lsn());
+        if !step::done(Step::StoreAfterFence) {
+            store_words(heap, shard, state);
+        }
+        step::fence(&heap.region, Step::FenceCommit);
+        if heap.region.failed() {
+            abandon(heap, shard, state);
+            return Err(heap.poison());
+        }
+    }
+    store_words(heap, shard, state);
+    finish(heap, shard, state);
+    Ok(())
+}
+
+/// A record that only lacks its header.
+pub(crate) struct Draft {
+    kind: Kind,
+    fresh: usize,
+    words: Vec<u64>,
+}
+
+/// Writes what of the planned transaction lies outside the ring, and drafts its record. The only step that can find no
+/// room; the plan is undone then.
+pub(crate) fn draft(
+    heap: &Heap,
+    shard: usize,
+    state: &mut State,
+    kind: Kind,
+) -> Result<Draft, CommitError> {
+    let words = encode(state);
+    if words.len() <= state.ring.part_words() {
+        return Ok(Draft { kind, fresh: state.plan.fresh.len(), words });
+    }
+    let body = write_long(heap, state, &words[HEADER_WORDS..]);
+    state.plan.record = words;
+    match body {
+        Ok(words) => Ok(Draft { kind: kind.long(), fresh: 0, words }),
+        Err(full) => {
+            undo(heap, shard, state);
+            Err(full)
+        }
+    }
+}
+
+/// Flushes the new bytes, and writes and flushes the record. Not durable before the caller's fence.
+pub(crate) fn log(heap: &Heap, state: &mut State, draft: Draft, id: u64) {
+    flush_fresh(heap, state);
+    let Draft { kind, fresh, words } = draft;
+    write_record(heap, state, kind, id, fresh, words, Step::FlushRecord);
+}
+
+/// Logs that the part with this id is committed.
+pub(crate) fn log_decided(heap: &Heap, state: &mut State, id: u64) {
+    let mut words = std::mem::take(&mut state.plan.record);
+    words.clear();
+    words.resize(HEADER_WORDS, 0);
+    write_record(heap, state, Kind::Decided, id, 0, words, Step::FlushDecided);
+}
+
+/// Seals a record whose body is complete, writes it where the ring has room, and flushes it.
+fn write_record(
+    heap: &Heap,
+    state: &mut State,
+    kind: Kind,
+    id: u64,
+    fresh: usize,
+    mut record: Vec<u64>,
+    flush: Step,
+) {
+    let header = RecordHeader {
+        epoch: heap.epoch,
+        seq: state.ring.seq,
+        kind,
+        id,
+        words: record.len(),
+        fresh,
+    };
+    header.seal(&mut record);
+    let at = state.ring.place(&heap.region, header.lines() as u64);
+    for (i, words) in record.chunks(8).enumerate() {
+        let mut line = [0; 64];
+        for (to, word) in line.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
+        unsafe { heap.region.write(at + i as u64 * 64, &line[..words.len() * 8]) };
+    }
+    step::flush(&heap.region, at, record.len() * 8, flush);
+    state.plan.record = record;
+}
+
+/// Stores the words in place. They are durable already: in the record.
+pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
+    state.storing = true;
+    let region = &heap.region;
+    for entry in &state.plan.changes {
+        let old = region.load(entry.at);
+        if let Some(overlay) = &mut state.overlay {
+            overlay.entry(entry.at).or_insert(old);
+        }
+        // SAFETY: words of this shard, whose lock the caller holds; logged words are never read as bytes.
+        unsafe { region.store(entry.at, entry.applied_to(old)) };
+    }
+    if !heap.volatile {
+        let fenced = u64::from(heap.epoch) << 48 | (state.ring.seq - 1) & record::SEQ_MASK;
+        // SAFETY: as above.
+        unsafe { region.store(heap.area(shard).fenced(), fenced) };
+    }
+    state.storing = false;
+}
+
+/// Brings the free blocks up to date with a transaction that is in effect, and opens a new one.
+pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
+    let slot = &heap.slots[shard];
+    for &span in &state.plan.publishing {
+        if let Some(span) = state.alloc.span_mut(span) {
+            span.published = true;
+        }
+    }
+    for block in state.tx.reserved.iter().filter(|r| r.published.is_none()) {
+        state.alloc.release(&heap.region, block.at);
+    }
+    for &block in &state.tx.freed {
+        match slot.pins.mark() {
+            Some(mark) if step::done(Step::ReuseAfterPins) => state.limbo.push_back((mark, block)),
+            _ => state.alloc.release(&heap.region, block),
+        }
+    }
+    while let Some(&(mark, block)) = state.limbo.front()
+        && slot.pins.allows(mark)
+    {
+        state.limbo.pop_front();
+        state.alloc.release(&heap.region, block);
+    }
+    for &span in &state.plan.releasing {
+        state.alloc.forget(span);
+    }
+    for span in state.ring.released.drain(..) {
+        state.alloc.give_span(span);
+    }
+    slot.used.store(state.used, Ordering::Relaxed);
+    state.tx.clear();
+}
+
+/// Drops the open transaction.
+pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
+    for block in &state.tx.reserved {
+        state.alloc.release(&heap.region, block.at);
+    }
+    state.tx.clear();
+    take_back(heap, shard, state);
+}
+
+/// Gives blocks back that were reserved outside a transaction and dropped.
+pub(crate) fn take_back(heap: &Heap, shard: usize, state: &mut State) {
+    let slot = &heap.slots[shard];
+    if slot.has_returned.swap(false, Ordering::AcqRel) {
+        let returned =
+            std::mem::take(&mut *slot.returned.lock().unwrap_or_else(|e| e.into_inner()));
+        for block in returned {
+            state.alloc.release(&heap.region, block);
+        }
+    }
+}
+
+/// Drops a planned transaction whose record was not written.
+pub(crate) fn undo(heap: &Heap, shard: usize, state: &mut State) {
+    for &span in &state.plan.publishing {
+        if let Some(span) = state.alloc.span(span) {
+            let shape = &crate::class::TABLE[span.class as usize];
+            state.alloc.clear_bitmap(&heap.region, span.number, shape);
+        }
+    }
+    state.alloc.emptied.extend(&state.plan.releasing);
+    state.used = heap.slots[shard].used.load(Ordering::Relaxed);
+    let unused: Vec<u32> = state.ring.take_next_long();
+    unused.into_iter().for_each(|span| state.alloc.give_span(span));
+    abandon(heap, shard, state);
+}
+
+fn flush_fresh(heap: &Heap, state: &State) {
+    let region = &heap.region;
+    for block in state.tx.reserved.iter().filter(|r| r.published.is_some()) {
+        let (from, to) = block.cached;
+        if from < to {
+            step::flush(region, block.at + u64::from(from), (to - from) as usize, Step::FlushFresh);
+        }
+    }
+    for range in &state.tx.appended {
+        step::flush(region, range.at, range.len as usize, Step::FlushFresh);
+    }
+    for &span in &state.plan.publishing {
+        if let Some(span) = state.alloc.span(span) {
+            let len = crate::class::TABLE[span.class as usize].first as usize;
+            step::flush(region, heap.geometry.span_at(span.number), len, Step::FlushFresh);
+        }
+    }
+}
+
+/// The record's words; the header's are blank.
+fn encode(state: &mut State) -> Vec<u64> {
+    let mut record = std::mem::take(&mut state.plan.record);
+    record.clear();
+    record.resize(HEADER_WORDS, 0);
+    for range in &state.plan.fresh {
+        record.extend(range.encode());
+    }
+    for entry in &state.plan.changes {
+        entry.encode(&mut record);
+    }
+    record
+}
+
+/// Writes a body too long for the ring into spans, makes it durable, and gives the record that names them.
+fn write_long(heap: &Heap, state: &mut State, body: &[u64]) -> Result<Vec<u64>, CommitError> {
+    let words_in_span = SPAN as usize / 8;
+    let mut long =
+        LongBody { fresh: state.plan.fresh.len(), words: body.len(), pieces: Vec::new() };
+    let mut spans = Vec::new();
+    for piece in body.chunks(words_in_span) {
+        let Some(span) =
+            state.alloc.take_span(&heap.region, &heap.spans, crate::class::WHOLE, true)
+        else {
+            spans.into_iter().for_each(|span| state.alloc.give_span(span));
+            return Err(CommitError::Full);
+        };
+        spans.push(span);
+        let at = heap.geometry.span_at(span);
+        let bytes: Vec<u8> = piece.iter().flat_map(|word| word.to_le_bytes()).collect();
+        // SAFETY: a free span, reached by nobody.
+        unsafe { heap.region.write(at, &bytes) };
+        step::flush(&heap.region, at, bytes.len(), Step::FlushLong);
+        long.pieces.push((at, bytes.len() as u32, crc32c::crc32c(&bytes)));
+    }
+    let mut record = vec![0; HEADER_WORDS];
+    long.encode(&mut record);
+    if record.len() > state.ring.part_words() {
+        spans.into_iter().for_each(|span| state.alloc.give_span(span));
+        return Err(CommitError::Full);
+    }
+    step::fence(&heap.region, Step::FenceLong);
+    spans.into_iter().for_each(|span| state.ring.hold_next(span));
+    Ok(record)
+}

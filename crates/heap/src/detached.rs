@@ -1,0 +1,92 @@
+//! Blocks that are reserved under the lock, filled without it, and published under it again: for large values.
+
+#![allow(unsafe_code, reason = "reserved blocks are written here")]
+
+use crate::class::{self, TABLE};
+use crate::error::Full;
+use crate::heap::Heap;
+use crate::pins::Pin;
+use crate::ptr::Ptr;
+use crate::shard::{Fresh, Shard};
+use crate::state::Reserved;
+use crate::step::{self, Step};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// A reserved block that belongs to no transaction yet. Dropped, it is given back.
+#[derive(Debug)]
+pub struct Detached<'h> {
+    heap: &'h Heap,
+    shard: usize,
+    at: u64,
+    class: u8,
+    adopted: bool,
+}
+
+impl<'h> Detached<'h> {
+    /// How many bytes the block holds.
+    pub fn capacity(&self) -> usize {
+        TABLE[self.class as usize].size as usize
+    }
+
+    /// Where the block lies.
+    pub fn ptr(&self) -> Ptr {
+        Ptr::from_raw(self.at)
+    }
+
+    /// Writes `bytes` at offset `at` of the block.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.capacity(), "a write past the block's end");
+        let to = self.at + at as u64;
+        // SAFETY: the block is reserved: it is reached through this value alone, which is borrowed mutably.
+        unsafe { self.heap.region.write_streaming(to, bytes) };
+        if bytes.len() < pmem::STREAM_FROM {
+            self.heap.region.flush(to, bytes.len());
+        }
+    }
+
+    /// Makes what this thread wrote into detached blocks durable, so that no record needs to verify it.
+    pub fn persist(blocks: &[Detached<'h>]) {
+        if let Some(first) = blocks.first() {
+            step::fence(&first.heap.region, Step::FenceDetached);
+        }
+    }
+}
+
+impl Drop for Detached<'_> {
+    fn drop(&mut self) {
+        if !self.adopted {
+            let slot = &self.heap.slots[self.shard];
+            slot.returned.lock().unwrap_or_else(PoisonError::into_inner).push(self.at);
+            slot.has_returned.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl<'h> Shard<'h> {
+    /// Reserves a block that outlives this lock, to be filled without it.
+    pub fn reserve_detached(&mut self, len: usize) -> Result<Detached<'h>, Full> {
+        let class = class::for_len(len).ok_or(Full)?;
+        let heap = self.heap();
+        let shard = self.id();
+        let at = self.take_block(class)?;
+        Ok(Detached { heap, shard, at, class, adopted: false })
+    }
+
+    /// Takes a filled and persisted block into the open transaction.
+    pub fn adopt(&mut self, mut block: Detached<'h>) -> Fresh {
+        assert!(block.shard == self.id(), "a block belongs to the shard that reserved it");
+        block.adopted = true;
+        self.enter(Reserved { fenced: true, ..Reserved::new(block.at, block.class) })
+    }
+}
+
+impl Heap {
+    /// Bytes of a block that was allocated when `pin` was taken, without the shard's lock. Only for bytes that were
+    /// published then.
+    pub fn pinned<'p>(&'p self, pin: &'p Pin, at: Ptr, len: usize) -> &'p [u8] {
+        let _ = pin;
+        // SAFETY: published bytes do not change, and the block is not used again while the pin lives.
+        unsafe { self.region.bytes(at.raw(), len) }
+    }
+}

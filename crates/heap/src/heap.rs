@@ -1,0 +1,218 @@
+//! A pool in use: its region, its shards and what they share.
+
+use crate::error::CommitError;
+use crate::header::Header;
+use crate::layout::{Geometry, ShardArea};
+use crate::pins::Pins;
+use crate::shard::Shard;
+use crate::spans::Spans;
+use crate::state::State;
+use pmem::{Domain, Region};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// A shard with its lock, and what may be read of it without.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) state: Mutex<State>,
+    pub(crate) pins: Arc<Pins>,
+    /// Bytes in allocated blocks.
+    pub(crate) used: AtomicU64,
+    /// Reservations outside a transaction that were dropped without being adopted.
+    pub(crate) returned: Mutex<Vec<u64>>,
+    pub(crate) has_returned: AtomicBool,
+}
+
+/// A crash-consistent heap on a region.
+#[derive(Debug)]
+pub struct Heap {
+    pub(crate) region: Region,
+    pub(crate) geometry: Geometry,
+    pub(crate) header: Mutex<Header>,
+    pub(crate) epoch: u32,
+    pub(crate) volatile: bool,
+    pub(crate) spans: Spans,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) commit_slots: Vec<Mutex<()>>,
+    next_lsn: AtomicU64,
+    poisoned: AtomicBool,
+    closed: AtomicBool,
+    pub(crate) damaged: AtomicU64,
+}
+
+impl Heap {
+    pub(crate) fn assemble(region: Region, header: Header, zones: u64, states: Vec<State>) -> Heap {
+        let geometry = header.geometry;
+        let max_zones = geometry.zones_in(region.reserved()).max(zones);
+        Heap {
+            geometry,
+            epoch: header.epoch,
+            volatile: region.domain() == Domain::Volatile,
+            spans: Spans::new(geometry, zones, max_zones),
+            slots: states.into_iter().map(Slot::new).collect(),
+            commit_slots: (0..crate::layout::COMMIT_SLOTS).map(|_| Mutex::new(())).collect(),
+            next_lsn: AtomicU64::new(header.lsn),
+            poisoned: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            damaged: AtomicU64::new(0),
+            header: Mutex::new(header),
+            region,
+        }
+    }
+
+    /// How many shards there are; fixed when the pool is made.
+    pub fn shards(&self) -> usize {
+        self.geometry.shards
+    }
+
+    /// The sizes chosen when the pool was made.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The key of the hash that places keys; drawn when the pool was made.
+    pub fn hash_seed(&self) -> [u8; 16] {
+        self.header().seed
+    }
+
+    /// Tells this pool from any other.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.header().uuid
+    }
+
+    /// The memory below.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Bytes in allocated blocks, of all shards.
+    pub fn used(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.used.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Bytes that the pool takes now.
+    pub fn size(&self) -> u64 {
+        self.geometry.pool_bytes(self.spans.zones())
+    }
+
+    /// Bytes that spans may take at most.
+    pub fn limit(&self) -> u64 {
+        self.spans.limit()
+    }
+
+    /// The log sequence number that the next record will take.
+    pub fn lsn(&self) -> u64 {
+        self.next_lsn.load(Ordering::Relaxed)
+    }
+
+    /// References found so far that no intact pool has.
+    pub fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed) + self.region.faults()
+    }
+
+    /// Locks a shard and opens a transaction on it.
+    pub fn lock(&self, shard: usize) -> Shard<'_> {
+        let guard =
+            self.slots[shard].state.lock().unwrap_or_else(|poison| self.heal(shard, poison));
+        Shard::new(self, shard, guard)
+    }
+
+    /// Locks a shard unless it is locked.
+    pub fn try_lock(&self, shard: usize) -> Option<Shard<'_>> {
+        let guard = match self.slots[shard].state.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::WouldBlock) => return None,
+            Err(TryLockError::Poisoned(poison)) => self.heal(shard, poison),
+        };
+        Some(Shard::new(self, shard, guard))
+    }
+
+    /// Adds room before it is needed; true when a zone was added. For a background thread.
+    pub fn grow_ahead(&self) -> bool {
+        !self.volatile && self.spans.grow_ahead(&self.region)
+    }
+
+    /// Whether a durable step failed, so that no write is taken until the pool is opened again.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// Retires every log, syncs, and marks the pool as closed cleanly. No write is taken afterwards.
+    pub fn close(&self) -> std::io::Result<()> {
+        let mut shards: Vec<_> = (0..self.shards()).map(|shard| self.lock(shard)).collect();
+        if self.volatile || self.is_poisoned() || self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        for shard in &mut shards {
+            shard.rollback();
+            shard.state.ring.retire_all(&self.region);
+        }
+        self.region.fence();
+        self.region.sync_all()?;
+        let mut header = self.header();
+        header.clean = true;
+        header.lsn = self.lsn();
+        header.write(&self.region);
+        self.region.sync_all()
+    }
+
+    pub(crate) fn area(&self, shard: usize) -> ShardArea {
+        self.geometry.shard_area(shard)
+    }
+
+    pub(crate) fn take_lsn(&self) -> u64 {
+        self.next_lsn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether writes are taken.
+    pub(crate) fn check_open(&self) -> Result<(), CommitError> {
+        if self.is_poisoned() {
+            return Err(CommitError::Poisoned);
+        }
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(CommitError::Closed);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn poison(&self) -> CommitError {
+        self.poisoned.store(true, Ordering::Release);
+        CommitError::Poisoned
+    }
+
+    pub(crate) fn count_damage(&self) {
+        self.damaged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn header(&self) -> MutexGuard<'_, Header> {
+        self.header.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over a shard whose holder panicked: what it staged is dropped; when it was storing words, the shard is
+    /// half changed, and only recovery can tell what counts.
+    fn heal<'h>(
+        &'h self,
+        shard: usize,
+        poison: PoisonError<MutexGuard<'h, State>>,
+    ) -> MutexGuard<'h, State> {
+        let mut guard = poison.into_inner();
+        if guard.storing {
+            self.poison();
+        }
+        self.slots[shard].state.clear_poison();
+        crate::commit::abandon(self, shard, &mut guard);
+        guard
+    }
+}
+
+impl Slot {
+    fn new(state: State) -> Slot {
+        Slot {
+            used: AtomicU64::new(state.used),
+            state: Mutex::new(state),
+            pins: Arc::default(),
+            returned: Mutex::default(),
+            has_returned: AtomicBool::new(false),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Making a pool and opening one.
+
+#![allow(unsafe_code, reason = "a new pool's metadata is zeroed")]
+
+use crate::alloc::Alloc;
+use crate::error::{CreateError, OpenError};
+use crate::header::{Header, HeaderError, MAGIC, VERSION};
+use crate::heap::Heap;
+use crate::layout::{Geometry, HEADER_A, HEADER_B, SPAN, ZONES_WORD};
+use crate::recover::{self, Recovery};
+use crate::ring::Ring;
+use crate::spans::publish_zones;
+use crate::state::{Plan, State, Tx};
+use crate::step::{self, Step};
+use pmem::{Domain, Region};
+use std::collections::VecDeque;
+
+/// What a new pool is given. Randomness comes in here, so that a test can repeat itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CreateOptions {
+    /// The sizes.
+    pub geometry: Geometry,
+    /// Tells the pool from any other.
+    pub uuid: [u8; 16],
+    /// The key of the hash that places keys: secret and random, so that no client can aim at one bucket.
+    pub hash_seed: [u8; 16],
+    /// The present boot of the machine.
+    pub boot_id: [u8; 16],
+}
+
+impl CreateOptions {
+    /// For a pool of `geometry`, with uuid and seed from the system's random source.
+    pub fn random(geometry: Geometry, boot_id: [u8; 16]) -> std::io::Result<CreateOptions> {
+        use std::io::Read;
+        let mut bytes = [0; 32];
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
+        uuid.copy_from_slice(&bytes[..16]);
+        hash_seed.copy_from_slice(&bytes[16..]);
+        Ok(CreateOptions { geometry, uuid, hash_seed, boot_id })
+    }
+}
+
+impl Heap {
+    /// Makes a pool on a region: a new file, or a device, whose content is lost.
+    pub fn create(region: Region, options: &CreateOptions) -> Result<Heap, CreateError> {
+        let geometry = options.geometry;
+        if !geometry.is_valid() {
+            return Err(CreateError::Geometry(geometry));
+        }
+        let needed = geometry.pool_bytes(1);
+        if region.reserved() < needed {
+            return Err(CreateError::TooSmall { needed, limit: region.reserved() });
+        }
+        region.grow(needed).map_err(|source| CreateError::Grow { needed, source })?;
+        if region.is_device() {
+            blank(&region, &geometry);
+        }
+        publish_zones(&region, 1);
+        let mut header = Header {
+            uuid: options.uuid,
+            seed: options.hash_seed,
+            geometry,
+            generation: 0,
+            epoch: 1,
+            clean: false,
+            lsn: 1,
+            boot_id: options.boot_id,
+            power_safe: survives_power_loss(&region),
+        };
+        header.write(&region);
+        if region.failed() {
+            return Err(CreateError::Failed);
+        }
+        let states =
+            (0..geometry.shards).map(|shard| state(&region, &geometry, shard, 0, 0)).collect();
+        Ok(Heap::assemble(region, header, 1, states))
+    }
+
+    /// A heap in anonymous memory, which holds up to `limit` bytes and survives nothing.
+    pub fn volatile(limit: u64, options: &CreateOptions) -> Result<Heap, CreateError> {
+        let reserve = options.geometry.pool_bytes(options.geometry.zones_in(limit).max(1));
+        let region = Region::anonymous(reserve as usize)
+            .map_err(|_| CreateError::TooSmall { needed: reserve, limit })?;
+        Heap::create(region, options)
+    }
+
+    /// Whether the region holds nothing: a new file, or one whose pool was never finished.
+    pub fn is_blank(region: &Region) -> bool {
+        let first = |at| if region.len() > at { region.load(at) } else { 0 };
+        first(HEADER_A) == 0 && first(HEADER_B) == 0
+    }
+
+    /// Opens a pool and recovers it. `boot_id` is that of the machine's present boot.
+    pub fn open(region: Region, boot_id: [u8; 16]) -> Result<(Heap, Recovery), OpenError> {
+        if region.len() < 3 * 4096 {
+            return Err(OpenError::Truncated { expected: 3 * 4096, found: region.len() });
+        }
+        let mut header = Header::read(&region).map_err(refusal)?;
+        let geometry = header.geometry;
+        let zones = zones(&region, &geometry)?;
+        if !header.power_safe && !header.clean && header.boot_id != boot_id {
+            let (expected, found) = (hex(header.boot_id), hex(boot_id));
+            return Err(OpenError::OtherBoot { expected, found });
+        }
+        let recovered = recover::all(&region, &geometry, header.epoch, header.lsn)?;
+        let report = Recovery { clean: header.clean, epoch: header.epoch + 1, ..recovered.report };
+        if step::done(Step::NextEpoch) {
+            header.epoch += 1;
+        }
+        header.lsn = recovered.lsn;
+        header.clean = false;
+        header.boot_id = boot_id;
+        header.power_safe = survives_power_loss(&region);
+        header.write(&region);
+        if region.failed() {
+            return Err(OpenError::Failed);
+        }
+        let ends = recovered.ends.iter().enumerate();
+        let states = ends.map(|(shard, &(line, seq))| state(&region, &geometry, shard, line, seq));
+        let states = states.collect();
+        Ok((Heap::assemble(region, header, zones, states), report))
+    }
+}
+
+/// How many zones the pool has, all of them in the file.
+fn zones(region: &Region, geometry: &Geometry) -> Result<u64, OpenError> {
+    let zones = region.load(ZONES_WORD);
+    let most = geometry.zones_in(region.len());
+    if (1..=most).contains(&zones) {
+        return Ok(zones);
+    }
+    let expected =
+        geometry.zones_at().saturating_add(zones.max(1).saturating_mul(geometry.zone_bytes()));
+    Err(OpenError::Truncated { expected, found: region.len() })
+}
+
+fn state(region: &Region, geometry: &Geometry, shard: usize, line: u64, seq: u64) -> State {
+    State {
+        tx: Tx::default(),
+        plan: Plan::default(),
+        ring: Ring::new(geometry, shard, line, seq),
+        alloc: Alloc::new(*geometry, shard),
+        limbo: VecDeque::new(),
+        used: region.load(geometry.shard_area(shard).used()),
+        overlay: None,
+        storing: false,
+    }
+}
+
+fn survives_power_loss(region: &Region) -> bool {
+    !region.emulated() && !matches!(region.domain(), Domain::Process | Domain::Volatile)
+}
+
+/// Zeros what a pool expects to be zero on a device, whose bytes may be anything: all before the zones, and
+/// each zone's span table.
+fn blank(region: &Region, geometry: &Geometry) {
+    let zeros = vec![0; SPAN as usize];
+    let zero = |from: u64, to: u64| {
+        for at in (from..to).step_by(zeros.len()) {
+            let len = zeros.len().min((to - at) as usize);
+            // SAFETY: the pool is being made: nobody else reads or writes the region.
+            unsafe { region.write(at, &zeros[..len]) };
+            region.flush(at, len);
+        }
+        region.fence();
+    };
+    zero(0, geometry.zones_at());
+    for zone in 0..geometry.zones_in(region.len()) {
+        let at = geometry.pool_bytes(zone);
+        zero(at, at + geometry.table_spans() * SPAN);
+    }
+}
+
+fn refusal(error: HeaderError) -> OpenError {
+    match error {
+        HeaderError::Magic { found } => OpenError::Magic { expected: MAGIC, found },
+        HeaderError::Version { found } => OpenError::Version { expected: VERSION, found },
+        HeaderError::Features { incompat } => OpenError::Features { unknown: incompat },
+        HeaderError::Checksum { expected, found } => OpenError::HeaderChecksum { expected, found },
+        HeaderError::Geometry(geometry) => OpenError::Geometry(geometry),
+    }
+}
+
+fn hex(bytes: [u8; 16]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,82 @@
+//! Readers that look at blocks without the shard's lock.
+//!
+//! A pin is a number that only grows. A block freed while pins are held is reused only when every pin that was
+//! taken before it was freed has gone.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The pins on one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    held: Mutex<BTreeMap<u64, usize>>,
+    next: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Pins {
+    /// Takes a pin. Under the shard's lock, so that no block is freed meanwhile.
+    pub(crate) fn take(self: &Arc<Pins>) -> Pin {
+        let number = self.next.load(Ordering::Relaxed);
+        *self.lock().entry(number).or_insert(0) += 1;
+        self.count.fetch_add(1, Ordering::Release);
+        Pin { pins: Arc::clone(self), number }
+    }
+
+    /// The mark for a block that is freed now; none when no reader can see it. Under the shard's lock.
+    pub(crate) fn mark(&self) -> Option<u64> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        Some(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether a block with this mark may be used again.
+    pub(crate) fn allows(&self, mark: u64) -> bool {
+        self.lock().first_key_value().is_none_or(|(&oldest, _)| oldest > mark)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps every block that was allocated when it was taken as it was.
+#[derive(Debug)]
+pub struct Pin {
+    pins: Arc<Pins>,
+    number: u64,
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let mut held = self.pins.lock();
+        if let Some(count) = held.get_mut(&self.number) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.number);
+            }
+        }
+        self.pins.count.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_waits_for_the_pins_taken_before_it_was_freed_and_for_no_later_one() {
+        let pins = Arc::new(Pins::default());
+        assert_eq!(pins.mark(), None);
+        let before = pins.take();
+        let mark = pins.mark().expect("a pin is held");
+        let after = pins.take();
+        assert!(!pins.allows(mark));
+        drop(before);
+        assert!(pins.allows(mark));
+        drop(after);
+        assert_eq!(pins.mark(), None);
+    }
+}

@@ -1,0 +1,266 @@
+//! The form of a record in a shard's redo log.
+//!
+//! A record begins on a line of the ring and takes whole lines. All fields are little endian.
+//!
+//! ```text
+//! 0   crc32c u32   of bytes 4.. of the record (bytes after `words` words are not part of it)
+//! 4   epoch u32
+//! 8   sequence number (48 bits) | kind << 56
+//! 16  LSN; for the parts and the marker of a transaction over several shards: its id
+//! 24  words u16    length of the record in words, header included
+//! 26  fresh u16    how many fresh ranges
+//! 28  zero u32
+//! 32  fresh ranges, two words each: offset | UNVERIFIED << 63, then length u32 | crc32c u32
+//! ..  entries
+//! ```
+//!
+//! An entry names a word by `offset / 8` in its low 45 bits and says what becomes of it: `SET` (the value follows
+//! as a word of its own), or one bit set or cleared (bit number in bits 48 to 53). All are idempotent.
+//!
+//! A record too long for a part is `LONG`: its ranges and entries lie in spans that were made durable before, and
+//! its body names them: fresh count u32 | words u32, then for each span offset, and length u32 | crc32c u32.
+
+/// Words of a record's header.
+pub(crate) const HEADER_WORDS: usize = 4;
+/// A fresh range whose bytes had a fence of their own before the record was written.
+pub(crate) const UNVERIFIED: u64 = 1 << 63;
+/// Sequence numbers have 48 bits.
+pub(crate) const SEQ_MASK: u64 = (1 << 48) - 1;
+
+const WORD_MASK: u64 = (1 << 45) - 1;
+const OP_SHIFT: u32 = 60;
+const BIT_SHIFT: u32 = 48;
+const OP_SET: u64 = 1;
+const OP_BIT_SET: u64 = 2;
+const OP_BIT_CLEAR: u64 = 3;
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A transaction of one shard: committed once it is whole.
+    Single = 1,
+    /// One shard's part of a transaction over several: committed once its commit slot is, or `Decided` follows.
+    Part = 2,
+    /// Says that the part before it is committed.
+    Decided = 3,
+    /// `Single`, with its body in spans.
+    LongSingle = 4,
+    /// `Part`, with its body in spans.
+    LongPart = 5,
+}
+
+impl Kind {
+    fn from_raw(raw: u8) -> Option<Kind> {
+        Some(match raw {
+            1 => Kind::Single,
+            2 => Kind::Part,
+            3 => Kind::Decided,
+            4 => Kind::LongSingle,
+            5 => Kind::LongPart,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn is_part(self) -> bool {
+        matches!(self, Kind::Part | Kind::LongPart)
+    }
+
+    pub(crate) fn is_long(self) -> bool {
+        matches!(self, Kind::LongSingle | Kind::LongPart)
+    }
+
+    /// The same with its body in spans.
+    pub(crate) fn long(self) -> Kind {
+        if self.is_part() { Kind::LongPart } else { Kind::LongSingle }
+    }
+}
+
+/// The fields of a record's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordHeader {
+    pub(crate) epoch: u32,
+    pub(crate) seq: u64,
+    pub(crate) kind: Kind,
+    /// LSN, or the transaction's id.
+    pub(crate) id: u64,
+    pub(crate) words: usize,
+    pub(crate) fresh: usize,
+}
+
+impl RecordHeader {
+    /// Writes the header over the first words of `record`, whose body is complete, with the checksum of all.
+    pub(crate) fn seal(&self, record: &mut [u64]) {
+        debug_assert_eq!(record.len(), self.words);
+        record[0] = u64::from(self.epoch) << 32;
+        record[1] = self.seq & SEQ_MASK | (self.kind as u64) << 56;
+        record[2] = self.id;
+        record[3] = self.words as u64 | (self.fresh as u64) << 16;
+        record[0] |= u64::from(checksum(record));
+    }
+
+    /// Reads a header; none when it cannot be one. The checksum is not looked at.
+    pub(crate) fn parse(words: &[u64; HEADER_WORDS], part_words: usize) -> Option<RecordHeader> {
+        let header = RecordHeader {
+            epoch: (words[0] >> 32) as u32,
+            seq: words[1] & SEQ_MASK,
+            kind: Kind::from_raw((words[1] >> 56) as u8)?,
+            id: words[2],
+            words: (words[3] & 0xffff) as usize,
+            fresh: (words[3] >> 16 & 0xffff) as usize,
+        };
+        let fits = header.words >= HEADER_WORDS + 2 * header.fresh && header.words <= part_words;
+        (fits && words[1] >> 48 & 0xff == 0 && words[3] >> 32 == 0).then_some(header)
+    }
+
+    /// Lines that the record takes in the ring.
+    pub(crate) fn lines(&self) -> usize {
+        self.words.div_ceil(8)
+    }
+}
+
+/// The checksum of a record: all of it but its own four bytes.
+pub(crate) fn checksum(record: &[u64]) -> u32 {
+    let first = crc32c::crc32c(&record[0].to_le_bytes()[4..]);
+    checksum_words(first, &record[1..])
+}
+
+/// CRC-32C of words in little-endian order, continued from `crc`.
+pub(crate) fn checksum_words(crc: u32, words: &[u64]) -> u32 {
+    let mut bytes = [0; 512];
+    words.chunks(64).fold(crc, |crc, chunk| {
+        for (to, word) in bytes.chunks_exact_mut(8).zip(chunk) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        crc32c::crc32c_append(crc, &bytes[..chunk.len() * 8])
+    })
+}
+
+/// Bytes that a transaction publishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FreshRange {
+    pub(crate) at: u64,
+    pub(crate) len: u32,
+    pub(crate) crc: u32,
+    /// Whether recovery compares the checksum: not for bytes that had a fence of their own.
+    pub(crate) verified: bool,
+}
+
+impl FreshRange {
+    pub(crate) fn encode(&self) -> [u64; 2] {
+        let mark = if self.verified { 0 } else { UNVERIFIED };
+        [self.at | mark, u64::from(self.len) | u64::from(self.crc) << 32]
+    }
+
+    pub(crate) fn decode(words: [u64; 2]) -> FreshRange {
+        FreshRange {
+            at: words[0] & !UNVERIFIED,
+            len: words[1] as u32,
+            crc: (words[1] >> 32) as u32,
+            verified: words[0] & UNVERIFIED == 0,
+        }
+    }
+}
+
+/// What becomes of one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Set(u64),
+    SetBit(u32),
+    ClearBit(u32),
+}
+
+/// One entry: the word at `at` changes so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) at: u64,
+    pub(crate) change: Change,
+}
+
+impl Entry {
+    /// Appends the entry to a record's body.
+    pub(crate) fn encode(&self, out: &mut Vec<u64>) {
+        let at = self.at >> 3;
+        match self.change {
+            Change::Set(value) => out.extend([at | OP_SET << OP_SHIFT, value]),
+            Change::SetBit(bit) => {
+                out.push(at | u64::from(bit) << BIT_SHIFT | OP_BIT_SET << OP_SHIFT);
+            }
+            Change::ClearBit(bit) => {
+                out.push(at | u64::from(bit) << BIT_SHIFT | OP_BIT_CLEAR << OP_SHIFT);
+            }
+        }
+    }
+
+    /// The word's new value.
+    pub(crate) fn applied_to(&self, old: u64) -> u64 {
+        match self.change {
+            Change::Set(value) => value,
+            Change::SetBit(bit) => old | 1 << bit,
+            Change::ClearBit(bit) => old & !(1 << bit),
+        }
+    }
+}
+
+/// Goes through encoded entries; ends at the first word that is not one.
+pub(crate) fn entries(words: &[u64]) -> impl Iterator<Item = Entry> + '_ {
+    let mut rest = words;
+    std::iter::from_fn(move || {
+        let (&first, tail) = rest.split_first()?;
+        let at = (first & WORD_MASK) << 3;
+        let bit = (first >> BIT_SHIFT & 63) as u32;
+        let change = match first >> OP_SHIFT {
+            OP_SET => {
+                let (&value, tail) = tail.split_first()?;
+                rest = tail;
+                return Some(Entry { at, change: Change::Set(value) });
+            }
+            OP_BIT_SET => Change::SetBit(bit),
+            OP_BIT_CLEAR => Change::ClearBit(bit),
+            _ => return None,
+        };
+        rest = tail;
+        Some(Entry { at, change })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_read_back_as_they_were_written() {
+        let all = [
+            Entry { at: 4096, change: Change::Set(u64::MAX) },
+            Entry { at: (1 << 47) + 8, change: Change::SetBit(63) },
+            Entry { at: 8, change: Change::ClearBit(0) },
+        ];
+        let mut words = Vec::new();
+        all.iter().for_each(|e| e.encode(&mut words));
+        assert_eq!(entries(&words).collect::<Vec<_>>(), all);
+    }
+
+    #[test]
+    fn a_sealed_header_parses_and_its_checksum_holds() {
+        let header =
+            RecordHeader { epoch: 3, seq: 99, kind: Kind::Part, id: 5, words: 7, fresh: 1 };
+        let mut record = vec![0, 0, 0, 0, 11, 12, 13];
+        header.seal(&mut record);
+        let first = [record[0], record[1], record[2], record[3]];
+        assert_eq!(RecordHeader::parse(&first, 64), Some(header));
+        assert_eq!(checksum(&record), record[0] as u32);
+        record[6] ^= 1 << 40;
+        assert_ne!(checksum(&record), record[0] as u32);
+    }
+
+    #[test]
+    fn a_header_longer_than_a_part_or_shorter_than_its_ranges_is_none() {
+        let header =
+            RecordHeader { epoch: 3, seq: 9, kind: Kind::Single, id: 5, words: 9, fresh: 3 };
+        let mut record = vec![0; 9];
+        header.seal(&mut record);
+        let first = [record[0], record[1], record[2], record[3]];
+        assert_eq!(RecordHeader::parse(&first, 64), None);
+        assert_eq!(RecordHeader::parse(&first, 8), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! The words that an open transaction will change, readable before they are stored.
+//!
+//! Staging only ever appends, so that going back to a savepoint is a truncation; the newest of several values
+//! of a word counts. Few words are searched from the end; many through a table of their places.
+
+const FEW: usize = 12;
+
+/// Staged words in the order in which they were staged.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    words: Vec<(u64, u64)>,
+    /// Open addressing: index + 1 of the newest value of a word; used when there are more than `FEW`.
+    table: Vec<u32>,
+    tabled: bool,
+    /// One bit for each of 64 groups of lines: none is staged in a group whose bit is 0.
+    groups: u64,
+    /// Words before this one belong to a savepoint and are not overwritten.
+    floor: usize,
+}
+
+impl Staged {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.words.iter().copied()
+    }
+
+    /// The newest staged value of the word at `at`.
+    #[inline]
+    pub(crate) fn get(&self, at: u64) -> Option<u64> {
+        if self.groups & group(at) == 0 {
+            return None;
+        }
+        self.find(at).map(|i| self.words[i].1)
+    }
+
+    /// Whether a word of the line at `at` may be staged.
+    #[inline]
+    pub(crate) fn touches_line(&self, at: u64) -> bool {
+        self.groups & group(at) != 0
+    }
+
+    pub(crate) fn set(&mut self, at: u64, value: u64) {
+        self.groups |= group(at);
+        match self.find(at) {
+            Some(i) if i >= self.floor => self.words[i].1 = value,
+            _ => {
+                self.words.push((at, value));
+                self.enter(self.words.len() - 1);
+            }
+        }
+    }
+
+    /// From here on `truncate(self.len())` can come back to this state.
+    pub(crate) fn mark(&mut self) -> usize {
+        self.floor = self.words.len();
+        self.floor
+    }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.words.truncate(len);
+        self.floor = self.floor.min(len);
+        self.tabled = false;
+        if len > FEW {
+            self.build();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.words.clear();
+        self.tabled = false;
+        self.groups = 0;
+        self.floor = 0;
+    }
+
+    fn find(&self, at: u64) -> Option<usize> {
+        if !self.tabled {
+            return self.words.iter().rposition(|w| w.0 == at);
+        }
+        let mask = self.table.len() - 1;
+        let mut i = hash(at) & mask;
+        while self.table[i] != 0 {
+            let found = self.table[i] as usize - 1;
+            if self.words[found].0 == at {
+                return Some(found);
+            }
+            i = (i + 1) & mask;
+        }
+        None
+    }
+
+    fn enter(&mut self, index: usize) {
+        if index < FEW {
+            return;
+        }
+        if !self.tabled || self.words.len() * 2 > self.table.len() {
+            return self.build();
+        }
+        self.insert(index);
+    }
+
+    fn build(&mut self) {
+        self.table.clear();
+        self.table.resize((self.words.len() * 4).next_power_of_two(), 0);
+        self.tabled = true;
+        for index in 0..self.words.len() {
+            self.insert(index);
+        }
+    }
+
+    fn insert(&mut self, index: usize) {
+        let at = self.words[index].0;
+        let mask = self.table.len() - 1;
+        let mut i = hash(at) & mask;
+        while self.table[i] != 0 && self.words[self.table[i] as usize - 1].0 != at {
+            i = (i + 1) & mask;
+        }
+        self.table[i] = index as u32 + 1;
+    }
+}
+
+fn group(at: u64) -> u64 {
+    1 << ((at >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
+}
+
+fn hash(at: u64) -> usize {
+    ((at >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_value_counts_and_truncation_brings_back_the_older() {
+        let mut staged = Staged::default();
+        for round in 0..100u64 {
+            staged.set(round * 8, round);
+        }
+        let mark = staged.mark();
+        for round in 0..100u64 {
+            staged.set(round * 8, round + 1000);
+            staged.set(round * 8, round + 2000);
+        }
+        assert_eq!(staged.len(), 200);
+        assert_eq!(staged.get(8 * 42), Some(2042));
+        staged.truncate(mark);
+        assert_eq!(staged.get(8 * 42), Some(42));
+        assert_eq!(staged.get(8 * 100), None);
+        staged.truncate(5);
+        assert_eq!(staged.get(8 * 4), Some(4));
+        assert_eq!(staged.get(8 * 5), None);
+    }
+
+    #[test]
+    fn a_word_staged_twice_without_a_savepoint_takes_one_place() {
+        let mut staged = Staged::default();
+        staged.set(8, 1);
+        staged.set(8, 2);
+        assert_eq!((staged.len(), staged.get(8)), (1, Some(2)));
+    }
+}

@@ -1,0 +1,125 @@
+//! What a shard keeps in DRAM behind its lock: the open transaction, the log's state, the free blocks.
+
+use crate::alloc::Alloc;
+use crate::record::{Entry, FreshRange};
+use crate::ring::Ring;
+use crate::staged::Staged;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// A block that the open transaction reserved.
+#[derive(Debug, Clone)]
+pub(crate) struct Reserved {
+    pub(crate) at: u64,
+    pub(crate) class: u8,
+    /// Length of what becomes part of the transaction, once it is published.
+    pub(crate) published: Option<u32>,
+    /// Bytes that went through the cache and must be flushed: from, to.
+    pub(crate) cached: (u32, u32),
+    /// Bytes from the begin whose checksum is `crc`, written in order; none when they were not.
+    pub(crate) summed: Option<u32>,
+    pub(crate) crc: u32,
+    /// Whether the bytes had a fence of their own.
+    pub(crate) fenced: bool,
+}
+
+impl Reserved {
+    pub(crate) fn new(at: u64, class: u8) -> Reserved {
+        Reserved {
+            at,
+            class,
+            published: None,
+            cached: (u32::MAX, 0),
+            summed: Some(0),
+            crc: 0,
+            fenced: false,
+        }
+    }
+
+    /// Notes that bytes `from..to` were written, through the cache or past it.
+    pub(crate) fn wrote(&mut self, from: u32, bytes: &[u8], cached: bool) {
+        let to = from + bytes.len() as u32;
+        if cached {
+            self.cached = (self.cached.0.min(from), self.cached.1.max(to));
+        }
+        match self.summed {
+            Some(summed) if summed == from => {
+                self.crc = crc32c::crc32c_append(self.crc, bytes);
+                self.summed = Some(to);
+            }
+            _ => self.summed = None,
+        }
+    }
+}
+
+/// The open transaction of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Tx {
+    pub(crate) staged: Staged,
+    pub(crate) reserved: Vec<Reserved>,
+    /// Index in `reserved` by begin, kept when there are many.
+    pub(crate) by_begin: FxHashMap<u64, usize>,
+    pub(crate) appended: Vec<FreshRange>,
+    pub(crate) freed: Vec<u64>,
+    /// Old values of words that were changed in reserved blocks after a savepoint.
+    pub(crate) undo: Vec<(u64, u64)>,
+    pub(crate) has_savepoint: bool,
+    pub(crate) for_delete: bool,
+}
+
+impl Tx {
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.staged.is_empty()
+            || !self.freed.is_empty()
+            || !self.appended.is_empty()
+            || self.reserved.iter().any(|r| r.published.is_some())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.staged.clear();
+        self.reserved.clear();
+        self.by_begin.clear();
+        self.appended.clear();
+        self.freed.clear();
+        self.undo.clear();
+        self.has_savepoint = false;
+        self.for_delete = false;
+    }
+}
+
+/// What a commit is about to do, worked out before anything is written.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) fresh: Vec<FreshRange>,
+    pub(crate) changes: Vec<Entry>,
+    /// Spans, by their place in the allocator, that this commit publishes or releases.
+    pub(crate) publishing: Vec<usize>,
+    pub(crate) releasing: Vec<usize>,
+    pub(crate) record: Vec<u64>,
+}
+
+impl Plan {
+    pub(crate) fn clear(&mut self) {
+        self.fresh.clear();
+        self.changes.clear();
+        self.publishing.clear();
+        self.releasing.clear();
+        self.record.clear();
+    }
+}
+
+/// A shard.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) tx: Tx,
+    pub(crate) plan: Plan,
+    pub(crate) ring: Ring,
+    pub(crate) alloc: Alloc,
+    /// Freed blocks that a reader may still look at, with the pin that was newest when they were freed.
+    pub(crate) limbo: VecDeque<(u64, u64)>,
+    pub(crate) used: u64,
+    /// Old values of words changed since the snapshot's cut, while there is a snapshot.
+    pub(crate) overlay: Option<FxHashMap<u64, u64>>,
+    /// Set while words are being stored: a panic then leaves the shard half changed.
+    pub(crate) storing: bool,
+}

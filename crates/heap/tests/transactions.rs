@@ -1,0 +1,307 @@
+//! Transactions, commits and reopening, over a pool file with emulated flushes.
+
+use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
+use pmem::{DomainRequest, MapOptions, Region};
+use std::path::Path;
+
+const BOOT: [u8; 16] = [1; 16];
+
+fn geometry() -> Geometry {
+    Geometry { shards: 4, ring_parts: 4, ring_part: 4096, zone_spans: 64 }
+}
+
+fn options() -> CreateOptions {
+    CreateOptions { geometry: geometry(), boot_id: BOOT, ..CreateOptions::default() }
+}
+
+fn region(path: &Path, reserve: u64) -> Region {
+    let options =
+        MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(reserve) };
+    Region::open(path, &options).expect("a region")
+}
+
+struct Pool {
+    folder: tempfile::TempDir,
+    reserve: u64,
+}
+
+impl Pool {
+    fn new(zones: u64) -> (Pool, Heap) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let reserve = (zones + 1) * 64 * 65536;
+        let heap = Heap::create(region(&folder.path().join("pool"), reserve), &options());
+        (Pool { folder, reserve }, heap.expect("a pool"))
+    }
+
+    /// Opens the pool as after a process crash: the heap was dropped, not closed.
+    fn open(&self) -> Heap {
+        self.try_open().expect("a pool")
+    }
+
+    fn try_open(&self) -> Result<Heap, heap::OpenError> {
+        Ok(Heap::open(region(&self.folder.path().join("pool"), self.reserve), BOOT)?.0)
+    }
+}
+
+/// Stores `bytes` in a block and its place in a root.
+fn put(shard: &mut Shard<'_>, root: usize, bytes: &[u8]) -> Result<Ptr, Full> {
+    let block = shard.reserve(bytes.len() + 8)?;
+    shard.write_word(&block, 0, bytes.len() as u64);
+    shard.write(&block, 8, bytes);
+    let ptr = shard.publish(block, bytes.len() + 8);
+    let old = Ptr::from_raw(shard.word(shard.root(root)));
+    if !old.is_null() {
+        shard.free(old);
+    }
+    let root = shard.root(root);
+    shard.set(root, ptr.raw());
+    Ok(ptr)
+}
+
+fn get(shard: &Shard<'_>, root: usize) -> Option<Vec<u8>> {
+    let ptr = Ptr::from_raw(shard.word(shard.root(root)));
+    let len = shard.word(ptr) as usize;
+    (!ptr.is_null()).then(|| shard.bytes(ptr.add(8), len).to_vec())
+}
+
+#[test]
+fn a_commit_costs_one_fence_and_is_there_after_a_crash() {
+    let (pool, heap) = Pool::new(1);
+    let mut shard = heap.lock(2);
+    let mut retirements = 0;
+    for round in 0..1000u32 {
+        put(&mut shard, 7, &round.to_le_bytes()).unwrap();
+        let before = pmem::counters().fences;
+        shard.commit().unwrap();
+        retirements += pmem::counters().fences - before - 1;
+    }
+    // A record takes two lines, a part has 64: one commit in 32 retires a part, with one fence.
+    assert!((28..=32).contains(&retirements), "{retirements}");
+    drop(shard);
+    drop(heap);
+    assert_eq!(get(&pool.open().lock(2), 7), Some(999u32.to_le_bytes().to_vec()));
+}
+
+#[test]
+fn what_was_not_committed_is_gone_and_given_back() {
+    let (_pool, heap) = Pool::new(1);
+    let mut shard = heap.lock(0);
+    put(&mut shard, 0, b"first").unwrap();
+    shard.commit().unwrap();
+    let used = heap.used();
+    let second = put(&mut shard, 0, b"second").unwrap();
+    assert_eq!(get(&shard, 0).unwrap(), b"second", "a transaction sees what it staged");
+    drop(shard);
+    let mut shard = heap.lock(0);
+    assert_eq!(get(&shard, 0).unwrap(), b"first");
+    assert_eq!(heap.used(), used);
+    assert_eq!(put(&mut shard, 1, b"third!").unwrap(), second, "the block is free again");
+}
+
+#[test]
+fn a_failed_command_goes_back_to_its_savepoint() {
+    let (_pool, heap) = Pool::new(1);
+    let mut shard = heap.lock(0);
+    put(&mut shard, 0, b"kept").unwrap();
+    let savepoint = shard.savepoint();
+    put(&mut shard, 0, b"dropped").unwrap();
+    put(&mut shard, 1, b"dropped").unwrap();
+    let place = Ptr::from_raw(shard.word(shard.root(0)));
+    shard.set(place, 3);
+    shard.rollback_to(savepoint);
+    put(&mut shard, 2, b"after").unwrap();
+    shard.commit().unwrap();
+    assert_eq!(get(&shard, 0).unwrap(), b"kept");
+    assert_eq!(get(&shard, 1), None);
+    assert_eq!(get(&shard, 2).unwrap(), b"after");
+}
+
+#[test]
+fn several_shards_commit_with_three_fences_whatever_their_number() {
+    let (pool, heap) = Pool::new(1);
+    let mut shards: Vec<_> = (0..4).map(|n| heap.lock(n)).collect();
+    for shard in &mut shards {
+        put(shard, 0, b"all or none").unwrap();
+    }
+    let before = pmem::counters().fences;
+    heap.commit_all(&mut shards).unwrap();
+    assert_eq!(pmem::counters().fences - before, 3);
+    drop(shards);
+    drop(heap);
+    let heap = pool.open();
+    for n in 0..4 {
+        assert_eq!(get(&heap.lock(n), 0).unwrap(), b"all or none");
+    }
+}
+
+#[test]
+fn a_transaction_larger_than_a_part_of_the_ring_is_one_transaction() {
+    let (pool, heap) = Pool::new(2);
+    let mut shard = heap.lock(1);
+    let mut last = Ptr::NULL;
+    for n in 0..3000u64 {
+        let block = shard.reserve(32).unwrap();
+        shard.write_word(&block, 0, n);
+        shard.write_word(&block, 8, last.raw());
+        last = shard.publish(block, 16);
+    }
+    let root = shard.root(0);
+    shard.set(root, last.raw());
+    shard.commit().unwrap();
+    drop(shard);
+    drop(heap);
+    let heap = pool.open();
+    let shard = heap.lock(1);
+    let mut at = Ptr::from_raw(shard.word(shard.root(0)));
+    for n in (0..3000u64).rev() {
+        assert_eq!(shard.word(at), n);
+        at = Ptr::from_raw(shard.word(at.add(8)));
+    }
+    assert!(at.is_null());
+}
+
+#[test]
+fn a_full_pool_says_so_loses_nothing_and_takes_writes_again_after_deletes() {
+    let (pool, heap) = Pool::new(1);
+    let value = vec![7; 4000];
+    let mut stored = Vec::new();
+    for n in 0.. {
+        let mut shard = heap.lock(n % 4);
+        let root = n / 4;
+        if root >= heap::ROOTS || put(&mut shard, root, &value).is_err() {
+            break;
+        }
+        shard.commit().unwrap();
+        stored.push((n % 4, root));
+    }
+    assert!(stored.len() > 300, "{}", stored.len());
+    drop(heap);
+    let heap = pool.open();
+    for &(shard, root) in &stored {
+        assert_eq!(get(&heap.lock(shard), root).unwrap(), value);
+    }
+    for &(shard, root) in &stored {
+        let mut shard = heap.lock(shard);
+        let at = shard.root(root);
+        let block = Ptr::from_raw(shard.word(at));
+        shard.free(block);
+        shard.set(at, 0);
+        shard.commit().unwrap();
+    }
+    assert_eq!(heap.used(), 0);
+    // All of it can now go to one shard: the others hand their spans over.
+    let mut shard = heap.lock(3);
+    let mut whole = 0;
+    while shard.reserve(65536).is_ok() {
+        whole += 1;
+    }
+    assert!(whole > 40, "{whole} spans of 63");
+}
+
+#[test]
+fn a_pool_grows_in_zones_up_to_its_limit() {
+    let (pool, heap) = Pool::new(3);
+    let (mut shard, at_first) = (heap.lock(0), heap.size());
+    for n in 0..100 {
+        put(&mut shard, n, &[n as u8; 60000]).unwrap();
+        shard.commit().unwrap();
+    }
+    assert!(heap.size() > at_first);
+    drop(shard);
+    drop(heap);
+    let heap = pool.open();
+    for n in 0..100 {
+        assert_eq!(get(&heap.lock(0), n).unwrap(), vec![n as u8; 60000]);
+    }
+}
+
+#[test]
+fn a_snapshot_sees_the_heap_as_it_was_while_writers_go_on() {
+    let (_pool, heap) = Pool::new(1);
+    let heap = std::sync::Arc::new(heap);
+    let mut shard = heap.lock(0);
+    put(&mut shard, 0, b"before").unwrap();
+    shard.commit().unwrap();
+    drop(shard);
+    let (snapshot, ()) = heap.snapshot(|| ()).unwrap();
+    assert!(heap.snapshot(|| ()).is_err());
+    let mut shard = heap.lock(0);
+    for n in 0..50u64 {
+        put(&mut shard, 0, &n.to_le_bytes()).unwrap();
+        shard.commit().unwrap();
+    }
+    drop(shard);
+    let then = snapshot.lock(0);
+    let block = Ptr::from_raw(then.word(then.root(0)));
+    assert_eq!(then.bytes(block.add(8), then.word(block) as usize), b"before");
+    drop(then);
+    assert!(snapshot.held_words() > 0);
+    drop(snapshot);
+    assert!(heap.snapshot(|| ()).is_ok());
+}
+
+#[test]
+fn a_large_value_is_filled_without_the_lock_and_may_be_dropped() {
+    let (pool, heap) = Pool::new(1);
+    let used = heap.used();
+    let block = heap.lock(0).reserve_detached(50000).unwrap();
+    drop(block);
+    let mut block = heap.lock(0).reserve_detached(50000).unwrap();
+    block.write(0, &50000u64.to_le_bytes());
+    block.write(8, &[9; 40000]);
+    heap::Detached::persist(std::slice::from_ref(&block));
+    let mut shard = heap.lock(0);
+    let fresh = shard.adopt(block);
+    let ptr = shard.publish(fresh, 40008);
+    let root = shard.root(0);
+    shard.set(root, ptr.raw());
+    shard.commit().unwrap();
+    assert!(heap.used() > used);
+    drop(shard);
+    drop(heap);
+    let heap = pool.open();
+    let shard = heap.lock(0);
+    let ptr = Ptr::from_raw(shard.word(shard.root(0)));
+    assert_eq!(shard.bytes(ptr.add(8), 40000), vec![9; 40000]);
+}
+
+#[test]
+fn a_volatile_heap_needs_no_fence() {
+    let heap = Heap::volatile(64 << 20, &options()).unwrap();
+    let before = pmem::counters();
+    let mut shard = heap.lock(0);
+    put(&mut shard, 0, b"gone with the process").unwrap();
+    shard.commit().unwrap();
+    assert_eq!(get(&shard, 0).unwrap(), b"gone with the process");
+    assert_eq!((pmem::counters().fences, pmem::counters().lines), (before.fences, before.lines));
+}
+
+#[test]
+fn a_pool_of_another_boot_opens_only_if_it_was_closed() {
+    let (pool, heap) = Pool::new(1);
+    drop(heap);
+    let path = pool.folder.path().join("pool");
+    let refused = Heap::open(region(&path, pool.reserve), [2; 16]);
+    assert!(matches!(refused, Err(heap::OpenError::OtherBoot { .. })));
+    pool.open().close().unwrap();
+    let (_, report) = Heap::open(region(&path, pool.reserve), [2; 16]).unwrap();
+    assert!(report.clean);
+}
+
+#[test]
+fn a_pool_cut_short_or_of_something_else_is_refused() {
+    let check = |change: &dyn Fn(&mut Vec<u8>), expect: &str| {
+        let (pool, heap) = Pool::new(1);
+        drop(heap);
+        let path = pool.folder.path().join("pool");
+        let mut bytes = std::fs::read(&path).unwrap();
+        change(&mut bytes);
+        std::fs::write(&path, &bytes).unwrap();
+        let error = pool.try_open().expect_err(expect).to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    check(&|bytes| bytes.truncate(100_000), "cut short: expected at least");
+    check(&|bytes| bytes[4096] = b'X', "not a Perdura pool");
+    check(&|bytes| bytes[4096 + 8] = 9, "format 9");
+    check(&|bytes| bytes[4096 + 70] ^= 1, "both copies of the pool's header");
+}
