@@ -163,16 +163,17 @@ impl Alloc {
         Some(base + u64::from(class.offset(index)))
     }
 
-    /// Whether a block of this shard, reserved or allocated, begins at `at`. Looks at its span.
-    pub(crate) fn is_block(&mut self, region: &Region, at: u64) -> bool {
-        match self.class_at(region, at) {
-            Some(WHOLE) => (at - self.geometry.zones_at()).is_multiple_of(SPAN),
-            Some(_) => self.locate(region, at).is_some_and(|place| {
-                let busy = self.span(place.span).map_or(0, |s| s.busy[place.index as usize / 64]);
-                busy & 1 << (place.index % 64) != 0
-            }),
-            None => false,
+    /// Whether an allocated block of this shard begins at `at`. Looks at its span, so that the block is known to be
+    /// taken from here on.
+    pub(crate) fn is_allocated(&mut self, region: &Region, at: u64) -> bool {
+        let Some(number) = self.geometry.span_of(at) else { return false };
+        if let Some(place) = self.locate(region, at) {
+            let busy = self.span(place.span).map_or(0, |s| s.busy[place.index as usize / 64]);
+            return busy & 1 << (place.index % 64) != 0;
         }
+        let word = region.load(self.geometry.span_word(number));
+        let whole = split_span_word(word, self.geometry.shards) == Some((WHOLE, self.shard));
+        whole && self.geometry.span_at(number) == at
     }
 
     /// Whether most blocks of the block's span are free, and it is not the one being filled.

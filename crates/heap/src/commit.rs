@@ -30,6 +30,7 @@ pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), Co
         abandon(heap, shard, state);
         return Err(refused);
     }
+    state.committing = true;
     plan::make(heap, shard, state);
     planned(heap, shard, state)
 }
@@ -132,7 +133,6 @@ fn write_record(
 
 /// Stores the words in place. They are durable already: in the record.
 pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
-    state.storing = true;
     let region = &heap.region;
     for entry in &state.plan.changes {
         let old = region.load(entry.at);
@@ -147,7 +147,6 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
         // SAFETY: as above.
         unsafe { region.store(heap.area(shard).fenced(), fenced) };
     }
-    state.storing = false;
 }
 
 /// Brings the free blocks up to date with a transaction that is in effect, and opens a new one.
@@ -181,6 +180,7 @@ pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
     }
     slot.used.store(state.used, Ordering::Relaxed);
     state.tx.clear();
+    state.committing = false;
 }
 
 /// Drops the open transaction.
@@ -189,6 +189,7 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
         state.alloc.release(&heap.region, block.at);
     }
     state.tx.clear();
+    state.committing = false;
     take_back(heap, shard, state);
 }
 

@@ -49,6 +49,7 @@ impl Heap {
             return Err(refused);
         }
         for shard in shards.iter_mut() {
+            shard.state.committing = true;
             plan::make(self, shard.id(), &mut shard.state);
         }
         if self.volatile {

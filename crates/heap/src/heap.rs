@@ -188,7 +188,7 @@ impl Heap {
         self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over a shard whose holder panicked: what it staged is dropped; when it was storing words, the shard is
+    /// Takes over a shard whose holder panicked: what it staged is dropped; when it was in a commit, the shard is
     /// half changed, and only recovery can tell what counts.
     fn heal<'h>(
         &'h self,
@@ -196,7 +196,7 @@ impl Heap {
         poison: PoisonError<MutexGuard<'h, State>>,
     ) -> MutexGuard<'h, State> {
         let mut guard = poison.into_inner();
-        if guard.storing {
+        if guard.committing {
             self.poison();
         }
         self.slots[shard].state.clear_poison();

@@ -144,7 +144,7 @@ fn state(region: &Region, geometry: &Geometry, shard: usize, line: u64, seq: u64
         limbo: VecDeque::new(),
         used: region.load(geometry.shard_area(shard).used()),
         overlay: None,
-        storing: false,
+        committing: false,
     }
 }
 

@@ -9,7 +9,7 @@
 
 #![allow(unsafe_code, reason = "the tail is stored in the pool")]
 
-use crate::layout::{Geometry, LINE};
+use crate::layout::{Geometry, LINE, SPAN};
 use crate::record::{self, HEADER_WORDS, RecordHeader, SEQ_MASK};
 use crate::step::{self, Step};
 use pmem::Region;
@@ -223,11 +223,16 @@ impl LongBody {
 
     pub(crate) fn parse(body: &[u64]) -> Option<LongBody> {
         let (&counts, pieces) = body.split_first()?;
-        let pieces = pieces
+        let pieces: Vec<_> = pieces
             .chunks_exact(2)
             .map(|piece| (piece[0], piece[1] as u32, (piece[1] >> 32) as u32))
             .collect();
-        Some(LongBody { fresh: counts as u32 as usize, words: (counts >> 32) as usize, pieces })
+        let sound = pieces.iter().all(|piece| u64::from(piece.1) <= SPAN);
+        sound.then_some(LongBody {
+            fresh: counts as u32 as usize,
+            words: (counts >> 32) as usize,
+            pieces,
+        })
     }
 
     /// The fresh ranges, as words, and the entries.

@@ -58,7 +58,7 @@ pub(crate) fn shard(
     let (tail, seq) = split_tail(region.load(geometry.shard_area(shard).tail()));
     let mut log = reader.read(tail % reader.lines(), seq);
     reader.check_end(&log)?;
-    reader.judge_newest(&mut log, committed, tail % reader.lines(), seq);
+    reader.judge_newest(&mut log, committed, tail % reader.lines())?;
     Ok(log)
 }
 
@@ -134,22 +134,36 @@ impl Reader<'_> {
 
     /// The log ends where no record follows. A later record, or the fenced number, may show that one should.
     fn check_end(&self, log: &Log) -> Result<(), OpenError> {
-        let damaged = |found| OpenError::DamagedLog { shard: self.shard, expected: log.seq, found };
-        let fenced = self.region.load(self.geometry.shard_area(self.shard).fenced());
-        if fenced >> 48 == u64::from(self.epoch) & 0xffff && fenced & SEQ_MASK >= log.seq {
-            return Err(damaged(fenced & SEQ_MASK));
+        if let Some(fenced) = self.fenced().filter(|&fenced| fenced >= log.seq) {
+            return Err(self.damaged(log.seq, fenced));
         }
         let later = (0..self.lines()).find_map(|line| {
             let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;
             (header.epoch == self.epoch && header.seq > log.seq).then_some(())?;
             self.record(line, header.seq).map(|found| found.header.seq)
         });
-        later.map_or(Ok(()), |found| Err(damaged(found)))
+        later.map_or(Ok(()), |found| Err(self.damaged(log.seq, found)))
     }
 
-    /// Takes the newest record off when it is not believed.
-    fn judge_newest(&self, log: &mut Log, committed: &HashSet<u64>, tail: LineIndex, first: u64) {
-        let Some(newest) = log.records.last() else { return };
+    /// The newest sequence number of this epoch whose fence is known to have completed.
+    fn fenced(&self) -> Option<u64> {
+        let word = self.region.load(self.geometry.shard_area(self.shard).fenced());
+        (word >> 48 == u64::from(self.epoch) & 0xffff).then_some(word & SEQ_MASK)
+    }
+
+    fn damaged(&self, expected: u64, found: u64) -> OpenError {
+        OpenError::DamagedLog { shard: self.shard, expected, found }
+    }
+
+    /// Takes the newest record off when it is not believed. One whose fence had completed must be whole.
+    fn judge_newest(
+        &self,
+        log: &mut Log,
+        committed: &HashSet<u64>,
+        tail: LineIndex,
+    ) -> Result<(), OpenError> {
+        let Some(newest) = log.records.last() else { return Ok(()) };
+        let seq = newest.header.seq;
         let believed = match newest.header.kind {
             Kind::Decided => true,
             kind if kind.is_part() => {
@@ -158,15 +172,18 @@ impl Reader<'_> {
             _ => self.is_whole(newest) || !step::done(Step::VerifyFresh),
         };
         if believed {
-            return;
+            return Ok(());
+        }
+        if self.fenced().is_some_and(|fenced| fenced >= seq) {
+            return Err(self.damaged(seq, seq));
         }
         log.records.pop();
-        log.seq = (log.seq - 1) & SEQ_MASK;
+        log.seq = seq;
         log.end = log.records.last().map_or(tail, |last| {
             let line = (last.at - self.geometry.ring_at(self.shard)) / LINE;
             (line + last.header.lines() as u64) % self.lines()
         });
-        debug_assert!(log.seq >= first);
+        Ok(())
     }
 
     fn is_whole(&self, found: &Found) -> bool {

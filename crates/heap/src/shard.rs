@@ -208,7 +208,8 @@ impl<'h> Shard<'h> {
     pub fn free(&mut self, block: Ptr) {
         let heap = self.heap;
         let state = &mut *self.state;
-        if !state.alloc.is_block(&heap.region, block.raw()) {
+        let own = state.tx.reserved.iter().rev().any(|r| r.at == block.raw());
+        if !own && !state.alloc.is_allocated(&heap.region, block.raw()) {
             return heap.count_damage();
         }
         debug_assert!(!state.tx.freed.contains(&block.raw()), "freed twice");

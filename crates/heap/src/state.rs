@@ -120,6 +120,6 @@ pub(crate) struct State {
     pub(crate) used: u64,
     /// Old values of words changed since the snapshot's cut, while there is a snapshot.
     pub(crate) overlay: Option<FxHashMap<u64, u64>>,
-    /// Set while words are being stored: a panic then leaves the shard half changed.
-    pub(crate) storing: bool,
+    /// Set during a commit: a panic then leaves the shard half changed.
+    pub(crate) committing: bool,
 }
