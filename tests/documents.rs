@@ -1,0 +1,92 @@
+//! What documents say about the code, held against the code.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// All `code` between single backticks.
+fn quoted(text: &str) -> BTreeSet<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// All Rust sources below `folder`, as one text.
+fn sources(folder: &Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            all.push_str(&sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all.push_str(&fs::read_to_string(&path).expect("a source file"));
+        }
+    }
+    all
+}
+
+#[test]
+fn the_commit_protocol_names_every_step() {
+    let document = read("docs/commit-protocol.md");
+    let named = quoted(&document);
+    let source = read("crates/heap/src/step.rs");
+    let steps = source.split("steps! {").nth(1).and_then(|rest| rest.split("\n}").next());
+    let steps: Vec<&str> = steps
+        .expect("the list of steps")
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .map(|line| line.trim_end_matches(','))
+        .collect();
+    assert!(steps.len() > 30, "{steps:?}");
+    let missing: Vec<_> = steps.iter().filter(|step| !named.contains(*step)).collect();
+    assert!(missing.is_empty(), "docs/commit-protocol.md does not name {missing:?}");
+}
+
+#[test]
+fn the_tests_that_the_commit_protocol_names_exist() {
+    let document = read("docs/commit-protocol.md");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let code = sources(&root.join("crates")) + &sources(&root.join("tests"));
+    let rules = document.lines().filter(|line| line.starts_with("| **"));
+    for rule in rules {
+        let tests = rule.rsplit('|').nth(1).expect("a column of tests");
+        assert!(!quoted(tests).is_empty(), "no test for: {rule}");
+        for test in quoted(tests) {
+            assert!(code.contains(&format!("fn {test}(")), "there is no test {test}");
+        }
+    }
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let manifest = read("Cargo.toml");
+    let document = read("docs/dependencies.md");
+    let section = manifest.split("[workspace.dependencies]").nth(1).expect("the dependencies");
+    let section = section.split("\n[").next().expect("the dependencies");
+    for line in section.lines().filter(|line| line.contains('=') && !line.contains("path =")) {
+        let name = line.split_whitespace().next().expect("a name");
+        assert!(
+            document.contains(&format!("| `{name}` |")),
+            "docs/dependencies.md says nothing of {name}"
+        );
+    }
+}
+
+#[test]
+fn the_architecture_names_every_crate() {
+    let document = read("ARCHITECTURE.md");
+    let crates = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates"));
+    for entry in crates.expect("crates") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        assert!(
+            document.contains(&format!("`crates/{name}`")),
+            "ARCHITECTURE.md says nothing of {name}"
+        );
+    }
+}
