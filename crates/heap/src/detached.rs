@@ -40,9 +40,6 @@ impl<'h> Detached<'h> {
         let to = self.at + at as u64;
         // SAFETY: the block is reserved: it is reached through this value alone, which is borrowed mutably.
         unsafe { self.heap.region.write_streaming(to, bytes) };
-        if bytes.len() < pmem::STREAM_FROM {
-            self.heap.region.flush(to, bytes.len());
-        }
     }
 
     /// Makes what this thread wrote into detached blocks durable, so that no record needs to verify it.

@@ -7,6 +7,7 @@
 //! This crate is the only writer of persistent words. It knows nothing of keys, types or time.
 
 mod alloc;
+mod check;
 mod class;
 mod commit;
 mod commit_many;
@@ -31,6 +32,7 @@ mod staged;
 mod state;
 mod step;
 
+pub use check::{Block, CheckError};
 pub use detached::Detached;
 pub use error::{CommitError, CreateError, Full, OpenError};
 pub use heap::Heap;

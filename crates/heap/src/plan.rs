@@ -99,6 +99,7 @@ fn free_blocks(heap: &Heap, state: &mut State, plan: &mut Plan, used: &mut u64) 
         *used = used.saturating_sub(u64::from(TABLE[class as usize].size));
         if class == WHOLE {
             if let Some(number) = heap.geometry.span_of(at) {
+                heap.spans.disown(number);
                 plan.changes.push(span_entry(heap, number, 0));
             }
         } else if let Some(place) = state.alloc.locate(&heap.region, at)
@@ -118,6 +119,7 @@ fn release_spans(heap: &Heap, state: &mut State, plan: &mut Plan) {
     plan.releasing = state.alloc.releasable();
     for &at in &plan.releasing {
         if let Some(span) = state.alloc.span(at) {
+            heap.spans.disown(span.number);
             plan.changes.push(span_entry(heap, span.number, 0));
         }
     }

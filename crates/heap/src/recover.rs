@@ -109,8 +109,8 @@ fn store_words(region: &Region, log: &Log) -> u64 {
     words
 }
 
-/// For each entry of the records, oldest first, whether a later record published bytes over its word: the block was
-/// freed and used again, and the entry speaks of its former life.
+/// For each entry of the records, oldest first, whether a later record published bytes over its word, or has its body
+/// there: the block was freed and used again, and the entry speaks of its former life.
 fn revoked(records: &[Found]) -> Vec<bool> {
     let mut published = Intervals::default();
     let mut newest_first = Vec::new();
@@ -120,6 +120,9 @@ fn revoked(records: &[Found]) -> Vec<bool> {
         newest_first.extend(of_record.into_iter().rev());
         for range in &found.fresh {
             published.insert(range.at, range.at.saturating_add(u64::from(range.len)));
+        }
+        for &(at, len, _) in found.long.iter().flat_map(|long| &long.pieces) {
+            published.insert(at, at.saturating_add(u64::from(len)));
         }
     }
     newest_first.reverse();

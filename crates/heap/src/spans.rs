@@ -12,6 +12,7 @@ use crate::class::CLASSES;
 use crate::layout::{Geometry, ZONES_WORD};
 use crate::step::{self, Step};
 use pmem::Region;
+use rustc_hash::FxHashSet;
 use std::sync::Mutex;
 
 /// What a word of the span table says: 0 is free.
@@ -44,6 +45,8 @@ struct Inner {
     /// Spans in published zones.
     total: u32,
     free: Vec<u32>,
+    /// Spans behind the cursor that their owner gave up in this life: no longer for the cursor to find.
+    ahead: FxHashSet<u32>,
     found: Vec<Vec<(u32, u8)>>,
 }
 
@@ -69,6 +72,7 @@ impl Spans {
                 cursor: 0,
                 total,
                 free: Vec::new(),
+                ahead: FxHashSet::default(),
                 found: vec![Vec::new(); geometry.shards],
             }),
         }
@@ -93,6 +97,15 @@ impl Spans {
                 None if self.grow_locked(region, &mut inner) => {}
                 None => return Taken::Nothing,
             }
+        }
+    }
+
+    /// Says, before it is logged, that a shard gives up a span of its own: the shard keeps it as a free one, so that
+    /// the cursor, should it come by later, must not take it for nobody's.
+    pub(crate) fn disown(&self, span: u32) {
+        let mut inner = self.lock();
+        if span >= inner.cursor {
+            inner.ahead.insert(span);
         }
     }
 
@@ -128,7 +141,7 @@ impl Spans {
         while inner.cursor < inner.total {
             let span = inner.cursor;
             inner.cursor += 1;
-            if self.geometry.is_table(span) {
+            if self.geometry.is_table(span) || inner.ahead.remove(&span) {
                 continue;
             }
             let word = region.load(self.geometry.span_word(span));
