@@ -117,6 +117,7 @@ impl Parser {
                     Progress::Some => {}
                 }
             }
+            self.short_arguments(input, limits);
             while self.awaited > 0 {
                 if let Some(missing) = self.argument(input, limits)? {
                     return Ok(Next::Partial { missing });
@@ -174,15 +175,13 @@ impl Parser {
     }
 
     /// Reads `*<count>\r\n`.
+    #[inline]
     fn count(&mut self, input: &[u8], limits: &Limits) -> Result<Progress, ProtocolError> {
         let (count, end) = match short_line(&input[self.pos..]) {
             Some((count, len)) => (count as i64, self.pos + len),
-            None => match self.line(input, ProtocolError::CountTooLong)? {
+            None => match self.long_count(input)? {
                 None => return Ok(Progress::Partial),
-                Some(end) => {
-                    let count = number::parse_i64(&input[self.pos + 1..end - 2]);
-                    (count.ok_or(ProtocolError::InvalidCount)?, end)
-                }
+                Some(found) => found,
             },
         };
         let count = usize::try_from(count).unwrap_or(0);
@@ -202,8 +201,31 @@ impl Parser {
         Ok(Progress::Some)
     }
 
-    /// Reads `$<length>\r\n<bytes>\r\n`, or says how many bytes are missing.
+    /// Reads what has arrived whole, as long as it is of the usual short form: nearly every argument is.
     #[inline]
+    fn short_arguments(&mut self, input: &[u8], limits: &Limits) {
+        if self.bulk.is_some() {
+            return;
+        }
+        let (mut pos, mut awaited) = (self.pos, self.awaited);
+        while awaited > 0 {
+            let Some(rest) = input.get(pos..) else { break };
+            let Some((len, line)) = short_line(rest) else { break };
+            if rest[0] != b'$' || len > limits.max_bulk || line + len + 2 > rest.len() {
+                break;
+            }
+            self.ranges.push(Range { start: pos + line, len });
+            pos += line + len + 2;
+            awaited -= 1;
+        }
+        if pos > self.pos {
+            self.searched = 0;
+        }
+        (self.pos, self.awaited) = (pos, awaited);
+    }
+
+    /// Reads `$<length>\r\n<bytes>\r\n`, or says how many bytes are missing.
+    #[cold]
     fn argument(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
         let len = match self.bulk {
             Some(len) => len,
@@ -225,7 +247,6 @@ impl Parser {
     }
 
     /// Reads `$<length>\r\n`.
-    #[inline]
     fn length(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
         let rest = input.get(self.pos..).unwrap_or_default();
         let (len, end) = match short_line(rest) {
@@ -247,7 +268,6 @@ impl Parser {
     }
 
     /// A length line that is not of the usual short form, or not complete, or wrong.
-    #[cold]
     fn long_length(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
         let Some(end) = self.line(input, ProtocolError::LengthTooLong)? else { return Ok(None) };
         if input[self.pos] != b'$' {
@@ -257,6 +277,14 @@ impl Parser {
             .and_then(|len| usize::try_from(len).ok())
             .ok_or(ProtocolError::InvalidLength)?;
         Ok(Some((len, end)))
+    }
+
+    /// A count line that is not of the usual short form, or not complete, or wrong.
+    #[cold]
+    fn long_count(&mut self, input: &[u8]) -> Result<Option<(i64, usize)>, ProtocolError> {
+        let Some(end) = self.line(input, ProtocolError::CountTooLong)? else { return Ok(None) };
+        let count = number::parse_i64(&input[self.pos + 1..end - 2]);
+        Ok(Some((count.ok_or(ProtocolError::InvalidCount)?, end)))
     }
 
     /// The end of the line that starts at `pos`, behind its `\r` and the byte after.
@@ -284,6 +312,7 @@ impl Parser {
     }
 
     /// Reads a line of words.
+    #[inline(never)]
     fn inline(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
         let line = &input[self.pos..];
         let Some(at) = memchr::memchr(b'\n', &line[self.searched..]) else {
@@ -332,21 +361,27 @@ enum Progress {
 }
 
 /// The number in a line such as `*3\r\n` or `$1024\r\n` of one to four digits without a leading zero, and the
-/// line's length. None for every other line, complete or not, right or wrong.
+/// line's length. None for every other line, complete or not, right or wrong, and near the input's end.
 #[inline(always)]
 fn short_line(line: &[u8]) -> Option<(usize, usize)> {
+    let &[_, a, b, c, d, e, _, _] = line.first_chunk::<8>()?;
     let digit = |byte: u8| usize::from(byte.wrapping_sub(b'0'));
-    match *line {
-        [_, a @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a), 4)),
-        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a) * 10 + digit(b), 5)),
-        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', _, ..] => {
-            Some((digit(a) * 100 + digit(b) * 10 + digit(c), 6))
-        }
-        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', d @ b'0'..=b'9', b'\r', _, ..] => {
-            Some((digit(a) * 1000 + digit(b) * 100 + digit(c) * 10 + digit(d), 7))
-        }
-        _ => None,
+    let (a, tens) = (digit(a), digit(b));
+    if b == b'\r' {
+        return (a <= 9).then_some((a, 4));
     }
+    let two = a * 10 + tens;
+    let mut right = a.wrapping_sub(1) < 9 && tens <= 9;
+    if c == b'\r' {
+        return right.then_some((two, 5));
+    }
+    let three = two * 10 + digit(c);
+    right &= digit(c) <= 9;
+    if d == b'\r' {
+        return right.then_some((three, 6));
+    }
+    right &= digit(d) <= 9 && e == b'\r';
+    right.then_some((three * 10 + digit(d), 7))
 }
 
 impl<'a> Command<'a> {
