@@ -118,6 +118,14 @@ impl<'a> Call<'a> {
         resp::number::parse_i64(self.arg(at)?).ok_or_else(|| crate::failure::NOT_INTEGER.into())
     }
 
+    /// An argument as a 32-bit integer.
+    pub fn int32(&self, at: usize) -> Result<i32, Failure> {
+        i32::try_from(self.int(at)?).map_err(|_| {
+            let (min, max) = (i32::MIN, i32::MAX);
+            Failure::text(format!("ERR value is out of range, value must between {min} and {max}"))
+        })
+    }
+
     /// An argument that a syntax error must answer for when it is missing.
     pub fn arg(&self, at: usize) -> Result<&'a [u8], Failure> {
         self.args.get(at).copied().ok_or_else(|| SYNTAX.into())

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel,
+    Ordering::Relaxed,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,6 +65,9 @@ pub struct Client {
     pub output: AtomicUsize,
     /// The connection is to be closed.
     pub killed: AtomicBool,
+    /// Whether the inbox holds something.
+    pub has_mail: AtomicBool,
+    inbox: Mutex<Vec<u8>>,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -80,6 +84,21 @@ impl Client {
     pub fn wake(&self) {
         if let Some(wake) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
             wake();
+        }
+    }
+
+    /// Leaves bytes that the connection sends beside its replies (MONITOR), and wakes it.
+    pub fn post(&self, bytes: &[u8]) {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        if !self.has_mail.swap(true, AcqRel) {
+            self.wake();
+        }
+    }
+
+    /// Moves what was left into `out`.
+    pub fn take_mail(&self, out: &mut Vec<u8>) {
+        if self.has_mail.swap(false, AcqRel) {
+            out.append(&mut self.inbox.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 

@@ -16,7 +16,7 @@ use crate::log::CommandLog;
 use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
-use crate::{admin, connection, transactions};
+use crate::{admin, connection, introspection, keys, strings, transactions};
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -52,6 +52,7 @@ pub struct Engine {
     stats: Stats,
     clients: Clients,
     host: OnceLock<Arc<dyn admin::Host>>,
+    admin: admin::State,
     monitors: AtomicUsize,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
@@ -61,8 +62,17 @@ pub struct Engine {
 impl Engine {
     /// An engine of these parts.
     pub fn new(options: EngineOptions) -> Engine {
-        let table = Table::new(&[connection::COMMANDS, transactions::COMMANDS, admin::COMMANDS]);
+        let table = Table::new(&[
+            strings::COMMANDS,
+            keys::COMMANDS,
+            connection::COMMANDS,
+            transactions::COMMANDS,
+            introspection::COMMANDS,
+            admin::COMMANDS,
+        ]);
         let stats = Stats::new(table.len(), options.threads);
+        let now_ms = options.clock.unix_ms();
+        let admin = admin::State::new(table.len(), options.threads, now_ms, options.seed);
         let log_ends = (0..options.keyspace.shards()).map(|_| AtomicU64::new(0)).collect();
         let log = OnceLock::new();
         if let Some(given) = options.log {
@@ -77,6 +87,7 @@ impl Engine {
             stats,
             clients: Clients::default(),
             host: OnceLock::new(),
+            admin,
             monitors: AtomicUsize::new(0),
             seed: options.seed,
             log_ends,
@@ -131,6 +142,11 @@ impl Engine {
     /// The server that it runs in, if any.
     pub fn host(&self) -> Option<&dyn admin::Host> {
         self.host.get().map(|host| &**host)
+    }
+
+    /// What administration keeps: slow log, latency, monitors, pauses.
+    pub fn admin(&self) -> &admin::State {
+        &self.admin
     }
 
     /// Names the server that it runs in, once.

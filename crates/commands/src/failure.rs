@@ -13,39 +13,38 @@ pub type Done = Result<(), Failure>;
 pub struct Failure(Cow<'static, [u8]>);
 
 /// Options that do not fit together or are unknown.
-pub const SYNTAX: &str = "ERR syntax error";
+pub(crate) const SYNTAX: &str = "ERR syntax error";
 /// An argument that must be a 64-bit integer.
-pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(crate) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 /// An argument that must be a number.
-pub const NOT_FLOAT: &str = "ERR value is not a valid float";
+pub(crate) const NOT_FLOAT: &str = "ERR value is not a valid float";
 /// A value of another type.
-pub const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+pub(crate) const WRONG_TYPE: &str =
+    "WRONGTYPE Operation against a key holding the wrong kind of value";
 /// A key that must exist.
-pub const NO_SUCH_KEY: &str = "ERR no such key";
-/// An index beyond its bounds.
-pub const OUT_OF_RANGE: &str = "ERR index out of range";
+pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 /// Over the memory limit.
-pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+pub(crate) const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 /// A string that would become too long.
-pub const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+pub(crate) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 /// A key that is too long for the store.
-pub const KEY_TOO_LONG: &str = "ERR key is longer than the store allows";
+pub(crate) const KEY_TOO_LONG: &str = "ERR key is longer than the store allows";
 /// Not authenticated.
-pub const NO_AUTH: &str = "NOAUTH Authentication required.";
+pub(crate) const NO_AUTH: &str = "NOAUTH Authentication required.";
 /// A password that does not fit.
-pub const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+pub(crate) const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 /// A database number beyond the last.
-pub const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
+pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 /// Source and target are the same.
-pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
+pub(crate) const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 /// The command log could not be written.
-pub const LOG_FAILED: &str =
+pub(crate) const LOG_FAILED: &str =
     "MISCONF Errors writing to the AOF file: the log is stopped until the server is restarted";
 /// The heap could not make a transaction durable.
-pub const HEAP_FAILED: &str =
+pub(crate) const HEAP_FAILED: &str =
     "MISCONF Errors writing to the persistent heap: it takes no writes until it is reopened";
 /// Data is being loaded.
-pub const LOADING_DATA: &str = "LOADING Redis is loading the dataset in memory";
+pub(crate) const LOADING_DATA: &str = "LOADING Redis is loading the dataset in memory";
 
 impl Failure {
     /// An error made up at run time.

@@ -23,10 +23,14 @@ mod connection;
 mod dispatch;
 mod engine;
 mod failure;
+mod help;
+mod introspection;
+mod keys;
 mod log;
 mod session;
 pub mod spec;
 mod stats;
+mod strings;
 mod table;
 mod transactions;
 

@@ -117,6 +117,8 @@ pub struct CommandSpec {
     pub tips: &'static [&'static str],
     /// Where its keys stand.
     pub keys: &'static [KeySpec],
+    /// What is done with its keys, where that depends on the arguments (`KEY_VARIABLE`).
+    pub key_flags: Option<fn(&[&[u8]]) -> u16>,
     /// Set for deprecated commands.
     pub deprecated: Option<Deprecated>,
     /// Changes over time: version and what it changed.
@@ -142,6 +144,7 @@ impl CommandSpec {
         acl: 0,
         tips: &[],
         keys: &[],
+        key_flags: None,
         deprecated: None,
         history: &[],
         args: &[],

@@ -27,7 +27,7 @@ pub(crate) const SELECT: CommandSpec = CommandSpec {
 };
 
 fn select(call: &mut Call<'_>) -> Done {
-    let number = call.int(1)?;
+    let number = call.int32(1)?;
     let db = usize::try_from(number).ok().and_then(Db::new);
     let db = db.ok_or_else(|| Failure::from(DB_OUT_OF_RANGE))?;
     call.session.select(db);
@@ -51,9 +51,7 @@ pub(crate) const RESET: CommandSpec = CommandSpec {
 fn reset(call: &mut Call<'_>) -> Done {
     let session = &mut *call.session;
     transactions::discard(call.engine, session);
-    if session.client.monitor.swap(false, Relaxed) {
-        call.engine.add_monitors(-1);
-    }
+    call.engine.set_monitor(&session.client, false);
     session.client.no_evict.store(false, Relaxed);
     session.select(Db::default());
     session.set_protocol(Protocol::Resp2);

@@ -1,0 +1,62 @@
+//! COMMAND GETKEYS and GETKEYSANDFLAGS: which words of a request are keys, and what becomes of them.
+
+use crate::call::Call;
+use crate::failure::Done;
+use crate::spec::{KEY_FLAG_NAMES, NO_MANDATORY_KEYS};
+use crate::table::{Command, Lookup};
+
+pub(super) fn command_getkeys(call: &mut Call<'_>) -> Done {
+    let keys = parse(call)?;
+    call.out.array(keys.len());
+    keys.iter().for_each(|(key, _)| call.out.bulk(key));
+    Ok(())
+}
+
+pub(super) fn command_getkeysandflags(call: &mut Call<'_>) -> Done {
+    let keys = parse(call)?;
+    call.out.array(keys.len());
+    for (key, flags) in keys {
+        call.out.array(2);
+        call.out.bulk(key);
+        reply_key_flags(call, flags);
+    }
+    Ok(())
+}
+
+/// Replies with the names of a key's flags.
+pub(super) fn reply_key_flags(call: &mut Call<'_>, flags: u16) {
+    call.out.set(flags.count_ones() as usize);
+    for (_, name) in KEY_FLAG_NAMES.iter().filter(|(bit, _)| flags & bit != 0) {
+        call.out.simple(name);
+    }
+}
+
+type Keys<'a> = Vec<(&'a [u8], u16)>;
+
+fn parse<'a>(call: &Call<'a>) -> Result<Keys<'a>, crate::failure::Failure> {
+    let args = &call.args[2..];
+    let Lookup::Found(command) = call.engine.table().find(args) else {
+        return Err("ERR Invalid command specified".into());
+    };
+    if command.spec.keys.is_empty() {
+        return Err("ERR The command has no key arguments".into());
+    }
+    if !command.spec.accepts(args.len()) {
+        return Err("ERR Invalid number of arguments specified for command".into());
+    }
+    match keys(command, args) {
+        Some(keys) if !keys.is_empty() || command.spec.has(NO_MANDATORY_KEYS) => Ok(keys),
+        _ => Err("ERR Invalid arguments specified for command".into()),
+    }
+}
+
+fn keys<'a>(command: &Command, args: &[&'a [u8]]) -> Option<Keys<'a>> {
+    let mut keys = Keys::new();
+    for spec in command.spec.keys {
+        let flags = command.spec.key_flags.map_or(spec.flags, |flags| flags(args));
+        if !spec.each(args, |at| keys.push((args[at], flags))) {
+            return None;
+        }
+    }
+    Some(keys)
+}

@@ -1,0 +1,44 @@
+//! COMMAND COUNT and COMMAND LIST.
+
+use resp::glob;
+
+use crate::call::Call;
+use crate::failure::{Done, SYNTAX};
+use crate::spec::category;
+use crate::table::Command;
+
+pub(super) fn command_count(call: &mut Call<'_>) -> Done {
+    call.out.integer(call.engine.table().top().len() as i64);
+    Ok(())
+}
+
+pub(super) fn command_list(call: &mut Call<'_>) -> Done {
+    match call.args.len() {
+        2 => reply_names(call, |_| true),
+        5 if call.is(2, "FILTERBY") => {
+            let value = call.args[4];
+            if call.is(3, "MODULE") {
+                reply_names(call, |_| false);
+            } else if call.is(3, "ACLCAT") {
+                let wanted = category(value).unwrap_or(0);
+                reply_names(call, |command| command.spec.categories() & wanted != 0);
+            } else if call.is(3, "PATTERN") {
+                reply_names(call, |command| {
+                    glob::matches_ignoring_case(value, command.full_name().as_bytes())
+                });
+            } else {
+                return Err(SYNTAX.into());
+            }
+        }
+        _ => return Err(SYNTAX.into()),
+    }
+    Ok(())
+}
+
+fn reply_names(call: &mut Call<'_>, wanted: impl Fn(&Command) -> bool) {
+    let all = call.engine.table().all();
+    call.out.array(all.iter().filter(|command| wanted(command)).count());
+    for command in all.iter().filter(|command| wanted(command)) {
+        call.out.bulk(command.full_name());
+    }
+}

@@ -1,0 +1,13 @@
+//! COMMAND, which tells the command table to clients, and TIME.
+
+mod command;
+mod docs;
+mod getkeys;
+mod info;
+mod list;
+mod time;
+
+use crate::spec::CommandSpec;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[&command::COMMAND, &time::TIME];

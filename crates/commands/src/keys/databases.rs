@@ -1,0 +1,130 @@
+//! DBSIZE, FLUSHDB, FLUSHALL, SWAPDB: databases as a whole.
+//!
+//! They see all shards at one moment. What a flush deletes is freed in the background, whether SYNC or
+//! ASYNC is asked for; the reply means that the keys are gone for good.
+
+use keyspace::{Db, Txn};
+
+use crate::call::{Call, Run};
+use crate::failure::{DB_OUT_OF_RANGE, Done, Failure, SYNTAX};
+use crate::spec::*;
+
+pub(crate) const DBSIZE: CommandSpec = CommandSpec {
+    name: "dbsize",
+    summary: "Return the number of keys in the selected database",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: READONLY | FAST,
+    acl: ACL_KEYSPACE,
+    tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+    run: Run::All(dbsize),
+    ..CommandSpec::EMPTY
+};
+
+fn dbsize(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    call.out.integer(txn.count(call.db()) as i64);
+    Ok(())
+}
+
+pub(crate) const FLUSHDB: CommandSpec = CommandSpec {
+    name: "flushdb",
+    summary: "Remove all keys from the current database",
+    complexity: "O(N) where N is the number of keys in the selected database",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: WRITE,
+    acl: ACL_KEYSPACE | ACL_DANGEROUS,
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    history: &[
+        ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+        ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+    ],
+    args: &[oneof(
+        "async",
+        &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
+    )
+    .optional()],
+    run: Run::All(flushdb),
+    ..CommandSpec::EMPTY
+};
+
+fn flushdb(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    flush(call, txn, &[call.db()])
+}
+
+pub(crate) const FLUSHALL: CommandSpec = CommandSpec {
+    name: "flushall",
+    summary: "Remove all keys from all databases",
+    complexity: "O(N) where N is the total number of keys in all databases",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: WRITE,
+    acl: ACL_KEYSPACE | ACL_DANGEROUS,
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    history: &[
+        ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+        ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+    ],
+    args: &[oneof(
+        "async",
+        &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
+    )
+    .optional()],
+    run: Run::All(flushall),
+    ..CommandSpec::EMPTY
+};
+
+fn flushall(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let all: Vec<Db> = Db::all().collect();
+    flush(call, txn, &all)
+}
+
+fn flush(call: &mut Call<'_>, txn: &mut Txn<'_>, databases: &[Db]) -> Done {
+    let known = call.args.len() == 1
+        || (call.args.len() == 2 && (call.is(1, "SYNC") || call.is(1, "ASYNC")));
+    if !known {
+        return Err(SYNTAX.into());
+    }
+    let mut flushed = 0;
+    for db in databases {
+        flushed += txn.flush(*db)?;
+    }
+    if flushed > 0 {
+        call.wrote();
+    }
+    call.out.ok();
+    Ok(())
+}
+
+pub(crate) const SWAPDB: CommandSpec = CommandSpec {
+    name: "swapdb",
+    summary: "Swaps two Redis databases",
+    complexity: "O(N) where N is the count of clients watching or blocking on keys from both databases.",
+    since: "4.0.0",
+    group: Group::Server,
+    arity: 3,
+    flags: WRITE | FAST,
+    acl: ACL_KEYSPACE | ACL_DANGEROUS,
+    args: &[integer("index1"), integer("index2")],
+    run: Run::All(swapdb),
+    ..CommandSpec::EMPTY
+};
+
+fn swapdb(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let first = call.int32(1).map_err(|_| Failure::from("ERR invalid first DB index"))?;
+    let second = call.int32(2).map_err(|_| Failure::from("ERR invalid second DB index"))?;
+    let database = |number: i32| usize::try_from(number).ok().and_then(Db::new);
+    let (Some(first), Some(second)) = (database(first), database(second)) else {
+        return Err(DB_OUT_OF_RANGE.into());
+    };
+    if first != second {
+        txn.swap(first, second)?;
+        call.wrote();
+    }
+    call.out.ok();
+    Ok(())
+}

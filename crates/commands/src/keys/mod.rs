@@ -1,0 +1,41 @@
+//! Commands on keys of any type, and on whole databases.
+
+mod databases;
+mod delete;
+mod expire;
+mod object;
+mod relocate;
+mod scan;
+mod ttl;
+
+use crate::spec::CommandSpec;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &databases::DBSIZE,
+    &databases::FLUSHALL,
+    &databases::FLUSHDB,
+    &databases::SWAPDB,
+    &delete::DEL,
+    &delete::EXISTS,
+    &delete::TOUCH,
+    &delete::UNLINK,
+    &expire::EXPIRE,
+    &expire::EXPIREAT,
+    &expire::PEXPIRE,
+    &expire::PEXPIREAT,
+    &object::OBJECT,
+    &object::TYPE,
+    &relocate::COPY,
+    &relocate::MOVE,
+    &relocate::RENAME,
+    &relocate::RENAMENX,
+    &scan::KEYS,
+    &scan::RANDOMKEY,
+    &scan::SCAN,
+    &ttl::EXPIRETIME,
+    &ttl::PERSIST,
+    &ttl::PEXPIRETIME,
+    &ttl::PTTL,
+    &ttl::TTL,
+];

@@ -1,0 +1,137 @@
+//! SCAN, KEYS, RANDOMKEY: keys that the client does not name.
+//!
+//! A SCAN locks one shard for one step; the cursor says in which it goes on. KEYS and RANDOMKEY see all
+//! shards at one moment.
+
+use keyspace::{Entry, Txn, Type};
+use resp::glob;
+
+use super::object::type_name;
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::spec::*;
+
+pub(crate) const SCAN: CommandSpec = CommandSpec {
+    name: "scan",
+    summary: "Incrementally iterate the keys space",
+    complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. N is the number of elements inside the collection.",
+    since: "2.8.0",
+    group: Group::Generic,
+    arity: -2,
+    flags: READONLY,
+    acl: ACL_KEYSPACE,
+    tips: &["nondeterministic_output", "request_policy:special"],
+    history: &[("6.0.0", "Added the `TYPE` subcommand.")],
+    args: &[
+        integer("cursor"),
+        pattern("pattern").token("MATCH").optional(),
+        integer("count").token("COUNT").optional(),
+        string("type").token("TYPE").since("6.0.0").optional(),
+    ],
+    run: Run::Scan(scan),
+    ..CommandSpec::EMPTY
+};
+
+/// What SCAN is asked for.
+struct Options<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    kind: Option<&'a [u8]>,
+}
+
+fn scan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let cursor = cursor(call.args[1]).ok_or("ERR invalid cursor")?;
+    let options = parse(call)?;
+    let wanted = |key: &[u8], kind: Type| {
+        options.pattern.is_none_or(|pattern| glob::matches(pattern, key))
+            && options.kind.is_none_or(|name| name.eq_ignore_ascii_case(type_name(kind).as_bytes()))
+    };
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    let next = txn.scan(call.db(), cursor, options.count, &mut |key, entry: &Entry| {
+        if wanted(key, txn.type_of(entry)) {
+            found.push(key.to_vec());
+        }
+    });
+    call.out.array(2);
+    call.out.bulk(itoa::Buffer::new().format(next));
+    call.out.array(found.len());
+    found.iter().for_each(|key| call.out.bulk(key));
+    Ok(())
+}
+
+fn cursor(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    match text.strip_prefix('-') {
+        Some(negated) => negated.parse::<u64>().ok().map(u64::wrapping_neg),
+        None => text.parse().ok(),
+    }
+}
+
+fn parse<'a>(call: &Call<'a>) -> Result<Options<'a>, Failure> {
+    const COUNT: usize = 10;
+    let mut options = Options { pattern: None, count: COUNT, kind: None };
+    for at in (2..call.args.len()).step_by(2) {
+        let value = call.arg(at + 1)?;
+        if call.is(at, "COUNT") {
+            let count = call.int(at + 1)?;
+            options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(SYNTAX)?;
+        } else if call.is(at, "MATCH") {
+            options.pattern = Some(value).filter(|pattern| *pattern != b"*");
+        } else if call.is(at, "TYPE") {
+            options.kind = Some(value);
+        } else {
+            return Err(SYNTAX.into());
+        }
+    }
+    Ok(options)
+}
+
+pub(crate) const KEYS: CommandSpec = CommandSpec {
+    name: "keys",
+    summary: "Find all keys matching the given pattern",
+    complexity: "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length.",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: 2,
+    flags: READONLY,
+    acl: ACL_KEYSPACE | ACL_DANGEROUS,
+    tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+    args: &[pattern("pattern")],
+    run: Run::All(keys),
+    ..CommandSpec::EMPTY
+};
+
+fn keys(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let (pattern, db) = (call.args[1], call.db());
+    let start = call.out.deferred();
+    let mut found = 0;
+    txn.for_each(db, &mut |key, _| {
+        if glob::matches(pattern, key) {
+            call.out.bulk(key);
+            found += 1;
+        }
+    });
+    call.out.finish_array(start, found);
+    Ok(())
+}
+
+pub(crate) const RANDOMKEY: CommandSpec = CommandSpec {
+    name: "randomkey",
+    summary: "Return a random key from the keyspace",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: 1,
+    flags: READONLY,
+    acl: ACL_KEYSPACE,
+    tips: &["request_policy:all_shards", "nondeterministic_output"],
+    run: Run::All(randomkey),
+    ..CommandSpec::EMPTY
+};
+
+fn randomkey(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let session = &mut *call.session;
+    let key = txn.random_key(session.db, &mut || session.random.u64(..));
+    call.out.bulk_or_null(key.as_deref());
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Strings.
+//!
+//! Values are read piece by piece straight into the reply; a value that is kept as an integer stays one
+//! where Redis keeps it, since OBJECT ENCODING shows it.
+
+mod count;
+mod edit;
+mod expiry;
+mod get;
+mod getex;
+mod lcs;
+mod many;
+mod range;
+mod set;
+
+pub(crate) use expiry::Unit;
+
+use keyspace::{Key, Str, Txn};
+use resp::Writer;
+
+use crate::call::Call;
+use crate::failure::{Failure, TOO_LONG};
+use crate::spec::CommandSpec;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &count::DECR,
+    &count::DECRBY,
+    &count::INCR,
+    &count::INCRBY,
+    &count::INCRBYFLOAT,
+    &edit::APPEND,
+    &edit::SETRANGE,
+    &get::GET,
+    &get::GETDEL,
+    &get::GETSET,
+    &get::STRLEN,
+    &getex::GETEX,
+    &lcs::LCS,
+    &many::MGET,
+    &many::MSET,
+    &many::MSETNX,
+    &range::GETRANGE,
+    &range::SUBSTR,
+    &set::PSETEX,
+    &set::SET,
+    &set::SETEX,
+    &set::SETNX,
+];
+
+/// Replies with bytes `from..to` of a string.
+fn reply_part(out: &mut Writer, value: &Str<'_>, from: usize, to: usize) {
+    out.bulk_header(to - from);
+    value.pieces(from, to, &mut |piece| out.raw(piece));
+    out.bulk_end();
+}
+
+/// Replies with the string at a key, or a null; whether there was one.
+fn reply_string(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result<bool, Failure> {
+    let Some(entry) = txn.find(call.db(), key) else {
+        call.out.null();
+        return Ok(false);
+    };
+    let value = txn.string(&entry)?;
+    reply_part(call.out, &value, 0, value.len());
+    Ok(true)
+}
+
+/// Refuses a string that would become longer than `proto-max-bulk-len`.
+fn check_len(call: &Call<'_>, at: usize, more: usize) -> Result<(), Failure> {
+    match at.checked_add(more) {
+        Some(len) if len as u64 <= call.engine.config().proto_max_bulk_len() => Ok(()),
+        _ => Err(TOO_LONG.into()),
+    }
+}

@@ -1,0 +1,221 @@
+//! SET with all its options, and its older relatives SETNX, SETEX, PSETEX.
+//!
+//! Whatever the options, what is logged is a plain SET: the conditions were met, and an expiry time is
+//! written as the point in time that it came to.
+
+use keyspace::{Expire, Txn};
+
+use super::expiry::{Unit, expire_at};
+use super::reply_string;
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::spec::*;
+
+pub(crate) const SET: CommandSpec = CommandSpec {
+    name: "set",
+    summary: "Set the string value of a key",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::String,
+    arity: -3,
+    flags: WRITE | DENYOOM,
+    acl: ACL_STRING,
+    keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_UPDATE | KEY_VARIABLE)
+        .notes("RW and ACCESS due to the optional `GET` argument")],
+    key_flags: Some(set_key_flags),
+    history: &[
+        ("2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."),
+        ("6.0.0", "Added the `KEEPTTL` option."),
+        ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."),
+        ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
+    ],
+    args: &[
+        key("key", 0),
+        string("value"),
+        oneof("condition", &[token("nx", "NX"), token("xx", "XX")]).since("2.6.12").optional(),
+        token("get", "GET").since("6.2.0").optional(),
+        oneof(
+            "expiration",
+            &[
+                integer("seconds").token("EX").since("2.6.12"),
+                integer("milliseconds").token("PX").since("2.6.12"),
+                unix_time("unix-time-seconds").token("EXAT").since("6.2.0"),
+                unix_time("unix-time-milliseconds").token("PXAT").since("6.2.0"),
+                token("keepttl", "KEEPTTL").since("6.0.0"),
+            ],
+        )
+        .optional(),
+    ],
+    run: Run::Keys(set),
+    ..CommandSpec::EMPTY
+};
+
+fn set_key_flags(args: &[&[u8]]) -> u16 {
+    let gets = args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(b"GET"));
+    if gets { KEY_RW | KEY_ACCESS | KEY_UPDATE } else { KEY_OW | KEY_UPDATE }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Options<'a> {
+    only_new: bool,
+    only_old: bool,
+    get: bool,
+    keep: bool,
+    expiry: Option<(Unit, &'a [u8])>,
+}
+
+fn set(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    if call.args.len() == 3 {
+        txn.set(call.db(), &call.key(0), call.args[2], Expire::Clear)?;
+        call.wrote();
+        call.out.ok();
+        return Ok(());
+    }
+    let options = parse(&call.args[3..])?;
+    set_with(call, txn, options)
+}
+
+fn parse<'a>(mut rest: &[&'a [u8]]) -> Result<Options<'a>, Failure> {
+    let mut options = Options::default();
+    while let Some((word, mut more)) = rest.split_first() {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        if is("NX") && !options.only_old {
+            options.only_new = true;
+        } else if is("XX") && !options.only_new {
+            options.only_old = true;
+        } else if is("GET") {
+            options.get = true;
+        } else if is("KEEPTTL") && options.expiry.is_none() {
+            options.keep = true;
+        } else {
+            let unit = Unit::named(word).ok_or_else(|| Failure::from(SYNTAX))?;
+            let (value, behind) = more.split_first().ok_or_else(|| Failure::from(SYNTAX))?;
+            let other = options.expiry.is_some_and(|(before, _)| before != unit);
+            if other || options.keep {
+                return Err(SYNTAX.into());
+            }
+            options.expiry = Some((unit, value));
+            more = behind;
+        }
+        rest = more;
+    }
+    Ok(options)
+}
+
+fn set_with(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options<'_>) -> Done {
+    let (db, key) = (call.db(), call.key(0));
+    let at = match options.expiry {
+        Some((unit, text)) => Some(expire_at(call, text, unit)?),
+        None => None,
+    };
+    if options.get {
+        reply_string(call, txn, &key)?;
+    }
+    let conditional = options.only_new || options.only_old;
+    if conditional && txn.find_mut(db, &key)?.is_some() == options.only_new {
+        if !options.get {
+            call.out.null();
+        }
+        return Ok(());
+    }
+    store(call, txn, call.args[2], at, options.keep)?;
+    if !options.get {
+        call.out.ok();
+    }
+    Ok(())
+}
+
+/// Stores, and logs a SET without conditions.
+fn store(
+    call: &mut Call<'_>,
+    txn: &mut Txn<'_>,
+    value: &[u8],
+    at: Option<u64>,
+    keep: bool,
+) -> Done {
+    let key = call.key(0);
+    let expire = match at {
+        Some(at) => Expire::At(at),
+        None if keep => Expire::Keep,
+        None => Expire::Clear,
+    };
+    txn.set(call.db(), &key, value, expire)?;
+    let mut digits = itoa::Buffer::new();
+    match at {
+        Some(at) => {
+            call.wrote_as(&[b"SET", key.bytes(), value, b"PXAT", digits.format(at).as_bytes()]);
+        }
+        None if keep => call.wrote_as(&[b"SET", key.bytes(), value, b"KEEPTTL"]),
+        None => call.wrote_as(&[b"SET", key.bytes(), value]),
+    }
+    Ok(())
+}
+
+pub(crate) const SETNX: CommandSpec = CommandSpec {
+    name: "setnx",
+    summary: "Set the value of a key, only if the key does not exist",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::String,
+    arity: 3,
+    flags: WRITE | DENYOOM | FAST,
+    acl: ACL_STRING,
+    keys: &[KeySpec::one(1, KEY_OW | KEY_INSERT)],
+    args: &[key("key", 0), string("value")],
+    run: Run::Keys(setnx),
+    ..CommandSpec::EMPTY
+};
+
+fn setnx(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let new = txn.find_mut(call.db(), &call.key(0))?.is_none();
+    if new {
+        store(call, txn, call.args[2], None, false)?;
+    }
+    call.out.integer(i64::from(new));
+    Ok(())
+}
+
+pub(crate) const SETEX: CommandSpec = CommandSpec {
+    name: "setex",
+    summary: "Set the value and expiration of a key",
+    complexity: "O(1)",
+    since: "2.0.0",
+    group: Group::String,
+    arity: 4,
+    flags: WRITE | DENYOOM,
+    acl: ACL_STRING,
+    keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE)],
+    args: &[key("key", 0), integer("seconds"), string("value")],
+    run: Run::Keys(setex),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const PSETEX: CommandSpec = CommandSpec {
+    name: "psetex",
+    summary: "Set the value and expiration in milliseconds of a key",
+    complexity: "O(1)",
+    since: "2.6.0",
+    group: Group::String,
+    arity: 4,
+    flags: WRITE | DENYOOM,
+    acl: ACL_STRING,
+    keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE)],
+    args: &[key("key", 0), integer("milliseconds"), string("value")],
+    run: Run::Keys(psetex),
+    ..CommandSpec::EMPTY
+};
+
+fn setex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    set_for(call, txn, Unit::Seconds)
+}
+
+fn psetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    set_for(call, txn, Unit::Millis)
+}
+
+fn set_for(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
+    let at = expire_at(call, call.args[2], unit)?;
+    store(call, txn, call.args[3], Some(at), false)?;
+    call.out.ok();
+    Ok(())
+}
