@@ -35,6 +35,7 @@ pub struct Server {
 enum Start {
     Ready(Child),
     PortTaken,
+    Ended(ExitStatus),
     Failed(String),
 }
 
@@ -50,6 +51,7 @@ impl Server {
                     return server;
                 }
                 Start::PortTaken => server.port = free_port(),
+                Start::Ended(status) => panic!("the server ended: {status}\n{}", server.log()),
                 Start::Failed(why) => panic!("{why}\n{}", server.log()),
             }
         }
@@ -62,6 +64,21 @@ impl Server {
         assert!(self.child.is_none(), "the server is still running");
         match self.spawn() {
             Start::Ready(child) => self.child = Some(child),
+            Start::PortTaken => panic!("port {} was taken in between", self.port),
+            Start::Ended(status) => panic!("the server ended: {status}\n{}", self.log()),
+            Start::Failed(why) => panic!("{why}\n{}", self.log()),
+        }
+    }
+
+    /// Starts it once more if it will: the status with which it ended otherwise.
+    pub fn try_start_again(&mut self) -> Option<ExitStatus> {
+        assert!(self.child.is_none(), "the server is still running");
+        match self.spawn() {
+            Start::Ready(child) => {
+                self.child = Some(child);
+                None
+            }
+            Start::Ended(status) => Some(status),
             Start::PortTaken => panic!("port {} was taken in between", self.port),
             Start::Failed(why) => panic!("{why}\n{}", self.log()),
         }
@@ -163,7 +180,7 @@ impl Server {
                 if self.log().contains("ddress already in use") {
                     return Start::PortTaken;
                 }
-                return Start::Failed(format!("{command:?} ended: {status}"));
+                return Start::Ended(status);
             }
             if answers(self.address()) {
                 self.took = began.elapsed();
