@@ -25,7 +25,9 @@ pub struct Block {
 #[non_exhaustive]
 pub enum CheckError {
     /// A word of the span table says nothing sensible.
-    #[error("span {span}: its word in the span table is {found:#x}, which names no class and shard")]
+    #[error(
+        "span {span}: its word in the span table is {found:#x}, which names no class and shard"
+    )]
     SpanWord {
         /// Span number.
         span: u32,
@@ -98,9 +100,10 @@ impl Heap {
             return Ok(());
         }
         let header = crate::alloc::header(class, shape);
-        let intact = header.chunks_exact(8).enumerate().all(|(i, bytes)| {
-            self.region.load(base + 8 * i as u64).to_le_bytes() == bytes
-        });
+        let intact = header
+            .chunks_exact(8)
+            .enumerate()
+            .all(|(i, bytes)| self.region.load(base + 8 * i as u64).to_le_bytes() == bytes);
         if !intact {
             return Err(CheckError::SpanHeader { span, class });
         }

@@ -89,6 +89,9 @@ pub(crate) fn log(heap: &Heap, state: &mut State, draft: Draft, id: u64) {
     flush_fresh(heap, state);
     let Draft { kind, fresh, words } = draft;
     write_record(heap, state, kind, id, fresh, words, Step::FlushRecord);
+    for entry in &state.plan.changes {
+        state.ring.changes(entry.at);
+    }
 }
 
 /// Logs that the part with this id is committed.
@@ -119,14 +122,8 @@ fn write_record(
     };
     header.seal(&mut record);
     let at = state.ring.place(&heap.region, header.lines() as u64);
-    for (i, words) in record.chunks(8).enumerate() {
-        let mut line = [0; 64];
-        for (to, word) in line.chunks_exact_mut(8).zip(words) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
-        unsafe { heap.region.write(at + i as u64 * 64, &line[..words.len() * 8]) };
-    }
+    // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
+    unsafe { heap.region.write(at, record::bytes_of(&record)) };
     step::flush(&heap.region, at, record.len() * 8, flush);
     state.plan.record = record;
 }
@@ -268,11 +265,11 @@ fn write_long(heap: &Heap, state: &mut State, body: &[u64]) -> Result<Vec<u64>, 
         };
         spans.push(span);
         let at = heap.geometry.span_at(span);
-        let bytes: Vec<u8> = piece.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = record::bytes_of(piece);
         // SAFETY: a free span, reached by nobody.
-        unsafe { heap.region.write(at, &bytes) };
+        unsafe { heap.region.write(at, bytes) };
         step::flush(&heap.region, at, bytes.len(), Step::FlushLong);
-        long.pieces.push((at, bytes.len() as u32, crc32c::crc32c(&bytes)));
+        long.pieces.push((at, bytes.len() as u32, crc32c::crc32c(bytes)));
     }
     let mut record = vec![0; HEADER_WORDS];
     long.encode(&mut record);

@@ -20,6 +20,8 @@
 //! A record too long for a part is `LONG`: its ranges and entries lie in spans that were made durable before, and
 //! its body names them: fresh count u32 | words u32, then for each span offset, and length u32 | crc32c u32.
 
+#![allow(unsafe_code, reason = "words are looked at as bytes")]
+
 /// Words of a record's header.
 pub(crate) const HEADER_WORDS: usize = 4;
 /// A fresh range whose bytes had a fence of their own before the record was written.
@@ -127,14 +129,17 @@ pub(crate) fn checksum(record: &[u64]) -> u32 {
 
 /// CRC-32C of words in little-endian order, continued from `crc`.
 pub(crate) fn checksum_words(crc: u32, words: &[u64]) -> u32 {
-    let mut bytes = [0; 512];
-    words.chunks(64).fold(crc, |crc, chunk| {
-        for (to, word) in bytes.chunks_exact_mut(8).zip(chunk) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        crc32c::crc32c_append(crc, &bytes[..chunk.len() * 8])
-    })
+    crc32c::crc32c_append(crc, bytes_of(words))
 }
+
+/// The words as they lie in the pool.
+pub(crate) fn bytes_of(words: &[u64]) -> &[u8] {
+    // SAFETY: the bytes of the words, of which every one is initialised; any byte is a `u8`.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
+/// Pools are little endian, and words are copied as they lie in memory.
+const _: () = assert!(cfg!(target_endian = "little"));
 
 /// Bytes that a transaction publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

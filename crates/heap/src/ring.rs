@@ -4,7 +4,7 @@
 //! looks at the next part's begin, where only a record with the expected sequence number counts.
 //!
 //! Before a part is written again its records are *retired*: every line with a word that they changed is flushed and
-//! fenced, and the tail moves behind them. This happens one part ahead, inside a commit, so that the commit's own
+//! fenced, and the tail moves behind them. These lines are remembered in DRAM; the records are not read again. This happens one part ahead, inside a commit, so that the commit's own
 //! fence makes the new tail durable before the freed part is written.
 
 #![allow(unsafe_code, reason = "the tail is stored in the pool")]
@@ -17,14 +17,36 @@ use pmem::Region;
 /// A place in a ring, in lines from its begin.
 pub(crate) type LineIndex = u64;
 
+/// How many lines a part remembers to have seen, so that hot ones are listed once.
+const SEEN: usize = 256;
+
 /// The records that one part holds and that are not retired.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    /// Line of the first record, and its sequence number.
-    first: LineIndex,
-    seq: u64,
-    /// Line behind the last record.
-    end: LineIndex,
+#[derive(Debug)]
+struct Part {
+    /// Line of the ring and sequence number of the first record; none when the part is free.
+    first: Option<(LineIndex, u64)>,
+    /// Offsets in the pool of the lines that the records changed. One may stand here several times.
+    lines: Vec<u64>,
+    seen: Box<[u64; SEEN]>,
+}
+
+impl Part {
+    fn new() -> Part {
+        Part { first: None, lines: Vec::new(), seen: Box::new([0; SEEN]) }
+    }
+
+    fn changes(&mut self, line: u64) {
+        let slot = (line >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+        if std::mem::replace(&mut self.seen[slot as usize], line) != line {
+            self.lines.push(line);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.first = None;
+        self.lines.clear();
+        self.seen.fill(0);
+    }
 }
 
 #[derive(Debug)]
@@ -32,7 +54,7 @@ pub(crate) struct Ring {
     base: u64,
     tail_at: u64,
     part_lines: u64,
-    held: Vec<Option<Held>>,
+    parts: Vec<Part>,
     /// The part being written, and the line behind its last record.
     part: usize,
     at: LineIndex,
@@ -43,7 +65,6 @@ pub(crate) struct Ring {
     next_long: Vec<u32>,
     /// Spans whose records were retired by the commit in progress: free after its fence.
     pub(crate) released: Vec<u32>,
-    lines: Vec<u64>,
 }
 
 /// The tail word: line of the ring in the high 16 bits, sequence number of the record there in the low 48.
@@ -65,14 +86,13 @@ impl Ring {
             base: geometry.ring_at(shard),
             tail_at: geometry.shard_area(shard).tail(),
             part_lines,
-            held: vec![None; geometry.ring_parts],
+            parts: (0..geometry.ring_parts).map(|_| Part::new()).collect(),
             part: (at / part_lines) as usize,
             at,
             seq,
             long: Vec::new(),
             next_long: Vec::new(),
             released: Vec::new(),
-            lines: Vec::new(),
         }
     }
 
@@ -88,20 +108,25 @@ impl Ring {
         if self.at + lines > (self.part as u64 + 1) * self.part_lines {
             self.part = self.after(self.part);
             self.at = self.part as u64 * self.part_lines;
-            assert!(self.held[self.part].is_none() || !step::done(Step::RetireAhead));
-            self.held[self.part] = None;
+            assert!(self.parts[self.part].first.is_none() || !step::done(Step::RetireAhead));
+            self.parts[self.part].clear();
             if step::done(Step::RetireAhead) {
                 self.retire(region, self.after(self.part));
             }
         }
         let at = self.at;
-        let held = self.held[self.part].get_or_insert(Held { first: at, seq: self.seq, end: at });
-        held.end = at + lines;
-        self.at = held.end;
+        self.parts[self.part].first.get_or_insert((at, self.seq));
+        self.at = at + lines;
         self.seq += 1;
         let part = self.part;
         self.long.extend(self.next_long.drain(..).map(|span| (part, span)));
         self.base + at * LINE
+    }
+
+    /// Notes that the record placed last changes the word at `at`.
+    #[inline]
+    pub(crate) fn changes(&mut self, at: u64) {
+        self.parts[self.part].changes(at & !(LINE - 1));
     }
 
     /// Keeps a span with the body of the record placed next until that record is retired.
@@ -120,21 +145,23 @@ impl Ring {
 
     /// Retires every record. The tail is flushed, not fenced.
     pub(crate) fn retire_all(&mut self, region: &Region) {
-        for i in 1..=self.held.len() {
-            self.retire(region, (self.part + i) % self.held.len());
+        for i in 1..=self.parts.len() {
+            self.retire(region, (self.part + i) % self.parts.len());
         }
     }
 
     fn after(&self, part: usize) -> usize {
-        (part + 1) % self.held.len()
+        (part + 1) % self.parts.len()
     }
 
     fn retire(&mut self, region: &Region, part: usize) {
-        let Some(held) = self.held[part].take() else { return };
-        self.collect_lines(region, held);
-        for &line in &self.lines {
+        if self.parts[part].first.is_none() {
+            return;
+        }
+        for &line in &self.parts[part].lines {
             step::flush(region, line, 1, Step::FlushRetired);
         }
+        self.parts[part].clear();
         step::fence(region, Step::FenceRetired);
         let tail = self.tail();
         // SAFETY: the tail belongs to this shard, whose lock the caller holds.
@@ -151,31 +178,12 @@ impl Ring {
 
     /// The tail word for the records that are held.
     fn tail(&self) -> u64 {
-        let oldest_first = (1..=self.held.len()).map(|i| (self.part + i) % self.held.len());
+        let oldest_first = (1..=self.parts.len()).map(|i| (self.part + i) % self.parts.len());
         oldest_first
-            .filter_map(|part| self.held[part])
-            .map(|held| tail_word(held.first, held.seq))
+            .filter_map(|part| self.parts[part].first)
+            .map(|(line, seq)| tail_word(line, seq))
             .next()
             .unwrap_or_else(|| tail_word(self.at, self.seq))
-    }
-
-    /// The lines that the records changed, each once.
-    fn collect_lines(&mut self, region: &Region, held: Held) {
-        self.lines.clear();
-        let mut at = held.first;
-        let mut body = Vec::new();
-        while at < held.end {
-            let Some(header) = read_header(region, self.base + at * LINE, self.part_words()) else {
-                debug_assert!(false, "a record of this shard does not parse");
-                break;
-            };
-            read_body(region, self.base + at * LINE, &header, &mut body);
-            let lines = &mut self.lines;
-            record::entries(&body).for_each(|entry| lines.push(entry.at & !(LINE - 1)));
-            at += header.lines() as u64;
-        }
-        self.lines.sort_unstable();
-        self.lines.dedup();
     }
 }
 
@@ -192,16 +200,6 @@ pub(crate) fn read_header(region: &Region, at: u64, part_words: usize) -> Option
 pub(crate) fn read_words(region: &Region, at: u64, words: usize, out: &mut Vec<u64>) {
     out.clear();
     out.extend((0..words as u64).map(|i| region.load(at + i * 8)));
-}
-
-/// The entries of a record, wherever they lie: behind its fresh ranges, or in the spans that it names.
-pub(crate) fn read_body(region: &Region, at: u64, header: &RecordHeader, out: &mut Vec<u64>) {
-    read_words(region, at, header.words, out);
-    out.drain(..HEADER_WORDS + 2 * header.fresh);
-    if header.kind.is_long() {
-        let long = LongBody::parse(out);
-        *out = long.map(|long| long.read(region).1).unwrap_or_default();
-    }
 }
 
 /// What a long record's body says: where its ranges and entries lie.
