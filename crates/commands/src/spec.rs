@@ -121,6 +121,8 @@ pub struct CommandSpec {
     pub key_flags: Option<fn(&[&[u8]]) -> u16>,
     /// Set for deprecated commands.
     pub deprecated: Option<Deprecated>,
+    /// Further flags of the documentation, such as `syscmd`.
+    pub doc_flags: &'static [&'static str],
     /// Changes over time: version and what it changed.
     pub history: &'static [(&'static str, &'static str)],
     /// Arguments, for the documentation.
@@ -146,6 +148,7 @@ impl CommandSpec {
         keys: &[],
         key_flags: None,
         deprecated: None,
+        doc_flags: &[],
         history: &[],
         args: &[],
         subs: &[],

@@ -1,4 +1,166 @@
 //! What administration needs of the server that the engine runs in.
+//!
+//! Commands know no sockets, files or processes. What INFO, CONFIG and their like must ask or tell the
+//! outside goes through this trait; without a host (in the embedded library) they answer what the
+//! engine itself knows.
+
+use crate::failure::Failure;
 
 /// The server, as commands see it.
-pub trait Host: Send + Sync {}
+pub trait Host: Send + Sync {
+    /// Directives that match any of the patterns, with their values.
+    fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)>;
+
+    /// Changes directives, all or none. `local`: the client is on this machine.
+    fn config_set(&self, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), Failure>;
+
+    /// Writes the configuration into its file.
+    fn config_rewrite(&self) -> Result<(), Failure>;
+
+    /// Whether a command that a setting may forbid (`enable-debug-command` and its like) is allowed.
+    fn allows(&self, setting: &str, local: bool) -> bool;
+
+    /// Zeroes the counters of [`Host::facts`] that are counted since the start.
+    fn reset_stats(&self);
+
+    /// Numbers and names for INFO.
+    fn facts(&self) -> Facts;
+
+    /// Starts a rewrite of the command log; says what it did in the reply's words.
+    fn rewrite_log(&self) -> Result<String, Failure>;
+
+    /// Stops or starts the active expiry of keys.
+    fn set_active_expire(&self, yes: bool);
+
+    /// Stops or starts all periodic work.
+    fn set_cron(&self, yes: bool);
+
+    /// Writes a line into the server's log.
+    fn log(&self, line: &str);
+
+    /// Makes the calling thread wait (DEBUG SLEEP).
+    fn sleep(&self, time: std::time::Duration);
+}
+
+/// What the server knows about itself.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Version of the server itself.
+    pub version: String,
+    /// Operating system and machine.
+    pub os: String,
+    /// 40 hexadecimal digits, new at every start.
+    pub run_id: String,
+    /// The process.
+    pub process_id: u32,
+    /// TCP port, 0 for none.
+    pub tcp_port: u16,
+    /// Path of the program.
+    pub executable: String,
+    /// Path of the configuration file, empty for none.
+    pub config_file: String,
+    /// When the server started, unix ms.
+    pub started_ms: u64,
+    /// Rounds of periodic work per second.
+    pub hz: u64,
+    /// Threads that serve connections.
+    pub threads: usize,
+    /// Most clients at once.
+    pub max_clients: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused because of `maxclients`.
+    pub rejected: u64,
+    /// Bytes read.
+    pub net_in: u64,
+    /// Bytes written.
+    pub net_out: u64,
+    /// Reads that brought something.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Commands per second of late.
+    pub ops_per_sec: u64,
+    /// Bytes read per second of late.
+    pub in_per_sec: u64,
+    /// Bytes written per second of late.
+    pub out_per_sec: u64,
+    /// Resident memory of the process, in bytes.
+    pub rss: u64,
+    /// Memory of the machine, in bytes.
+    pub system_memory: u64,
+    /// CPU time in the kernel, in microseconds.
+    pub cpu_sys_us: u64,
+    /// CPU time outside the kernel, in microseconds.
+    pub cpu_user_us: u64,
+    /// Most memory that the data ever took, in bytes.
+    pub peak_memory: u64,
+    /// `maxmemory`.
+    pub max_memory: u64,
+    /// `maxmemory-policy`.
+    pub policy: String,
+    /// Percentiles that INFO latencystats prints.
+    pub percentiles: Vec<f64>,
+    /// How data persists.
+    pub persistence: Persistence,
+}
+
+/// How data persists, and how that went.
+#[derive(Clone, Debug, Default)]
+pub struct Persistence {
+    /// `pmem`, `aof` or `volatile`.
+    pub backend: String,
+    /// The persistence domain of the heap.
+    pub domain: String,
+    /// Whether the domain is only played.
+    pub emulated: bool,
+    /// What is survived and what not, in one sentence.
+    pub durability: String,
+    /// The pool's file, empty for none.
+    pub pool: String,
+    /// Bytes of the pool's file, or of memory taken for the heap.
+    pub pool_size: u64,
+    /// Time from opening the pool to being ready, in microseconds.
+    pub recovery_us: u64,
+    /// Log records believed at the start.
+    pub recovery_records: u64,
+    /// Words stored again at the start.
+    pub recovery_words: u64,
+    /// The pool had been closed cleanly.
+    pub clean: bool,
+    /// Fences since the start, over all threads.
+    pub fences: u64,
+    /// Lines flushed since the start.
+    pub lines: u64,
+    /// Bytes stored past the cache since the start.
+    pub streamed: u64,
+    /// The append-only file, if there is one.
+    pub aof: Option<AofFacts>,
+}
+
+/// The append-only file.
+#[derive(Clone, Debug, Default)]
+pub struct AofFacts {
+    /// A rewrite is going on.
+    pub rewriting: bool,
+    /// Seconds that the last rewrite took.
+    pub last_rewrite_s: Option<u64>,
+    /// Seconds since the current rewrite began.
+    pub current_rewrite_s: Option<u64>,
+    /// The last rewrite went well.
+    pub rewrite_ok: bool,
+    /// Rewrites since the start.
+    pub rewrites: u64,
+    /// Rewrites in a row that failed.
+    pub rewrite_failures: u64,
+    /// Writes and syncs go well.
+    pub write_ok: bool,
+    /// Bytes of all its files.
+    pub size: u64,
+    /// Bytes after the last rewrite or load.
+    pub base_size: u64,
+    /// Bytes not yet written.
+    pub buffered: u64,
+    /// Syncs since the start.
+    pub syncs: u64,
+}

@@ -1,17 +1,112 @@
-//! Administration: what the server answers about itself.
+//! Administration: what the server answers about itself, and how it is steered.
+//!
+//! Commands here ask the engine for what it knows and the [`Host`] for what only a process knows
+//! (sockets, files, configuration). They keep their own state in [`State`].
 
+mod client;
+mod clients;
+mod config;
+mod debug;
+mod graph;
+mod histogram;
 mod host;
+mod info;
+mod latency;
+mod memory;
+mod monitor;
+mod populate;
+mod server;
+mod slowlog;
+mod state;
 
-pub use host::Host;
+pub use clients::describe;
+pub use host::{AofFacts, Facts, Host, Persistence};
+pub use latency::Latency;
+pub use slowlog::SlowLog;
+pub use state::State;
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::call::Call;
-use crate::spec::CommandSpec;
+use crate::failure::Done;
+use crate::spec::{CommandSpec, FAST, SKIP_SLOWLOG};
 
 /// The group's commands.
-pub(crate) const COMMANDS: &[&CommandSpec] = &[];
+pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &info::INFO,
+    &config::CONFIG,
+    &client::CLIENT,
+    &slowlog::SLOWLOG,
+    &latency::LATENCY,
+    &memory::MEMORY,
+    &debug::DEBUG,
+    &monitor::MONITOR,
+    &server::SHUTDOWN,
+    &server::LOLWUT,
+    &server::ROLE,
+    &server::SAVE,
+    &server::BGSAVE,
+    &server::BGREWRITEAOF,
+    &server::LASTSAVE,
+];
 
 /// Called after every execution, with its time in nanoseconds: slow log and latency.
-pub(crate) fn observe(_call: &mut Call<'_>, _nanos: u64) {}
+#[inline]
+pub(crate) fn observe(call: &mut Call<'_>, nanos: u64) {
+    let state = call.engine.admin();
+    if state.tracking.load(Relaxed) {
+        state.histograms.add(call.session.stripe, call.command.id, nanos);
+    }
+    let spec = call.command.spec;
+    if !spec.has(SKIP_SLOWLOG) {
+        state.slow_log.observe(call, nanos);
+    }
+    let event = if spec.has(FAST) { "fast-command" } else { "command" };
+    state.latency.observe(event, nanos / 1_000_000, call.now_ms() / 1000);
+}
 
 /// Called after every execution while somebody monitors.
-pub(crate) fn monitor(_call: &mut Call<'_>) {}
+pub(crate) fn monitor(call: &mut Call<'_>) {
+    monitor::feed(call);
+}
+
+/// The request's words without what must not be shown.
+fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
+    const REDACTED: &[u8] = b"(redacted)";
+    let mut words = call.args.to_vec();
+    let is = |word: &[u8], text: &str| word.eq_ignore_ascii_case(text.as_bytes());
+    if is(words[0], "auth") {
+        words[1..].fill(REDACTED);
+    } else if is(words[0], "hello") {
+        if let Some(at) = words.iter().position(|word| is(word, "auth")) {
+            words.iter_mut().skip(at + 1).take(2).for_each(|word| *word = REDACTED);
+        }
+    } else if is(words[0], "config") && words.get(1).is_some_and(|word| is(word, "set")) {
+        for pair in words[2..].chunks_exact_mut(2) {
+            if ["requirepass", "masterauth", "masteruser"].iter().any(|name| is(pair[0], name)) {
+                pair[1] = REDACTED;
+            }
+        }
+    }
+    words
+}
+
+/// The reply of a HELP subcommand: `lines` between the usual first and last ones.
+fn help(call: &mut Call<'_>, lines: &[&str]) -> Done {
+    let name = call.command.parent.unwrap_or(call.command.spec).name.to_uppercase();
+    call.out.array(lines.len() + 3);
+    call.out.simple(format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    lines.iter().for_each(|line| call.out.simple(line));
+    call.out.simple("HELP");
+    call.out.simple("    Prints this help.");
+    Ok(())
+}
+
+/// The state that a yes/no word asks for.
+fn on_off(call: &Call<'_>, at: usize) -> Option<bool> {
+    match () {
+        () if call.is(at, "on") => Some(true),
+        () if call.is(at, "off") => Some(false),
+        () => None,
+    }
+}

@@ -28,7 +28,8 @@ fn reply_docs(call: &mut Call<'_>, command: &Command) {
     let subs = call.engine.table().subs(command);
     let fields = 3
         + usize::from(!spec.complexity.is_empty())
-        + if spec.deprecated.is_some() { 3 } else { 0 }
+        + if spec.deprecated.is_some() { 2 } else { 0 }
+        + usize::from(spec.deprecated.is_some() || !spec.doc_flags.is_empty())
         + usize::from(!spec.history.is_empty())
         + usize::from(!spec.args.is_empty())
         + usize::from(!subs.is_empty());
@@ -39,10 +40,14 @@ fn reply_docs(call: &mut Call<'_>, command: &Command) {
     if !spec.complexity.is_empty() {
         field(call, "complexity", spec.complexity);
     }
-    if let Some(deprecated) = &spec.deprecated {
+    let deprecated = spec.deprecated.map(|_| "deprecated");
+    let flags = deprecated.iter().chain(spec.doc_flags);
+    if flags.clone().next().is_some() {
         call.out.bulk("doc_flags");
-        call.out.set(1);
-        call.out.simple("deprecated");
+        call.out.set(flags.clone().count());
+        flags.for_each(|flag| call.out.simple(flag));
+    }
+    if let Some(deprecated) = &spec.deprecated {
         field(call, "deprecated_since", deprecated.since);
         field(call, "replaced_by", deprecated.instead);
     }

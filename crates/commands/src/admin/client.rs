@@ -1,0 +1,606 @@
+//! CLIENT.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::clients::{Filter, Type, describe};
+use super::{help, on_off};
+use crate::call::{Call, Next, Run};
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::session::ReplyMode;
+use crate::spec::*;
+
+pub(crate) const CLIENT: CommandSpec = CommandSpec {
+    name: "client",
+    summary: "A container for client connection commands",
+    complexity: "Depends on subcommand.",
+    since: "2.4.0",
+    group: Group::Connection,
+    arity: -2,
+    subs: &[
+        &CLIENT_CACHING,
+        &CLIENT_GETNAME,
+        &CLIENT_GETREDIR,
+        &CLIENT_HELP,
+        &CLIENT_ID,
+        &CLIENT_INFO,
+        &CLIENT_KILL,
+        &CLIENT_LIST,
+        &CLIENT_NO_EVICT,
+        &CLIENT_PAUSE,
+        &CLIENT_REPLY,
+        &CLIENT_SETNAME,
+        &CLIENT_TRACKING,
+        &CLIENT_TRACKINGINFO,
+        &CLIENT_UNBLOCK,
+        &CLIENT_UNPAUSE,
+    ],
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_CACHING: CommandSpec = CommandSpec {
+    name: "caching",
+    summary: "Instruct the server about tracking or not keys in the next request",
+    complexity: "O(1)",
+    since: "6.0.0",
+    group: Group::Connection,
+    arity: 3,
+    flags: NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    args: &[oneof("mode", &[token("yes", "YES"), token("no", "NO")])],
+    run: Run::Session(client_caching),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_GETNAME: CommandSpec = CommandSpec {
+    name: "getname",
+    summary: "Get the current connection name",
+    complexity: "O(1)",
+    since: "2.6.9",
+    group: Group::Connection,
+    arity: 2,
+    flags: NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    run: Run::Session(client_getname),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_GETREDIR: CommandSpec = CommandSpec {
+    name: "getredir",
+    summary: "Get tracking notifications redirection client ID if any",
+    complexity: "O(1)",
+    since: "6.0.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    run: Run::Session(client_getredir),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_HELP: CommandSpec = CommandSpec {
+    name: "help",
+    summary: "Show helpful text about the different subcommands",
+    complexity: "O(1)",
+    since: "5.0.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: LOADING | STALE,
+    acl: ACL_CONNECTION,
+    run: Run::Session(client_help),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_ID: CommandSpec = CommandSpec {
+    name: "id",
+    summary: "Returns the client ID for the current connection",
+    complexity: "O(1)",
+    since: "5.0.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    run: Run::Session(client_id),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_INFO: CommandSpec = CommandSpec {
+    name: "info",
+    summary: "Returns information about the current client connection.",
+    complexity: "O(1)",
+    since: "6.2.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    tips: &["nondeterministic_output"],
+    run: Run::Session(client_info),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_KILL: CommandSpec = CommandSpec {
+    name: "kill",
+    summary: "Kill the connection of a client",
+    complexity: "O(N) where N is the number of client connections",
+    since: "2.4.0",
+    group: Group::Connection,
+    arity: -3,
+    flags: ADMIN | NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    history: &[
+        ("2.8.12", "Added new filter format."),
+        ("2.8.12", "`ID` option."),
+        ("3.2.0", "Added `master` type in for `TYPE` option."),
+        (
+            "5.0.0",
+            "Replaced `slave` `TYPE` with `replica`. `slave` still supported for backward compatibility.",
+        ),
+        ("6.2.0", "`LADDR` option."),
+    ],
+    args: &[oneof(
+        "filter",
+        &[
+            string("ip:port").deprecated("2.8.12"),
+            oneof(
+                "new-format",
+                &[
+                    integer("client-id").token("ID").since("2.8.12").optional(),
+                    oneof(
+                        "normal_master_slave_pubsub",
+                        &[
+                            token("normal", "NORMAL"),
+                            token("master", "MASTER").since("3.2.0"),
+                            token("slave", "SLAVE"),
+                            token("replica", "REPLICA").since("5.0.0"),
+                            token("pubsub", "PUBSUB"),
+                        ],
+                    )
+                    .token("TYPE")
+                    .since("2.8.12")
+                    .optional(),
+                    string("username").token("USER").optional(),
+                    string("ip:port").token("ADDR").optional(),
+                    string("ip:port").token("LADDR").since("6.2.0").optional(),
+                    string("yes/no").token("SKIPME").optional(),
+                ],
+            )
+            .multiple(),
+        ],
+    )],
+    run: Run::Session(client_kill),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_LIST: CommandSpec = CommandSpec {
+    name: "list",
+    summary: "Get the list of client connections",
+    complexity: "O(N) where N is the number of client connections",
+    since: "2.4.0",
+    group: Group::Connection,
+    arity: -2,
+    flags: ADMIN | NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    tips: &["nondeterministic_output"],
+    history: &[
+        ("2.8.12", "Added unique client `id` field."),
+        ("5.0.0", "Added optional `TYPE` filter."),
+        ("6.0.0", "Added `user` field."),
+        (
+            "6.2.0",
+            "Added `argv-mem`, `tot-mem`, `laddr` and `redir` fields and the optional `ID` filter.",
+        ),
+        ("7.0.0", "Added `resp`, `multi-mem`, `rbs` and `rbp` fields."),
+        ("7.0.3", "Added `ssub` field."),
+    ],
+    args: &[
+        oneof(
+            "normal_master_replica_pubsub",
+            &[
+                token("normal", "NORMAL"),
+                token("master", "MASTER"),
+                token("replica", "REPLICA"),
+                token("pubsub", "PUBSUB"),
+            ],
+        )
+        .token("TYPE")
+        .since("5.0.0")
+        .optional(),
+        block("id", &[integer("client-id").multiple()]).token("ID").since("6.2.0").optional(),
+    ],
+    run: Run::Session(client_list),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_NO_EVICT: CommandSpec = CommandSpec {
+    name: "no-evict",
+    summary: "Set client eviction mode for the current connection",
+    complexity: "O(1)",
+    since: "7.0.0",
+    group: Group::Connection,
+    arity: 3,
+    flags: ADMIN | NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    args: &[oneof("enabled", &[token("on", "ON"), token("off", "OFF")])],
+    run: Run::Session(client_no_evict),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_PAUSE: CommandSpec = CommandSpec {
+    name: "pause",
+    summary: "Stop processing commands from clients for some time",
+    complexity: "O(1)",
+    since: "2.9.50",
+    group: Group::Connection,
+    arity: -3,
+    flags: ADMIN | NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    history: &[("6.2.0", "`CLIENT PAUSE WRITE` mode added along with the `mode` option.")],
+    args: &[
+        integer("timeout"),
+        oneof("mode", &[token("write", "WRITE"), token("all", "ALL")]).since("6.2.0").optional(),
+    ],
+    run: Run::Session(client_pause),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_REPLY: CommandSpec = CommandSpec {
+    name: "reply",
+    summary: "Instruct the server whether to reply to commands",
+    complexity: "O(1)",
+    since: "3.2.0",
+    group: Group::Connection,
+    arity: 3,
+    flags: NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    args: &[oneof("on_off_skip", &[token("on", "ON"), token("off", "OFF"), token("skip", "SKIP")])],
+    run: Run::Session(client_reply),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_SETNAME: CommandSpec = CommandSpec {
+    name: "setname",
+    summary: "Set the current connection name",
+    complexity: "O(1)",
+    since: "2.6.9",
+    group: Group::Connection,
+    arity: 3,
+    flags: NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    args: &[string("connection-name")],
+    run: Run::Session(client_setname),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_TRACKING: CommandSpec = CommandSpec {
+    name: "tracking",
+    summary: "Enable or disable server assisted client side caching support",
+    complexity: "O(1). Some options may introduce additional complexity.",
+    since: "6.0.0",
+    group: Group::Connection,
+    arity: -3,
+    flags: NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    args: &[
+        oneof("status", &[token("on", "ON"), token("off", "OFF")]),
+        integer("client-id").token("REDIRECT").optional(),
+        string("prefix").token("PREFIX").optional().multiple().multiple_token(),
+        token("bcast", "BCAST").optional(),
+        token("optin", "OPTIN").optional(),
+        token("optout", "OPTOUT").optional(),
+        token("noloop", "NOLOOP").optional(),
+    ],
+    run: Run::Session(client_tracking),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_TRACKINGINFO: CommandSpec = CommandSpec {
+    name: "trackinginfo",
+    summary: "Return information about server assisted client side caching for the current connection",
+    complexity: "O(1)",
+    since: "6.2.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    run: Run::Session(client_trackinginfo),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_UNBLOCK: CommandSpec = CommandSpec {
+    name: "unblock",
+    summary: "Unblock a client blocked in a blocking command from a different connection",
+    complexity: "O(log N) where N is the number of client connections",
+    since: "5.0.0",
+    group: Group::Connection,
+    arity: -3,
+    flags: ADMIN | NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    args: &[
+        integer("client-id"),
+        oneof("timeout_error", &[token("timeout", "TIMEOUT"), token("error", "ERROR")]).optional(),
+    ],
+    run: Run::Session(client_unblock),
+    ..CommandSpec::EMPTY
+};
+
+const CLIENT_UNPAUSE: CommandSpec = CommandSpec {
+    name: "unpause",
+    summary: "Resume processing of clients that were paused",
+    complexity: "O(N) Where N is the number of paused clients",
+    since: "6.2.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: ADMIN | NOSCRIPT | LOADING | STALE,
+    acl: ACL_CONNECTION,
+    run: Run::Session(client_unpause),
+    ..CommandSpec::EMPTY
+};
+
+fn client_id(call: &mut Call<'_>) -> Done {
+    call.out.integer(call.session.id() as i64);
+    Ok(())
+}
+
+fn client_getname(call: &mut Call<'_>) -> Done {
+    let name = call.session.client.name.lock().unwrap_or_else(PoisonError::into_inner);
+    call.out.bulk_or_null(Some(&name[..]).filter(|name| !name.is_empty()));
+    Ok(())
+}
+
+fn client_setname(call: &mut Call<'_>) -> Done {
+    let name = call.args[2];
+    if !name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Err(
+            "ERR Client names cannot contain spaces, newlines or special characters.".into()
+        );
+    }
+    *call.session.client.name.lock().unwrap_or_else(PoisonError::into_inner) = name.to_vec();
+    call.out.ok();
+    Ok(())
+}
+
+fn client_info(call: &mut Call<'_>) -> Done {
+    let line = describe(call.engine, &call.session.client, call.now_ms());
+    call.out.verbatim(*b"txt", line + "\n");
+    Ok(())
+}
+
+fn client_list(call: &mut Call<'_>) -> Done {
+    let mut clients = call.engine.clients().list();
+    match call.args.len() {
+        2 => {}
+        4 if call.is(2, "type") => {
+            let kind = client_type(call.args[3])?;
+            clients.retain(|_| kind == Type::Normal);
+        }
+        4.. if call.is(2, "id") => {
+            let ids: Vec<u64> = (3..call.args.len())
+                .map(|at| match call.int(at) {
+                    Ok(id) if id > 0 => Ok(id as u64),
+                    _ => Err(Failure::from("ERR Invalid client ID")),
+                })
+                .collect::<Result<_, _>>()?;
+            clients = ids.iter().filter_map(|id| call.engine.clients().get(*id)).collect();
+        }
+        _ => return Err(SYNTAX.into()),
+    }
+    let now = call.now_ms();
+    let lines: String =
+        clients.iter().map(|client| describe(call.engine, client, now) + "\n").collect();
+    call.out.verbatim(*b"txt", lines);
+    Ok(())
+}
+
+fn client_type(word: &[u8]) -> Result<Type, Failure> {
+    Type::named(word).ok_or_else(|| {
+        let word = String::from_utf8_lossy(word);
+        Failure::text(format!("ERR Unknown client type '{word}'"))
+    })
+}
+
+fn client_kill(call: &mut Call<'_>) -> Done {
+    let own = call.session.id();
+    if call.args.len() == 3 {
+        let filter = Filter { addr: Some(call.args[2].to_vec()), ..Filter::default() };
+        if kill(call, &filter) == 0 {
+            return Err("ERR No such client".into());
+        }
+        call.out.ok();
+        return Ok(());
+    }
+    let filter = filter(call, own)?;
+    let killed = kill(call, &filter);
+    call.out.integer(killed);
+    Ok(())
+}
+
+fn filter(call: &Call<'_>, own: u64) -> Result<Filter, Failure> {
+    let mut filter = Filter { skip: Some(own), ..Filter::default() };
+    if !call.args.len().is_multiple_of(2) {
+        return Err(SYNTAX.into());
+    }
+    for at in (2..call.args.len()).step_by(2) {
+        let value = call.args[at + 1];
+        match () {
+            () if call.is(at, "id") => {
+                let id = call.int(at + 1).ok().filter(|id| *id > 0);
+                let id = id.ok_or("ERR client-id should be greater than 0")?;
+                filter.id = Some(id as u64);
+            }
+            () if call.is(at, "type") => filter.kind = Some(client_type(value)?),
+            () if call.is(at, "addr") => filter.addr = Some(value.to_vec()),
+            () if call.is(at, "laddr") => filter.laddr = Some(value.to_vec()),
+            () if call.is(at, "user") => {
+                if value != b"default" {
+                    let name = String::from_utf8_lossy(value);
+                    return Err(Failure::text(format!("ERR No such user '{name}'")));
+                }
+                filter.user = Some(value.to_vec());
+            }
+            () if call.is(at, "skipme") && call.is(at + 1, "yes") => filter.skip = Some(own),
+            () if call.is(at, "skipme") && call.is(at + 1, "no") => filter.skip = None,
+            () => return Err(SYNTAX.into()),
+        }
+    }
+    Ok(filter)
+}
+
+/// Kills whom the filter finds. A client that kills itself still gets its reply.
+fn kill(call: &mut Call<'_>, filter: &Filter) -> i64 {
+    let found = filter.find(call.engine);
+    for client in &found {
+        if client.id == call.session.id() {
+            call.next = Next::Close;
+        } else {
+            client.kill();
+        }
+    }
+    found.len() as i64
+}
+
+fn client_pause(call: &mut Call<'_>) -> Done {
+    let all = match call.args.len() {
+        3 => true,
+        4 if call.is(3, "all") => true,
+        4 if call.is(3, "write") => false,
+        4 => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+        _ => return Err(SYNTAX.into()),
+    };
+    let not_integer = "ERR timeout is not an integer or out of range";
+    let timeout = call.int(2).map_err(|_| Failure::from(not_integer))?;
+    if timeout < 0 {
+        return Err("ERR timeout is negative".into());
+    }
+    let until = call.now_ms().checked_add(timeout as u64);
+    let until = until.filter(|ms| i64::try_from(*ms).is_ok());
+    let until = until.ok_or("ERR timeout is out of range")?;
+    call.engine.admin().pause(until, all);
+    call.out.ok();
+    Ok(())
+}
+
+fn client_unpause(call: &mut Call<'_>) -> Done {
+    call.engine.admin().unpause();
+    call.engine.clients().list().iter().for_each(|client| client.wake());
+    call.out.ok();
+    Ok(())
+}
+
+fn client_reply(call: &mut Call<'_>) -> Done {
+    let mode = match () {
+        () if call.is(2, "on") => ReplyMode::On,
+        () if call.is(2, "off") => ReplyMode::Off,
+        () if call.is(2, "skip") => ReplyMode::SkipNext,
+        () => return Err(SYNTAX.into()),
+    };
+    let session = &mut *call.session;
+    // SKIP changes nothing while replies are off.
+    if !(mode == ReplyMode::SkipNext && session.reply == ReplyMode::Off) {
+        session.reply = mode;
+    }
+    if mode == ReplyMode::On {
+        call.out.ok();
+    }
+    Ok(())
+}
+
+fn client_no_evict(call: &mut Call<'_>) -> Done {
+    let on = on_off(call, 2).ok_or(SYNTAX)?;
+    call.session.client.no_evict.store(on, Relaxed);
+    call.out.ok();
+    Ok(())
+}
+
+fn client_unblock(call: &mut Call<'_>) -> Done {
+    if call.args.len() == 4 && !call.is(3, "timeout") && !call.is(3, "error") {
+        return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
+    }
+    call.int(2)?;
+    // No command that blocks exists, so nobody is blocked.
+    call.out.integer(0);
+    Ok(())
+}
+
+fn client_tracking(call: &mut Call<'_>) -> Done {
+    match on_off(call, 2) {
+        Some(false) if call.args.len() == 3 => {
+            call.out.ok();
+            Ok(())
+        }
+        Some(true) => Err("ERR Client tracking is not supported".into()),
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+fn client_caching(_: &mut Call<'_>) -> Done {
+    Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled".into())
+}
+
+fn client_getredir(call: &mut Call<'_>) -> Done {
+    call.out.integer(-1);
+    Ok(())
+}
+
+fn client_trackinginfo(call: &mut Call<'_>) -> Done {
+    call.out.map(3);
+    call.out.bulk("flags");
+    call.out.set(1);
+    call.out.bulk("off");
+    call.out.bulk("redirect");
+    call.out.integer(-1);
+    call.out.bulk("prefixes");
+    call.out.array(0);
+    Ok(())
+}
+
+fn client_help(call: &mut Call<'_>) -> Done {
+    help(call, HELP)
+}
+
+const HELP: &[&str] = &[
+    "CACHING (YES|NO)",
+    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+    "GETREDIR",
+    "    Return the client ID we are redirecting to when tracking is enabled.",
+    "GETNAME",
+    "    Return the name of the current connection.",
+    "ID",
+    "    Return the ID of the current connection.",
+    "INFO",
+    "    Return information about the current client connection.",
+    "KILL <ip:port>",
+    "    Kill connection made from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    "    Kill connections. Options are:",
+    "    * ADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made from the specified address",
+    "    * LADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made to specified local address",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "      Kill connections by type.",
+    "    * USER <username>",
+    "      Kill connections authenticated by <username>.",
+    "    * SKIPME (YES|NO)",
+    "      Skip killing current connection (default: yes).",
+    "LIST [options ...]",
+    "    Return information about client connections. Options:",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "      Return clients of specified type.",
+    "UNPAUSE",
+    "    Stop the current client pause, resuming traffic.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Suspend all, or just write, clients for <timeout> milliseconds.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Control the replies sent to the current connection.",
+    "SETNAME <name>",
+    "    Assign the name <name> to the current connection.",
+    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    "    Unblock the specified blocked client.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Control server assisted client side caching.",
+    "TRACKINGINFO",
+    "    Report tracking status for the current connection.",
+    "NO-EVICT (ON|OFF)",
+    "    Protect current client connection from eviction.",
+];

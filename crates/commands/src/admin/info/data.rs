@@ -1,0 +1,161 @@
+//! Sections about the data: memory, persistence, keyspace.
+
+use keyspace::Db;
+
+use super::{Page, human};
+use crate::admin::host::AofFacts;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) fn memory(page: &mut Page<'_, '_>) {
+    let facts = page.facts.clone();
+    let heap = page.call.engine.keyspace().heap();
+    let (used, limit) = (heap.used(), heap.limit());
+    let peak = facts.peak_memory.max(used);
+    let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
+    let ratio = |part: u64, whole: u64| format!("{:.2}", part as f64 / whole.max(1) as f64);
+    page.bytes("used_memory", used);
+    page.bytes("used_memory_rss", facts.rss);
+    page.bytes("used_memory_peak", peak);
+    page.line("used_memory_peak_perc", format!("{:.2}%", percent(used, peak)));
+    page.line("used_memory_overhead", 0);
+    page.line("used_memory_startup", 0);
+    page.line("used_memory_dataset", used);
+    page.line("used_memory_dataset_perc", "100.00%");
+    page.line("allocator_allocated", used);
+    page.line("allocator_active", facts.persistence.pool_size);
+    page.line("allocator_resident", facts.rss);
+    page.bytes("total_system_memory", facts.system_memory);
+    for name in ["used_memory_lua", "used_memory_vm_eval"] {
+        page.line(name, 0);
+    }
+    page.line("used_memory_lua_human", human(0));
+    for name in [
+        "used_memory_scripts_eval",
+        "number_of_cached_scripts",
+        "number_of_functions",
+        "number_of_libraries",
+        "used_memory_vm_functions",
+        "used_memory_vm_total",
+    ] {
+        page.line(name, 0);
+    }
+    page.line("used_memory_vm_total_human", human(0));
+    page.line("used_memory_functions", 0);
+    page.bytes("used_memory_scripts", 0);
+    page.bytes("maxmemory", facts.max_memory);
+    page.line("maxmemory_policy", &facts.policy);
+    page.bytes("heap_limit", limit);
+    let (active, rss) = (facts.persistence.pool_size, facts.rss);
+    page.line("allocator_frag_ratio", ratio(active, used));
+    page.line("allocator_frag_bytes", active.saturating_sub(used));
+    page.line("allocator_rss_ratio", ratio(rss, active));
+    page.line("allocator_rss_bytes", rss as i64 - active as i64);
+    page.line("rss_overhead_ratio", "1.00");
+    page.line("rss_overhead_bytes", 0);
+    page.line("mem_fragmentation_ratio", ratio(rss, used));
+    page.line("mem_fragmentation_bytes", rss as i64 - used as i64);
+    for name in [
+        "mem_not_counted_for_evict",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_clients_slaves",
+        "mem_clients_normal",
+        "mem_cluster_links",
+    ] {
+        page.line(name, 0);
+    }
+    page.line("mem_aof_buffer", facts.persistence.aof.map_or(0, |aof| aof.buffered));
+    page.line("mem_allocator", "perdura");
+    page.line("active_defrag_running", 0);
+    page.line("lazyfree_pending_objects", 0);
+    page.line("lazyfreed_objects", 0);
+}
+
+pub(super) fn persistence(page: &mut Page<'_, '_>) {
+    let facts = page.facts.persistence.clone();
+    let engine = page.call.engine;
+    let heap = engine.keyspace().heap();
+    page.flag("loading", engine.config().loading());
+    page.line("async_loading", 0);
+    page.line("backend", &facts.backend);
+    page.line("domain", &facts.domain);
+    page.flag("emulated", facts.emulated);
+    page.line("durability", &facts.durability);
+    page.flag("writes_stopped", heap.is_poisoned());
+    page.line("pool", &facts.pool);
+    page.line("pool_size", facts.pool_size);
+    page.line("pool_used", heap.used());
+    page.line("pool_limit", heap.limit());
+    page.line("pool_shards", heap.shards());
+    page.line("pool_damaged", heap.damaged());
+    page.flag("recovery_clean", facts.clean);
+    page.line("recovery_usec", facts.recovery_us);
+    page.line("recovery_records", facts.recovery_records);
+    page.line("recovery_words", facts.recovery_words);
+    page.line("fences", facts.fences);
+    page.line("lines_flushed", facts.lines);
+    page.line("bytes_streamed", facts.streamed);
+    page.line("longest_lock_hold_usec", engine.keyspace().longest_hold_ns() / 1000);
+    for name in ["current_cow_peak", "current_cow_size", "current_cow_size_age"] {
+        page.line(name, 0);
+    }
+    page.line("current_fork_perc", "0.00");
+    page.line("current_save_keys_processed", 0);
+    page.line("current_save_keys_total", 0);
+    page.line("rdb_changes_since_last_save", 0);
+    page.line("rdb_bgsave_in_progress", 0);
+    page.line("rdb_last_save_time", engine.admin().last_save_s.load(Relaxed));
+    page.line("rdb_last_bgsave_status", "ok");
+    page.line("rdb_last_bgsave_time_sec", -1);
+    page.line("rdb_current_bgsave_time_sec", -1);
+    for name in [
+        "rdb_saves",
+        "rdb_last_cow_size",
+        "rdb_last_load_keys_expired",
+        "rdb_last_load_keys_loaded",
+    ] {
+        page.line(name, 0);
+    }
+    let enabled = facts.aof.is_some();
+    aof(page, enabled, &facts.aof.unwrap_or_else(idle));
+    page.line("module_fork_in_progress", 0);
+    page.line("module_fork_last_cow_size", 0);
+}
+
+fn idle() -> AofFacts {
+    AofFacts { rewrite_ok: true, write_ok: true, ..AofFacts::default() }
+}
+
+fn aof(page: &mut Page<'_, '_>, enabled: bool, aof: &AofFacts) {
+    let seconds = |s: Option<u64>| s.map_or(-1, |s| s as i64);
+    let status = |ok: bool| if ok { "ok" } else { "err" };
+    page.flag("aof_enabled", enabled);
+    page.flag("aof_rewrite_in_progress", aof.rewriting);
+    page.line("aof_rewrite_scheduled", 0);
+    page.line("aof_last_rewrite_time_sec", seconds(aof.last_rewrite_s));
+    page.line("aof_current_rewrite_time_sec", seconds(aof.current_rewrite_s));
+    page.line("aof_last_bgrewrite_status", status(aof.rewrite_ok));
+    page.line("aof_rewrites", aof.rewrites);
+    page.line("aof_rewrites_consecutive_failures", aof.rewrite_failures);
+    page.line("aof_last_write_status", status(aof.write_ok));
+    page.line("aof_last_cow_size", 0);
+    if enabled {
+        page.line("aof_current_size", aof.size);
+        page.line("aof_base_size", aof.base_size);
+        page.line("aof_pending_rewrite", 0);
+        page.line("aof_buffer_length", aof.buffered);
+        page.line("aof_pending_bio_fsync", 0);
+        page.line("aof_delayed_fsync", 0);
+        page.line("aof_syncs", aof.syncs);
+    }
+}
+
+pub(super) fn keyspace(page: &mut Page<'_, '_>) {
+    for db in Db::all() {
+        let (keys, expires) = (page.txn.count(db), page.txn.count_expiring(db));
+        if keys > 0 {
+            let value = format!("keys={keys},expires={expires},avg_ttl=0");
+            page.line(&format!("db{}", db.number()), value);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Sections about the process: server, clients, stats, replication, CPU, commands, errors, latency.
+
+use super::Page;
+use crate::engine::REDIS_VERSION;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) fn server(page: &mut Page<'_, '_>) {
+    let facts = page.facts.clone();
+    let now_us = page.call.now_ns / 1000;
+    let uptime = page.call.now_ms().saturating_sub(facts.started_ms) / 1000;
+    page.line("redis_version", REDIS_VERSION);
+    page.line("redis_git_sha1", "00000000");
+    page.line("redis_git_dirty", 0);
+    page.line("redis_build_id", "0");
+    page.line("redis_mode", "standalone");
+    page.line("server_name", "perdura");
+    page.line("perdura_version", &facts.version);
+    page.line("os", &facts.os);
+    page.line("arch_bits", usize::BITS);
+    page.line("monotonic_clock", "POSIX clock_gettime");
+    page.line("multiplexing_api", "epoll");
+    page.line("process_id", facts.process_id);
+    page.line("process_supervised", "no");
+    page.line("run_id", &facts.run_id);
+    page.line("tcp_port", facts.tcp_port);
+    page.line("server_time_usec", now_us);
+    page.line("uptime_in_seconds", uptime);
+    page.line("uptime_in_days", uptime / 86_400);
+    page.line("hz", facts.hz);
+    page.line("configured_hz", facts.hz);
+    page.line("lru_clock", (now_us / 1_000_000) & 0xff_ffff);
+    page.line("executable", &facts.executable);
+    page.line("config_file", &facts.config_file);
+    page.line("io_threads_active", 0);
+    page.line("threads", facts.threads);
+}
+
+pub(super) fn clients(page: &mut Page<'_, '_>) {
+    let clients = page.call.engine.clients().list();
+    let most = |pick: fn(&crate::client::Client) -> usize| {
+        clients.iter().map(|client| pick(client)).max().unwrap_or(0)
+    };
+    page.line("connected_clients", clients.len());
+    page.line("cluster_connections", 0);
+    page.line("maxclients", page.facts.max_clients);
+    page.line("client_recent_max_input_buffer", most(|c| c.query_buffer.load(Relaxed)));
+    page.line("client_recent_max_output_buffer", most(|c| c.output.load(Relaxed)));
+    page.line("blocked_clients", 0);
+    page.line("tracking_clients", 0);
+    page.line("clients_in_timeout_table", 0);
+}
+
+pub(super) fn stats(page: &mut Page<'_, '_>) {
+    let facts = page.facts.clone();
+    let engine = page.call.engine;
+    let keyspace = engine.keyspace().stats();
+    let kbps = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    page.line("total_connections_received", facts.connections);
+    page.line("total_commands_processed", engine.stats().total_calls());
+    page.line("instantaneous_ops_per_sec", facts.ops_per_sec);
+    page.line("total_net_input_bytes", facts.net_in);
+    page.line("total_net_output_bytes", facts.net_out);
+    page.line("total_net_repl_input_bytes", 0);
+    page.line("total_net_repl_output_bytes", 0);
+    page.line("instantaneous_input_kbps", kbps(facts.in_per_sec));
+    page.line("instantaneous_output_kbps", kbps(facts.out_per_sec));
+    page.line("instantaneous_input_repl_kbps", "0.00");
+    page.line("instantaneous_output_repl_kbps", "0.00");
+    page.line("rejected_connections", facts.rejected);
+    for name in ["sync_full", "sync_partial_ok", "sync_partial_err"] {
+        page.line(name, 0);
+    }
+    page.line("expired_keys", keyspace.expired);
+    page.line("expired_stale_perc", "0.00");
+    page.line("expired_time_cap_reached_count", 0);
+    page.line("expire_cycle_cpu_milliseconds", 0);
+    page.line("evicted_keys", keyspace.evicted);
+    page.line("evicted_clients", 0);
+    page.line("total_eviction_exceeded_time", 0);
+    page.line("current_eviction_exceeded_time", 0);
+    page.line("keyspace_hits", keyspace.hits);
+    page.line("keyspace_misses", keyspace.misses);
+    for name in [
+        "pubsub_channels",
+        "pubsub_patterns",
+        "pubsubshard_channels",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+        "unexpected_error_replies",
+    ] {
+        page.line(name, 0);
+    }
+    page.line("total_error_replies", engine.stats().error_replies());
+    page.line("dump_payload_sanitizations", 0);
+    page.line("total_reads_processed", facts.reads);
+    page.line("total_writes_processed", facts.writes);
+    page.line("io_threaded_reads_processed", 0);
+    page.line("io_threaded_writes_processed", 0);
+    page.line("reply_buffer_shrinks", 0);
+    page.line("reply_buffer_expands", 0);
+}
+
+pub(super) fn replication(page: &mut Page<'_, '_>) {
+    page.line("role", "master");
+    page.line("connected_slaves", 0);
+    page.line("master_failover_state", "no-failover");
+    page.line("master_replid", page.call.engine.admin().replication_id());
+    page.line("master_replid2", "0".repeat(40));
+    page.line("master_repl_offset", 0);
+    page.line("second_repl_offset", -1);
+    page.line("repl_backlog_active", 0);
+    page.line("repl_backlog_size", 1_048_576);
+    page.line("repl_backlog_first_byte_offset", 0);
+    page.line("repl_backlog_histlen", 0);
+}
+
+pub(super) fn cpu(page: &mut Page<'_, '_>) {
+    let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    let (sys, user) = (page.facts.cpu_sys_us, page.facts.cpu_user_us);
+    page.line("used_cpu_sys", seconds(sys));
+    page.line("used_cpu_user", seconds(user));
+    page.line("used_cpu_sys_children", seconds(0));
+    page.line("used_cpu_user_children", seconds(0));
+}
+
+pub(super) fn commandstats(page: &mut Page<'_, '_>) {
+    let engine = page.call.engine;
+    for command in engine.table().all() {
+        let stats = engine.stats().command(command.id);
+        if stats.calls + stats.rejected + stats.failed == 0 {
+            continue;
+        }
+        let micros = stats.nanos / 1000;
+        let value = format!(
+            "calls={},usec={micros},usec_per_call={:.2},rejected_calls={},failed_calls={}",
+            stats.calls,
+            if stats.calls == 0 { 0.0 } else { micros as f64 / stats.calls as f64 },
+            stats.rejected,
+            stats.failed
+        );
+        page.line(&format!("cmdstat_{}", command.full_name()), value);
+    }
+}
+
+pub(super) fn errorstats(page: &mut Page<'_, '_>) {
+    for (code, count) in page.call.engine.stats().errors() {
+        let code = String::from_utf8_lossy(&code).into_owned();
+        page.line(&format!("errorstat_{code}"), format!("count={count}"));
+    }
+}
+
+pub(super) fn latencystats(page: &mut Page<'_, '_>) {
+    let engine = page.call.engine;
+    if !engine.admin().tracking.load(Relaxed) {
+        return;
+    }
+    for command in engine.table().all() {
+        let Some(counts) = engine.admin().histograms.of(command.id) else { continue };
+        let values: Vec<String> = page
+            .facts
+            .percentiles
+            .iter()
+            .map(|p| format!("p{p}={:.3}", counts.percentile(*p) as f64 / 1000.0))
+            .collect();
+        let name = format!("latency_percentiles_usec_{}", command.full_name());
+        page.line(&name, values.join(","));
+    }
+}

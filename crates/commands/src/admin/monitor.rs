@@ -1,0 +1,94 @@
+//! MONITOR: every command, as it is executed, to whoever asked for it.
+//!
+//! A line is made once and put into the inbox of each monitoring client, whose connection sends it.
+//! Lines of different threads stand in the order in which they were put there.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::redacted;
+use crate::call::{Call, Next, Run};
+use crate::client::Client;
+use crate::failure::Done;
+use crate::spec::*;
+
+/// Clients that monitor.
+#[derive(Default)]
+pub(crate) struct Monitors {
+    clients: Mutex<Vec<Arc<Client>>>,
+}
+
+impl Monitors {
+    fn clients(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Client>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn feed(call: &Call<'_>) {
+    let mut line = Vec::with_capacity(128);
+    let micros = call.now_ns / 1000;
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    let db = call.session.db.number();
+    let addr = &call.session.client.peer.addr;
+    line.extend_from_slice(format!("+{seconds}.{fraction:06} [{db} {addr}]").as_bytes());
+    for word in redacted(call) {
+        line.push(b' ');
+        quote(&mut line, word);
+    }
+    line.extend_from_slice(b"\r\n");
+    for client in call.engine.admin().monitors.clients().iter() {
+        client.post(&line);
+    }
+}
+
+fn quote(out: &mut Vec<u8>, word: &[u8]) {
+    out.push(b'"');
+    for &byte in word {
+        match byte {
+            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            7 => out.extend_from_slice(b"\\a"),
+            8 => out.extend_from_slice(b"\\b"),
+            b' '..=b'~' => out.push(byte),
+            other => out.extend_from_slice(format!("\\x{other:02x}").as_bytes()),
+        }
+    }
+    out.push(b'"');
+}
+
+impl crate::engine::Engine {
+    /// Puts the client on the list of those who are fed, or takes it off.
+    pub fn set_monitor(&self, client: &Arc<Client>, yes: bool) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let mut clients = self.admin().monitors.clients();
+        if client.monitor.swap(yes, Relaxed) == yes {
+            return;
+        }
+        if yes {
+            clients.push(Arc::clone(client));
+            self.add_monitors(1);
+        } else {
+            clients.retain(|c| c.id != client.id);
+            self.add_monitors(-1);
+        }
+    }
+}
+
+pub(crate) const MONITOR: CommandSpec = CommandSpec {
+    name: "monitor",
+    summary: "Listen for all requests received by the server in real time",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: ADMIN | NOSCRIPT | LOADING | STALE,
+    run: Run::Session(monitor),
+    ..CommandSpec::EMPTY
+};
+
+fn monitor(call: &mut Call<'_>) -> Done {
+    call.engine.set_monitor(&call.session.client, true);
+    call.next = Next::Monitor;
+    call.out.ok();
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Commands on the server as a whole: SHUTDOWN, ROLE, LASTSAVE, SAVE, BGSAVE, BGREWRITEAOF, LOLWUT.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::call::{Call, Next, Run};
+use crate::engine::REDIS_VERSION;
+use crate::failure::{Done, SYNTAX};
+use crate::spec::*;
+
+pub(crate) const SHUTDOWN: CommandSpec = CommandSpec {
+    name: "shutdown",
+    summary: "Synchronously save the dataset to disk and then shut down the server",
+    complexity: "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: ADMIN | NOSCRIPT | LOADING | STALE | NO_MULTI | ALLOW_BUSY,
+    history: &[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")],
+    args: &[
+        oneof("nosave_save", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
+        token("now", "NOW").since("7.0.0").optional(),
+        token("force", "FORCE").since("7.0.0").optional(),
+        token("abort", "ABORT").since("7.0.0").optional(),
+    ],
+    run: Run::Session(shutdown),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const LOLWUT: CommandSpec = CommandSpec {
+    name: "lolwut",
+    summary: "Display some computer art and the Redis version",
+    since: "5.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: READONLY | FAST,
+    args: &[integer("version").token("VERSION").optional()],
+    run: Run::Session(lolwut),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const ROLE: CommandSpec = CommandSpec {
+    name: "role",
+    summary: "Return the role of the instance in the context of replication",
+    complexity: "O(1)",
+    since: "2.8.12",
+    group: Group::Server,
+    arity: 1,
+    flags: NOSCRIPT | LOADING | STALE | FAST,
+    acl: ACL_ADMIN | ACL_DANGEROUS,
+    run: Run::Session(role),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const SAVE: CommandSpec = CommandSpec {
+    name: "save",
+    summary: "Synchronously save the dataset to disk",
+    complexity: "O(N) where N is the total number of keys in all databases",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI,
+    run: Run::Session(save),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const BGSAVE: CommandSpec = CommandSpec {
+    name: "bgsave",
+    summary: "Asynchronously save the dataset to disk",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING,
+    history: &[("3.2.2", "Added the `SCHEDULE` option.")],
+    args: &[token("schedule", "SCHEDULE").since("3.2.2").optional()],
+    run: Run::Session(bgsave),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const BGREWRITEAOF: CommandSpec = CommandSpec {
+    name: "bgrewriteaof",
+    summary: "Asynchronously rewrite the append-only file",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING,
+    run: Run::Session(bgrewriteaof),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const LASTSAVE: CommandSpec = CommandSpec {
+    name: "lastsave",
+    summary: "Get the UNIX time stamp of the last successful save to disk",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: LOADING | STALE | FAST,
+    acl: ACL_ADMIN | ACL_DANGEROUS,
+    tips: &["nondeterministic_output"],
+    run: Run::Session(lastsave),
+    ..CommandSpec::EMPTY
+};
+
+fn shutdown(call: &mut Call<'_>) -> Done {
+    let (mut save, mut nosave, mut now, mut force, mut abort) = (false, false, false, false, false);
+    for at in 1..call.args.len() {
+        match () {
+            () if call.is(at, "save") => save = true,
+            () if call.is(at, "nosave") => nosave = true,
+            () if call.is(at, "now") => now = true,
+            () if call.is(at, "force") => force = true,
+            () if call.is(at, "abort") => abort = true,
+            () => return Err(SYNTAX.into()),
+        }
+    }
+    if (abort && call.args.len() > 2) || (save && nosave) {
+        return Err(SYNTAX.into());
+    }
+    if abort {
+        return Err("ERR No shutdown in progress.".into());
+    }
+    if save {
+        return Err(
+            "ERR Errors trying to SHUTDOWN. Check logs: there is no RDB file to save to".into()
+        );
+    }
+    call.next = Next::Shutdown { save, nosave, now, force };
+    Ok(())
+}
+
+fn role(call: &mut Call<'_>) -> Done {
+    call.out.array(3);
+    call.out.bulk("master");
+    call.out.integer(0);
+    call.out.array(0);
+    Ok(())
+}
+
+fn lastsave(call: &mut Call<'_>) -> Done {
+    let seconds = call.engine.admin().last_save_s.load(Relaxed);
+    call.out.integer(seconds as i64);
+    Ok(())
+}
+
+fn save(_: &mut Call<'_>) -> Done {
+    Err("ERR SAVE is not supported: this server writes no RDB files. Data is durable as INFO persistence says".into())
+}
+
+fn bgsave(call: &mut Call<'_>) -> Done {
+    if call.args.len() > 2 || (call.args.len() == 2 && !call.is(1, "schedule")) {
+        return Err(SYNTAX.into());
+    }
+    Err("ERR BGSAVE is not supported: this server writes no RDB files. Data is durable as INFO persistence says".into())
+}
+
+fn bgrewriteaof(call: &mut Call<'_>) -> Done {
+    let Some(host) = call.engine.host() else {
+        return Err("ERR there is no append only file".into());
+    };
+    let text = host.rewrite_log()?;
+    call.out.simple(text);
+    Ok(())
+}
+
+fn lolwut(call: &mut Call<'_>) -> Done {
+    if call.is(1, "version") && call.args.len() > 2 {
+        call.int(2)?;
+    }
+    call.out.verbatim(*b"txt", format!("Redis ver. {REDIS_VERSION}\n"));
+    Ok(())
+}
