@@ -1,0 +1,111 @@
+//! What was appended and not yet written out, under the one short lock that all threads meet at.
+//!
+//! Offsets count the bytes appended since the log was opened, across files. A cut divides what belongs to the
+//! present incremental file from what belongs to the next one.
+
+use crate::record::encode_select;
+
+/// What was appended and not yet written out.
+#[derive(Default)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    /// The offset of the first of them.
+    start: u64,
+    /// The database that the last command ran on; unknown at the beginning of a file.
+    db: Option<u32>,
+    /// Where the next file begins.
+    cut: Option<u64>,
+    /// The log has failed: nothing is kept any more.
+    closed: bool,
+}
+
+/// What a writer takes out of the buffer.
+pub(crate) struct Taken {
+    pub(crate) bytes: Vec<u8>,
+    /// How many of them still belong to the present file, if there is a next one.
+    pub(crate) cut: Option<usize>,
+}
+
+impl Buffer {
+    /// The offset behind the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// Appends encoded commands, the first of which needs `first` selected.
+    pub(crate) fn append(&mut self, first: u32, last: u32, commands: &[u8]) -> u64 {
+        if self.closed {
+            self.start += commands.len() as u64;
+            return self.end();
+        }
+        if self.db != Some(first) {
+            encode_select(&mut self.bytes, first);
+        }
+        self.db = Some(last);
+        self.bytes.extend_from_slice(commands);
+        self.end()
+    }
+
+    /// What is appended from now on belongs to the next file.
+    pub(crate) fn cut(&mut self) -> u64 {
+        self.db = None;
+        let end = self.end();
+        self.cut = Some(end);
+        end
+    }
+
+    /// Takes everything out; `room` is what the next appends fill.
+    pub(crate) fn take(&mut self, room: Vec<u8>) -> Taken {
+        let cut = self.cut.take().map(|at| (at - self.start) as usize);
+        self.start = self.end();
+        Taken { bytes: std::mem::replace(&mut self.bytes, room), cut }
+    }
+
+    /// How many bytes wait.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is nothing to do for a writer.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.bytes.is_empty() && self.cut.is_none()
+    }
+
+    /// Keeps nothing any more; offsets still grow, so that none of them is taken for durable.
+    pub(crate) fn close(&mut self) {
+        self.start = self.end();
+        self.bytes = Vec::new();
+        self.closed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn select_stands_where_the_database_changes() {
+        let mut buffer = Buffer::default();
+        buffer.append(0, 0, b"a");
+        buffer.append(0, 2, b"b");
+        buffer.append(2, 2, b"c");
+        let end = buffer.append(0, 0, b"d");
+        let text = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nabc*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nd";
+        let taken = buffer.take(Vec::new());
+        assert_eq!(String::from_utf8_lossy(&taken.bytes), text);
+        assert_eq!((end, taken.cut), (text.len() as u64, None));
+    }
+
+    #[test]
+    fn a_cut_divides_and_begins_with_select() {
+        let mut buffer = Buffer::default();
+        let before = buffer.append(0, 0, b"a");
+        assert_eq!(buffer.cut(), before);
+        buffer.append(0, 0, b"b");
+        let taken = buffer.take(Vec::new());
+        assert_eq!(taken.cut, Some(before as usize));
+        assert!(taken.bytes[before as usize..].starts_with(b"*2\r\n$6\r\nSELECT"));
+        assert!(buffer.is_idle());
+        assert_eq!(buffer.end(), taken.bytes.len() as u64);
+    }
+}

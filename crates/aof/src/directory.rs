@@ -1,0 +1,157 @@
+//! The log's directory: writing the manifest, moving an old-style log into it, deleting history.
+//!
+//! A manifest is written beside the old one and renamed over it; after the directory was synced the switch is
+//! durable. A failure before the rename changes nothing, one after it leaves open which of the two a crash finds:
+//! both name files that exist, since history is deleted only later.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{LoadError, ManifestError, OpenError};
+use crate::manifest::{Listed, Manifest};
+use crate::options::Options;
+use crate::storage::LogFile;
+
+impl Options {
+    fn manifest_name(&self) -> String {
+        format!("{}.manifest", self.filename)
+    }
+
+    fn staged_manifest_name(&self) -> String {
+        format!("temp-{}.manifest", self.filename)
+    }
+
+    /// Runs a step on a file of the log; names the file where it fails.
+    pub(crate) fn at<T>(
+        &self,
+        name: &str,
+        step: impl FnOnce(&Path) -> io::Result<T>,
+    ) -> Result<T, OpenError> {
+        let path = self.path(name);
+        step(&path).map_err(|source| OpenError { path, source })
+    }
+
+    /// The manifest; an empty one if there is none.
+    pub(crate) fn read_manifest(&self) -> Result<Manifest, ManifestError> {
+        let path = self.path(&self.manifest_name());
+        let read = || -> io::Result<Option<Vec<u8>>> {
+            if self.storage.len(&path)?.is_none() {
+                return Ok(None);
+            }
+            let mut text = Vec::new();
+            self.storage.read(&path)?.read_to_end(&mut text)?;
+            Ok(Some(text))
+        };
+        match read() {
+            Ok(Some(text)) => Manifest::parse(&text),
+            Ok(None) => Ok(Manifest::default()),
+            Err(source) => Err(ManifestError::Read { path, source }),
+        }
+    }
+
+    /// Writes the manifest beside the one in force, durably.
+    pub(crate) fn stage_manifest(&self, manifest: &Manifest) -> Result<(), OpenError> {
+        self.at(&self.staged_manifest_name(), |path| {
+            let file = self.storage.create(path)?;
+            write_all(&*file, &manifest.to_bytes())?;
+            file.sync()
+        })
+    }
+
+    /// Puts the staged manifest into force.
+    pub(crate) fn switch_manifest(&self) -> Result<(), OpenError> {
+        self.at(&self.manifest_name(), |path| {
+            self.storage.rename(&self.path(&self.staged_manifest_name()), path)?;
+            self.storage.sync_dir(&self.folder())
+        })
+    }
+
+    /// Writes the manifest and puts it into force.
+    pub(crate) fn persist_manifest(&self, manifest: &Manifest) -> Result<(), OpenError> {
+        self.stage_manifest(manifest)?;
+        self.switch_manifest()
+    }
+
+    /// Makes the log's directory.
+    pub(crate) fn make_folder(&self) -> Result<(), OpenError> {
+        let path = self.folder();
+        let make = || {
+            self.storage.create_dir(&path)?;
+            self.storage.sync_dir(&self.dir)
+        };
+        make().map_err(|source| OpenError { path: path.clone(), source })
+    }
+
+    /// Makes an empty file whose name is durable.
+    pub(crate) fn make_file(&self, name: &str) -> Result<Arc<dyn LogFile>, OpenError> {
+        self.at(name, |path| {
+            let file = self.storage.create(path)?;
+            self.storage.sync_dir(&self.folder())?;
+            Ok(file)
+        })
+    }
+
+    /// Deletes what the manifest calls history, and the history from the manifest. What cannot be deleted is
+    /// tried again at the next opening.
+    pub(crate) fn delete_history(&self, manifest: &mut Manifest) {
+        if manifest.history.is_empty() {
+            return;
+        }
+        let gone = |listed: &Listed| {
+            let path = self.path(&listed.file);
+            let removed = self.storage.remove(&path);
+            removed.is_ok() || matches!(self.storage.len(&path), Ok(None))
+        };
+        manifest.history.retain(|listed| !gone(listed));
+        if let Err(error) = self.persist_manifest(manifest) {
+            tracing::warn!("{error}");
+        }
+    }
+
+    /// Takes over a log in one file, as Redis before version 7 wrote it, if there is one and no newer log.
+    pub(crate) fn upgrade(&self, manifest: &mut Manifest) -> Result<(), LoadError> {
+        let old = self.dir.join(&self.filename);
+        let length = |path: &Path| self.storage.len(path).ok().flatten();
+        let begun = manifest.increments.is_empty()
+            && manifest.base.as_ref().is_some_and(|base| base.file == self.filename)
+            && length(&self.path(&self.filename)).is_none();
+        if length(&old).is_none() || !(manifest.is_empty() || begun) {
+            return Ok(());
+        }
+        manifest.adopt_base(&self.filename);
+        let take = || -> Result<(), OpenError> {
+            self.make_folder()?;
+            self.persist_manifest(manifest)?;
+            self.at(&self.filename, |path| {
+                self.storage.rename(&old, path)?;
+                self.storage.sync_dir(&self.folder())?;
+                self.storage.sync_dir(&self.dir)
+            })
+        };
+        take().map_err(|error| LoadError::Upgrade {
+            file: self.filename.clone(),
+            dir: self.dirname.clone(),
+            source: error.source,
+        })?;
+        tracing::info!(
+            "Successfully migrated an old-style AOF file ({}) into the AOF directory ({}).",
+            self.filename,
+            self.dirname
+        );
+        Ok(())
+    }
+}
+
+/// Appends all of `bytes`, in as many writes as it takes.
+pub(crate) fn write_all(file: &dyn LogFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.append(bytes) {
+            Ok(0) => return Err(io::ErrorKind::StorageFull.into()),
+            Ok(taken) => bytes = bytes.get(taken..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! The thread behind `everysec`: once a second it writes out what is buffered and syncs, holding no lock
+//! over the sync.
+//!
+//! It also runs under the other policies and then only looks whether the policy has changed, so that changing
+//! it needs no thread to be started.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::log::{Shared, lock};
+use crate::options::Fsync;
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+pub(crate) struct Ticker {
+    wake: Mutex<Option<SyncSender<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Ticker {
+    pub(crate) fn start(shared: Arc<Shared>) -> Ticker {
+        let (wake, woken) = sync_channel(1);
+        let name = "aof-sync".to_owned();
+        let thread = std::thread::Builder::new().name(name).spawn(move || run(&shared, &woken));
+        if let Err(error) = &thread {
+            tracing::warn!("can't start the thread that syncs the append-only file: {error}");
+        }
+        Ticker { wake: Mutex::new(Some(wake)), thread: Mutex::new(thread.ok()) }
+    }
+
+    /// Has it look at the policy now.
+    pub(crate) fn wake(&self) {
+        if let Some(wake) = &*lock(&self.wake) {
+            let _ = wake.try_send(());
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        lock(&self.wake).take();
+        if let Some(thread) = lock(&self.thread).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Shared, woken: &Receiver<()>) {
+    while let Ok(()) | Err(RecvTimeoutError::Timeout) = woken.recv_timeout(PERIOD) {
+        if shared.fsync() == Fsync::EverySecond {
+            tick(shared);
+        }
+    }
+}
+
+/// Writes out and syncs. What waits because of this sync is written out behind it.
+pub(crate) fn tick(shared: &Shared) {
+    let Ok(()) = shared.flush() else { return };
+    let (file, written) = {
+        let writer = lock(&shared.writer);
+        (Arc::clone(&writer.file), shared.written.load(Ordering::Acquire))
+    };
+    if written <= shared.durable.load(Ordering::Acquire) {
+        return;
+    }
+    shared.background_sync.store(true, Ordering::Release);
+    let synced = shared.sync_file(&*file, written);
+    shared.background_sync.store(false, Ordering::Release);
+    if synced.is_ok() {
+        // A failure is kept in the log.
+        let _ = shared.flush();
+    }
+}

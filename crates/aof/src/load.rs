@@ -1,0 +1,268 @@
+//! Reads a log: every command of the base and the increments, in order.
+//!
+//! A tail that a crash cut short is cut off the last file, so that what is appended later stands behind a whole
+//! command; a MULTI without its EXEC is such a tail, from the MULTI on, also where the cut is inside of it (Redis
+//! would keep its beginning, and lose what follows). In any other file a short end is an error.
+//!
+//! Memory is bounded by a window of some MiB or the longest command, and by the bytes that are there, not
+//! by what a length claims.
+
+use std::collections::VecDeque;
+use std::io::Read;
+
+use crate::error::{LoadError, OpenError};
+use crate::log::Aof;
+use crate::manifest::{Kind, Listed, Manifest};
+use crate::options::Options;
+use crate::parse::{Command, Parsed, Parser};
+
+const WINDOW: usize = 1 << 20;
+
+/// What a log holds, in order.
+pub enum Entry<'a> {
+    /// A file begins: database 0 is selected, no transaction is open.
+    File(&'a str),
+    /// A command.
+    Command(Command<'a>),
+}
+
+/// How far the loading is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read.
+    pub done: u64,
+    /// Bytes of all files.
+    pub total: u64,
+}
+
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Commands.
+    pub commands: u64,
+    /// Bytes of whole commands.
+    pub bytes: u64,
+    /// Bytes of a broken tail that were cut off.
+    pub cut_off: u64,
+}
+
+/// Reads a log.
+pub struct Loader {
+    options: Options,
+    manifest: Manifest,
+    files: VecDeque<(Kind, Listed)>,
+    current: Option<Reading>,
+    parser: Parser,
+    progress: Progress,
+    loaded: Loaded,
+    base_len: u64,
+    finished: bool,
+}
+
+struct Reading {
+    name: String,
+    file: Box<dyn Read + Send>,
+    window: Vec<u8>,
+    /// Where in the window the next command begins.
+    at: usize,
+    /// Where in the file that is.
+    offset: u64,
+    at_end: bool,
+    /// Where the open MULTI stands.
+    multi: Option<u64>,
+}
+
+enum Step {
+    Command { start: usize },
+    FileBegins,
+    End,
+}
+
+impl Loader {
+    /// Opens the log; an old single-file log is moved into the directory first. There may be no log at all: then
+    /// it is an empty one.
+    pub fn open(options: Options) -> Result<Loader, LoadError> {
+        let mut manifest = options.read_manifest()?;
+        options.upgrade(&mut manifest)?;
+        let files: VecDeque<_> = manifest.to_load().into();
+        let mut loader = Loader {
+            options,
+            manifest,
+            files,
+            current: None,
+            parser: Parser::default(),
+            progress: Progress::default(),
+            loaded: Loaded::default(),
+            base_len: 0,
+            finished: false,
+        };
+        loader.measure()?;
+        Ok(loader)
+    }
+
+    fn measure(&mut self) -> Result<(), LoadError> {
+        for (kind, listed) in &self.files {
+            let file = listed.file.clone();
+            let len = match self.options.storage.len(&self.options.path(&file)) {
+                Ok(Some(len)) => len,
+                Ok(None) => return Err(LoadError::Missing { file }),
+                Err(source) => return Err(LoadError::Open { file, source }),
+            };
+            if *kind == Kind::Base {
+                self.base_len = len;
+            }
+            self.progress.total += len;
+        }
+        Ok(())
+    }
+
+    /// The next entry; `None` behind the last one.
+    #[expect(clippy::should_implement_trait, reason = "the entry borrows the loader's window")]
+    pub fn next(&mut self) -> Result<Option<Entry<'_>>, LoadError> {
+        let step = self.step()?;
+        Ok(match (step, &self.current) {
+            (Step::FileBegins, Some(reading)) => Some(Entry::File(&reading.name)),
+            (Step::Command { start }, Some(reading)) => {
+                Some(Entry::Command(self.parser.command(&reading.window[start..])))
+            }
+            _ => None,
+        })
+    }
+
+    fn step(&mut self) -> Result<Step, LoadError> {
+        loop {
+            let Some(reading) = &mut self.current else {
+                let Some((_, listed)) = self.files.pop_front() else {
+                    self.finished = true;
+                    return Ok(Step::End);
+                };
+                self.current = Some(Reading::open(&self.options, listed.file)?);
+                return Ok(Step::FileBegins);
+            };
+            let start = reading.at;
+            let len = match self.parser.parse(&reading.window[start..]) {
+                Parsed::Command(len) => {
+                    let command = self.parser.command(&reading.window[start..]);
+                    if command.is(b"multi") {
+                        reading.multi = Some(reading.offset);
+                    } else if command.is(b"exec") {
+                        reading.multi = None;
+                    }
+                    self.loaded.commands += 1;
+                    self.loaded.bytes += len as u64;
+                    reading.advance(len);
+                    self.progress.done += len as u64;
+                    return Ok(Step::Command { start });
+                }
+                Parsed::Annotation(len) => len,
+                Parsed::Incomplete(need) if !reading.at_end => {
+                    reading.fill(need)?;
+                    continue;
+                }
+                Parsed::Incomplete(_) => {
+                    self.end_of_file()?;
+                    continue;
+                }
+                Parsed::Malformed { at, expected } => {
+                    return Err(reading.malformed(at, expected));
+                }
+            };
+            reading.advance(len);
+            self.progress.done += len as u64;
+        }
+    }
+
+    fn end_of_file(&mut self) -> Result<(), LoadError> {
+        let Some(reading) = self.current.take() else { return Ok(()) };
+        let file = reading.name;
+        let rest = (reading.window.len() - reading.at) as u64;
+        self.progress.done += rest;
+        if rest == 0 && reading.multi.is_none() {
+            tracing::debug!("read the append only file {file}");
+            return Ok(());
+        }
+        if reading.multi.is_some() {
+            tracing::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {file}");
+        }
+        if !self.files.is_empty() {
+            return Err(LoadError::TruncatedNotLast { file });
+        }
+        if !self.options.load_truncated {
+            return Err(LoadError::UnexpectedEnd { file });
+        }
+        let keep = reading.multi.unwrap_or(reading.offset);
+        self.loaded.cut_off = reading.offset + rest - keep;
+        tracing::warn!("!!! Warning: short read while loading the AOF file {file}!!!");
+        tracing::warn!("!!! Truncating the AOF {file} at offset {keep} !!!");
+        let path = self.options.path(&file);
+        let cut = self.options.storage.append_to(&path).and_then(|log| {
+            log.truncate(keep)?;
+            log.sync()
+        });
+        cut.map_err(|source| LoadError::Truncate { file: file.clone(), source })?;
+        tracing::warn!("AOF {file} loaded anyway because aof-load-truncated is enabled");
+        Ok(())
+    }
+
+    /// How far the loading is.
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// What was loaded so far.
+    pub fn loaded(&self) -> Loaded {
+        self.loaded
+    }
+
+    /// Whether there is no log yet.
+    pub fn is_new(&self) -> bool {
+        self.manifest.is_empty()
+    }
+
+    /// Opens the log that was read to its end for appending.
+    pub fn into_log(self) -> Result<Aof, OpenError> {
+        if !self.finished {
+            let source = std::io::Error::other("it was not loaded to its end");
+            return Err(OpenError { path: self.options.folder(), source });
+        }
+        let size = self.progress.total - self.loaded.cut_off;
+        Aof::open(self.options, self.manifest, size, self.base_len)
+    }
+}
+
+impl Reading {
+    fn open(options: &Options, name: String) -> Result<Reading, LoadError> {
+        let file = options.storage.read(&options.path(&name));
+        let file = file.map_err(|source| LoadError::Open { file: name.clone(), source })?;
+        let window = Vec::with_capacity(WINDOW);
+        let mut reading =
+            Reading { name, file, window, at: 0, offset: 0, at_end: false, multi: None };
+        reading.fill(1)?;
+        match reading.window.starts_with(b"REDIS") {
+            true => Err(LoadError::RdbBase { file: reading.name }),
+            false => Ok(reading),
+        }
+    }
+
+    fn advance(&mut self, len: usize) {
+        self.at += len;
+        self.offset += len as u64;
+    }
+
+    /// Reads on until the window holds `need` bytes from the next command on, or all that there are.
+    fn fill(&mut self, need: usize) -> Result<(), LoadError> {
+        self.window.drain(..self.at);
+        self.at = 0;
+        let target = need.max(self.window.len() * 2).max(WINDOW);
+        let want = (target - self.window.len()) as u64;
+        let read = self.file.by_ref().take(want).read_to_end(&mut self.window);
+        let read = read.map_err(|source| LoadError::Read { file: self.name.clone(), source })?;
+        self.at_end = (read as u64) < want;
+        Ok(())
+    }
+
+    fn malformed(&self, at: usize, expected: &'static str) -> LoadError {
+        let offset = self.offset + at as u64;
+        LoadError::Format { file: self.name.clone(), offset, expected }
+    }
+}

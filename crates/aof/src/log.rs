@@ -1,0 +1,216 @@
+//! The log that is appended to: what all threads share, and the calls that they make.
+//!
+//! Two locks. The buffer's is held for a copy of bytes, also by those who hold shards: the order in which
+//! threads get it is the order of the log. The writer's is held by whoever writes out, over its I/O. A thread that
+//! needs something durable takes the writer's lock and becomes the leader: it writes and syncs all that is
+//! buffered. Those who queued behind it find themselves covered, or lead the next group.
+//!
+//! Offsets count appended bytes since the log was opened. `written` and `durable` only grow.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::buffer::Buffer;
+use crate::error::{Failure, OpenError, RewriteError};
+use crate::everysec::Ticker;
+use crate::manifest::Manifest;
+use crate::options::{Fsync, Options};
+use crate::rewrite::{Growth, History, Rewrite};
+use crate::writer::Writer;
+
+/// A log of commands in files.
+pub struct Aof {
+    pub(crate) shared: Arc<Shared>,
+    ticker: Ticker,
+}
+
+/// What appending threads, the ticker and a rewrite share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) buffer: Mutex<Buffer>,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) written: AtomicU64,
+    pub(crate) durable: AtomicU64,
+    pub(crate) failure: OnceLock<Failure>,
+    pub(crate) background_sync: AtomicBool,
+    pub(crate) delayed_syncs: AtomicU64,
+    pub(crate) rewriting: AtomicBool,
+    pub(crate) history: Mutex<History>,
+    fsync: AtomicU8,
+}
+
+/// Figures for INFO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Bytes of all files.
+    pub current_size: u64,
+    /// Bytes after the last rewrite, or of the base at the start.
+    pub base_size: u64,
+    /// Bytes that are not yet written out.
+    pub buffered: usize,
+    /// Whether a sync runs in the background.
+    pub syncing: bool,
+    /// Writes that were postponed for a sync as long as they may be.
+    pub delayed_syncs: u64,
+    /// Whether a rewrite is under way.
+    pub rewriting: bool,
+    /// Rewrites that came to their end.
+    pub rewrites: u64,
+    /// Whether the last one succeeded.
+    pub last_rewrite_ok: bool,
+    /// Failed rewrites since the last good one.
+    pub failed_rewrites: u64,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Aof {
+    pub(crate) fn open(
+        options: Options,
+        manifest: Manifest,
+        size: u64,
+        base_len: u64,
+    ) -> Result<Aof, OpenError> {
+        let writer = Writer::open(&options, manifest, size)?;
+        let shared = Arc::new(Shared {
+            fsync: AtomicU8::new(options.fsync as u8),
+            options,
+            buffer: Mutex::default(),
+            writer: Mutex::new(writer),
+            written: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            failure: OnceLock::new(),
+            background_sync: AtomicBool::new(false),
+            delayed_syncs: AtomicU64::new(0),
+            rewriting: AtomicBool::new(false),
+            history: Mutex::new(History::new(base_len)),
+        });
+        let ticker = Ticker::start(Arc::clone(&shared));
+        Ok(Aof { shared, ticker })
+    }
+
+    /// Appends encoded commands, the first of which needs database `first` selected and the last of which leaves
+    /// `last` selected; SELECT is added where needed. Returns the offset at which they end. To be called while
+    /// what they changed is locked.
+    pub fn append(&self, first: u32, last: u32, commands: &[u8]) -> u64 {
+        lock(&self.shared.buffer).append(first, last, commands)
+    }
+
+    /// The offset of the last byte appended.
+    pub fn end(&self) -> u64 {
+        lock(&self.shared.buffer).end()
+    }
+
+    /// Up to where a power loss takes nothing away.
+    pub fn durable(&self) -> u64 {
+        self.shared.durable.load(Ordering::Acquire)
+    }
+
+    /// Up to where the end of the process takes nothing away.
+    pub fn written(&self) -> u64 {
+        self.shared.written.load(Ordering::Acquire)
+    }
+
+    /// Does what the policy asks for before replies may leave that saw the log up to `offset`.
+    pub fn settle(&self, offset: u64) -> Result<(), Failure> {
+        match self.fsync() {
+            Fsync::Always => self.sync_to(offset),
+            _ if self.written() >= offset => Ok(()),
+            Fsync::EverySecond => self.flush(),
+            Fsync::No => self.flush(),
+        }
+    }
+
+    /// Returns when the log is durable up to `offset`; many callers share one sync.
+    pub fn sync_to(&self, offset: u64) -> Result<(), Failure> {
+        if self.durable() >= offset {
+            return Ok(());
+        }
+        let mut writer = lock(&self.shared.writer);
+        if self.durable() >= offset {
+            return Ok(());
+        }
+        self.shared.write_out(&mut writer)?;
+        self.shared.sync(&writer)
+    }
+
+    /// Writes out what is buffered, without a sync. Under `everysec`, while a sync is running, the write is
+    /// postponed, for two seconds at most: it would wait for the sync inside the kernel.
+    pub fn flush(&self) -> Result<(), Failure> {
+        self.shared.flush()
+    }
+
+    /// Writes out and syncs everything, whatever the policy.
+    pub fn sync_all(&self) -> Result<(), Failure> {
+        self.sync_to(self.end())
+    }
+
+    /// Whether the log still takes commands; if not, why.
+    pub fn status(&self) -> Result<(), &Failure> {
+        self.shared.failure.get().map_or(Ok(()), Err)
+    }
+
+    /// The policy.
+    pub fn fsync(&self) -> Fsync {
+        self.shared.fsync()
+    }
+
+    /// Changes the policy; what was appended before is made durable first if it becomes `always`.
+    pub fn set_fsync(&self, fsync: Fsync) -> Result<(), Failure> {
+        self.shared.fsync.store(fsync as u8, Ordering::Relaxed);
+        self.ticker.wake();
+        match fsync {
+            Fsync::Always => self.sync_all(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins to replace base and increments. [`Rewrite::cut`] is to follow.
+    pub fn begin_rewrite(&self) -> Result<Rewrite, RewriteError> {
+        Rewrite::begin(Arc::clone(&self.shared))
+    }
+
+    /// By how many percent the log has grown since the last rewrite, if that is reason for another one.
+    pub fn growth_due(&self, rule: Growth) -> Option<u64> {
+        if self.shared.rewriting.load(Ordering::Relaxed) {
+            return None;
+        }
+        let size = lock(&self.shared.writer).size();
+        lock(&self.shared.history).due(rule, size, (self.shared.options.now)())
+    }
+
+    /// Figures for INFO. Waits for a write that is under way.
+    pub fn figures(&self) -> Figures {
+        let current_size = lock(&self.shared.writer).size();
+        let buffered = lock(&self.shared.buffer).len();
+        let history = lock(&self.shared.history);
+        Figures {
+            current_size,
+            base_size: history.base_size,
+            buffered,
+            syncing: self.shared.background_sync.load(Ordering::Relaxed),
+            delayed_syncs: self.shared.delayed_syncs.load(Ordering::Relaxed),
+            rewriting: self.shared.rewriting.load(Ordering::Relaxed),
+            rewrites: history.rewrites,
+            last_rewrite_ok: history.failures == 0,
+            failed_rewrites: history.failures,
+        }
+    }
+}
+
+impl Drop for Aof {
+    fn drop(&mut self) {
+        self.ticker.stop();
+        if let Err(failure) = self.sync_all() {
+            tracing::warn!("Fail to fsync the AOF file: {failure}.");
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn fsync(&self) -> Fsync {
+        Fsync::from_number(self.fsync.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,244 @@
+//! The manifest: which files make up the log, in which order.
+//!
+//! ```text
+//! file appendonly.aof.2.base.aof seq 2 type b
+//! file appendonly.aof.1.incr.aof seq 1 type h
+//! file appendonly.aof.2.incr.aof seq 2 type i
+//! ```
+//!
+//! `b` is the base (at most one), `i` an increment (sequence numbers grow), `h` history: a file that is no
+//! longer needed and will be deleted. Words may be quoted. Lines that begin with `#` and keys that are not known
+//! are skipped, as Redis does for the sake of later versions.
+
+use crate::error::ManifestError;
+use crate::options::Options;
+use crate::words;
+
+const LONGEST_LINE: usize = 1024;
+
+/// What a listed file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The state from which the increments go on.
+    Base,
+    /// Replaced by a later base.
+    History,
+    /// Commands after the base.
+    Increment,
+}
+
+/// A file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name inside the log's directory.
+    pub file: String,
+    /// Its sequence number among its kind.
+    pub seq: u64,
+}
+
+/// Which files make up the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The base.
+    pub base: Option<Listed>,
+    /// Files that are to be deleted.
+    pub history: Vec<Listed>,
+    /// The increments, oldest first. The last one is appended to.
+    pub increments: Vec<Listed>,
+    base_seq: u64,
+    increment_seq: u64,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
+        let mut manifest = Manifest::default();
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        if lines.is_empty() {
+            return Err(content("Found an empty AOF manifest", 0, b""));
+        }
+        for (n, line) in lines.into_iter().enumerate() {
+            if line.starts_with(b"#") {
+                continue;
+            }
+            manifest.take(line).map_err(|reason| content(reason, n + 1, line))?;
+        }
+        Ok(manifest)
+    }
+
+    fn take(&mut self, line: &[u8]) -> Result<(), &'static str> {
+        if line.len() > LONGEST_LINE || !line.ends_with(b"\n") {
+            return Err("The AOF manifest file contains too long line");
+        }
+        let (listed, kind) = entry(line)?;
+        match kind {
+            Kind::Base if self.base.is_some() => {
+                return Err("Found duplicate base file information");
+            }
+            Kind::Base => {
+                self.base_seq = listed.seq;
+                self.base = Some(listed);
+            }
+            Kind::History => self.history.push(listed),
+            Kind::Increment if listed.seq <= self.increment_seq => {
+                return Err("Found a non-monotonic sequence number");
+            }
+            Kind::Increment => {
+                self.increment_seq = listed.seq;
+                self.increments.push(listed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The manifest as text: base, history, increments.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut line = |listed: &Listed, kind: char| {
+            out.extend_from_slice(b"file ");
+            words::quote(&mut out, listed.file.as_bytes());
+            out.extend_from_slice(format!(" seq {} type {kind}\n", listed.seq).as_bytes());
+        };
+        self.base.iter().for_each(|listed| line(listed, 'b'));
+        self.history.iter().for_each(|listed| line(listed, 'h'));
+        self.increments.iter().for_each(|listed| line(listed, 'i'));
+        out
+    }
+
+    /// Whether no file is listed that would have to be loaded.
+    pub fn is_empty(&self) -> bool {
+        self.base.is_none() && self.increments.is_empty()
+    }
+
+    /// The files to load, in order.
+    pub fn to_load(&self) -> Vec<(Kind, Listed)> {
+        let base = self.base.iter().map(|listed| (Kind::Base, listed.clone()));
+        base.chain(self.increments.iter().map(|listed| (Kind::Increment, listed.clone()))).collect()
+    }
+
+    /// Lists a new base; the one before becomes history.
+    pub(crate) fn add_base(&mut self, options: &Options) -> Listed {
+        self.base_seq += 1;
+        let file = format!("{}.{}.base.aof", options.filename, self.base_seq);
+        let listed = Listed { file, seq: self.base_seq };
+        self.history.extend(self.base.replace(listed.clone()));
+        listed
+    }
+
+    /// Lists a given file as the base.
+    pub(crate) fn adopt_base(&mut self, file: &str) {
+        self.base_seq = 1;
+        self.base = Some(Listed { file: file.to_owned(), seq: 1 });
+    }
+
+    /// Lists a new increment.
+    pub(crate) fn add_increment(&mut self, options: &Options) -> Listed {
+        self.increment_seq += 1;
+        let file = format!("{}.{}.incr.aof", options.filename, self.increment_seq);
+        let listed = Listed { file, seq: self.increment_seq };
+        self.increments.push(listed.clone());
+        listed
+    }
+
+    /// All increments but the last become history.
+    pub(crate) fn retire_increments(&mut self) {
+        let last = self.increments.pop();
+        self.history.append(&mut self.increments);
+        self.increments.extend(last);
+    }
+}
+
+fn content(reason: &'static str, line: usize, text: &[u8]) -> ManifestError {
+    let text = String::from_utf8_lossy(text.trim_ascii()).into_owned();
+    ManifestError::Content { reason, line, text }
+}
+
+fn entry(line: &[u8]) -> Result<(Listed, Kind), &'static str> {
+    const FORMAT: &str = "Invalid AOF manifest file format";
+    let words = words::split(line.trim_ascii()).ok_or(FORMAT)?;
+    if words.len() < 6 || words.len() % 2 != 0 {
+        return Err(FORMAT);
+    }
+    let (mut file, mut seq, mut kind) = (None, 0, None);
+    for pair in words.chunks_exact(2) {
+        if pair[0].eq_ignore_ascii_case(b"file") {
+            file = Some(String::from_utf8(pair[1].clone()).map_err(|_| FORMAT)?);
+        } else if pair[0].eq_ignore_ascii_case(b"seq") {
+            seq = std::str::from_utf8(&pair[1]).ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+        } else if pair[0].eq_ignore_ascii_case(b"type") {
+            kind = pair[1].first().copied();
+        }
+    }
+    let file = file.filter(|name| !name.is_empty()).ok_or(FORMAT)?;
+    if file.contains(['/', '\\']) {
+        return Err("File can't be a path, just a filename");
+    }
+    let kind = match kind {
+        _ if seq == 0 || seq == u64::MAX => return Err(FORMAT),
+        None => return Err(FORMAT),
+        Some(b'b') => Kind::Base,
+        Some(b'h') => Kind::History,
+        Some(b'i') => Kind::Increment,
+        Some(_) => return Err("Unknown AOF file type"),
+    };
+    Ok((Listed { file, seq }, kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "file appendonly.aof.2.base.aof seq 2 type b\n\
+                        file appendonly.aof.1.incr.aof seq 1 type h\n\
+                        file appendonly.aof.2.incr.aof seq 2 type i\n\
+                        file \"a b.incr.aof\" seq 4 type i\n";
+
+    fn check_refused(text: &str, expected: &str) {
+        match Manifest::parse(text.as_bytes()) {
+            Err(ManifestError::Content { reason, .. }) => assert_eq!(reason, expected, "{text}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_written_as_it_was_read() {
+        let manifest = Manifest::parse(TEXT.as_bytes()).expect("it is one of Redis's");
+        assert_eq!(String::from_utf8(manifest.to_bytes()).unwrap(), TEXT);
+        assert_eq!(manifest.to_load().len(), 3);
+        let commented = format!("# a comment\n{TEXT}");
+        assert_eq!(Manifest::parse(commented.as_bytes()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn names_go_on_from_the_last_number() {
+        let mut manifest = Manifest::parse(TEXT.as_bytes()).unwrap();
+        let options = Options::new("/");
+        assert_eq!(manifest.add_increment(&options).file, "appendonly.aof.5.incr.aof");
+        assert_eq!(manifest.add_base(&options).file, "appendonly.aof.3.base.aof");
+        manifest.retire_increments();
+        assert_eq!(manifest.increments.len(), 1);
+        assert_eq!(manifest.history.len(), 4);
+    }
+
+    #[test]
+    fn what_redis_refuses_is_refused() {
+        check_refused("", "Found an empty AOF manifest");
+        check_refused("\n", "Invalid AOF manifest file format");
+        check_refused("file a seq 1 type b", "The AOF manifest file contains too long line");
+        check_refused("file a seq 1\n", "Invalid AOF manifest file format");
+        check_refused("file a seq x type b\n", "Invalid AOF manifest file format");
+        check_refused("file a/b seq 1 type b\n", "File can't be a path, just a filename");
+        check_refused("file a seq 1 type z\n", "Unknown AOF file type");
+        let two = "file a seq 1 type b\nfile b seq 2 type b\n";
+        check_refused(two, "Found duplicate base file information");
+        let back = "file a seq 2 type i\nfile b seq 2 type i\n";
+        check_refused(back, "Found a non-monotonic sequence number");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_manifest_panics(text: Vec<u8>) {
+            let _ = Manifest::parse(&text);
+        }
+    }
+}

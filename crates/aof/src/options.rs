@@ -1,0 +1,85 @@
+//! Where a log lives and how it is kept; what Redis calls `dir`, `appenddirname`, `appendfilename`,
+//! `appendfsync` and `aof-load-truncated`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::storage::{Disk, Storage};
+
+/// When appended commands are made durable (`appendfsync`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fsync {
+    /// Before the reply.
+    Always,
+    /// Once a second, in the background.
+    #[default]
+    EverySecond,
+    /// When the kernel likes to.
+    No,
+}
+
+impl Fsync {
+    pub(crate) fn from_number(n: u8) -> Fsync {
+        match n {
+            0 => Fsync::Always,
+            1 => Fsync::EverySecond,
+            _ => Fsync::No,
+        }
+    }
+}
+
+/// The time since some fixed moment.
+pub type Now = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// Where a log lives and how it is kept.
+#[derive(Clone)]
+pub struct Options {
+    /// The server's working directory (`dir`); an old single-file log is looked for here.
+    pub dir: PathBuf,
+    /// The log's directory inside it (`appenddirname`).
+    pub dirname: String,
+    /// What the names of the log's files begin with (`appendfilename`).
+    pub filename: String,
+    /// The policy to begin with.
+    pub fsync: Fsync,
+    /// Whether a log whose last command is cut short is loaded without it (`aof-load-truncated`).
+    pub load_truncated: bool,
+    /// The files.
+    pub storage: Arc<dyn Storage>,
+    /// The time, for the postponement of writes.
+    pub now: Now,
+}
+
+impl Options {
+    /// Redis's defaults for a log under `dir`.
+    pub fn new(dir: impl Into<PathBuf>) -> Options {
+        let start = Instant::now();
+        Options {
+            dir: dir.into(),
+            dirname: "appendonlydir".to_owned(),
+            filename: "appendonly.aof".to_owned(),
+            fsync: Fsync::default(),
+            load_truncated: true,
+            storage: Arc::new(Disk),
+            now: Arc::new(move || start.elapsed()),
+        }
+    }
+
+    /// The log's directory.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.dir.join(&self.dirname)
+    }
+
+    /// The path of one of its files.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}.*, {:?}", self.folder().display(), self.filename, self.fsync)
+    }
+}

@@ -1,0 +1,46 @@
+//! How a command stands in the files: a RESP array of bulk strings.
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+/// Appends one command.
+pub fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {
+    let mut digits = itoa::Buffer::new();
+    out.push(b'*');
+    out.extend_from_slice(digits.format(args.len()).as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for arg in args {
+        out.push(b'$');
+        out.extend_from_slice(digits.format(arg.len()).as_bytes());
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends SELECT of a database.
+pub fn encode_select(out: &mut Vec<u8>, db: u32) {
+    encode(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
+}
+
+/// Appends commands that take effect together or not at all: encoded ones, between MULTI and EXEC.
+pub fn encode_multi(out: &mut Vec<u8>, commands: &[u8]) {
+    out.extend_from_slice(MULTI);
+    out.extend_from_slice(commands);
+    out.extend_from_slice(EXEC);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_arrays_of_bulk_strings() {
+        let mut out = Vec::new();
+        encode_select(&mut out, 3);
+        encode(&mut out, &[b"SET", b"", b"\r\n"]);
+        let expected =
+            "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n";
+        assert_eq!(String::from_utf8_lossy(&out), expected);
+    }
+}

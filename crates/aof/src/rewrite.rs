@@ -1,0 +1,263 @@
+//! Replaces base and increments by a new base while the log is being appended to.
+//!
+//! ```text
+//! begin    makes the next increment (not listed) and a temporary base
+//! cut      under the caller's exclusion: what is appended from here on belongs to the next increment
+//! write    the state at the cut, as commands, into the temporary base
+//! finish   base synced and renamed; one manifest lists it, the next increment and the rest as history;
+//!          then history is deleted
+//! ```
+//!
+//! Dropped before its end, a rewrite leaves the log as it was: the increment of its cut stays part of it, the
+//! temporary base is removed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::directory::write_all;
+use crate::error::{OpenError, RewriteError};
+use crate::log::{Shared, lock};
+use crate::record::{encode, encode_select};
+use crate::storage::LogFile;
+use crate::writer::NextFile;
+
+/// Bytes of the base that are written at once.
+const CHUNK: usize = 256 << 10;
+
+/// Bytes of the base after which it is synced, so that the last sync does not stall the disk.
+const SYNC_EVERY: u64 = 4 << 20;
+
+/// Failed rewrites after which automatic ones wait longer and longer.
+const FAILURES_WITHOUT_DELAY: u64 = 3;
+
+const LONGEST_DELAY: Duration = Duration::from_secs(3600);
+
+/// When the log has grown enough to be rewritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// By so many percent (`auto-aof-rewrite-percentage`); 0 for never.
+    pub percentage: u64,
+    /// And to more than so many bytes (`auto-aof-rewrite-min-size`).
+    pub min_size: u64,
+}
+
+/// What came of earlier rewrites.
+pub(crate) struct History {
+    pub(crate) base_size: u64,
+    pub(crate) rewrites: u64,
+    pub(crate) failures: u64,
+    delay: Duration,
+    next: Option<Duration>,
+}
+
+impl History {
+    pub(crate) fn new(base_size: u64) -> History {
+        History { base_size, rewrites: 0, failures: 0, delay: Duration::ZERO, next: None }
+    }
+
+    /// See [`crate::Aof::growth_due`].
+    pub(crate) fn due(&mut self, rule: Growth, size: u64, now: Duration) -> Option<u64> {
+        if rule.percentage == 0 || size <= rule.min_size {
+            return None;
+        }
+        let percent = size.saturating_mul(100) / self.base_size.max(1);
+        let growth = percent.saturating_sub(100);
+        (growth >= rule.percentage && !self.is_limited(now)).then_some(growth)
+    }
+
+    fn is_limited(&mut self, now: Duration) -> bool {
+        if self.failures < FAILURES_WITHOUT_DELAY {
+            self.delay = Duration::ZERO;
+            self.next = None;
+            return false;
+        }
+        if let Some(next) = self.next {
+            if now < next {
+                return true;
+            }
+            self.next = None;
+            return false;
+        }
+        self.delay = (self.delay * 2).clamp(Duration::from_secs(60), LONGEST_DELAY);
+        self.next = Some(now + self.delay);
+        tracing::warn!(
+            "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {} \
+             minutes",
+            self.delay.as_secs() / 60
+        );
+        true
+    }
+}
+
+/// What a rewrite came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewritten {
+    /// Bytes of the new base.
+    pub base: u64,
+    /// Bytes of all files.
+    pub total: u64,
+}
+
+/// A rewrite under way.
+pub struct Rewrite {
+    shared: Arc<Shared>,
+    base: Arc<dyn LogFile>,
+    base_name: String,
+    /// The increment that begins at the cut.
+    next: String,
+    pending: Vec<u8>,
+    written: u64,
+    synced: u64,
+    db: Option<u32>,
+    finished: bool,
+}
+
+fn file(error: OpenError) -> RewriteError {
+    RewriteError::File { path: error.path, source: error.source }
+}
+
+impl Rewrite {
+    pub(crate) fn begin(shared: Arc<Shared>) -> Result<Rewrite, RewriteError> {
+        shared.check()?;
+        if shared.rewriting.swap(true, Ordering::AcqRel) {
+            return Err(RewriteError::Busy);
+        }
+        let base_name = "temp-rewriteaof-bg.aof".to_owned();
+        let made = shared.options.make_file(&base_name).and_then(|base| {
+            let mut writer = lock(&shared.writer);
+            let mut manifest = writer.manifest.clone();
+            let next = manifest.add_increment(&shared.options).file;
+            let file = shared.options.make_file(&next)?;
+            writer.next = Some(NextFile { manifest, file });
+            Ok((base, next))
+        });
+        match made {
+            Ok((base, next)) => Ok(Rewrite {
+                shared,
+                base,
+                base_name,
+                next,
+                pending: Vec::with_capacity(CHUNK),
+                written: 0,
+                synced: 0,
+                db: None,
+                finished: false,
+            }),
+            Err(error) => {
+                lock(&shared.history).failures += 1;
+                shared.rewriting.store(false, Ordering::Release);
+                Err(file(error))
+            }
+        }
+    }
+
+    /// Divides the log: to be called once, while nothing is appended and the state to be written is fixed. Takes
+    /// no longer than an append.
+    pub fn cut(&mut self) -> u64 {
+        lock(&self.shared.buffer).cut()
+    }
+
+    /// Writes a command that makes a part of the state at the cut.
+    pub fn write(&mut self, db: u32, words: &[&[u8]]) -> Result<(), RewriteError> {
+        if self.db != Some(db) {
+            encode_select(&mut self.pending, db);
+            self.db = Some(db);
+        }
+        encode(&mut self.pending, words);
+        match self.pending.len() < CHUNK {
+            true => Ok(()),
+            false => self.write_pending(),
+        }
+    }
+
+    /// Bytes of the base so far.
+    pub fn len(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn write_pending(&mut self) -> Result<(), RewriteError> {
+        let step = |base: &dyn LogFile, pending: &[u8]| write_all(base, pending);
+        self.base_step(|rewrite| step(&*rewrite.base, &rewrite.pending))?;
+        self.written += self.pending.len() as u64;
+        self.pending.clear();
+        if self.written - self.synced >= SYNC_EVERY {
+            self.sync_base()?;
+        }
+        Ok(())
+    }
+
+    fn sync_base(&mut self) -> Result<(), RewriteError> {
+        self.synced = self.written;
+        self.base_step(|rewrite| rewrite.base.sync())
+    }
+
+    fn base_step(
+        &self,
+        step: impl FnOnce(&Rewrite) -> std::io::Result<()>,
+    ) -> Result<(), RewriteError> {
+        let path = || self.shared.options.path(&self.base_name);
+        step(self).map_err(|source| RewriteError::File { path: path(), source })
+    }
+
+    /// Puts the new base into force.
+    pub fn finish(mut self) -> Result<Rewritten, RewriteError> {
+        self.write_pending()?;
+        self.sync_base()?;
+        let shared = Arc::clone(&self.shared);
+        let mut writer = lock(&shared.writer);
+        shared.write_out(&mut writer)?;
+        if writer.manifest.increments.last().is_none_or(|last| last.file != self.next) {
+            return Err(RewriteError::NotCut);
+        }
+        let mut manifest = writer.manifest.clone();
+        let base = manifest.add_base(&shared.options);
+        manifest.retire_increments();
+        let options = &shared.options;
+        let from = options.path(&self.base_name);
+        options.at(&base.file, |to| options.storage.rename(&from, to)).map_err(file)?;
+        self.base_name = base.file;
+        options.stage_manifest(&manifest).map_err(file)?;
+        // From here on either manifest may be the one that a crash leaves: both sets of files stay.
+        self.finished = true;
+        let switched = options.switch_manifest();
+        writer.manifest = manifest;
+        writer.before = self.written;
+        if switched.is_ok() {
+            options.delete_history(&mut writer.manifest);
+        }
+        let total = writer.size();
+        drop(writer);
+        let mut history = lock(&shared.history);
+        if let Err(error) = switched {
+            history.failures += 1;
+            return Err(file(error));
+        }
+        history.base_size = total;
+        history.rewrites += 1;
+        history.failures = 0;
+        drop(history);
+        Ok(Rewritten { base: self.written, total })
+    }
+}
+
+impl Drop for Rewrite {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        if !self.finished {
+            // Without a cut the next file is not entered; after one it is part of the log.
+            let mut writer = lock(&shared.writer);
+            let _ = shared.write_out(&mut writer);
+            writer.next = None;
+            drop(writer);
+            let _ = shared.options.at(&self.base_name, |path| shared.options.storage.remove(path));
+            lock(&shared.history).failures += 1;
+        }
+        shared.rewriting.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,105 @@
+//! Files and directories as the log needs them, behind two small traits: tests put media in their place
+//! that run full, fail, or remember in which order things were written and synced.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A file that is appended to. One thread writes at a time; syncs may run beside a write.
+pub trait LogFile: Send + Sync {
+    /// One write(2) at the end; how much was taken.
+    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Makes everything that was appended before durable (fdatasync).
+    fn sync(&self) -> io::Result<()>;
+    /// Cuts the file to `len` bytes.
+    fn truncate(&self, len: u64) -> io::Result<()>;
+}
+
+/// A place for files.
+pub trait Storage: Send + Sync {
+    /// Makes a directory, unless it is there.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Whether there is such a directory.
+    fn is_dir(&self, path: &Path) -> bool;
+    /// The file's length; `None` if there is no such file.
+    fn len(&self, path: &Path) -> io::Result<Option<u64>>;
+    /// Opens a file for appending; made empty if it is missing.
+    fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
+    /// Makes an empty file, over an existing one.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
+    /// Opens a file for reading.
+    fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+    /// Renames, over an existing file.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The file system.
+pub struct Disk;
+
+impl LogFile for File {
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file: &File = self;
+        file.write(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+}
+
+impl Storage for Disk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            done => done,
+        }
+    }
+
+    fn is_dir(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    fn len(&self, path: &Path) -> io::Result<Option<u64>> {
+        match fs::metadata(path) {
+            Ok(found) if found.is_file() => Ok(Some(found.len())),
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
+        Ok(Arc::new(OpenOptions::new().append(true).create(true).open(path)?))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
+        let file = self.append_to(path)?;
+        file.truncate(0)?;
+        Ok(file)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+}

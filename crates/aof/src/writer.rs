@@ -1,0 +1,215 @@
+//! Writing out: from the buffer into the last incremental file, and from one such file into the next.
+//!
+//! A write that fails or is cut short is taken back, so that the file ends with a whole command, and ends the
+//! log's life: what was not written was not acknowledged, and what comes later must not be either. After a failed
+//! sync the kernel may have dropped the pages, so a second try would prove nothing.
+//!
+//! The next file is listed in the manifest only after the one before is durable, and is written to only after the
+//! manifest is: a reader of the directory never finds a short file before a longer one, nor commands in no file.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::directory::write_all;
+use crate::error::{Failure, OpenError, Operation};
+use crate::log::{Shared, lock};
+use crate::manifest::Manifest;
+use crate::options::{Fsync, Options};
+use crate::storage::LogFile;
+
+const POSTPONED_AT_MOST: Duration = Duration::from_secs(2);
+
+/// Room kept between two writes; what one large value took is given back.
+const SPARE_AT_MOST: usize = 16 << 20;
+
+/// What only one thread at a time may use.
+pub(crate) struct Writer {
+    pub(crate) manifest: Manifest,
+    pub(crate) file: Arc<dyn LogFile>,
+    /// The file's length.
+    len: u64,
+    /// Bytes of all files before it.
+    pub(crate) before: u64,
+    /// What follows at the buffer's cut.
+    pub(crate) next: Option<NextFile>,
+    spare: Vec<u8>,
+    postponed_since: Option<Duration>,
+}
+
+/// A file that is not yet listed.
+pub(crate) struct NextFile {
+    pub(crate) manifest: Manifest,
+    pub(crate) file: Arc<dyn LogFile>,
+}
+
+impl Writer {
+    /// Opens the last increment for appending. A log that is new gets an empty base and an increment.
+    pub(crate) fn open(
+        options: &Options,
+        mut manifest: Manifest,
+        size: u64,
+    ) -> Result<Writer, OpenError> {
+        options.make_folder()?;
+        if manifest.is_empty() {
+            let base = manifest.add_base(options);
+            options
+                .make_file(&base.file)?
+                .sync()
+                .map_err(|source| OpenError { path: options.path(&base.file), source })?;
+            tracing::info!("Creating AOF base file {} on server start", base.file);
+        }
+        let (name, file) = match manifest.increments.last() {
+            Some(last) => {
+                let name = last.file.clone();
+                tracing::info!("Opening AOF incr file {name} on server start");
+                (name.clone(), options.at(&name, |path| options.storage.append_to(path))?)
+            }
+            None => {
+                let name = manifest.add_increment(options).file;
+                tracing::info!("Creating AOF incr file {name} on server start");
+                (name.clone(), options.make_file(&name)?)
+            }
+        };
+        options.persist_manifest(&manifest)?;
+        options.delete_history(&mut manifest);
+        let len = options.at(&name, |path| options.storage.len(path))?.unwrap_or(0);
+        let before = size.saturating_sub(len);
+        let spare = Vec::new();
+        Ok(Writer { manifest, file, len, before, next: None, spare, postponed_since: None })
+    }
+
+    /// Bytes of all files.
+    pub(crate) fn size(&self) -> u64 {
+        self.before + self.len
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        match write_all(&*self.file, bytes) {
+            Ok(()) => {
+                self.len += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!("Error writing to the AOF file: {error}");
+                if let Err(error) = self.file.truncate(self.len) {
+                    tracing::warn!(
+                        "Could not remove short write from the append-only file.  The server may \
+                         refuse to load the AOF the next time it starts.  ftruncate: {error}"
+                    );
+                }
+                Err(Failure::new(Operation::Write, &error))
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Writes out what is buffered.
+    pub(crate) fn write_out(&self, writer: &mut Writer) -> Result<(), Failure> {
+        self.check()?;
+        let (taken, end) = {
+            let mut buffer = lock(&self.buffer);
+            if buffer.is_idle() {
+                return Ok(());
+            }
+            (buffer.take(std::mem::take(&mut writer.spare)), buffer.end())
+        };
+        let (now, later) = taken.bytes.split_at(taken.cut.unwrap_or(taken.bytes.len()));
+        let mut done = writer.append(now);
+        if done.is_ok() && taken.cut.is_some() {
+            done = self.enter_next(writer, end - later.len() as u64);
+        }
+        done = done.and_then(|()| writer.append(later));
+        done.map_err(|failure| self.fail(failure))?;
+        writer.postponed_since = None;
+        self.written.store(end, Ordering::Release);
+        if taken.bytes.capacity() <= SPARE_AT_MOST {
+            writer.spare = taken.bytes;
+            writer.spare.clear();
+        }
+        Ok(())
+    }
+
+    /// Goes on in the next file. Where its manifest cannot be written the present file is kept.
+    fn enter_next(&self, writer: &mut Writer, cut: u64) -> Result<(), Failure> {
+        let Some(next) = writer.next.take() else { return Ok(()) };
+        writer.file.sync().map_err(|error| Failure::new(Operation::Sync, &error))?;
+        self.durable.fetch_max(cut, Ordering::AcqRel);
+        if let Err(error) = self.options.stage_manifest(&next.manifest) {
+            tracing::warn!("{error}");
+            return Ok(());
+        }
+        let switched = self.options.switch_manifest();
+        switched.map_err(|error| Failure::new(Operation::Manifest, &error.source))?;
+        writer.before += writer.len;
+        writer.len = 0;
+        writer.file = next.file;
+        writer.manifest = next.manifest;
+        Ok(())
+    }
+
+    /// Makes durable what was written out.
+    pub(crate) fn sync(&self, writer: &Writer) -> Result<(), Failure> {
+        self.check()?;
+        let written = self.written.load(Ordering::Acquire);
+        self.sync_file(&*writer.file, written)
+    }
+
+    /// Syncs a file that, with those before it, holds the log up to `written`.
+    pub(crate) fn sync_file(&self, file: &dyn LogFile, written: u64) -> Result<(), Failure> {
+        match file.sync() {
+            Ok(()) => {
+                self.durable.fetch_max(written, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!("Fail to fsync the AOF file: {error}.");
+                Err(self.fail(Failure::new(Operation::Sync, &error)))
+            }
+        }
+    }
+
+    /// See [`crate::Aof::flush`].
+    pub(crate) fn flush(&self) -> Result<(), Failure> {
+        self.check()?;
+        if lock(&self.buffer).is_idle() {
+            return Ok(());
+        }
+        let mut writer = lock(&self.writer);
+        if self.postpones(&mut writer) {
+            return Ok(());
+        }
+        self.write_out(&mut writer)
+    }
+
+    fn postpones(&self, writer: &mut Writer) -> bool {
+        if self.fsync() != Fsync::EverySecond || !self.background_sync.load(Ordering::Acquire) {
+            return false;
+        }
+        let now = (self.options.now)();
+        let since = *writer.postponed_since.get_or_insert(now);
+        if now.saturating_sub(since) < POSTPONED_AT_MOST {
+            return true;
+        }
+        self.delayed_syncs.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(
+            "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer \
+             without waiting for fsync to complete, this may slow down the server."
+        );
+        false
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.failure.get().map_or(Ok(()), |failure| Err(failure.clone()))
+    }
+
+    /// Ends the log's life; the first reason stays.
+    fn fail(&self, failure: Failure) -> Failure {
+        lock(&self.buffer).close();
+        self.failure.get_or_init(|| failure).clone()
+    }
+}
