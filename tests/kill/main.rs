@@ -2,7 +2,8 @@
 //!
 //! After each restart every client must find the state after some prefix of its commands, from the last acknowledged to
 //! the last sent; transactions and multi-key commands are whole. This is what the end of a process may cost; what a
-//! power loss may cost is decided over simulated media, since the caches of a CPU survive a kill.
+//! power loss may cost is decided over simulated media, since the caches of a CPU survive a kill. A server that is asked
+//! to end under load keeps the same rule, whatever its policy of syncing.
 //!
 //! `KILL_ROUNDS` sets the rounds, `KILL_SEED` repeats a run's commands (its timing repeats only roughly).
 
@@ -27,8 +28,20 @@ fn seed() -> u64 {
     number("KILL_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000))
 }
 
-/// Loads the server for a while and kills it.
-fn round(server: &mut Server, loads: &mut [Load], random: &mut Rng) -> Result<(), Violation> {
+/// How a server ends.
+#[derive(Clone, Copy)]
+enum End {
+    Kill,
+    Terminate,
+}
+
+/// Loads the server for a while and ends it.
+fn round(
+    server: &mut Server,
+    end: End,
+    loads: &mut [Load],
+    random: &mut Rng,
+) -> Result<(), Violation> {
     thread::scope(|scope| {
         let running: Vec<_> = loads
             .iter_mut()
@@ -38,7 +51,10 @@ fn round(server: &mut Server, loads: &mut [Load], random: &mut Rng) -> Result<()
             })
             .collect();
         thread::sleep(Duration::from_millis(random.u64(20..400)));
-        server.kill();
+        match end {
+            End::Kill => server.kill(),
+            End::Terminate => assert!(server.terminate().success(), "{}", server.log()),
+        }
         running.into_iter().try_for_each(|load| load.join().expect("a client's thread"))
     })
 }
@@ -70,12 +86,12 @@ fn verify(client: &mut Client, loads: &mut [Load]) -> Result<(), Violation> {
 }
 
 /// Runs all rounds; the steps acknowledged, or the first violation.
-fn kill(launch: Launch, rounds: u64, seed: u64) -> Result<u64, Violation> {
+fn run(launch: Launch, end: End, rounds: u64, seed: u64) -> Result<u64, Violation> {
     let mut random = Rng::with_seed(seed);
     let mut loads: Vec<Load> = (0..CLIENTS).map(|number| Load::new(number, seed)).collect();
     let mut server = launch.start();
     for _ in 0..rounds {
-        round(&mut server, &mut loads, &mut random)?;
+        round(&mut server, end, &mut loads, &mut random)?;
         server.start_again();
         verify(&mut server.client(), &mut loads)?;
     }
@@ -84,7 +100,7 @@ fn kill(launch: Launch, rounds: u64, seed: u64) -> Result<u64, Violation> {
 
 fn nothing_is_lost(name: &str, launch: Launch) {
     let (rounds, seed) = (number("KILL_ROUNDS").unwrap_or(12), seed());
-    match kill(launch, rounds, seed) {
+    match run(launch, End::Kill, rounds, seed) {
         Ok(steps) => println!("{name}: seed={seed} steps={steps} kills={rounds} lost=0"),
         Err(Violation(what)) => panic!("{name}: KILL_SEED={seed}: {what}"),
     }
@@ -106,15 +122,25 @@ fn an_append_only_file_synced_always_loses_nothing() {
 }
 
 #[test]
+fn a_server_that_is_asked_to_end_loses_nothing() {
+    for launch in
+        [Launch::perdura_pmem(), Launch::perdura_aof("everysec"), Launch::perdura_aof("no")]
+    {
+        let kept = run(launch.clone(), End::Terminate, 2, seed());
+        assert!(kept.is_ok(), "{launch:?}: {kept:?}");
+    }
+}
+
+#[test]
 fn redis_itself_keeps_the_rule() {
     let launch = Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]);
-    let kept = kill(launch, 2, seed());
+    let kept = run(launch, End::Kill, 2, seed());
     assert!(kept.is_ok(), "{kept:?}");
 }
 
 /// The check itself must be able to fail: a server that keeps nothing is found out.
 #[test]
 fn a_server_that_forgets_is_noticed() {
-    let noticed = kill(Launch::redis(), 2, seed());
+    let noticed = run(Launch::redis(), End::Kill, 2, seed());
     assert!(noticed.is_err(), "a server without persistence passed");
 }
