@@ -5,7 +5,7 @@
 //! all locks, so it stands still under any.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use heap::{Heap, Ptr, View};
 use smallvec::SmallVec;
@@ -21,7 +21,7 @@ use crate::{DATABASES, Db, Eviction, Key, Stats, Txn, Watch};
 
 /// Sixteen databases in the shards of a heap. `Send` and `Sync`: share it by an `Arc`.
 pub struct Keyspace {
-    heap: Heap,
+    pub(crate) heap: Arc<Heap>,
     pub(crate) hashing: Hashing,
     /// The first root word of each shard.
     roots: Vec<Ptr>,
@@ -53,7 +53,7 @@ impl Keyspace {
             .map(|shard| Side::new(now, hashing.hash(&shard.to_le_bytes())))
             .collect();
         let keyspace = Keyspace {
-            heap,
+            heap: Arc::new(heap),
             hashing,
             roots,
             sides,
@@ -73,7 +73,7 @@ impl Keyspace {
     }
 
     /// Takes the heap out, to close it.
-    pub fn into_heap(self) -> Heap {
+    pub fn into_heap(self) -> Arc<Heap> {
         self.heap
     }
 
