@@ -39,7 +39,8 @@ impl Engine {
             out.simple("QUEUED");
             return Outcome::default();
         }
-        let now_ns = self.clock.unix_ns();
+        // While a log is replayed nothing expires: what its commands found then, they must find now.
+        let now_ns = if session.replay { 0 } else { self.clock.unix_ns() };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         session.client.last_command.store(command.id, Relaxed);
         self.call(session, command, args, out, now_ns)
@@ -62,8 +63,10 @@ impl Engine {
             return Err("ERR Command not allowed inside a transaction".into());
         }
         self.check_memory(session, command)?;
-        if self.refuses_writes() && transactions::writes(session, command) {
-            return Err(failure::LOG_FAILED.into());
+        if let Some(text) = self.log_failure()
+            && transactions::writes(session, command)
+        {
+            return Err(Failure::text(format!("{}{text}", failure::LOG_FAILED)));
         }
         if self.config().loading() && !command.spec.has(LOADING) {
             return Err(failure::LOADING_DATA.into());
@@ -71,8 +74,8 @@ impl Engine {
         Ok(())
     }
 
-    fn refuses_writes(&self) -> bool {
-        self.log().is_some_and(|log| log.has_failed())
+    fn log_failure(&self) -> Option<String> {
+        self.log().and_then(|log| log.failure())
     }
 
     /// Makes room where the limit is exceeded, and refuses what needs more.
@@ -147,6 +150,9 @@ impl Engine {
 
     /// Counts an execution and shows it to those who watch.
     pub(crate) fn finish(&self, call: &mut Call<'_>, started_ns: u64, failed: bool) {
+        if call.session.replay {
+            return;
+        }
         let nanos = self.clock.unix_ns().saturating_sub(started_ns);
         self.stats().called(call.session.stripe, call.command.id, nanos, failed);
         admin::observe(call, nanos);
@@ -218,7 +224,7 @@ impl Engine {
         } else {
             keys.iter().map(Key::shard).for_each(&mut visit);
         }
-        Ok(if log.is_synchronous() { durable_at } else { 0 })
+        Ok(if log.is_synchronous() { durable_at } else { end.unwrap_or(0) })
     }
 
     /// Deletes keys by the eviction policy until the limit holds again; whether it does.

@@ -37,9 +37,8 @@ pub(crate) const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or
 pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 /// Source and target are the same.
 pub(crate) const SAME_OBJECT: &str = "ERR source and destination objects are the same";
-/// The command log could not be written.
-pub(crate) const LOG_FAILED: &str =
-    "MISCONF Errors writing to the AOF file: the log is stopped until the server is restarted";
+/// The command log could not be written; the operating system's words follow.
+pub(crate) const LOG_FAILED: &str = "MISCONF Errors writing to the AOF file: ";
 /// The heap could not make a transaction durable.
 pub(crate) const HEAP_FAILED: &str =
     "MISCONF Errors writing to the persistent heap: it takes no writes until it is reopened";

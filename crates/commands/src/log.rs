@@ -12,10 +12,10 @@ pub trait CommandLog: Send + Sync {
     /// Appends effects whose first needs `first` selected and whose last leaves `last` selected. Returns the
     /// offset at which they end.
     fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64;
-    /// Whether replies wait until the log is durable (`appendfsync always`).
+    /// Whether replies, those of reads too, wait until the log is durable (`appendfsync always`).
     fn is_synchronous(&self) -> bool;
-    /// Whether a write or sync failed, so that no more writes may be taken.
-    fn has_failed(&self) -> bool;
+    /// Why no more writes may be taken, if a write or a sync has failed: the operating system's words.
+    fn failure(&self) -> Option<String>;
 }
 
 /// Effects of one transaction, encoded.

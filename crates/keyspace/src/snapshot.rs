@@ -42,10 +42,7 @@ pub struct Snapshot {
 
 impl Keyspace {
     /// Cuts: everything is locked for a moment, in which `at_cut` runs. One snapshot at a time.
-    pub fn snapshot<T>(
-        &self,
-        at_cut: impl FnOnce() -> T,
-    ) -> Result<(Snapshot, T), SnapshotError> {
+    pub fn snapshot<T>(&self, at_cut: impl FnOnce() -> T) -> Result<(Snapshot, T), SnapshotError> {
         let (heap, made) = self.heap.snapshot(at_cut)?;
         let map = {
             let first = heap.lock(0);

@@ -1,0 +1,115 @@
+//! Brings the data back from the command log: every command of it goes through [`Engine::execute`].
+//!
+//! Nothing expires while a log is replayed, no limit is enforced and nothing is logged: a command must find what
+//! it found when it was first executed. A command that fails is reported and skipped, as in Redis, except where
+//! the heap has no room: then the data would not be what the log says.
+
+use aof::{Entry, LoadError, Loader, Progress};
+use resp::{Protocol, Writer};
+
+use crate::engine::Engine;
+use crate::session::Session;
+use crate::table::Lookup;
+
+/// Commands between two reports of progress.
+const REPORT_EVERY: u64 = 1024;
+
+/// Why a log is not replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// It holds a command that does not exist.
+    #[error("Unknown command '{command}' reading the append only file {file}")]
+    UnknownCommand {
+        /// The command.
+        command: String,
+        /// The file.
+        file: String,
+    },
+    /// The data does not fit.
+    #[error("no room for the data of the append only file {file}: {text}")]
+    Full {
+        /// The file.
+        file: String,
+        /// The error of the command that found no room.
+        text: String,
+    },
+}
+
+impl Engine {
+    /// Executes every command of a log. `report` is called now and then, and once at the end.
+    pub fn replay(
+        &self,
+        loader: &mut Loader,
+        report: &mut dyn FnMut(Progress),
+    ) -> Result<(), ReplayError> {
+        let mut session = self.connect_replay();
+        let mut out = Writer::new(Protocol::Resp2);
+        let mut file = String::new();
+        let mut words: Vec<&[u8]> = Vec::new();
+        loop {
+            if loader.loaded().commands.is_multiple_of(REPORT_EVERY) {
+                report(loader.progress());
+            }
+            match loader.next()? {
+                None => break,
+                Some(Entry::File(name)) => {
+                    name.clone_into(&mut file);
+                    self.disconnect(std::mem::replace(&mut session, self.connect_replay()));
+                }
+                Some(Entry::Command(command)) => {
+                    let mut room = reuse(words);
+                    room.extend(command.words());
+                    self.replay_one(&mut session, &room, &mut out, &file)?;
+                    words = reuse(room);
+                }
+            }
+        }
+        self.disconnect(session);
+        report(loader.progress());
+        Ok(())
+    }
+
+    fn replay_one(
+        &self,
+        session: &mut Session,
+        words: &[&[u8]],
+        out: &mut Writer,
+        file: &str,
+    ) -> Result<(), ReplayError> {
+        if !matches!(self.table().find(words), Lookup::Found(_)) {
+            let command = String::from_utf8_lossy(words[0]).into_owned();
+            return Err(ReplayError::UnknownCommand { command, file: file.to_owned() });
+        }
+        out.clear();
+        let _ = self.execute(session, words, out);
+        match out.as_bytes().strip_prefix(b"-") {
+            Some(text) => self.replay_failed(words, text, file),
+            None => Ok(()),
+        }
+    }
+
+    fn replay_failed(&self, words: &[&[u8]], text: &[u8], file: &str) -> Result<(), ReplayError> {
+        let text = String::from_utf8_lossy(text).trim_end().to_owned();
+        if text.starts_with("OOM") || text.starts_with("MISCONF") {
+            return Err(ReplayError::Full { file: file.to_owned(), text });
+        }
+        if let Some(host) = self.host() {
+            let command = String::from_utf8_lossy(words[0]);
+            host.log(&format!(
+                "== CRITICAL == This AOF-loading-client is sending an error to the server: '{text}' \
+                 after processing the command '{command}'"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The room of a list of borrowed words, for words that are borrowed elsewhere.
+fn reuse<'to>(mut words: Vec<&[u8]>) -> Vec<&'to [u8]> {
+    words.clear();
+    words.into_iter().map(|_| -> &[u8] { &[] }).collect()
+}
