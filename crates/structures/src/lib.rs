@@ -14,8 +14,10 @@
 #![forbid(unsafe_code)]
 
 pub mod blob;
+mod damaged;
 pub mod index;
 pub mod reclaim;
 mod store;
 
+pub use damaged::Damaged;
 pub use store::{Fill, Store};

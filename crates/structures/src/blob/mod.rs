@@ -1,97 +1,250 @@
 //! Byte strings of up to 512 MiB.
-#![allow(unused_variables, clippy::todo, missing_docs)]
+//!
+//! The caller keeps one word. Up to 65528 bytes a blob is one block; beyond that it is a table of chunks of
+//! 64 KiB, so that no length needs a large free stretch, and a change copies one chunk at most. Nothing is
+//! allocated for zeros behind what was written: a string made long by one far write stays small.
+//!
+//! Bytes that a reader may see never change. An append writes behind the published length; every other change
+//! copies the block or the chunk. Beside each length stands the CRC-32C of the bytes, in the same word, so
+//! that the two change in one.
+//!
+//! A large blob is freed in steps, from its end: see [`Blob::free_step`] and [`crate::reclaim`].
+//! `docs/format/blob.md` has the format and the counts.
+//!
+//! Blobs know neither keys nor encodings; short values are better kept inside the caller's own entry.
+
+mod block;
+mod check;
+mod sum;
+mod table;
 
 use std::ops::Range;
 
-use heap::{Full, View};
+use heap::{Full, Ptr, View};
 
-use crate::{Fill, Store};
+use crate::{Damaged, Fill, Store};
+use table::Table;
 
 /// The longest blob: Redis's limit for a string.
 pub const MAX_LEN: u64 = 512 << 20;
 
+/// The longest blob that is one block.
+pub const MAX_BLOCK_LEN: u64 = block::MAX as u64;
+
 /// A byte string, as the one word that the caller keeps: 0 is the empty string.
 ///
-/// A change answers the blob's new word; the caller stores it where the old one was if it differs.
+/// A change answers the blob's new word, which the caller stores where the old one was if it differs. A blob is
+/// owned by one word: after a change of the blob, an older word of it means nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blob(u64);
 
-/// The blob's bytes do not match their checksum, or its table makes no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the blob at {at:#x} is damaged: expected {expected:#x}, found {found:#x}")]
-pub struct Damaged {
-    pub at: u64,
-    pub expected: u64,
-    pub found: u64,
+const TABLE_FLAG: u64 = 1;
+
+/// What a blob's word refers to.
+enum Form {
+    Empty,
+    Block(Ptr),
+    Table(Table),
 }
 
 impl Blob {
+    /// The empty string, which has no block.
     pub const EMPTY: Blob = Blob(0);
 
+    /// The blob that a word refers to.
     pub const fn from_word(word: u64) -> Blob {
         Blob(word)
     }
 
+    /// The word to keep.
     pub const fn word(self) -> u64 {
         self.0
     }
 
+    fn form(self) -> Form {
+        match self.0 {
+            0 => Form::Empty,
+            word if word & TABLE_FLAG == 0 => Form::Block(Ptr::from_raw(word)),
+            word => Form::Table(Table { top: Ptr::from_raw(word & !TABLE_FLAG) }),
+        }
+    }
+
+    fn block(block: Ptr) -> Blob {
+        Blob(block.raw())
+    }
+
+    fn table(table: Table) -> Blob {
+        Blob(table.top.raw() | TABLE_FLAG)
+    }
+
+    /// Its length in bytes.
     pub fn len<V: View>(self, view: &V) -> u64 {
-        todo!()
+        match self.form() {
+            Form::Empty => 0,
+            Form::Block(block) => block::len(view, block) as u64,
+            Form::Table(table) => table.len(view),
+        }
     }
 
-    /// Whether the blob is a table of chunks: too long for one block, and too long to free at once.
+    /// Whether it has no bytes.
+    pub fn is_empty<V: View>(self, view: &V) -> bool {
+        self.len(view) == 0
+    }
+
+    /// Whether the blob is a table of chunks: to be freed through [`crate::reclaim`].
     pub fn is_large(self) -> bool {
-        todo!()
+        self.0 & TABLE_FLAG != 0
     }
 
-    /// A blob of these bytes. `fill` is the locked shard, or for a large value something that fills blocks without the lock.
+    /// A blob of these bytes, at most [`MAX_LEN`].
+    ///
+    /// `fill` is the locked shard, or for a large value something that fills blocks without the lock.
     pub fn create<F: Fill>(fill: &mut F, bytes: &[u8]) -> Result<Blob, Full> {
-        todo!()
+        match bytes.len() {
+            0 => Ok(Blob::EMPTY),
+            1..=block::MAX => block::create(fill, bytes, 0).map(Blob::block),
+            _ => table::create(fill, bytes).map(Blob::table),
+        }
     }
 
-    /// A blob of `len` bytes, which `source` writes piece by piece, in order: it gets a piece's offset and room.
+    /// A blob of `len` bytes, at most [`MAX_LEN`], which `source` writes in pieces of up to 64 KiB, in order: it
+    /// gets the piece's offset and room.
     pub fn create_with<F: Fill>(
         fill: &mut F,
         len: u64,
-        source: impl FnMut(u64, &mut [u8]),
+        mut source: impl FnMut(u64, &mut [u8]),
     ) -> Result<Blob, Full> {
-        todo!()
+        if len > MAX_BLOCK_LEN {
+            return table::create_with(fill, len, source).map(Blob::table);
+        }
+        let mut bytes = vec![0; len as usize];
+        if len > 0 {
+            source(0, &mut bytes);
+        }
+        Blob::create(fill, &bytes)
     }
 
-    /// Visits the bytes of a range (cut to the blob's length) as slices, in order.
-    pub fn read<'v, V: View>(self, view: &'v V, range: Range<u64>, visit: impl FnMut(&'v [u8])) {
-        todo!()
+    /// Visits the bytes of a range, cut to the blob's length, as slices in order.
+    pub fn read<'v, V: View>(
+        self,
+        view: &'v V,
+        range: Range<u64>,
+        mut visit: impl FnMut(&'v [u8]),
+    ) {
+        let end = range.end.min(self.len(view));
+        if range.start >= end {
+            return;
+        }
+        match self.form() {
+            Form::Empty => {}
+            Form::Block(block) => {
+                visit(block::bytes(view, block, range.start as usize..end as usize));
+            }
+            Form::Table(table) => table.read(view, range.start..end, &mut visit),
+        }
     }
 
-    /// Adds bytes at the end; at most `MAX_LEN` in all, which the caller has checked.
+    /// All bytes in one vector: for short blobs.
+    pub fn to_vec<V: View>(self, view: &V) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len(view) as usize);
+        self.read(view, 0..u64::MAX, |slice| bytes.extend_from_slice(slice));
+        bytes
+    }
+
+    /// Asks for the blob's first lines.
+    pub fn prefetch<V: View>(self, view: &V) {
+        if self != Blob::EMPTY {
+            view.prefetch(Ptr::from_raw(self.0 & !TABLE_FLAG));
+        }
+    }
+
+    /// Adds bytes at the end; the caller has checked that at most [`MAX_LEN`] result.
+    ///
+    /// In place while the last block has room. Else the block grows to twice what is needed, up to its largest size.
     pub fn append<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Full> {
-        todo!()
+        if bytes.is_empty() {
+            return Ok(self);
+        }
+        match self.form() {
+            Form::Empty => Blob::create(store, bytes),
+            Form::Block(block) => {
+                let len = block::len(store, block);
+                if len + bytes.len() <= block::MAX {
+                    return block::append(store, block, len, bytes).map(Blob::block);
+                }
+                let table = table::from_block(store, block)?;
+                table.write(store, len as u64, bytes)?;
+                Ok(Blob::table(table))
+            }
+            Form::Table(table) => {
+                table.write(store, table.len(store), bytes)?;
+                Ok(self)
+            }
+        }
     }
 
-    /// Overwrites from `at` on, with zeros before where the blob was shorter. The caller has checked `MAX_LEN`.
+    /// Overwrites from `at` on, with zeros in front where the blob was shorter. The caller has checked that at most
+    /// [`MAX_LEN`] result. Nothing happens if there are no bytes to write.
     pub fn set_range<S: Store>(self, store: &mut S, at: u64, bytes: &[u8]) -> Result<Blob, Full> {
-        todo!()
+        if bytes.is_empty() {
+            return Ok(self);
+        }
+        let end = at + bytes.len() as u64;
+        let table = match self.form() {
+            Form::Empty if end <= MAX_BLOCK_LEN => {
+                let mut content = vec![0; at as usize];
+                content.extend_from_slice(bytes);
+                return Blob::create(store, &content);
+            }
+            Form::Block(block) if end <= MAX_BLOCK_LEN => {
+                return block::set_range(store, block, at as usize, bytes).map(Blob::block);
+            }
+            Form::Empty => table::empty(store)?,
+            Form::Block(block) => table::from_block(store, block)?,
+            Form::Table(table) => table,
+        };
+        table.write(store, at, bytes)?;
+        Ok(Blob::table(table))
     }
 
-    /// Frees up to `budget` blocks of a blob that nothing else refers to, from its end; answers what is left of it
-    /// (`EMPTY`: nothing) and how many blocks were freed.
+    /// Frees about `budget` blocks of a blob that nothing else refers to, from its end; answers what is left of it
+    /// ([`Blob::EMPTY`]: nothing) and how many blocks were freed.
     pub fn free_step<S: Store>(self, store: &mut S, budget: usize) -> (Blob, usize) {
-        todo!()
+        match self.form() {
+            Form::Empty => (Blob::EMPTY, 0),
+            Form::Block(block) => {
+                store.free(block);
+                (Blob::EMPTY, 1)
+            }
+            Form::Table(table) => {
+                let (left, freed) = table.free_step(store, budget);
+                (if left { self } else { Blob::EMPTY }, freed)
+            }
+        }
     }
 
-    /// Copies a blob of one block out of a sparse span: its new word, or `None` where it may stay.
+    /// Moves the blob's small blocks out of sparse spans; `None` where its word stays.
     pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Blob>, Full> {
-        todo!()
+        match self.form() {
+            Form::Block(block) if store.is_sparse(block) => {
+                block::relocate(store, block).map(Blob::block).map(Some)
+            }
+            Form::Table(table) => Ok(table.relocate(store)?.map(Blob::table)),
+            _ => Ok(None),
+        }
     }
 
-    /// Verifies every checksum.
+    /// Verifies every length and checksum.
     pub fn check<V: View>(self, view: &V) -> Result<(), Damaged> {
-        todo!()
+        check::check(view, self)
     }
 
     /// Visits each block of the blob.
-    pub fn blocks<V: View>(self, view: &V, visit: impl FnMut(heap::Ptr)) {
-        todo!()
+    pub fn blocks<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
+        match self.form() {
+            Form::Empty => {}
+            Form::Block(block) => visit(block),
+            Form::Table(table) => table.blocks(view, &mut visit),
+        }
     }
 }

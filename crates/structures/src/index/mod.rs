@@ -1,23 +1,52 @@
-//! A persistent hash index from hashes to entries: extendible hashing in a trie.
-#![allow(unused_variables, clippy::todo, missing_docs)]
+//! A persistent hash index: extendible hashing whose directory never doubles.
+//!
+//! It maps 64-bit hashes to entries, which are places in the pool that only the caller understands: the caller
+//! says whether an entry is the one looked for and what an entry's hash is, owns the entries' blocks, and keeps
+//! their number. The index owns all blocks behind its root word.
+//!
+//! Why so. A lookup reads the trie (two levels of 2 KiB nodes lead to some 20 million entries), one line of
+//! eight slots in most cases, and the entry. A slot is one word, so an insert, a replacement and a removal
+//! log one word each, rarely two or three. A full segment splits out of place in one record, and nothing else
+//! moves: growth never stops the world. `docs/format/index.md` has the format and the counts.
+//!
+//! Invariants:
+//! - an entry is reached through the top bits of its hash, and in its segment through the home bucket that its
+//!   tag, the low 16 bits of the hash, chooses: `segment` says where that may be;
+//! - a segment of depth `d` is referred to by all words of one node (or the root word) that the `d` bits lead to;
+//! - every operation is bounded: one split at most for an insert, some hundred slots for anything else, except
+//!   that equal hashes beyond some forty are chained and searched as a chain (`overflow`).
+//!
+//! The index does not know keys, shards or other databases.
+
+mod check;
+mod defragment;
+pub(crate) mod drain;
+mod layout;
+mod overflow;
+mod path;
+mod pick;
+mod scan;
+mod segment;
+mod split;
 
 use heap::{Full, Ptr, View};
 
-use crate::Store;
+pub use check::Part;
+
+use crate::{Damaged, Store};
+use layout::{bucket_at, entry_of, home, neighbour, tag, tag_of};
+use path::Place;
 
 /// How many low bits of a `u64` a scan cursor uses; the caller may keep something of its own above them.
 pub const CURSOR_BITS: u32 = 47;
 
 /// A hash index, known by the address of its root word: 0 while the index has never held an entry.
-///
-/// Entries are places in the pool that only the caller understands: it says whether an entry is the one
-/// looked for, and what an entry's hash is. It keeps the number of entries, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index {
     root: Ptr,
 }
 
-/// Where an entry was found. Any change of the index but `replace` in this slot invalidates it.
+/// Where an entry was found. Any change of the index but [`Index::replace`] in this slot invalidates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     at: Ptr,
@@ -28,7 +57,7 @@ pub struct Slot {
 impl Slot {
     /// The entry in this slot.
     pub fn entry(&self) -> Ptr {
-        todo!()
+        entry_of(self.word)
     }
 }
 
@@ -39,16 +68,24 @@ impl Index {
     }
 
     /// The entry with this hash that `equal` accepts.
+    #[inline]
     pub fn find<V: View>(
         &self,
         view: &V,
         hash: u64,
-        equal: impl FnMut(Ptr) -> bool,
+        mut equal: impl FnMut(Ptr) -> bool,
     ) -> Option<Slot> {
-        todo!()
+        let segment = Place::of(view, self.root, hash)?.segment;
+        let tag = tag(hash);
+        segment::search(view, segment, home(tag), |at, word| {
+            let found = tag_of(word) == tag && equal(entry_of(word));
+            found.then_some(Slot { at, word, segment })
+        })
     }
 
     /// Adds an entry, which the caller knows to be absent. `rehash` gives the hash of an entry already here.
+    ///
+    /// After `Full` nothing is staged, except in a split: roll back.
     pub fn insert<S: Store>(
         &self,
         store: &mut S,
@@ -56,22 +93,38 @@ impl Index {
         entry: Ptr,
         rehash: impl Fn(&S, Ptr) -> u64,
     ) -> Result<(), Full> {
-        todo!()
+        let slot = layout::slot(tag(hash), entry);
+        let Some(place) = Place::of(store, self.root, hash) else {
+            return split::first_segment(store, self.root, slot);
+        };
+        let segment = place.segment;
+        if segment::place(&mut segment::Stored { store, segment }, slot) {
+            return Ok(());
+        }
+        split::grow(store, place, hash, slot, rehash)
     }
 
     /// Puts another entry with the same hash into a slot; answers the slot as it is now.
     pub fn replace<S: Store>(&self, store: &mut S, slot: Slot, entry: Ptr) -> Slot {
-        todo!()
+        let word = layout::slot(tag_of(slot.word), entry);
+        store.set(slot.at, word);
+        Slot { word, ..slot }
     }
 
     /// Takes an entry out. The entry's own blocks are the caller's to free.
     pub fn remove<S: Store>(&self, store: &mut S, slot: Slot) {
-        todo!()
+        let end = slot.segment.raw() + layout::SEGMENT as u64;
+        if (slot.segment.raw()..end).contains(&slot.at.raw()) {
+            segment::vacate(store, slot.segment, slot.at, slot.word);
+        } else {
+            overflow::vacate(store, slot.segment, slot.at);
+        }
     }
 
     /// Visits about `count` entries from `cursor` on (0: from the start), and answers where to go on (0: the end).
     ///
-    /// An entry that is in the index from the first call to the last is visited at least once.
+    /// An entry that is in the index from the first call to the last is visited at least once. A call visits
+    /// whole home buckets, at most ten for each entry asked for: it may visit none.
     pub fn scan<V: View>(
         &self,
         view: &V,
@@ -79,36 +132,73 @@ impl Index {
         count: usize,
         visit: impl FnMut(Ptr),
     ) -> u64 {
-        todo!()
+        scan::scan(view, self.root, cursor, count, visit)
     }
 
-    /// An entry picked nearly uniformly. `None` also when the index is so sparse that a bounded search found none:
-    /// then a scan finds one.
+    /// An entry picked nearly uniformly with the random numbers given.
+    ///
+    /// `None` also when the index is so sparse that a bounded search found none: then a scan finds one.
     pub fn random<V: View>(&self, view: &V, random: impl FnMut() -> u64) -> Option<Ptr> {
-        todo!()
+        pick::random(view, self.root, random)
     }
 
     /// First stage of a prefetch: asks for the two bucket lines that a lookup of this hash reads first.
+    #[inline]
     pub fn prefetch_bucket<V: View>(&self, view: &V, hash: u64) {
-        todo!()
+        let Some(place) = Place::of(view, self.root, hash) else { return };
+        let home = home(tag(hash));
+        view.prefetch(bucket_at(place.segment, home));
+        view.prefetch(bucket_at(place.segment, neighbour(home)));
     }
 
     /// Second stage, some lookups later: reads those lines and asks for the first line of each likely entry.
+    #[inline]
     pub fn prefetch_entry<V: View>(&self, view: &V, hash: u64) {
-        todo!()
+        let Some(place) = Place::of(view, self.root, hash) else { return };
+        let tag = tag(hash);
+        for bucket in [home(tag), neighbour(home(tag))] {
+            let line = layout::line(view, bucket_at(place.segment, bucket));
+            for word in line.into_iter().filter(|&word| word != 0 && tag_of(word) == tag) {
+                view.prefetch(entry_of(word));
+            }
+        }
     }
 
-    /// Visits about `count` entries from `cursor` on, and lets `relocate` move each: it answers the entry's new
-    /// place after copying it and freeing the old one, or `None` to leave it. Moves and merges the index's own sparse
-    /// blocks too.
+    /// A step of defragmentation from `cursor` on, over about `count` entries; answers where to go on (0: the end).
+    ///
+    /// `relocate` may move an entry: it answers the new place after copying it and freeing the old one, or
+    /// `None` to leave it. At the start of a segment, the step also merges it with its other half if both are
+    /// nearly empty, or moves it out of a sparse span. A scan under way keeps its guarantee.
     pub fn defragment<S: Store>(
         &self,
         store: &mut S,
         cursor: u64,
         count: usize,
-        rehash: impl Fn(&S, Ptr) -> u64,
         relocate: impl FnMut(&mut S, Ptr) -> Result<Option<Ptr>, Full>,
     ) -> Result<u64, Full> {
-        todo!()
+        defragment::defragment(store, self.root, cursor, count, relocate)
+    }
+
+    /// Verifies the whole index, and visits each of its blocks and entries once.
+    ///
+    /// Takes as long as the index is large: for a pool at rest.
+    pub fn check<V: View>(
+        &self,
+        view: &V,
+        mut rehash: impl FnMut(Ptr) -> u64,
+        mut visit: impl FnMut(Part),
+    ) -> Result<(), Damaged> {
+        check::check(view, self.root, 0, &mut rehash, &mut visit)
+    }
+
+    /// As [`check`](Index::check), of what a partly drained index still has.
+    pub(crate) fn check_from<V: View>(
+        &self,
+        view: &V,
+        cursor: u64,
+        rehash: &mut dyn FnMut(Ptr) -> u64,
+        visit: &mut dyn FnMut(Part),
+    ) -> Result<(), Damaged> {
+        check::check(view, self.root, cursor, rehash, visit)
     }
 }

@@ -1,0 +1,86 @@
+//! A blob in one block: a word of length and checksum, then the bytes.
+
+use std::ops::Range;
+
+use heap::{Full, MAX_BLOCK, Ptr, View};
+
+use super::sum::Sum;
+use crate::{Fill, Store};
+
+const HEADER: usize = 8;
+/// The most bytes that a block has room for.
+pub(super) const MAX: usize = MAX_BLOCK - HEADER;
+
+pub(super) fn sum<V: View>(view: &V, block: Ptr) -> Sum {
+    Sum::from_word(view.word(block))
+}
+
+/// Never more than fits: a damaged length must not reach into other blocks.
+pub(super) fn len<V: View>(view: &V, block: Ptr) -> usize {
+    (sum(view, block).len as usize).min(MAX)
+}
+
+pub(super) fn bytes<V: View>(view: &V, block: Ptr, range: Range<usize>) -> &[u8] {
+    view.bytes(block.add((HEADER + range.start) as u64), range.len())
+}
+
+/// Writes a block of these bytes with room for `spare` more, if the heap has such a block.
+pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8], spare: usize) -> Result<Ptr, Full> {
+    let exact = HEADER + bytes.len();
+    let roomy = (exact + spare).min(MAX_BLOCK);
+    let fresh = fill.reserve(roomy).or_else(|full| match spare {
+        0 => Err(full),
+        _ => fill.reserve(exact),
+    })?;
+    fill.write_word(&fresh, 0, Sum::of(bytes).word());
+    fill.write(&fresh, HEADER, bytes);
+    Ok(fill.publish(fresh, exact))
+}
+
+/// Adds bytes that a block can hold, in place or in a block with room for as many again.
+pub(super) fn append<S: Store>(
+    store: &mut S,
+    block: Ptr,
+    len: usize,
+    bytes: &[u8],
+) -> Result<Ptr, Full> {
+    if HEADER + len + bytes.len() <= store.capacity(block) {
+        store.append(block, HEADER + len, bytes);
+        let sum = sum(store, block).and(bytes);
+        store.set(block, sum.word());
+        return Ok(block);
+    }
+    let content = [self::bytes(store, block, 0..len), bytes].concat();
+    replace(store, block, &content, content.len())
+}
+
+/// Overwrites, and lengthens with zeros, within what a block can hold.
+pub(super) fn set_range<S: Store>(
+    store: &mut S,
+    block: Ptr,
+    at: usize,
+    bytes: &[u8],
+) -> Result<Ptr, Full> {
+    let len = len(store, block);
+    let end = at + bytes.len();
+    if at == len {
+        return append(store, block, len, bytes);
+    }
+    let mut content = self::bytes(store, block, 0..len).to_vec();
+    content.resize(len.max(end), 0);
+    content[at..end].copy_from_slice(bytes);
+    let spare = if end > len { end } else { store.capacity(block) - HEADER - len };
+    replace(store, block, &content, spare)
+}
+
+pub(super) fn relocate<S: Store>(store: &mut S, block: Ptr) -> Result<Ptr, Full> {
+    let len = len(store, block);
+    let content = bytes(store, block, 0..len).to_vec();
+    replace(store, block, &content, store.capacity(block) - HEADER - len)
+}
+
+fn replace<S: Store>(store: &mut S, old: Ptr, bytes: &[u8], spare: usize) -> Result<Ptr, Full> {
+    let new = create(store, bytes, spare)?;
+    store.free(old);
+    Ok(new)
+}

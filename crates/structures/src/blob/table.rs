@@ -1,0 +1,361 @@
+//! A blob of many chunks: a top block, leaves, chunks.
+//!
+//! The top has the blob's length and a word for each leaf; a leaf has two words for each chunk: where it is,
+//! and length and checksum of what is stored in it. A chunk stands for 64 KiB of the blob, the last one for the
+//! rest; what a chunk's block stores may be shorter, and the rest of it reads as zeros, as does a chunk or a
+//! whole leaf that is null. So a far write costs no more than a near one.
+//!
+//! A leaf has room for the smallest power of two, at least four, of chunks that covers those of the blob. Words
+//! behind those of the last chunk are 0, except in a blob that is being freed.
+
+use std::ops::Range;
+
+use heap::{Full, MAX_BLOCK, Ptr, View};
+
+use super::sum::Sum;
+use super::{MAX_LEN, block};
+use crate::{Fill, Store};
+
+/// Bytes of the blob that one chunk stands for.
+pub(super) const CHUNK: u64 = MAX_BLOCK as u64;
+/// Chunks of one leaf.
+pub(super) const LEAF_CHUNKS: u64 = 256;
+/// Leaves of one top.
+pub(super) const LEAVES: u64 = 32;
+
+const LEAF_ENTRY: usize = 16;
+/// The length, a word for each leaf.
+const TOP: usize = 8 + 8 * LEAVES as usize;
+const SMALLEST_LEAF: u64 = 4;
+
+const _: () = assert!(CHUNK * LEAF_CHUNKS * LEAVES == MAX_LEN);
+const _: () = assert!(LEAF_ENTRY as u64 * LEAF_CHUNKS == 4096 && TOP == 264);
+
+/// A table, known by its top block.
+#[derive(Clone, Copy)]
+pub(super) struct Table {
+    pub(super) top: Ptr,
+}
+
+/// What a leaf says of a chunk.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Chunk {
+    pub(super) at: Ptr,
+    pub(super) sum: Sum,
+}
+
+impl Chunk {
+    /// What is stored; never more than a chunk stands for.
+    fn bytes<V: View>(self, view: &V) -> &[u8] {
+        if self.at.is_null() {
+            return &[];
+        }
+        view.bytes(self.at, (u64::from(self.sum.len)).min(CHUNK) as usize)
+    }
+}
+
+/// How many chunks a blob of this length has.
+pub(super) fn chunks(len: u64) -> u64 {
+    len.div_ceil(CHUNK)
+}
+
+/// For how many chunks the leaf has room that holds the last of `chunks` chunks.
+fn leaf_room(chunks: u64) -> u64 {
+    let used = chunks - (chunks - 1) / LEAF_CHUNKS * LEAF_CHUNKS;
+    used.next_power_of_two().max(SMALLEST_LEAF)
+}
+
+/// A table of these bytes, which are more than a block holds.
+pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8]) -> Result<Table, Full> {
+    let mut pieces = bytes.chunks(CHUNK as usize);
+    build(fill, bytes.len() as u64, |fill| match pieces.next() {
+        Some(piece) => write_chunk(fill, piece, piece.len()),
+        None => Ok(Chunk::default()),
+    })
+}
+
+/// A table of `len` bytes from a source.
+pub(super) fn create_with<F: Fill>(
+    fill: &mut F,
+    len: u64,
+    mut source: impl FnMut(u64, &mut [u8]),
+) -> Result<Table, Full> {
+    let mut buffer = vec![0; CHUNK as usize];
+    let mut at = 0;
+    build(fill, len, |fill| {
+        let piece = &mut buffer[..(len - at).min(CHUNK) as usize];
+        source(at, piece);
+        at += piece.len() as u64;
+        write_chunk(fill, piece, piece.len())
+    })
+}
+
+/// A table of length 0, to be written to.
+pub(super) fn empty<F: Fill>(fill: &mut F) -> Result<Table, Full> {
+    build(fill, 0, |_| Ok(Chunk::default()))
+}
+
+/// A table with the bytes of a block, which is freed.
+pub(super) fn from_block<S: Store>(store: &mut S, block: Ptr) -> Result<Table, Full> {
+    let bytes = block::bytes(store, block, 0..block::len(store, block)).to_vec();
+    let table =
+        build(store, bytes.len() as u64, |store| write_chunk(store, &bytes, CHUNK as usize))?;
+    store.free(block);
+    Ok(table)
+}
+
+fn build<F: Fill>(
+    fill: &mut F,
+    len: u64,
+    mut next: impl FnMut(&mut F) -> Result<Chunk, Full>,
+) -> Result<Table, Full> {
+    let chunks = chunks(len);
+    let mut top = [0; TOP / 8];
+    top[0] = len;
+    for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
+        let last = chunks.min((leaf + 1) * LEAF_CHUNKS);
+        let own = (leaf * LEAF_CHUNKS..last).map(|_| next(fill));
+        let own: Vec<Chunk> = own.collect::<Result<_, _>>()?;
+        top[1 + leaf as usize] = write_leaf(fill, &own, leaf_room(last))?.raw();
+    }
+    let fresh = fill.reserve(TOP)?;
+    write_words(fill, &fresh, &top);
+    Ok(Table { top: fill.publish(fresh, TOP) })
+}
+
+fn write_leaf<F: Fill>(fill: &mut F, chunks: &[Chunk], room: u64) -> Result<Ptr, Full> {
+    let mut words: Vec<u64> =
+        chunks.iter().flat_map(|chunk| [chunk.at.raw(), chunk.sum.word()]).collect();
+    words.resize(room as usize * LEAF_ENTRY / 8, 0);
+    let fresh = fill.reserve(words.len() * 8)?;
+    write_words(fill, &fresh, &words);
+    Ok(fill.publish(fresh, words.len() * 8))
+}
+
+fn write_words<F: Fill>(fill: &mut F, fresh: &F::Fresh, words: &[u64]) {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    fill.write(fresh, 0, &bytes);
+}
+
+/// Stores a chunk's bytes in a block with some room, if the heap has such a block.
+fn write_chunk<F: Fill>(fill: &mut F, bytes: &[u8], room: usize) -> Result<Chunk, Full> {
+    let fresh = fill.reserve(room).or_else(|_| fill.reserve(bytes.len()))?;
+    fill.write(&fresh, 0, bytes);
+    Ok(Chunk { at: fill.publish(fresh, bytes.len()), sum: Sum::of(bytes) })
+}
+
+static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
+
+impl Table {
+    pub(super) fn len<V: View>(self, view: &V) -> u64 {
+        view.word(self.top).min(MAX_LEN)
+    }
+
+    /// The word of the top that refers to a leaf.
+    fn leaf_word(self, leaf: u64) -> Ptr {
+        self.top.add(8 * (1 + leaf))
+    }
+
+    pub(super) fn leaf<V: View>(self, view: &V, leaf: u64) -> Ptr {
+        Ptr::from_raw(view.word(self.leaf_word(leaf)))
+    }
+
+    /// Where a leaf says something of a chunk; `None` if the leaf is null.
+    fn place<V: View>(self, view: &V, number: u64) -> Option<Ptr> {
+        let leaf = self.leaf(view, number / LEAF_CHUNKS);
+        let offset = LEAF_ENTRY as u64 * (number % LEAF_CHUNKS);
+        (!leaf.is_null()).then(|| leaf.add(offset))
+    }
+
+    pub(super) fn chunk<V: View>(self, view: &V, number: u64) -> Chunk {
+        self.place(view, number).map_or(Chunk::default(), |at| Chunk {
+            at: Ptr::from_raw(view.word(at)),
+            sum: Sum::from_word(view.word(at.add(8))),
+        })
+    }
+
+    /// Visits a range within the blob's length.
+    pub(super) fn read<'v, V: View>(
+        self,
+        view: &'v V,
+        range: Range<u64>,
+        visit: &mut impl FnMut(&'v [u8]),
+    ) {
+        let mut at = range.start;
+        while at < range.end {
+            let number = at / CHUNK;
+            let end = range.end.min((number + 1) * CHUNK);
+            let (from, to) = ((at % CHUNK) as usize, (end - number * CHUNK) as usize);
+            let stored = self.chunk(view, number).bytes(view);
+            let cut = stored.len().clamp(from, to);
+            if from < cut {
+                visit(&stored[from..cut]);
+            }
+            if cut < to {
+                visit(&ZEROS[cut..to]);
+            }
+            at = end;
+        }
+    }
+
+    /// Overwrites from `at` on, and lengthens.
+    pub(super) fn write<S: Store>(self, store: &mut S, at: u64, bytes: &[u8]) -> Result<(), Full> {
+        let len = self.len(store);
+        let end = at + bytes.len() as u64;
+        debug_assert!(end <= MAX_LEN, "the caller checks the length");
+        if end > len {
+            self.make_room(store, len, end)?;
+            store.set(self.top, end);
+        }
+        let mut rest = bytes;
+        let mut at = at;
+        while !rest.is_empty() {
+            let from = (at % CHUNK) as usize;
+            let (piece, behind) = rest.split_at(rest.len().min(CHUNK as usize - from));
+            self.write_piece(store, at / CHUNK, len, from, piece)?;
+            at += piece.len() as u64;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Writes within one chunk of a blob that was `len` bytes long: in place behind what is stored, if it has room.
+    fn write_piece<S: Store>(
+        self,
+        store: &mut S,
+        number: u64,
+        len: u64,
+        from: usize,
+        piece: &[u8],
+    ) -> Result<(), Full> {
+        let old = self.chunk(store, number);
+        let to = from + piece.len();
+        let stored = old.sum.len as usize;
+        if !old.at.is_null() && from == stored && to <= store.capacity(old.at) {
+            store.append(old.at, from, piece);
+            return self.set_chunk(store, number, Chunk { sum: old.sum.and(piece), ..old });
+        }
+        let mut content = old.bytes(store).to_vec();
+        content.resize(stored.max(to), 0);
+        content[from..to].copy_from_slice(piece);
+        let at_the_end = number * CHUNK + to as u64 > len;
+        let room = if at_the_end { CHUNK as usize } else { content.len() };
+        let new = write_chunk(store, &content, room)?;
+        if !old.at.is_null() {
+            store.free(old.at);
+        }
+        self.set_chunk(store, number, new)
+    }
+
+    fn set_chunk<S: Store>(self, store: &mut S, number: u64, chunk: Chunk) -> Result<(), Full> {
+        let place = match self.place(store, number) {
+            Some(place) => place,
+            None => {
+                let chunks = chunks(self.len(store)).min((number / LEAF_CHUNKS + 1) * LEAF_CHUNKS);
+                let leaf = write_leaf(store, &[], leaf_room(chunks))?;
+                store.set(self.leaf_word(number / LEAF_CHUNKS), leaf.raw());
+                leaf.add(LEAF_ENTRY as u64 * (number % LEAF_CHUNKS))
+            }
+        };
+        if store.word(place) != chunk.at.raw() {
+            store.set(place, chunk.at.raw());
+        }
+        store.set(place.add(8), chunk.sum.word());
+        Ok(())
+    }
+
+    /// Gives the last leaf room for more chunks; further leaves are null until they are written to.
+    fn make_room<S: Store>(self, store: &mut S, len: u64, new_len: u64) -> Result<(), Full> {
+        let (old, new) = (chunks(len), chunks(new_len));
+        let leaves = old.div_ceil(LEAF_CHUNKS);
+        match leaves.checked_sub(1) {
+            Some(last) => self.grow_leaf(store, last, old, new.min(leaves * LEAF_CHUNKS)),
+            None => Ok(()),
+        }
+    }
+
+    fn grow_leaf<S: Store>(self, store: &mut S, leaf: u64, old: u64, new: u64) -> Result<(), Full> {
+        let at = self.leaf(store, leaf);
+        if at.is_null() || leaf_room(old) == leaf_room(new) {
+            return Ok(());
+        }
+        let own: Vec<Chunk> =
+            (leaf * LEAF_CHUNKS..old).map(|number| self.chunk(store, number)).collect();
+        let grown = write_leaf(store, &own, leaf_room(new))?;
+        store.set(self.leaf_word(leaf), grown.raw());
+        store.free(at);
+        Ok(())
+    }
+
+    /// Frees `budget` blocks from the end, and the leaf and the top behind them; answers whether something is left, and how many were freed.
+    pub(super) fn free_step<S: Store>(self, store: &mut S, budget: usize) -> (bool, usize) {
+        let mut chunks = chunks(self.len(store));
+        let mut freed = 0;
+        while chunks > 0 && freed < budget {
+            let number = chunks - 1;
+            let leaf = self.leaf(store, number / LEAF_CHUNKS);
+            let first_of_leaf = number / LEAF_CHUNKS * LEAF_CHUNKS;
+            if leaf.is_null() {
+                chunks = first_of_leaf;
+                continue;
+            }
+            let chunk = self.chunk(store, number);
+            if !chunk.at.is_null() {
+                store.free(chunk.at);
+                freed += 1;
+            }
+            if number == first_of_leaf {
+                store.free(leaf);
+                freed += 1;
+            }
+            chunks = number;
+        }
+        if chunks == 0 {
+            store.free(self.top);
+            return (false, freed + 1);
+        }
+        store.set(self.top, chunks * CHUNK);
+        (true, freed)
+    }
+
+    /// Moves the top and the leaves out of sparse spans; chunks fill spans of their own.
+    pub(super) fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Table>, Full> {
+        let chunks = chunks(self.len(store));
+        for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
+            let at = self.leaf(store, leaf);
+            if !at.is_null() && store.is_sparse(at) {
+                let last = chunks.min((leaf + 1) * LEAF_CHUNKS);
+                let own: Vec<Chunk> =
+                    (leaf * LEAF_CHUNKS..last).map(|number| self.chunk(store, number)).collect();
+                let moved = write_leaf(store, &own, leaf_room(last))?;
+                store.set(self.leaf_word(leaf), moved.raw());
+                store.free(at);
+            }
+        }
+        if !store.is_sparse(self.top) {
+            return Ok(None);
+        }
+        let words: [u64; TOP / 8] = std::array::from_fn(|i| store.word(self.top.add(8 * i as u64)));
+        let fresh = store.reserve(TOP)?;
+        write_words(store, &fresh, &words);
+        let top = store.publish(fresh, TOP);
+        store.free(self.top);
+        Ok(Some(Table { top }))
+    }
+
+    pub(super) fn blocks<V: View>(self, view: &V, visit: &mut impl FnMut(Ptr)) {
+        visit(self.top);
+        let chunks = chunks(self.len(view));
+        for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
+            let at = self.leaf(view, leaf);
+            if at.is_null() {
+                continue;
+            }
+            visit(at);
+            let own = leaf * LEAF_CHUNKS..chunks.min((leaf + 1) * LEAF_CHUNKS);
+            own.map(|number| self.chunk(view, number).at)
+                .filter(|at| !at.is_null())
+                .for_each(&mut *visit);
+        }
+    }
+}

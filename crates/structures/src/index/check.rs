@@ -1,0 +1,129 @@
+//! Verifies an index: every invariant of its format, and that each entry is where its hash says.
+//!
+//! It visits each block and each entry once, so that the caller can compare what is reachable with what is
+//! allocated. It is for a pool at rest: it takes as long as the index is large.
+
+use heap::{Ptr, View};
+
+use super::layout::*;
+use super::overflow;
+use super::path::{Node, Nodes, Place};
+use super::scan::{Position, locate};
+use super::segment::visit_home;
+use crate::Damaged;
+
+/// Something reachable in an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A block of the index itself.
+    Block(Ptr),
+    /// An entry of the caller's.
+    Entry(Ptr),
+}
+
+/// Verifies the index from a position on: what lies before it is taken to be freed.
+pub(super) fn check<V: View>(
+    view: &V,
+    root: Ptr,
+    cursor: u64,
+    rehash: &mut dyn FnMut(Ptr) -> u64,
+    visit: &mut dyn FnMut(Part),
+) -> Result<(), Damaged> {
+    if view.word(root) == 0 {
+        return Ok(());
+    }
+    let mut known: Vec<Node> = Vec::new();
+    let mut from = Some(Position::from_cursor(cursor));
+    while let Some(position) = from {
+        let nodes: Vec<Node> = Nodes::of(view, root, position.prefix).iter().collect();
+        for node in nodes.iter().filter(|node| !known.contains(node)) {
+            visit(Part::Block(node.at));
+        }
+        known = nodes;
+        let Some((place, position)) = locate(view, root, position) else {
+            let found = view.word(root);
+            return Err(Damaged { what: "index trie", at: root.raw(), expected: 0, found });
+        };
+        check_segment(view, &place, position, rehash, visit)?;
+        from = position.next_segment();
+    }
+    Ok(())
+}
+
+fn check_segment<V: View>(
+    view: &V,
+    place: &Place,
+    position: Position,
+    rehash: &mut dyn FnMut(Ptr) -> u64,
+    visit: &mut dyn FnMut(Part),
+) -> Result<(), Damaged> {
+    let segment = place.segment;
+    let run = place.run(position.depth);
+    for at in (0..run.words).map(|i| word_at(run.first, i)) {
+        Damaged::unless_equal("index node", at, segment.raw(), view.word(at))?;
+    }
+    let header = [
+        (KIND, kind(position.depth), "index segment header"),
+        (PREFIX, position.prefix, "index segment prefix"),
+    ];
+    let spare = (CHAIN + 1..SLOTS).map(|word| (word, 0, "spare word of an index segment"));
+    for (word, expected, what) in header.into_iter().chain(spare) {
+        let at = word_at(segment, word);
+        Damaged::unless_equal(what, at, expected, view.word(at))?;
+    }
+    visit(Part::Block(segment));
+    check_overflow(view, segment, visit)?;
+    check_slots(view, segment, position, rehash, visit)
+}
+
+fn check_overflow<V: View>(
+    view: &V,
+    segment: Ptr,
+    visit: &mut dyn FnMut(Part),
+) -> Result<(), Damaged> {
+    for (number, block) in overflow::blocks(view, segment).enumerate() {
+        visit(Part::Block(block));
+        let empty =
+            (1..OVERFLOW_WORDS).filter(|&word| view.word(word_at(block, word)) == 0).count();
+        let allowed = if number == 0 { OVERFLOW_WORDS - 2 } else { 0 };
+        let what = "index overflow block with empty slots";
+        Damaged::unless_equal(what, block, empty.min(allowed) as u64, empty as u64)?;
+    }
+    Ok(())
+}
+
+/// Every slot in use is reached through its home, and its entry's hash leads there.
+fn check_slots<V: View>(
+    view: &V,
+    segment: Ptr,
+    position: Position,
+    rehash: &mut dyn FnMut(Ptr) -> u64,
+    visit: &mut dyn FnMut(Part),
+) -> Result<(), Damaged> {
+    let mut reached = 0;
+    let mut gone = 0;
+    for home in 0..HOMES {
+        let mut slots = Vec::new();
+        visit_home(view, segment, home, |at, slot| slots.push((at, slot)));
+        if home < position.home {
+            gone += slots.len() as u64;
+            continue;
+        }
+        reached += slots.len() as u64;
+        for (at, slot) in slots {
+            let hash = rehash(entry_of(slot));
+            let (tag, own) = (u64::from(tag_of(slot)), u64::from(tag(hash)));
+            Damaged::unless_equal("index slot's tag", at, own, tag)?;
+            let own = prefix(hash, position.depth);
+            Damaged::unless_equal("index entry's prefix", at, own, position.prefix)?;
+            visit(Part::Entry(entry_of(slot)));
+        }
+    }
+    let words = (SLOTS..SEGMENT_WORDS).map(|word| view.word(word_at(segment, word)));
+    let mut used = words.filter(|&slot| slot != 0).count() as u64;
+    overflow::search(view, segment, |_, _| {
+        used += 1;
+        None::<()>
+    });
+    Damaged::unless_equal("index segment's entries", segment, used, reached + gone)
+}

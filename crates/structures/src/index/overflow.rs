@@ -1,0 +1,93 @@
+//! Entries that no split can separate: many equal hashes.
+//!
+//! A segment that is full although it holds few entries, or that may split no further, keeps the rest in a
+//! chain of overflow blocks. All blocks but the first are full, so that an insert looks at the first alone; a
+//! removal fills its gap from the first. A lookup of such a hash walks the chain, as in any chained table: the
+//! hash is keyed, so that only chance, a test or a lost key leads here.
+//!
+//! A segment with more than [`SPLITTABLE`] overflow blocks is not split any more, so that a split stays
+//! bounded; the rest of the index is not concerned.
+
+use heap::{Full, Ptr, View};
+
+use super::layout::*;
+use super::segment::{Stored, mark_stashed};
+use crate::Store;
+
+/// How many overflow blocks a segment may have to be split.
+pub(super) const SPLITTABLE: usize = 4;
+
+/// No chain is longer: a damaged pool must not be walked for ever.
+const LONGEST: usize = 1 << 24;
+
+/// The overflow blocks of a segment.
+pub(super) fn blocks<V: View>(view: &V, segment: Ptr) -> impl Iterator<Item = Ptr> {
+    let at = |place: Ptr| Some(Ptr::from_raw(view.word(place))).filter(|block| !block.is_null());
+    std::iter::successors(at(word_at(segment, CHAIN)), move |&block| at(block)).take(LONGEST)
+}
+
+/// Visits each overflow slot of a segment until `visit` answers something.
+pub(super) fn search<V: View, T>(
+    view: &V,
+    segment: Ptr,
+    mut visit: impl FnMut(Ptr, u64) -> Option<T>,
+) -> Option<T> {
+    blocks(view, segment).find_map(|block| {
+        (1..OVERFLOW_WORDS).find_map(|i| {
+            let at = word_at(block, i);
+            let slot = view.word(at);
+            if slot == 0 { None } else { visit(at, slot) }
+        })
+    })
+}
+
+/// Adds a slot's word to a segment's chain.
+pub(super) fn insert<S: Store>(store: &mut S, segment: Ptr, slot: u64) -> Result<(), Full> {
+    let head = blocks(store, segment).next();
+    let room = head.and_then(|block| vacancy(store, block));
+    match room {
+        Some(at) => store.set(at, slot),
+        None => {
+            let first = build(store, &[slot], head.unwrap_or(Ptr::NULL))?;
+            store.set(word_at(segment, CHAIN), first.raw());
+        }
+    }
+    mark_stashed(&mut Stored { store, segment }, slot);
+    Ok(())
+}
+
+/// Writes a chain of new blocks that holds these slots, in front of `next`; answers its first block.
+pub(super) fn build<S: Store>(store: &mut S, slots: &[u64], next: Ptr) -> Result<Ptr, Full> {
+    let mut first = next;
+    for some in slots.rchunks(OVERFLOW_WORDS - 1) {
+        let mut words = [0; OVERFLOW_WORDS];
+        words[0] = first.raw();
+        words[1..=some.len()].copy_from_slice(some);
+        let fresh = store.reserve(OVERFLOW)?;
+        store.write(&fresh, 0, &bytes::<OVERFLOW_WORDS, OVERFLOW>(&words));
+        first = store.publish(fresh, OVERFLOW);
+    }
+    Ok(first)
+}
+
+/// Empties an overflow slot: fills it from the first block, which goes when it is empty.
+pub(super) fn vacate<S: Store>(store: &mut S, segment: Ptr, at: Ptr) {
+    let chain = word_at(segment, CHAIN);
+    let head = Ptr::from_raw(store.word(chain));
+    let mut taken = (1..OVERFLOW_WORDS).map(|i| word_at(head, i)).filter(|&p| store.word(p) != 0);
+    let (last, others) = (taken.next(), taken.next().is_some());
+    let Some(last) = last else { return };
+    if last != at {
+        store.set(at, store.word(last));
+    }
+    if others {
+        store.set(last, 0);
+    } else {
+        store.set(chain, store.word(head));
+        store.free(head);
+    }
+}
+
+fn vacancy<V: View>(view: &V, block: Ptr) -> Option<Ptr> {
+    (1..OVERFLOW_WORDS).map(|i| word_at(block, i)).find(|&at| view.word(at) == 0)
+}

@@ -1,0 +1,128 @@
+//! A scan in pieces, over an index that changes between them.
+//!
+//! Order: by hash prefix, then by home bucket. A cursor is a position in it: prefix, depth of that prefix,
+//! home bucket, and means "visited: all entries with a smaller prefix, and of this prefix all whose home
+//! bucket is smaller". An entry's hash, hence its home bucket, never changes, and it is visited with its home
+//! wherever it is stored; so displacements lose none. When the segment has split since, its first half goes
+//! on at the home bucket, later halves are visited whole; when it has merged, the merged segment is visited
+//! whole. So an entry may come twice, and one that stays throughout is never missed.
+
+use heap::{Ptr, View};
+
+use super::layout::*;
+use super::path::Place;
+use super::segment::visit_home;
+
+const HOME_BITS: u32 = 6;
+const _: () = assert!(HOMES == 1 << HOME_BITS);
+const _: () = assert!(MAX_DEPTH + 1 + HOME_BITS == super::CURSOR_BITS);
+
+/// How many home buckets a call visits for each entry asked for, so that a sparse index costs no more.
+const HOMES_PER_ENTRY: usize = 10;
+
+/// Where a scan stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) prefix: u64,
+    pub(super) depth: u32,
+    pub(super) home: usize,
+}
+
+impl Position {
+    pub(super) const START: Position = Position { prefix: 0, depth: 0, home: 0 };
+
+    /// Any number is some position: clients send what they like.
+    pub(super) fn from_cursor(cursor: u64) -> Position {
+        let marked = (cursor & ((1 << super::CURSOR_BITS) - 1)) >> HOME_BITS;
+        if marked == 0 {
+            return Position::START;
+        }
+        let depth = MAX_DEPTH - marked.trailing_zeros();
+        let prefix = prefix(marked << (63 - MAX_DEPTH), depth);
+        Position { prefix, depth, home: cursor as usize % HOMES }
+    }
+
+    /// The prefix, a one behind its last bit, zeros; then the home bucket. Never 0.
+    pub(super) fn cursor(self) -> u64 {
+        let marked = self.prefix >> (63 - MAX_DEPTH) | 1 << (MAX_DEPTH - self.depth);
+        marked << HOME_BITS | self.home as u64
+    }
+
+    /// The same place in a segment of this depth, which the position's prefix leads to.
+    pub(super) fn in_segment(self, depth: u32) -> Position {
+        let home = if depth < self.depth { 0 } else { self.home };
+        Position { prefix: prefix(self.prefix, depth), depth, home }
+    }
+
+    /// The start of the next segment; `None` behind the last.
+    pub(super) fn next_segment(self) -> Option<Position> {
+        let step = 1u64.checked_shl(64 - self.depth)?;
+        let prefix = self.prefix.checked_add(step)?;
+        Some(Position { prefix, depth: self.depth, home: 0 })
+    }
+}
+
+/// A segment that a position leads to, and the position in it.
+pub(super) fn locate<V: View>(view: &V, root: Ptr, from: Position) -> Option<(Place, Position)> {
+    let place = Place::of(view, root, from.prefix)?;
+    let depth = place.depth(view)?;
+    Some((place, from.in_segment(depth)))
+}
+
+pub(super) fn scan<V: View>(
+    view: &V,
+    root: Ptr,
+    cursor: u64,
+    count: usize,
+    mut visit: impl FnMut(Ptr),
+) -> u64 {
+    let mut entries = 0;
+    let mut homes = 0;
+    let mut from = Some(Position::from_cursor(cursor));
+    while let Some(position) = from {
+        let Some((place, mut position)) = locate(view, root, position) else { return 0 };
+        while position.home < HOMES {
+            if entries >= count.max(1) || homes >= count.max(1).saturating_mul(HOMES_PER_ENTRY) {
+                return position.cursor();
+            }
+            visit_home(view, place.segment, position.home, |_, slot| {
+                entries += 1;
+                visit(entry_of(slot));
+            });
+            homes += 1;
+            position.home += 1;
+        }
+        from = position.next_segment();
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_cursor_is_its_position(hash: u64, depth in 0..=MAX_DEPTH, home in 0..HOMES) {
+            let position = Position { prefix: prefix(hash, depth), depth, home };
+            prop_assert!(position.cursor() != 0);
+            prop_assert!(position.cursor() < 1 << super::super::CURSOR_BITS);
+            prop_assert_eq!(Position::from_cursor(position.cursor()), position);
+        }
+
+        #[test]
+        fn any_number_is_a_position(cursor: u64) {
+            let position = Position::from_cursor(cursor);
+            prop_assert!(position.depth <= MAX_DEPTH && position.home < HOMES);
+            prop_assert_eq!(prefix(position.prefix, position.depth), position.prefix);
+        }
+    }
+
+    #[test]
+    fn the_last_segment_has_no_next() {
+        assert_eq!(Position::START.next_segment(), None);
+        let last = Position { prefix: u64::MAX << 63, depth: 1, home: 3 };
+        assert_eq!(last.next_segment(), None);
+    }
+}

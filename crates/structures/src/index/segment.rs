@@ -1,0 +1,192 @@
+//! Placing entries in one segment, and finding them there.
+//!
+//! An entry is in its home bucket, in the neighbour behind it, in the stash, or in an overflow block. An
+//! insert takes the emptier of the two buckets; else it displaces an entry of either that has room in its own
+//! other bucket; else it uses the stash, and says so by the home's bit in the word `STASHED`, so that only
+//! lookups of such homes look there. The bit may be set without need, never clear in need.
+//!
+//! The same code places entries in a segment of the pool, by staged words, and in the image of a new one.
+
+use heap::{Ptr, View};
+
+use super::layout::*;
+use crate::Store;
+
+/// The words of a segment that is being filled.
+pub(super) trait Cells {
+    fn get(&self, word: usize) -> u64;
+    fn put(&mut self, word: usize, value: u64);
+}
+
+/// A segment in the pool.
+pub(super) struct Stored<'s, S> {
+    pub(super) store: &'s mut S,
+    pub(super) segment: Ptr,
+}
+
+impl<S: Store> Cells for Stored<'_, S> {
+    fn get(&self, word: usize) -> u64 {
+        self.store.word(word_at(self.segment, word))
+    }
+
+    fn put(&mut self, word: usize, value: u64) {
+        self.store.set(word_at(self.segment, word), value);
+    }
+}
+
+/// A segment that is not in the pool yet.
+pub(super) struct Image(pub(super) [u64; SEGMENT_WORDS]);
+
+impl Image {
+    pub(super) fn new(prefix: u64, depth: u32) -> Image {
+        let mut words = [0; SEGMENT_WORDS];
+        words[KIND] = kind(depth);
+        words[PREFIX] = prefix;
+        Image(words)
+    }
+}
+
+impl Cells for Image {
+    fn get(&self, word: usize) -> u64 {
+        self.0[word]
+    }
+
+    fn put(&mut self, word: usize, value: u64) {
+        self.0[word] = value;
+    }
+}
+
+/// Puts a slot's word into a segment; `false` if its buckets and the stash are full.
+pub(super) fn place(cells: &mut impl Cells, slot: u64) -> bool {
+    let home = home_of(slot);
+    let next = neighbour(home);
+    let (in_home, in_next) = (vacancy(cells, home), vacancy(cells, next));
+    let chosen = match (in_home, in_next) {
+        (Some(h), Some(n)) if n.count > h.count => Some(n.word),
+        (Some(h), _) => Some(h.word),
+        (None, n) => n.map(|n| n.word),
+    };
+    if let Some(word) = chosen.or_else(|| displace(cells, home)) {
+        cells.put(word, slot);
+        return true;
+    }
+    stash(cells, slot)
+}
+
+struct Vacancy {
+    word: usize,
+    count: usize,
+}
+
+/// The first empty slot of a bucket, and how many there are.
+fn vacancy(cells: &impl Cells, number: usize) -> Option<Vacancy> {
+    let first = bucket(number);
+    let mut vacancy = None;
+    for word in first..first + SLOTS {
+        if cells.get(word) == 0 {
+            vacancy.get_or_insert(Vacancy { word, count: 0 }).count += 1;
+        }
+    }
+    vacancy
+}
+
+/// Makes room in a full home bucket or its full neighbour: moves one entry to its own other bucket.
+fn displace(cells: &mut impl Cells, home: usize) -> Option<usize> {
+    let next = neighbour(home);
+    move_away(cells, next, next, neighbour(next))
+        .or_else(|| move_away(cells, home, before(home), before(home)))
+}
+
+/// Moves an entry whose home is `of` from bucket `from` to bucket `to`, if there is one and room for it.
+fn move_away(cells: &mut impl Cells, from: usize, of: usize, to: usize) -> Option<usize> {
+    let room = vacancy(cells, to)?.word;
+    let first = bucket(from);
+    let leaving = (first..first + SLOTS).find(|&word| home_of(cells.get(word)) == of)?;
+    cells.put(room, cells.get(leaving));
+    Some(leaving)
+}
+
+fn stash(cells: &mut impl Cells, slot: u64) -> bool {
+    let room = (HOMES..HOMES + STASH).find_map(|number| vacancy(cells, number));
+    let Some(Vacancy { word, .. }) = room else { return false };
+    cells.put(word, slot);
+    mark_stashed(cells, slot);
+    true
+}
+
+/// Says that entries with this slot's home are in the stash or in overflow blocks.
+pub(super) fn mark_stashed(cells: &mut impl Cells, slot: u64) {
+    let stashed = cells.get(STASHED);
+    let bit = 1 << home_of(slot);
+    if stashed & bit == 0 {
+        cells.put(STASHED, stashed | bit);
+    }
+}
+
+/// Visits the place and content of each slot that may hold an entry of this home, until `visit` answers
+/// something: the two buckets, then the stash and the overflow blocks if the home has entries there.
+#[inline]
+pub(super) fn search<V: View, T>(
+    view: &V,
+    segment: Ptr,
+    home: usize,
+    mut visit: impl FnMut(Ptr, u64) -> Option<T>,
+) -> Option<T> {
+    for number in [home, neighbour(home)] {
+        let found = search_line(view, bucket_at(segment, number), &mut visit);
+        if found.is_some() {
+            return found;
+        }
+    }
+    if view.word(word_at(segment, STASHED)) & 1 << home == 0 {
+        return None;
+    }
+    for number in HOMES..HOMES + STASH {
+        let found = search_line(view, bucket_at(segment, number), &mut visit);
+        if found.is_some() {
+            return found;
+        }
+    }
+    super::overflow::search(view, segment, visit)
+}
+
+#[inline]
+fn search_line<V: View, T>(
+    view: &V,
+    at: Ptr,
+    visit: &mut impl FnMut(Ptr, u64) -> Option<T>,
+) -> Option<T> {
+    let line = line(view, at);
+    (0..SLOTS).filter(|&i| line[i] != 0).find_map(|i| visit(word_at(at, i), line[i]))
+}
+
+/// Visits the entries of one home bucket, each with its slot's place.
+pub(super) fn visit_home<V: View>(
+    view: &V,
+    segment: Ptr,
+    home: usize,
+    mut visit: impl FnMut(Ptr, u64),
+) {
+    search(view, segment, home, |at, slot| {
+        if home_of(slot) == home {
+            visit(at, slot);
+        }
+        None::<()>
+    });
+}
+
+/// Empties a slot of a home bucket or the stash.
+pub(super) fn vacate<S: Store>(store: &mut S, segment: Ptr, at: Ptr, slot: u64) {
+    store.set(at, 0);
+    if at < bucket_at(segment, HOMES) {
+        return;
+    }
+    let home = home_of(slot);
+    let word = |word| store.word(word_at(segment, word));
+    let same_home = |slot: u64| slot != 0 && home_of(slot) == home;
+    let stays = word(CHAIN) != 0 || (bucket(HOMES)..SEGMENT_WORDS).any(|i| same_home(word(i)));
+    if !stays {
+        let stashed = word(STASHED) & !(1 << home);
+        store.set(word_at(segment, STASHED), stashed);
+    }
+}

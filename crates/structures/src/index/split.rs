@@ -1,0 +1,143 @@
+//! Growth: a full segment becomes two.
+//!
+//! The two are filled in memory, the entry that found no room included, written to fresh blocks, and then the
+//! words that refer to the old segment are staged: readers see the old segment until the commit, the halves
+//! after it. A segment to which one word alone refers gets a node of its own instead, in which each half has
+//! 128 words.
+//!
+//! An insert splits at most one segment, once. What finds no room even then goes to overflow blocks.
+
+use heap::{Full, Ptr};
+
+use super::layout::*;
+use super::overflow;
+use super::path::Place;
+use super::segment::{Cells, Image, mark_stashed, place};
+use crate::Store;
+
+/// A segment with fewer entries than this, and yet no room for one more, holds many of one home bucket: it
+/// would not gain by a split.
+const WORTH_A_SPLIT: usize = ROOM / 2;
+
+/// An entry to be placed: its hash, and the slot's word.
+type Placed = (u64, u64);
+
+/// The first segment of an index.
+pub(super) fn first_segment<S: Store>(store: &mut S, root: Ptr, slot: u64) -> Result<(), Full> {
+    let mut image = Image::new(0, 0);
+    place(&mut image, slot);
+    let segment = write(store, &image)?;
+    store.set(root, segment.raw());
+    Ok(())
+}
+
+/// Adds an entry to the full segment at a place: splits it, or gives it an overflow block.
+pub(super) fn grow<S: Store>(
+    store: &mut S,
+    at: Place,
+    hash: u64,
+    slot: u64,
+    rehash: impl Fn(&S, Ptr) -> u64,
+) -> Result<(), Full> {
+    match at.depth(store) {
+        Some(depth) if depth < MAX_DEPTH && is_splittable(store, at.segment) => {
+            let mut entries = entries(store, at.segment, rehash);
+            entries.push((hash, slot));
+            split(store, at, prefix(hash, depth), depth, &entries)
+        }
+        _ => overflow::insert(store, at.segment, slot),
+    }
+}
+
+fn is_splittable<S: Store>(store: &S, segment: Ptr) -> bool {
+    let slots = slots(store, segment).filter(|&slot| slot != 0).count();
+    slots >= WORTH_A_SPLIT && overflow::blocks(store, segment).nth(overflow::SPLITTABLE).is_none()
+}
+
+fn slots<S: Store>(store: &S, segment: Ptr) -> impl Iterator<Item = u64> {
+    (0..HOMES + STASH).flat_map(move |number| line(store, bucket_at(segment, number)))
+}
+
+/// All entries of a segment, with their hashes. The caller has bounded the overflow blocks.
+pub(super) fn entries<S: Store>(
+    store: &S,
+    segment: Ptr,
+    rehash: impl Fn(&S, Ptr) -> u64,
+) -> Vec<Placed> {
+    let mut entries = Vec::with_capacity(ROOM + 1);
+    entries.extend(slots(store, segment).filter(|&slot| slot != 0).map(|slot| (0, slot)));
+    overflow::search(store, segment, |_, slot| {
+        entries.push((0, slot));
+        None::<()>
+    });
+    for &(_, slot) in &entries {
+        store.prefetch(entry_of(slot));
+    }
+    for (hash, slot) in &mut entries {
+        *hash = rehash(store, entry_of(*slot));
+    }
+    entries
+}
+
+fn split<S: Store>(
+    store: &mut S,
+    at: Place,
+    hash: u64,
+    depth: u32,
+    entries: &[Placed],
+) -> Result<(), Full> {
+    let halves = [hash, hash | 1 << (63 - depth)];
+    let mut new = [Ptr::NULL; 2];
+    for side in 0..2 {
+        let own = entries.iter().filter(|&&(hash, _)| next_bit(hash, depth) == side);
+        new[side] = build(store, halves[side], depth + 1, own.map(|&(_, slot)| slot))?;
+    }
+    if depth == at.covered {
+        let node = node(store, new)?;
+        store.set(at.at, node.raw() | NODE_FLAG);
+    } else {
+        let run = at.run(depth);
+        for i in 0..run.words {
+            store.set(word_at(run.first, i), new[i * 2 / run.words].raw());
+        }
+    }
+    free(store, at.segment);
+    Ok(())
+}
+
+/// Writes a new segment with these slots.
+pub(super) fn build<S: Store>(
+    store: &mut S,
+    prefix: u64,
+    depth: u32,
+    slots: impl Iterator<Item = u64>,
+) -> Result<Ptr, Full> {
+    let mut image = Image::new(prefix, depth);
+    let rest: Vec<u64> = slots.filter(|&slot| !place(&mut image, slot)).collect();
+    if !rest.is_empty() {
+        rest.iter().for_each(|&slot| mark_stashed(&mut image, slot));
+        let chain = overflow::build(store, &rest, Ptr::NULL)?;
+        image.put(CHAIN, chain.raw());
+    }
+    write(store, &image)
+}
+
+fn write<S: Store>(store: &mut S, image: &Image) -> Result<Ptr, Full> {
+    let fresh = store.reserve(SEGMENT)?;
+    store.write(&fresh, 0, &bytes::<SEGMENT_WORDS, SEGMENT>(&image.0));
+    Ok(store.publish(fresh, SEGMENT))
+}
+
+fn node<S: Store>(store: &mut S, halves: [Ptr; 2]) -> Result<Ptr, Full> {
+    let words: [u64; NODE_WORDS] = std::array::from_fn(|i| halves[i * 2 / NODE_WORDS].raw());
+    let fresh = store.reserve(NODE)?;
+    store.write(&fresh, 0, &bytes::<NODE_WORDS, NODE>(&words));
+    Ok(store.publish(fresh, NODE))
+}
+
+/// Frees a segment and its overflow blocks, which are few.
+pub(super) fn free<S: Store>(store: &mut S, segment: Ptr) {
+    let chain: Vec<Ptr> = overflow::blocks(store, segment).collect();
+    chain.into_iter().for_each(|block| store.free(block));
+    store.free(segment);
+}

@@ -1,0 +1,156 @@
+//! The free queue: everything goes, step by step, and a full heap does not stop it.
+
+mod memory;
+
+use heap::{Ptr, View};
+use memory::Memory;
+use structures::blob::Blob;
+use structures::index::{Index, Part};
+use structures::reclaim::Queue;
+use structures::{Fill, Store};
+
+const OWNER: u16 = 7;
+
+fn queue() -> Queue {
+    Queue::at(Memory::root(0))
+}
+
+fn hash(key: u64) -> u64 {
+    key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
+}
+
+/// Entries of a key and a blob's word.
+fn fill(memory: &mut Memory, root: Ptr, keys: u64, blob_of: impl Fn(&mut Memory, u64) -> Blob) {
+    for key in 0..keys {
+        let blob = blob_of(memory, key);
+        let fresh = memory.reserve(16).expect("room");
+        memory.write_word(&fresh, 0, key);
+        memory.write_word(&fresh, 8, blob.word());
+        let entry = memory.publish(fresh, 16);
+        let rehash = |memory: &Memory, entry| hash(memory.word(entry));
+        Index::at(root).insert(memory, hash(key), entry, rehash).expect("room");
+        memory.commit();
+    }
+}
+
+fn free_entry(memory: &mut Memory, owner: u16, entry: Ptr) -> Result<usize, heap::Full> {
+    assert_eq!(owner, OWNER);
+    let blob = Blob::from_word(memory.word(entry.add(8)));
+    let mut freed = 1;
+    if blob.is_large() {
+        queue().push_blob(memory, blob)?;
+    } else {
+        freed += blob.free_step(memory, 1).1;
+    }
+    memory.free(entry);
+    Ok(freed)
+}
+
+fn check(memory: &Memory) {
+    let mut reachable = Vec::new();
+    queue()
+        .check(
+            memory,
+            |_, entry| hash(memory.word(entry)),
+            |_, part| match part {
+                Part::Block(block) => reachable.push(block),
+                Part::Entry(entry) => {
+                    reachable.push(entry);
+                    Blob::from_word(memory.word(entry.add(8)))
+                        .blocks(memory, |block| reachable.push(block));
+                }
+            },
+        )
+        .expect("sound");
+    reachable.sort();
+    assert_eq!(reachable, memory.blocks());
+}
+
+/// Drains the queue; answers the number of steps.
+fn drain(memory: &mut Memory, budget: usize, most: usize) -> usize {
+    for step in 0.. {
+        check(memory);
+        if queue().is_empty(memory) {
+            return step;
+        }
+        let freed = queue().step(memory, budget, free_entry).expect("room");
+        assert!(freed > 0 && freed <= most, "{freed} blocks in a step of {budget}");
+        let cost = memory.commit();
+        assert!(cost.freed >= freed.min(1), "{cost:?}");
+    }
+    unreachable!("the loop ends by its answer")
+}
+
+#[test]
+fn a_large_blob_goes_in_steps() {
+    let mut memory = Memory::new();
+    let blob = Blob::create(&mut memory, &vec![b'x'; 20_000_000]).expect("room");
+    memory.commit();
+    queue().push_blob(&mut memory, blob).expect("room");
+    let cost = memory.commit();
+    assert_eq!((cost.words, cost.published, cost.blocks), (1, 32, 1));
+    let steps = drain(&mut memory, 10, 13);
+    assert!(steps >= 30);
+    assert_eq!(memory.blocks(), []);
+}
+
+#[test]
+fn an_index_goes_with_all_its_entries() {
+    let mut memory = Memory::new();
+    let root = Memory::root(1);
+    fill(&mut memory, root, 5000, |memory, key| match key % 100 {
+        0 => Blob::create(memory, &vec![b'x'; 70_000]).expect("room"),
+        1..50 => Blob::create(memory, b"a short value").expect("room"),
+        _ => Blob::EMPTY,
+    });
+    queue().push_index(&mut memory, root, OWNER).expect("room");
+    assert_eq!(memory.commit().words, 2);
+    assert_eq!(memory.word(root), 0);
+    drain(&mut memory, 20, 20 + 100);
+    assert_eq!(memory.blocks(), []);
+}
+
+#[test]
+fn equal_hashes_go_in_bounded_steps() {
+    let mut memory = Memory::new();
+    let root = Memory::root(1);
+    for key in 0..1000 {
+        let fresh = memory.reserve(16).expect("room");
+        memory.write_word(&fresh, 0, key);
+        memory.write_word(&fresh, 8, 0);
+        let entry = memory.publish(fresh, 16);
+        Index::at(root).insert(&mut memory, 42, entry, |_, _| 42).expect("room");
+        memory.commit();
+    }
+    queue().push_index(&mut memory, root, OWNER).expect("room");
+    memory.commit();
+    while !queue().is_empty(&memory) {
+        let freed = queue().step(&mut memory, 20, free_entry).expect("room");
+        memory.commit();
+        assert!(freed <= 20 + 70, "{freed}");
+    }
+    assert_eq!(memory.blocks(), []);
+}
+
+#[test]
+fn a_full_heap_still_deletes() {
+    let mut memory = Memory::new();
+    let root = Memory::root(1);
+    fill(&mut memory, root, 300, |memory, _| {
+        Blob::create(memory, &vec![b'x'; 70_000]).expect("room")
+    });
+    memory.reservations_left = 0;
+    queue().push_index(&mut memory, root, OWNER).expect("the kept room");
+    memory.commit();
+    drain(&mut memory, 20, 20 + 100);
+    assert_eq!(memory.blocks(), []);
+}
+
+#[test]
+fn nothing_to_free_is_no_work() {
+    let mut memory = Memory::new();
+    queue().push_blob(&mut memory, Blob::EMPTY).expect("nothing");
+    queue().push_index(&mut memory, Memory::root(1), OWNER).expect("nothing");
+    assert_eq!(queue().step(&mut memory, 10, free_entry), Ok(0));
+    assert_eq!(memory.commit().words, 0);
+}
