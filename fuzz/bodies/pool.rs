@@ -1,0 +1,147 @@
+//! Opening a damaged pool gives an error or a heap whose metadata can be checked and which commits; never a panic, never an
+//! endless loop, never a byte outside of the pool.
+//!
+//! Input that begins with a zero byte is the pool itself, as it lies in the file. Any other is a series of
+//! changes to a small pool with some records in its rings: a kind, a place of three bytes, a length, bytes.
+//! Since checksums would stop nearly every change at the door, there are kinds that make the checksum right again.
+
+use std::fs;
+use std::sync::OnceLock;
+
+use heap::{CreateOptions, Geometry, Heap, View};
+use pmem::{Domain, DomainRequest, MapOptions, Region};
+use tempfile::NamedTempFile;
+
+const GEOMETRY: Geometry = Geometry { shards: 2, ring_parts: 3, ring_part: 1024, zone_spans: 8 };
+const BOOT: [u8; 16] = [1; 16];
+/// Where the rings of [`GEOMETRY`] begin: behind the shard areas.
+const RINGS: usize = 20480;
+const HEADERS: [usize; 2] = [0, 4096];
+const HEADER_LEN: usize = 192;
+const LINE: usize = 64;
+
+/// The body of the target.
+pub(crate) fn check(data: &[u8]) {
+    let image = match data.split_first() {
+        None => return,
+        Some((0, raw)) => raw.to_vec(),
+        Some(_) => changed(data),
+    };
+    let file = scratch();
+    fs::write(file.path(), &image).expect("a scratch file can be written");
+    let Ok((heap, _)) = Heap::open(region(&file), BOOT) else { return };
+    let checked = heap.allocated();
+    for shard in 0..heap.shards() {
+        exercise(&heap, shard);
+    }
+    if checked.is_ok() {
+        // Damage to a root is beyond what the heap can see; what is allocated stays sound.
+        let _ = heap.allocated();
+    }
+    let _ = heap.close();
+    drop(heap);
+    let _ = Heap::open(region(&file), BOOT);
+}
+
+/// Some transactions, each allowed to fail.
+fn exercise(heap: &Heap, shard: usize) {
+    for round in 0..3 {
+        let mut tx = heap.lock(shard);
+        let root = tx.root(round);
+        let old = heap::Ptr::from_raw(tx.word(root));
+        let Ok(fresh) = tx.reserve(100 << (4 * round)) else { return };
+        tx.write(&fresh, 0, &[round as u8; 40]);
+        let block = tx.publish(fresh, 40);
+        tx.set(root, block.raw());
+        if tx.commit().is_err() {
+            return;
+        }
+        let _ = old;
+    }
+}
+
+/// The small pool with the changes that the input says.
+fn changed(mut data: &[u8]) -> Vec<u8> {
+    let mut image = base().to_vec();
+    while let [kind, a, b, c, len, rest @ ..] = data {
+        let at = usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16;
+        let (bytes, behind) = rest.split_at(usize::from(*len).min(rest.len()));
+        match kind % 5 {
+            0 => image.truncate(at),
+            1 | 2 => write(&mut image, at, bytes),
+            3 => seal_header(&mut image, HEADERS[at % 2]),
+            _ => seal_record(&mut image, RINGS + at * LINE),
+        }
+        data = behind;
+    }
+    image
+}
+
+fn write(image: &mut [u8], at: usize, bytes: &[u8]) {
+    let room = image.len().saturating_sub(at).min(bytes.len());
+    if room > 0 {
+        image[at..at + room].copy_from_slice(&bytes[..room]);
+    }
+}
+
+fn seal_header(image: &mut [u8], at: usize) {
+    if let Some(header) = image.get_mut(at..at + HEADER_LEN) {
+        let crc = crc32c::crc32c(&header[16..]);
+        header[12..16].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+fn seal_record(image: &mut [u8], at: usize) {
+    let Some(&[low, high]) = image.get(at + 24..at + 26) else { return };
+    let len = usize::from(u16::from_le_bytes([low, high])) * 8;
+    if let Some(record) = image.get_mut(at..at + len).filter(|record| record.len() >= 32) {
+        let crc = crc32c::crc32c(&record[4..]);
+        record[..4].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// A pool that was left in the middle of its life: blocks allocated and freed, records of one shard and of both.
+fn base() -> &'static [u8] {
+    static BASE: OnceLock<Vec<u8>> = OnceLock::new();
+    BASE.get_or_init(|| {
+        let file = scratch();
+        let options =
+            CreateOptions { geometry: GEOMETRY, uuid: [2; 16], hash_seed: [3; 16], boot_id: BOOT };
+        let heap = Heap::create(region(&file), &options).expect("a pool can be made");
+        (0..2).for_each(|shard| exercise(&heap, shard));
+        {
+            let mut both = [heap.lock(0), heap.lock(1)];
+            for tx in &mut both {
+                let root = tx.root(9);
+                let fresh = tx.reserve(64).expect("room");
+                tx.write(&fresh, 0, b"of a transaction over both");
+                let block = tx.publish(fresh, 26);
+                tx.set(root, block.raw());
+            }
+            heap.commit_all(&mut both).expect("memory does not fail");
+        }
+        {
+            let mut tx = heap.lock(0);
+            let block = heap::Ptr::from_raw(tx.word(tx.root(0)));
+            tx.free(block);
+            let root = tx.root(0);
+            tx.set(root, 0);
+            tx.commit().expect("memory does not fail");
+        }
+        let image = fs::read(file.path()).expect("the pool's file");
+        drop(heap);
+        image
+    })
+}
+
+fn scratch() -> NamedTempFile {
+    let memory = NamedTempFile::new_in("/dev/shm");
+    memory.or_else(|_| NamedTempFile::new()).expect("a scratch file")
+}
+
+fn region(file: &NamedTempFile) -> Region {
+    let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(4 << 20) };
+    let region = Region::open(file.path(), &options).expect("a file can be mapped");
+    assert_eq!(region.domain(), Domain::Process);
+    region
+}

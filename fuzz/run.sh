@@ -1,0 +1,32 @@
+#!/bin/sh
+# Runs every fuzz target for some seconds: fuzz/run.sh [SECONDS] [TARGET...]
+# Exit 1 when a target found something; 0 otherwise, also where there is no nightly toolchain, and says so.
+set -eu
+cd "$(dirname "$0")"
+seconds=${1:-60}
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- requests pool aof
+
+if ! rustup run nightly rustc --version >/dev/null 2>&1; then
+    rustup toolchain install nightly --profile minimal >/dev/null 2>&1 || true
+fi
+if ! rustup run nightly rustc --version >/dev/null 2>&1; then
+    echo "no nightly toolchain: skipped"
+    exit 0
+fi
+if ! cargo fuzz --version >/dev/null 2>&1; then
+    if ! cargo install cargo-fuzz --locked; then
+        echo "cargo-fuzz cannot be installed: skipped"
+        exit 0
+    fi
+fi
+
+found=0
+for target in "$@"; do
+    # New inputs go into a directory of their own; the committed corpus is only read.
+    mkdir -p "target/corpus/$target"
+    echo "fuzzing $target for $seconds s"
+    cargo +nightly fuzz run "$target" "target/corpus/$target" "corpus/$target" -- \
+        -max_total_time="$seconds" -timeout=10 -max_len=16384 -print_final_stats=1 || found=1
+done
+exit $found
