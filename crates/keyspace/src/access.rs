@@ -55,11 +55,11 @@ impl AccessTable {
         self.cell(hash).map_or(0, |cell| cell.load(Relaxed))
     }
 
-    /// Doubles the table until there is a cell for each of `keys` keys, by one segment a call. No lock is needed.
+    /// Doubles the table until there are two cells for each of `keys` keys, by one segment a call. No lock is needed.
     pub(crate) fn grow(&self, keys: u64) {
         let len = self.len.load(Relaxed);
         let segment = (len as usize / FIRST).ilog2() as usize + 1;
-        if keys <= len || segment >= SEGMENTS {
+        if keys * 2 <= len || segment >= SEGMENTS {
             return;
         }
         self.segments[segment]
@@ -164,7 +164,7 @@ mod tests {
         for _ in 0..10 {
             table.grow(200_000);
         }
-        assert_eq!(table.len.load(Relaxed), 262_144);
+        assert_eq!(table.len.load(Relaxed), 524_288);
         for hash in 0..100 {
             assert_eq!(table.idle_ms(hash * 77_777, START + 61_000), 60_000);
         }

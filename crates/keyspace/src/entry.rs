@@ -161,3 +161,11 @@ pub(crate) fn blobs<V: View>(view: &V, entry: Ptr, mut visit: impl FnMut(Ptr)) {
         blob.blocks(view, &mut visit);
     }
 }
+
+/// Verifies the blobs that an entry owns.
+pub(crate) fn check<V: View>(view: &V, entry: Ptr) -> Result<(), structures::Damaged> {
+    if kind(view, entry) == Kind::Blob {
+        blob(view, entry).check(view)?;
+    }
+    key_blob(view, entry).map_or(Ok(()), |blob| blob.check(view))
+}

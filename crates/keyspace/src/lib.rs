@@ -13,6 +13,7 @@
 
 mod access;
 mod changes;
+mod check;
 mod databases;
 mod entry;
 mod error;
@@ -31,6 +32,7 @@ mod value;
 mod watch;
 
 pub use changes::{Change, Event};
+pub use check::{CheckError, Checked};
 pub use error::{CommitError, Error};
 pub use evict::{Eviction, Policy};
 pub use key::{DATABASES, Db, Key, slot};

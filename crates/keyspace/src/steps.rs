@@ -90,8 +90,8 @@ impl Keyspace {
         shard.use_reserve(true);
         let done =
             queue.step(shard, budget, |shard, owner, at| free_entry(shard, queue, owner, at));
-        // A full heap that cannot even unlink one more block: what is staged is whole blocks, and goes.
-        let done = done.unwrap_or(0);
+        // No room even in the reserve: what is staged is dropped with the transaction.
+        let Ok(done) = done else { return Ok(Progress::default()) };
         let more = !queue.is_empty(shard);
         shard.use_reserve(false);
         txn.commit()?;

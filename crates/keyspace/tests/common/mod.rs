@@ -1,0 +1,88 @@
+//! Keyspaces for tests, and what tests say about them.
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use std::path::Path;
+
+use heap::{CreateOptions, Geometry, Heap};
+use keyspace::{Db, Expire, Keyspace, Txn};
+use pmem::{DomainRequest, MapOptions, Region};
+
+/// The present of every test.
+pub(crate) const NOW: u64 = 1_700_000_000_000;
+pub(crate) const SEED: [u8; 16] = *b"a seed for tests";
+
+pub(crate) fn geometry(shards: usize) -> Geometry {
+    Geometry { shards, ring_parts: 8, ring_part: 32 * 1024, zone_spans: 64 }
+}
+
+fn options(shards: usize) -> CreateOptions {
+    CreateOptions { geometry: geometry(shards), hash_seed: SEED, ..CreateOptions::default() }
+}
+
+/// In DRAM, up to `limit` bytes.
+pub(crate) fn volatile(shards: usize, limit: u64) -> Keyspace {
+    let heap = Heap::volatile(limit, &options(shards)).expect("a heap in memory");
+    Keyspace::new(heap, NOW)
+}
+
+/// In a file, by the instructions of persistent memory.
+pub(crate) fn emulated(file: &Path, shards: usize) -> Keyspace {
+    let map = MapOptions {
+        domain: DomainRequest::Clwb,
+        emulate: true,
+        ..MapOptions::new(256 << 20)
+    };
+    let region = Region::open(file, &map).expect("a mapping");
+    let heap = if Heap::is_blank(&region) {
+        Heap::create(region, &options(shards)).expect("a new pool")
+    } else {
+        Heap::open(region, [0; 16]).expect("the same pool").0
+    };
+    Keyspace::new(heap, NOW)
+}
+
+pub(crate) fn db(number: usize) -> Db {
+    Db::new(number).expect("a database")
+}
+
+/// Runs `work` in a transaction over the shards of `keys`, and commits it.
+pub(crate) fn write<R>(ks: &Keyspace, keys: &[&str], work: impl FnOnce(&mut Txn<'_>) -> R) -> R {
+    write_at(ks, NOW, keys, work)
+}
+
+pub(crate) fn write_at<R>(
+    ks: &Keyspace,
+    now: u64,
+    keys: &[&str],
+    work: impl FnOnce(&mut Txn<'_>) -> R,
+) -> R {
+    let shards: Vec<usize> = keys.iter().map(|key| ks.key(key.as_bytes()).shard()).collect();
+    let mut txn = ks.begin(&shards, now);
+    let result = work(&mut txn);
+    txn.commit().expect("a commit");
+    result
+}
+
+pub(crate) fn set(ks: &Keyspace, key: &str, value: &str) {
+    set_until(ks, key, value, Expire::Clear);
+}
+
+pub(crate) fn set_until(ks: &Keyspace, key: &str, value: &str, expire: Expire) {
+    write(ks, &[key], |txn| {
+        let k = txn.key(key.as_bytes());
+        txn.set(db(0), &k, value.as_bytes(), expire).expect("room");
+    });
+}
+
+pub(crate) fn get(ks: &Keyspace, now: u64, number: usize, key: &str) -> Option<String> {
+    let key = ks.key(key.as_bytes());
+    let mut txn = ks.begin_one(key.shard(), now);
+    let entry = txn.find(db(number), &key)?;
+    let bytes = txn.string(&entry).expect("a string").to_vec();
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What database 0 holds under `key` at `NOW`.
+pub(crate) fn check(ks: &Keyspace, key: &str, expect: Option<&str>) {
+    assert_eq!(get(ks, NOW, 0, key).as_deref(), expect, "{key}");
+}
