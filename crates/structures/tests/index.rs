@@ -310,23 +310,15 @@ fn an_operation_logs_one_word_rarely_two_or_three() {
 
 #[test]
 fn a_segment_is_nearly_full_when_it_splits() {
-    let mut pair = Pair::new(Hash::Good);
-    let mut loads = Vec::new();
-    let mut key = 0;
-    while loads.len() < 60 {
-        let cost = pair.put(key, 0).expect("room");
-        key += 1;
-        if cost.freed == 1 && loads.is_empty() {
-            loads.push((key - 1) as f64 / 536.0);
-        } else if cost.freed == 1 {
-            let slots: usize = 536 * segments(&pair);
-            loads.push(
-                (key as usize * segments(&pair)) as f64 / slots as f64 / segments(&pair) as f64,
-            );
-        }
-    }
-    println!("load at the first split {:.3}", loads[0]);
-    assert!(loads[0] > 0.88, "{}", loads[0]);
+    let load_at_split = |seed: u64| {
+        let mut pair = Pair::new(Hash::Good);
+        let keys = (seed << 32..).take_while(|&key| pair.put(key, 0).expect("room").freed == 0);
+        keys.count() as f64 / 536.0
+    };
+    let mut loads: Vec<f64> = (0..40).map(load_at_split).collect();
+    loads.sort_by(f64::total_cmp);
+    println!("load at the first split: {:.3} median of {:.3}", loads[20], loads[0]);
+    assert!(loads[0] > 0.85 && loads[20] > 0.9, "{loads:.3?}");
 }
 
 fn segments(pair: &Pair) -> usize {

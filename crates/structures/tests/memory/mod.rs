@@ -42,6 +42,8 @@ pub(crate) struct Memory {
     staged: HashMap<u64, u64>,
     logged: HashSet<u64>,
     cost: Cost,
+    /// Blocks that the open transaction reserved or freed.
+    touched: Vec<u64>,
     /// Reservations until one is refused.
     pub(crate) reservations_left: usize,
     pub(crate) all_sparse: bool,
@@ -59,6 +61,7 @@ impl Memory {
             staged: HashMap::new(),
             logged: HashSet::new(),
             cost: Cost::default(),
+            touched: Vec::new(),
             reservations_left: usize::MAX,
             all_sparse: false,
             reserve_in_use: false,
@@ -77,27 +80,26 @@ impl Memory {
         }
         let mut cost = std::mem::take(&mut self.cost);
         cost.words = staged.len();
-        let freed: Vec<u64> =
-            self.blocks.iter().filter(|(_, b)| b.freed).map(|(at, _)| *at).collect();
-        freed.into_iter().for_each(|at| self.forget(at));
-        let lost: Vec<u64> = self
-            .blocks
-            .iter()
-            .filter(|(_, b)| b.fresh && b.published.is_none())
-            .map(|(at, _)| *at)
-            .collect();
-        lost.into_iter().for_each(|at| self.forget(at));
-        self.blocks.values_mut().for_each(|block| block.fresh = false);
+        for at in std::mem::take(&mut self.touched) {
+            match self.blocks.get_mut(&at) {
+                Some(block) if block.freed || block.published.is_none() => self.forget(at),
+                Some(block) => block.fresh = false,
+                None => {}
+            }
+        }
         cost
     }
 
     pub(crate) fn rollback(&mut self) {
         self.staged.clear();
         self.cost = Cost::default();
-        let fresh: Vec<u64> =
-            self.blocks.iter().filter(|(_, b)| b.fresh).map(|(at, _)| *at).collect();
-        fresh.into_iter().for_each(|at| self.forget(at));
-        self.blocks.values_mut().for_each(|block| block.freed = false);
+        for at in std::mem::take(&mut self.touched) {
+            match self.blocks.get_mut(&at) {
+                Some(block) if block.fresh => self.forget(at),
+                Some(block) => block.freed = false,
+                None => {}
+            }
+        }
     }
 
     /// Allocated blocks.
@@ -195,6 +197,7 @@ impl Fill for Memory {
             self.bytes.resize(at + capacity, 0xdd);
             at as u64
         });
+        self.touched.push(at);
         self.blocks.insert(at, Block { capacity, fresh: true, ..Block::default() });
         Ok(Reserved(at))
     }
@@ -265,6 +268,7 @@ impl Store for Memory {
     }
 
     fn free(&mut self, block: Ptr) {
+        self.touched.push(block.raw());
         let block = self.blocks.get_mut(&block.raw()).expect("a block to free");
         assert!(block.published.is_some(), "freed before it was published");
         assert!(!block.freed, "freed twice");
