@@ -61,7 +61,7 @@ impl Heap {
         }
         let drafts = self.draft_parts(shards)?;
         let id = self.take_lsn();
-        let (slot_at, _slot) = self.commit_slot();
+        let (slot_at, _slot) = self.commit_slot(id);
         for (shard, draft) in shards.iter_mut().zip(drafts) {
             log(self, &mut shard.state, draft, id);
         }
@@ -111,24 +111,17 @@ impl Heap {
         step::flush(&self.region, at, 24, Step::FlushSlot);
     }
 
-    /// A free commit slot: its place and its lock. Each thread begins with another one.
-    fn commit_slot(&self) -> (u64, MutexGuard<'_, ()>) {
-        thread_local! {
-            static FIRST: usize = {
-                use std::sync::atomic::{AtomicUsize, Ordering};
-                static THREADS: AtomicUsize = AtomicUsize::new(0);
-                THREADS.fetch_add(1, Ordering::Relaxed)
-            };
-        }
-        let first = FIRST.with(|first| *first);
+    /// A free commit slot: its place and its lock. Each transaction begins at another one, so that they do not meet, and
+    /// no line is flushed again soon.
+    fn commit_slot(&self, id: u64) -> (u64, MutexGuard<'_, ()>) {
+        let first = (id % COMMIT_SLOTS as u64) as usize;
         let place = |n: usize| SLOTS_AT + (n % COMMIT_SLOTS) as u64 * LINE;
         for n in first..first + COMMIT_SLOTS {
             if let Ok(guard) = self.commit_slots[n % COMMIT_SLOTS].try_lock() {
                 return (place(n), guard);
             }
         }
-        let lock = &self.commit_slots[first % COMMIT_SLOTS];
-        (place(first), lock.lock().unwrap_or_else(PoisonError::into_inner))
+        (place(first), self.commit_slots[first].lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

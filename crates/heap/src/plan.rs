@@ -19,7 +19,7 @@ pub(crate) fn make(heap: &Heap, shard: usize, state: &mut State) {
     drop_own_frees(state);
     let mut used = state.used;
     publish_blocks(heap, shard, state, &mut plan, &mut used);
-    plan.fresh.extend_from_slice(&state.tx.appended);
+    publish_appended(heap, state, &mut plan);
     let words = state.tx.staged.iter();
     plan.changes.extend(words.map(|(at, value)| Entry { at, change: Change::Set(value) }));
     free_blocks(heap, state, &mut plan, &mut used);
@@ -91,6 +91,19 @@ fn publish_blocks(heap: &Heap, shard: usize, state: &mut State, plan: &mut Plan,
             plan.fresh.push(FreshRange { at, len, crc, verified: true });
         }
     }
+}
+
+/// What was appended to a block that this transaction frees is not published: the block may be written again as soon as
+/// this record is fenced, while recovery still compares the record's checksums.
+fn publish_appended(heap: &Heap, state: &State, plan: &mut Plan) {
+    let freed: Vec<(u64, u64)> = if state.tx.appended.is_empty() {
+        Vec::new()
+    } else {
+        let size = |at| state.alloc.class_at(&heap.region, at).map_or(0, |c| TABLE[c as usize].size);
+        state.tx.freed.iter().map(|&at| (at, at + u64::from(size(at)))).collect()
+    };
+    let kept = |range: &&FreshRange| !freed.iter().any(|&(at, end)| (at..end).contains(&range.at));
+    plan.fresh.extend(state.tx.appended.iter().filter(kept));
 }
 
 fn free_blocks(heap: &Heap, state: &mut State, plan: &mut Plan, used: &mut u64) {
