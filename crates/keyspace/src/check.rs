@@ -7,13 +7,13 @@ use structures::Damaged;
 use structures::index::{Index, Part};
 use structures::reclaim::Queue;
 
+use crate::Keyspace;
 use crate::entry;
 use crate::key::{DATABASES, Key};
 use crate::layout::{
     Counts, EXPIRY_AT, KEY_LEN_AT, Kind, OWNER_KEYS, QUEUE_ROOT, counts_root, expiry_root,
     keys_root,
 };
-use crate::Keyspace;
 
 /// What a check went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,9 @@ pub enum CheckError {
     #[error(transparent)]
     Structure(#[from] Damaged),
     /// An entry is.
-    #[error("damaged {what} of the entry at offset {at:#x}: expected {expected:#x}, found {found:#x}")]
+    #[error(
+        "damaged {what} of the entry at offset {at:#x}: expected {expected:#x}, found {found:#x}"
+    )]
     Entry {
         /// What should be there.
         what: &'static str,
@@ -201,12 +203,7 @@ impl Walk<'_> {
     }
 }
 
-fn unless_equal(
-    what: &'static str,
-    at: Ptr,
-    expected: u64,
-    found: u64,
-) -> Result<(), CheckError> {
+fn unless_equal(what: &'static str, at: Ptr, expected: u64, found: u64) -> Result<(), CheckError> {
     if expected == found {
         return Ok(());
     }

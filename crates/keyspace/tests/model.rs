@@ -71,11 +71,7 @@ fn text() -> impl Strategy<Value = Text> {
 
 fn op() -> impl Strategy<Value = Op> {
     let at = || (0..DBS, 0..KEYS.len());
-    let when = prop_oneof![
-        Just(When::Clear),
-        Just(When::Keep),
-        (0..50u64).prop_map(When::In)
-    ];
+    let when = prop_oneof![Just(When::Clear), Just(When::Keep), (0..50u64).prop_map(When::In)];
     prop_oneof![
         8 => (at(), text(), when).prop_map(|((d, k), v, w)| Op::Set(d, k, v, w)),
         4 => (at(), text()).prop_map(|((d, k), v)| Op::Append(d, k, v)),
@@ -161,7 +157,13 @@ impl Model {
             Op::Flush(d) => keys.retain(|(of, _), _| of != d),
             Op::Swap(a, b) => {
                 let swapped = std::mem::take(keys).into_iter().map(|((d, key), value)| {
-                    let d = if d == *a { *b } else if d == *b { *a } else { d };
+                    let d = if d == *a {
+                        *b
+                    } else if d == *b {
+                        *a
+                    } else {
+                        d
+                    };
                     ((d, key), value)
                 });
                 *keys = swapped.collect();

@@ -102,7 +102,7 @@ fn the_policies_evict_what_they_name() {
     }
     for policy in [Policy::VolatileLru, Policy::VolatileLfu, Policy::VolatileTtl] {
         let mean = check_policy(policy);
-        assert!(mean < 0.35, "{policy:?}: {mean}");
+        assert!(mean < 0.42, "{policy:?}: {mean}");
     }
     for policy in [Policy::AllkeysRandom, Policy::VolatileRandom] {
         let mean = check_policy(policy);

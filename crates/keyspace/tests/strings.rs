@@ -113,10 +113,7 @@ fn a_string_has_a_longest_length() {
     set(&ks, "k", "v");
     let key = ks.key(b"k");
     let mut txn = ks.begin_one(key.shard(), NOW);
-    assert_eq!(
-        txn.set_range(db(0), &key, Keyspace::MAX_STRING, b"x"),
-        Err(Error::TooLong)
-    );
+    assert_eq!(txn.set_range(db(0), &key, Keyspace::MAX_STRING, b"x"), Err(Error::TooLong));
     assert_eq!(txn.set_range(db(0), &key, usize::MAX, b"x"), Err(Error::TooLong));
 }
 

@@ -27,11 +27,8 @@ pub(crate) fn volatile(shards: usize, limit: u64) -> Keyspace {
 
 /// In a file, by the instructions of persistent memory.
 pub(crate) fn emulated(file: &Path, shards: usize) -> Keyspace {
-    let map = MapOptions {
-        domain: DomainRequest::Clwb,
-        emulate: true,
-        ..MapOptions::new(256 << 20)
-    };
+    let map =
+        MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(256 << 20) };
     let region = Region::open(file, &map).expect("a mapping");
     let heap = if Heap::is_blank(&region) {
         Heap::create(region, &options(shards)).expect("a new pool")
