@@ -14,7 +14,7 @@ use crate::error::CommitError;
 use crate::heap::Heap;
 use crate::layout::SPAN;
 use crate::plan;
-use crate::record::{self, HEADER_WORDS, Kind, RecordHeader};
+use crate::record::{self, HEADER_WORDS, Kind, Link, RecordHeader};
 use crate::ring::LongBody;
 use crate::state::State;
 use crate::step::{self, Step};
@@ -38,8 +38,8 @@ pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), Co
 /// Commits what `plan::make` worked out.
 pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<(), CommitError> {
     if !heap.volatile {
-        let draft = draft(heap, shard, state, Kind::Single)?;
-        log(heap, state, draft, heap.take_lsn());
+        let draft = draft(heap, shard, state, false)?;
+        log(heap, state, draft, heap.take_lsn(), None);
         if !step::done(Step::StoreAfterFence) {
             store_words(heap, shard, state);
         }
@@ -67,16 +67,18 @@ pub(crate) fn draft(
     heap: &Heap,
     shard: usize,
     state: &mut State,
-    kind: Kind,
+    linked: bool,
 ) -> Result<Draft, CommitError> {
-    let words = encode(state);
+    let kind = Kind { linked, long: false };
+    let words = encode(state, kind);
     if words.len() <= state.ring.part_words() {
         return Ok(Draft { kind, fresh: state.plan.fresh.len(), words });
     }
-    let body = write_long(heap, state, &words[HEADER_WORDS..]);
+    let kind = Kind { linked, long: true };
+    let body = write_long(heap, state, kind, &words[kind.header_words()..]);
     state.plan.record = words;
     match body {
-        Ok(words) => Ok(Draft { kind: kind.long(), fresh: 0, words }),
+        Ok(words) => Ok(Draft { kind, fresh: 0, words }),
         Err(full) => {
             undo(heap, shard, state);
             Err(full)
@@ -84,48 +86,25 @@ pub(crate) fn draft(
     }
 }
 
-/// Flushes the new bytes, and writes and flushes the record. Not durable before the caller's fence.
-pub(crate) fn log(heap: &Heap, state: &mut State, draft: Draft, id: u64) {
+/// Flushes the new bytes; seals the record, writes it where the ring has room, and flushes it. Not durable before
+/// the caller's fence.
+pub(crate) fn log(heap: &Heap, state: &mut State, draft: Draft, lsn: u64, link: Option<Link>) {
     flush_fresh(heap, state);
-    let Draft { kind, fresh, words } = draft;
-    write_record(heap, state, kind, id, fresh, words, Step::FlushRecord);
+    let Draft { kind, fresh, mut words } = draft;
+    if let Some(link) = link {
+        words[HEADER_WORDS] = link.encode();
+    }
+    let seq = state.ring.seq;
+    let header = RecordHeader { epoch: heap.epoch, seq, kind, lsn, words: words.len(), fresh };
+    header.seal(&mut words);
+    let at = state.ring.place(&heap.region, header.lines() as u64);
+    // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
+    unsafe { heap.region.write(at, record::bytes_of(&words)) };
+    step::flush(&heap.region, at, words.len() * 8, Step::FlushRecord);
     for entry in &state.plan.changes {
         state.ring.changes(entry.at);
     }
-}
-
-/// Logs that the part with this id is committed.
-pub(crate) fn log_decided(heap: &Heap, state: &mut State, id: u64) {
-    let mut words = std::mem::take(&mut state.plan.record);
-    words.clear();
-    words.resize(HEADER_WORDS, 0);
-    write_record(heap, state, Kind::Decided, id, 0, words, Step::FlushDecided);
-}
-
-/// Seals a record whose body is complete, writes it where the ring has room, and flushes it.
-fn write_record(
-    heap: &Heap,
-    state: &mut State,
-    kind: Kind,
-    id: u64,
-    fresh: usize,
-    mut record: Vec<u64>,
-    flush: Step,
-) {
-    let header = RecordHeader {
-        epoch: heap.epoch,
-        seq: state.ring.seq,
-        kind,
-        id,
-        words: record.len(),
-        fresh,
-    };
-    header.seal(&mut record);
-    let at = state.ring.place(&heap.region, header.lines() as u64);
-    // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
-    unsafe { heap.region.write(at, record::bytes_of(&record)) };
-    step::flush(&heap.region, at, record.len() * 8, flush);
-    state.plan.record = record;
+    state.plan.record = words;
 }
 
 /// Stores the words in place. They are durable already: in the record.
@@ -236,11 +215,11 @@ fn flush_fresh(heap: &Heap, state: &State) {
     }
 }
 
-/// The record's words; the header's are blank.
-fn encode(state: &mut State) -> Vec<u64> {
+/// The record's words; the header's and the link are blank.
+fn encode(state: &mut State, kind: Kind) -> Vec<u64> {
     let mut record = std::mem::take(&mut state.plan.record);
     record.clear();
-    record.resize(HEADER_WORDS, 0);
+    record.resize(kind.header_words(), 0);
     for range in &state.plan.fresh {
         record.extend(range.encode());
     }
@@ -251,7 +230,12 @@ fn encode(state: &mut State) -> Vec<u64> {
 }
 
 /// Writes a body too long for the ring into spans, makes it durable, and gives the record that names them.
-fn write_long(heap: &Heap, state: &mut State, body: &[u64]) -> Result<Vec<u64>, CommitError> {
+fn write_long(
+    heap: &Heap,
+    state: &mut State,
+    kind: Kind,
+    body: &[u64],
+) -> Result<Vec<u64>, CommitError> {
     let words_in_span = SPAN as usize / 8;
     let mut long =
         LongBody { fresh: state.plan.fresh.len(), words: body.len(), pieces: Vec::new() };
@@ -271,7 +255,7 @@ fn write_long(heap: &Heap, state: &mut State, body: &[u64]) -> Result<Vec<u64>, 
         step::flush(&heap.region, at, bytes.len(), Step::FlushLong);
         long.pieces.push((at, bytes.len() as u32, crc32c::crc32c(bytes)));
     }
-    let mut record = vec![0; HEADER_WORDS];
+    let mut record = vec![0; kind.header_words()];
     long.encode(&mut record);
     if record.len() > state.ring.part_words() {
         spans.into_iter().for_each(|span| state.alloc.give_span(span));

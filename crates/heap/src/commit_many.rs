@@ -1,32 +1,23 @@
-//! The commit of a transaction on several shards: three fences for any number of them.
+//! The commit of a transaction on several shards: one fence for any number of them.
 //!
-//! 1. Each shard's part, with its new bytes, goes into its ring; one fence.
-//! 2. One line, a *commit slot*, says that the transaction with this id is committed; one fence: the commit point.
-//! 3. The words are stored; a *decided* marker goes into each ring; one fence. Only then are the locks released and
-//!    the slot is free: a part is never followed by anything but its marker.
+//! Each shard gets a record of its own, and the records are *linked* in a circle: each names the next one's shard and
+//! sequence number. All are written and flushed, one fence makes them durable together, then the words are stored,
+//! and only then are the locks released.
 //!
-//! ```text
-//! slot:  0 crc32c of 8..24 u32 | epoch u32    8 id    16 shards u64    24 zero
-//! ```
-//!
-//! Ids are log sequence numbers, so that none is used twice in a life, and slots carry the epoch. There are
-//! many slots, so that disjoint transactions do not wait for each other.
+//! After a crash the transaction counts if all its records are whole. One that is followed by another record, or lies
+//! behind its tail, was fenced, since the shard's lock is held until then; and the same fence made all of them durable.
+//! So `judge` follows the links over whole newest records until it is back, or meets a shard that has gone on.
 
-#![allow(unsafe_code, reason = "the commit slot is stored in the pool")]
-
-use crate::commit::{abandon, draft, finish, log, log_decided, one, store_words, undo};
+use crate::commit::{Draft, abandon, draft, finish, log, one, store_words, undo};
 use crate::error::CommitError;
 use crate::heap::Heap;
-use crate::layout::{COMMIT_SLOTS, LINE, SLOTS_AT};
 use crate::plan;
-use crate::record::Kind;
+use crate::record::Link;
 use crate::shard::Shard;
 use crate::step::{self, Step};
-use std::sync::{MutexGuard, PoisonError};
 
 impl Heap {
-    /// Commits the open transactions of several shards as one: all are in effect after a crash, or none. Costs three
-    /// fences, or one when only one of them changes anything.
+    /// Commits the open transactions of several shards as one: all are in effect after a crash, or none. Costs one fence.
     pub fn commit_all(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> {
         let mut dirty: Vec<&mut Shard<'_>> = Vec::new();
         for shard in shards {
@@ -52,45 +43,40 @@ impl Heap {
             shard.state.committing = true;
             plan::make(self, shard.id(), &mut shard.state);
         }
-        if self.volatile {
-            for shard in shards.iter_mut() {
-                store_words(self, shard.id(), &mut shard.state);
-                finish(self, shard.id(), &mut shard.state);
+        if !self.volatile {
+            self.log_linked(shards)?;
+            step::fence(&self.region, Step::FenceCommit);
+            if self.region.failed() {
+                shards.iter_mut().for_each(|shard| abandon(self, shard.id(), &mut shard.state));
+                return Err(self.poison());
             }
-            return Ok(());
-        }
-        let drafts = self.draft_parts(shards)?;
-        let id = self.take_lsn();
-        let (slot_at, _slot) = self.commit_slot(id);
-        for (shard, draft) in shards.iter_mut().zip(drafts) {
-            log(self, &mut shard.state, draft, id);
-        }
-        step::fence(&self.region, Step::FenceParts);
-        self.write_slot(slot_at, id, shards.len() as u64);
-        step::fence(&self.region, Step::FenceSlot);
-        if self.region.failed() {
-            shards.iter_mut().for_each(|shard| abandon(self, shard.id(), &mut shard.state));
-            return Err(self.poison());
         }
         for shard in shards.iter_mut() {
             store_words(self, shard.id(), &mut shard.state);
-            log_decided(self, &mut shard.state, id);
-        }
-        step::fence(&self.region, Step::FenceDecided);
-        for shard in shards.iter_mut() {
             finish(self, shard.id(), &mut shard.state);
         }
-        if self.region.failed() { Err(self.poison()) } else { Ok(()) }
+        Ok(())
     }
 
-    /// Drafts each shard's part before any is logged, since one may find no room.
-    fn draft_parts(
-        &self,
-        shards: &mut [&mut Shard<'_>],
-    ) -> Result<Vec<crate::commit::Draft>, CommitError> {
+    fn log_linked(&self, shards: &mut [&mut Shard<'_>]) -> Result<(), CommitError> {
+        let drafts = self.draft_all(shards)?;
+        let lsn = self.take_lsn();
+        let mut links: Vec<Link> = shards
+            .iter()
+            .map(|shard| Link { shard: shard.id(), seq: shard.state.ring.seq })
+            .collect();
+        links.rotate_left(1);
+        for ((shard, draft), link) in shards.iter_mut().zip(drafts).zip(links) {
+            log(self, &mut shard.state, draft, lsn, Some(link));
+        }
+        Ok(())
+    }
+
+    /// Drafts all records before any is written, since one may find no room.
+    fn draft_all(&self, shards: &mut [&mut Shard<'_>]) -> Result<Vec<Draft>, CommitError> {
         let mut drafts = Vec::with_capacity(shards.len());
         for at in 0..shards.len() {
-            match draft(self, shards[at].id(), &mut shards[at].state, Kind::Part) {
+            match draft(self, shards[at].id(), &mut shards[at].state, true) {
                 Ok(draft) => drafts.push(draft),
                 Err(full) => {
                     let others = shards.iter_mut().enumerate().filter(|&(i, _)| i != at);
@@ -101,32 +87,4 @@ impl Heap {
         }
         Ok(drafts)
     }
-
-    fn write_slot(&self, at: u64, id: u64, shards: u64) {
-        let words = slot_words(self.epoch, id, shards);
-        for (i, word) in words.into_iter().enumerate() {
-            // SAFETY: the slot's lock is held.
-            unsafe { self.region.store(at + 8 * i as u64, word) };
-        }
-        step::flush(&self.region, at, 24, Step::FlushSlot);
-    }
-
-    /// A free commit slot: its place and its lock. Each transaction begins at another one, so that they do not meet, and
-    /// no line is flushed again soon.
-    fn commit_slot(&self, id: u64) -> (u64, MutexGuard<'_, ()>) {
-        let first = (id % COMMIT_SLOTS as u64) as usize;
-        let place = |n: usize| SLOTS_AT + (n % COMMIT_SLOTS) as u64 * LINE;
-        for n in first..first + COMMIT_SLOTS {
-            if let Ok(guard) = self.commit_slots[n % COMMIT_SLOTS].try_lock() {
-                return (place(n), guard);
-            }
-        }
-        (place(first), self.commit_slots[first].lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// The words of a commit slot.
-pub(crate) fn slot_words(epoch: u32, id: u64, shards: u64) -> [u64; 3] {
-    let crc = crate::record::checksum_words(epoch, &[id, shards]);
-    [u64::from(crc) | u64::from(epoch) << 32, id, shards]
 }

@@ -4,8 +4,7 @@
 //! 0          header, copy A       4 KiB   see `header`
 //! 4096       header, copy B       4 KiB
 //! 8192       published zones      4 KiB   one word: how many zones are in use
-//! 12288      commit slots         4 KiB   64 lines, see `commit_many`
-//! 16384      shard areas          2 KiB each: tail, fenced, counters, roots
+//! 12288      shard areas          2 KiB each: tail, fenced, counters, roots
 //!            rings                one for each shard, each `ring_parts * ring_part` bytes
 //!            zones                `zone_spans` spans of 64 KiB; the first ones hold the zone's span table
 //! ```
@@ -21,18 +20,14 @@ pub(crate) const SPAN: u64 = 65536;
 pub const ROOTS: usize = 128;
 /// The largest block: a whole span.
 pub const MAX_BLOCK: usize = SPAN as usize;
-/// How many transactions over several shards can be in their commit at once.
-pub(crate) const COMMIT_SLOTS: usize = 64;
 
 pub(crate) const HEADER_A: u64 = 0;
 pub(crate) const HEADER_B: u64 = 4096;
 pub(crate) const ZONES_WORD: u64 = 8192;
-pub(crate) const SLOTS_AT: u64 = 12288;
-const SHARDS_AT: u64 = 16384;
+const SHARDS_AT: u64 = 12288;
 const SHARD_AREA: u64 = 2048;
 const ROOTS_IN_AREA: u64 = 1024;
 
-const _: () = assert!(SLOTS_AT + COMMIT_SLOTS as u64 * LINE == SHARDS_AT);
 const _: () = assert!(ROOTS_IN_AREA + ROOTS as u64 * 8 == SHARD_AREA);
 
 /// The sizes that are chosen when a pool is made.

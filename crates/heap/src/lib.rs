@@ -16,6 +16,7 @@ mod error;
 mod handover;
 mod header;
 mod heap;
+mod judge;
 mod layout;
 mod open;
 mod pins;

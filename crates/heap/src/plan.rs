@@ -99,7 +99,8 @@ fn publish_appended(heap: &Heap, state: &State, plan: &mut Plan) {
     let freed: Vec<(u64, u64)> = if state.tx.appended.is_empty() {
         Vec::new()
     } else {
-        let size = |at| state.alloc.class_at(&heap.region, at).map_or(0, |c| TABLE[c as usize].size);
+        let size =
+            |at| state.alloc.class_at(&heap.region, at).map_or(0, |c| TABLE[c as usize].size);
         state.tx.freed.iter().map(|&at| (at, at + u64::from(size(at)))).collect()
     };
     let kept = |range: &&FreshRange| !freed.iter().any(|&(at, end)| (at..end).contains(&range.at));

@@ -6,18 +6,19 @@
 //! 0   crc32c u32   of bytes 4.. of the record (bytes after `words` words are not part of it)
 //! 4   epoch u32
 //! 8   sequence number (48 bits) | kind << 56
-//! 16  LSN; for the parts and the marker of a transaction over several shards: its id
+//! 16  LSN
 //! 24  words u16    length of the record in words, header included
 //! 26  fresh u16    how many fresh ranges
 //! 28  zero u32
-//! 32  fresh ranges, two words each: offset | UNVERIFIED << 63, then length u32 | crc32c u32
+//! 32  link, if it is one of several: shard << 48 | sequence number
+//! ..  fresh ranges, two words each: offset | UNVERIFIED << 63, then length u32 | crc32c u32
 //! ..  entries
 //! ```
 //!
 //! An entry names a word by `offset / 8` in its low 45 bits and says what becomes of it: `SET` (the value follows
 //! as a word of its own), or one bit set or cleared (bit number in bits 48 to 53). All are idempotent.
 //!
-//! A record too long for a part is `LONG`: its ranges and entries lie in spans that were made durable before, and
+//! A record too long for a part is *long*: its ranges and entries lie in spans that were made durable before, and
 //! its body names them: fresh count u32 | words u32, then for each span offset, and length u32 | crc32c u32.
 
 #![allow(unsafe_code, reason = "words are looked at as bytes")]
@@ -36,45 +37,50 @@ const OP_SET: u64 = 1;
 const OP_BIT_SET: u64 = 2;
 const OP_BIT_CLEAR: u64 = 3;
 
-/// What a record is.
+/// What a record is: the bits of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    /// A transaction of one shard: committed once it is whole.
-    Single = 1,
-    /// One shard's part of a transaction over several: committed once its commit slot is, or `Decided` follows.
-    Part = 2,
-    /// Says that the part before it is committed.
-    Decided = 3,
-    /// `Single`, with its body in spans.
-    LongSingle = 4,
-    /// `Part`, with its body in spans.
-    LongPart = 5,
+pub(crate) struct Kind {
+    /// One of the records of a transaction over several shards: its first word behind the header is its link.
+    pub(crate) linked: bool,
+    /// Its ranges and entries lie in spans.
+    pub(crate) long: bool,
 }
 
 impl Kind {
+    const RECORD: u8 = 1;
+    const LINKED: u8 = 2;
+    const LONG: u8 = 4;
+
+    fn raw(self) -> u8 {
+        Self::RECORD | u8::from(self.linked) * Self::LINKED | u8::from(self.long) * Self::LONG
+    }
+
     fn from_raw(raw: u8) -> Option<Kind> {
-        Some(match raw {
-            1 => Kind::Single,
-            2 => Kind::Part,
-            3 => Kind::Decided,
-            4 => Kind::LongSingle,
-            5 => Kind::LongPart,
-            _ => return None,
-        })
+        let known = raw & !(Self::LINKED | Self::LONG) == Self::RECORD;
+        known.then_some(Kind { linked: raw & Self::LINKED != 0, long: raw & Self::LONG != 0 })
     }
 
-    pub(crate) fn is_part(self) -> bool {
-        matches!(self, Kind::Part | Kind::LongPart)
+    /// Words of the header, the link included.
+    pub(crate) fn header_words(self) -> usize {
+        HEADER_WORDS + usize::from(self.linked)
+    }
+}
+
+/// The next record of a transaction over several shards: its shard, and its sequence number there. The links of
+/// all its records are a circle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) shard: usize,
+    pub(crate) seq: u64,
+}
+
+impl Link {
+    pub(crate) fn encode(self) -> u64 {
+        (self.shard as u64) << 48 | self.seq & SEQ_MASK
     }
 
-    pub(crate) fn is_long(self) -> bool {
-        matches!(self, Kind::LongSingle | Kind::LongPart)
-    }
-
-    /// The same with its body in spans.
-    pub(crate) fn long(self) -> Kind {
-        if self.is_part() { Kind::LongPart } else { Kind::LongSingle }
+    pub(crate) fn decode(word: u64) -> Link {
+        Link { shard: (word >> 48) as usize, seq: word & SEQ_MASK }
     }
 }
 
@@ -84,8 +90,8 @@ pub(crate) struct RecordHeader {
     pub(crate) epoch: u32,
     pub(crate) seq: u64,
     pub(crate) kind: Kind,
-    /// LSN, or the transaction's id.
-    pub(crate) id: u64,
+    /// Log sequence number; the records of one transaction have the same.
+    pub(crate) lsn: u64,
     pub(crate) words: usize,
     pub(crate) fresh: usize,
 }
@@ -95,8 +101,8 @@ impl RecordHeader {
     pub(crate) fn seal(&self, record: &mut [u64]) {
         debug_assert_eq!(record.len(), self.words);
         record[0] = u64::from(self.epoch) << 32;
-        record[1] = self.seq & SEQ_MASK | (self.kind as u64) << 56;
-        record[2] = self.id;
+        record[1] = self.seq & SEQ_MASK | u64::from(self.kind.raw()) << 56;
+        record[2] = self.lsn;
         record[3] = self.words as u64 | (self.fresh as u64) << 16;
         record[0] |= u64::from(checksum(record));
     }
@@ -107,11 +113,12 @@ impl RecordHeader {
             epoch: (words[0] >> 32) as u32,
             seq: words[1] & SEQ_MASK,
             kind: Kind::from_raw((words[1] >> 56) as u8)?,
-            id: words[2],
+            lsn: words[2],
             words: (words[3] & 0xffff) as usize,
             fresh: (words[3] >> 16 & 0xffff) as usize,
         };
-        let fits = header.words >= HEADER_WORDS + 2 * header.fresh && header.words <= part_words;
+        let least = header.kind.header_words() + 2 * header.fresh;
+        let fits = header.words >= least && header.words <= part_words;
         (fits && words[1] >> 48 & 0xff == 0 && words[3] >> 32 == 0).then_some(header)
     }
 
@@ -233,6 +240,9 @@ pub(crate) fn entries(words: &[u64]) -> impl Iterator<Item = Entry> + '_ {
 mod tests {
     use super::*;
 
+    const ALONE: Kind = Kind { linked: false, long: false };
+    const LINKED: Kind = Kind { linked: true, long: false };
+
     #[test]
     fn entries_read_back_as_they_were_written() {
         let all = [
@@ -247,8 +257,7 @@ mod tests {
 
     #[test]
     fn a_sealed_header_parses_and_its_checksum_holds() {
-        let header =
-            RecordHeader { epoch: 3, seq: 99, kind: Kind::Part, id: 5, words: 7, fresh: 1 };
+        let header = RecordHeader { epoch: 3, seq: 99, kind: LINKED, lsn: 5, words: 7, fresh: 1 };
         let mut record = vec![0, 0, 0, 0, 11, 12, 13];
         header.seal(&mut record);
         let first = [record[0], record[1], record[2], record[3]];
@@ -260,8 +269,7 @@ mod tests {
 
     #[test]
     fn a_header_longer_than_a_part_or_shorter_than_its_ranges_is_none() {
-        let header =
-            RecordHeader { epoch: 3, seq: 9, kind: Kind::Single, id: 5, words: 9, fresh: 3 };
+        let header = RecordHeader { epoch: 3, seq: 9, kind: ALONE, lsn: 5, words: 9, fresh: 3 };
         let mut record = vec![0; 9];
         header.seal(&mut record);
         let first = [record[0], record[1], record[2], record[3]];

@@ -7,7 +7,8 @@
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
 use crate::error::OpenError;
-use crate::layout::{COMMIT_SLOTS, Geometry, LINE, SLOTS_AT};
+use crate::judge;
+use crate::layout::{Geometry, LINE};
 use crate::record::entries;
 use crate::ring::tail_word;
 use crate::scan::{self, Found, Log};
@@ -43,17 +44,17 @@ pub(crate) fn all(
     epoch: u32,
     lsn: u64,
 ) -> Result<Recovered, OpenError> {
-    let committed = scan::committed(region, epoch);
-    let logs = (0..geometry.shards)
-        .map(|shard| scan::shard(region, geometry, shard, epoch, &committed))
+    let mut logs = (0..geometry.shards)
+        .map(|shard| scan::shard(region, geometry, shard, epoch))
         .collect::<Result<Vec<Log>, _>>()?;
+    judge::newest(region, geometry, &mut logs)?;
     flush_believed(region, &logs);
     let mut recovered = Recovered { ends: Vec::new(), report: Recovery::default(), lsn };
     for log in &logs {
         recovered.report.words += store_words(region, log);
         recovered.report.records += log.records.len() as u64;
         recovered.lsn =
-            log.records.iter().fold(recovered.lsn, |lsn, found| lsn.max(found.header.id + 1));
+            log.records.iter().fold(recovered.lsn, |lsn, found| lsn.max(found.header.lsn + 1));
         recovered.ends.push((log.end, log.seq));
     }
     step::fence(region, Step::FenceRecovered);
@@ -73,7 +74,6 @@ pub(crate) fn all(
 /// After a process crash, what is believed may be in the caches only. A later power cut must not take a record whose
 /// words are stored already.
 fn flush_believed(region: &Region, logs: &[Log]) {
-    step::flush(region, SLOTS_AT, COMMIT_SLOTS * LINE as usize, Step::FlushBelieved);
     for newest in logs.iter().filter_map(|log| log.records.last()) {
         step::flush(region, newest.at, newest.header.words * 8, Step::FlushBelieved);
         for range in &newest.fresh {

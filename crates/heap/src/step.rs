@@ -68,18 +68,8 @@ steps! {
     ReuseAfterFence,
     /// ... and after every reader pinned before it has gone.
     ReuseAfterPins,
-    /// The parts of a transaction over several shards are fenced before its commit record.
-    FenceParts,
-    /// The commit record is flushed.
-    FlushSlot,
-    /// ... and fenced: the commit point.
-    FenceSlot,
-    /// The decided markers are flushed.
-    FlushDecided,
-    /// ... and fenced before the slot is free.
-    FenceDecided,
-    /// Recovery believes a trailing part only by its slot or marker.
-    CheckDecided,
+    /// Recovery believes one of several records only if all of them are there.
+    CheckLinks,
     /// A long record's body is flushed.
     FlushLong,
     /// ... and fenced before the record that names it.
