@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) failure: OnceLock<Failure>,
     pub(crate) background_sync: AtomicBool,
     pub(crate) delayed_syncs: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) no_sync_on_rewrite: AtomicBool,
     pub(crate) rewriting: AtomicBool,
     pub(crate) history: Mutex<History>,
     fsync: AtomicU8,
@@ -50,6 +52,8 @@ pub struct Figures {
     pub buffered: usize,
     /// Whether a sync runs in the background.
     pub syncing: bool,
+    /// Syncs since the log was opened.
+    pub syncs: u64,
     /// Writes that were postponed for a sync as long as they may be.
     pub delayed_syncs: u64,
     /// Whether a rewrite is under way.
@@ -84,6 +88,8 @@ impl Aof {
             failure: OnceLock::new(),
             background_sync: AtomicBool::new(false),
             delayed_syncs: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+            no_sync_on_rewrite: AtomicBool::new(false),
             rewriting: AtomicBool::new(false),
             history: Mutex::new(History::new(base_len)),
         });
@@ -167,6 +173,12 @@ impl Aof {
         }
     }
 
+    /// Whether `everysec` pauses while a rewrite is under way (`no-appendfsync-on-rewrite`). `always` never does:
+    /// a reply that it promised to be durable is durable.
+    pub fn set_no_sync_on_rewrite(&self, yes: bool) {
+        self.shared.no_sync_on_rewrite.store(yes, Ordering::Relaxed);
+    }
+
     /// Begins to replace base and increments. [`Rewrite::cut`] is to follow.
     pub fn begin_rewrite(&self) -> Result<Rewrite, RewriteError> {
         Rewrite::begin(Arc::clone(&self.shared))
@@ -191,6 +203,7 @@ impl Aof {
             base_size: history.base_size,
             buffered,
             syncing: self.shared.background_sync.load(Ordering::Relaxed),
+            syncs: self.shared.syncs.load(Ordering::Relaxed),
             delayed_syncs: self.shared.delayed_syncs.load(Ordering::Relaxed),
             rewriting: self.shared.rewriting.load(Ordering::Relaxed),
             rewrites: history.rewrites,

@@ -163,6 +163,7 @@ impl Shared {
     pub(crate) fn sync_file(&self, file: &dyn LogFile, written: u64) -> Result<(), Failure> {
         match file.sync() {
             Ok(()) => {
+                self.syncs.fetch_add(1, Ordering::Relaxed);
                 self.durable.fetch_max(written, Ordering::AcqRel);
                 Ok(())
             }

@@ -1,0 +1,155 @@
+//! Nothing that was acknowledged is lost, whatever the medium does and wherever the power goes.
+//!
+//! The state is a sequence of numbers; a load must give back a prefix of it that holds all acknowledged ones. The
+//! scenario appends, syncs, and rewrites. It is cut behind each of its operations, and each of its operations is
+//! made to fail.
+
+mod medium;
+
+use aof::{Aof, Fsync};
+use medium::{Medium, State, number, numbers};
+
+const NUMBERS: u64 = 24;
+const SYNC_EVERY: u64 = 3;
+
+/// Appends all numbers; acknowledges what is durable. The log is rewritten half way through, twice.
+fn live(medium: &Medium, log: &Aof, first: u64) {
+    let mut rewrite = None;
+    for n in first..first + NUMBERS {
+        let end = log.append(0, 0, &number(n));
+        if n % SYNC_EVERY == 0 && log.settle(end).is_ok() {
+            assert!(log.durable() >= end);
+            medium.acknowledge(n + 1);
+        }
+        match (n - first) % 10 {
+            4 => rewrite = log.begin_rewrite().ok().map(|rewrite| (rewrite, 0)),
+            6 => {
+                if let Some((rewrite, cut)) = &mut rewrite {
+                    rewrite.cut();
+                    *cut = n + 1;
+                }
+            }
+            8 => {
+                if let Some((mut rewrite, cut)) = rewrite.take() {
+                    let written = (0..cut)
+                        .try_for_each(|n| rewrite.write(0, &[b"SET", n.to_string().as_bytes()]));
+                    if written.is_ok() {
+                        let _ = rewrite.finish();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_load(medium: &Medium, acknowledged: u64, what: &str) -> u64 {
+    let (loader, commands) =
+        medium.load(Fsync::Always).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = numbers(&commands);
+    let expected: Vec<u64> = (0..found.len() as u64).collect();
+    assert_eq!(found, expected, "{what}");
+    assert!(found.len() as u64 >= acknowledged, "{what}: {acknowledged} were acknowledged");
+    let log = loader.into_log().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let end = log.append(0, 0, &number(found.len() as u64));
+    log.settle(end).unwrap_or_else(|error| panic!("{what}: {error}"));
+    found.len() as u64 + 1
+}
+
+/// Each image loads, can be appended to, and loads again.
+fn check_images(state: &State, acknowledged: u64, what: &str) {
+    for (names, bytes) in [(false, false), (false, true), (true, false), (true, true)] {
+        let what = format!("{what}, all names: {names}, all bytes: {bytes}");
+        let image = state.after_power_cut(names, bytes);
+        let count = check_load(&image, acknowledged, &what);
+        let again = image.now().after_power_cut(false, false);
+        check_load(&again, count, &format!("{what}, second life"));
+    }
+}
+
+#[test]
+fn a_power_cut_behind_any_operation_takes_nothing_acknowledged() {
+    let medium = Medium::default();
+    medium.keep_history();
+    let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
+    live(&medium, &loader.into_log().expect("it opens"), 0);
+    let history = medium.history();
+    assert!(history.len() > 60, "{} states", history.len());
+    for (n, (state, acknowledged)) in history.iter().enumerate() {
+        check_images(state, *acknowledged, &format!("cut behind operation {n}"));
+    }
+    assert_eq!(medium.acknowledged(), NUMBERS - NUMBERS % SYNC_EVERY - 2);
+}
+
+#[test]
+fn a_failure_of_any_operation_acknowledges_nothing_that_is_lost() {
+    let operations = {
+        let medium = Medium::default();
+        let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
+        let log = loader.into_log().expect("it opens");
+        let before = medium.operations();
+        live(&medium, &log, 0);
+        medium.operations() - before
+    };
+    for at in 0..operations {
+        for (short, dead) in [(0, false), (7, false), (0, true)] {
+            let what = format!("operation {at} fails, short: {short}, dead: {dead}");
+            let medium = Medium::default();
+            let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
+            let log = loader.into_log().expect("it opens");
+            medium.fail_at(at, short, dead);
+            live(&medium, &log, 0);
+            if let Err(failure) = log.status() {
+                assert_eq!(failure.code, Some(5), "{what}");
+                medium.heal();
+                let end = log.append(0, 0, &number(99));
+                assert!(log.settle(end).is_err(), "{what}: the failure is final");
+                assert!(log.begin_rewrite().is_err(), "{what}: and for rewrites");
+            }
+            medium.heal();
+            drop(log);
+            check_images(&medium.now(), medium.acknowledged(), &what);
+        }
+    }
+}
+
+#[test]
+fn a_failed_or_short_write_is_taken_back() {
+    for short in [0, 1, 19] {
+        let medium = Medium::default();
+        let (loader, _) = medium.load(Fsync::EverySecond).expect("there is nothing to load");
+        let log = loader.into_log().expect("it opens");
+        log.append(0, 0, &number(0));
+        log.flush().expect("the medium works");
+        let before = medium.file("appendonly.aof.1.incr.aof");
+        medium.fail_at(0, short, false);
+        log.append(0, 0, &number(1));
+        assert!(log.flush().is_err());
+        assert_eq!(medium.file("appendonly.aof.1.incr.aof"), before, "{short} bytes written");
+        assert_eq!(log.status().unwrap_err().operation, aof::Operation::Write);
+        assert_eq!(log.status().unwrap_err().text, "Input/output error");
+    }
+}
+
+#[test]
+fn an_offset_is_durable_only_behind_its_sync_and_many_share_one() {
+    let medium = Medium::default();
+    let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
+    let log = &loader.into_log().expect("it opens");
+    medium.hold_syncs(true);
+    std::thread::scope(|scope| {
+        let first = log.append(0, 0, &number(0));
+        let leader = scope.spawn(move || log.settle(first));
+        medium.wait_for_held_sync();
+        let later: Vec<u64> = (1..20).map(|n| log.append(0, 0, &number(n))).collect();
+        let followers: Vec<_> =
+            later.iter().copied().map(|end| scope.spawn(move || log.settle(end))).collect();
+        assert_eq!(log.durable(), 0, "the sync has not returned");
+        assert!(medium.durable_file("appendonly.aof.1.incr.aof").is_empty());
+        medium.hold_syncs(false);
+        assert!(leader.join().unwrap().is_ok());
+        assert!(followers.into_iter().all(|follower| follower.join().unwrap().is_ok()));
+        assert!(log.durable() >= *later.last().unwrap());
+    });
+    assert_eq!(log.figures().syncs, 2, "one for the leader, one for all who came meanwhile");
+}

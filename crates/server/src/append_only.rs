@@ -1,0 +1,176 @@
+//! The append-only file in the server: loading it at the start, rewriting it beside the service.
+//!
+//! Loading runs on the thread that starts the server, and says how far it is once a second. A rewrite runs on a
+//! thread of its own, one at a time, and gives up when the server stops. The log's own failures are the log's: it
+//! refuses what follows, and the gate sees to it that nothing is acknowledged.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use aof::{Aof, Growth, Loader, OpenError, Options, Progress};
+use commands::admin::AofFacts;
+use commands::{Engine, ReplayError};
+
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// The data cannot be brought back.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The log cannot be opened for appending.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// A rewrite is under way.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Busy;
+
+/// Loads the log into the engine, which must be empty, and opens it for appending.
+pub(crate) fn load(options: Options, engine: &Engine) -> Result<Aof, StartError> {
+    let mut loader = Loader::open(options).map_err(ReplayError::from)?;
+    if !loader.is_new() {
+        let started = Instant::now();
+        let mut last = started;
+        engine.config().set_loading(true);
+        let replayed = engine.replay(&mut loader, &mut |progress| {
+            if last.elapsed() >= REPORT_EVERY {
+                last = Instant::now();
+                report(progress, started.elapsed());
+            }
+        });
+        engine.config().set_loading(false);
+        replayed?;
+        let loaded = loader.loaded();
+        tracing::info!(
+            "DB loaded from append only file: {:.3} seconds, {} commands, {} bytes",
+            started.elapsed().as_secs_f64(),
+            loaded.commands,
+            loaded.bytes
+        );
+    }
+    Ok(loader.into_log()?)
+}
+
+fn report(progress: Progress, elapsed: Duration) {
+    let share = progress.done as f64 / progress.total.max(1) as f64;
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    tracing::info!(
+        "Loading the append only file: {:.1} % ({:.1} of {:.1} MiB), {:.0} s so far",
+        share * 100.0,
+        mib(progress.done),
+        mib(progress.total),
+        elapsed.as_secs_f64()
+    );
+}
+
+#[derive(Default)]
+struct Job {
+    thread: Option<JoinHandle<()>>,
+    began: Option<Instant>,
+    last: Option<Duration>,
+}
+
+/// The log of a running server.
+pub(crate) struct AppendOnly {
+    log: Arc<Aof>,
+    engine: Arc<Engine>,
+    job: Mutex<Job>,
+    stopping: AtomicBool,
+}
+
+impl AppendOnly {
+    pub(crate) fn new(log: Arc<Aof>, engine: Arc<Engine>) -> Arc<AppendOnly> {
+        let stopping = AtomicBool::new(false);
+        Arc::new(AppendOnly { log, engine, job: Mutex::default(), stopping })
+    }
+
+    fn job(&self) -> MutexGuard<'_, Job> {
+        self.job.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The log.
+    pub(crate) fn log(&self) -> &Arc<Aof> {
+        &self.log
+    }
+
+    /// Begins a rewrite. The caller may hold shards: the cut is taken by the new thread.
+    pub(crate) fn rewrite(self: &Arc<AppendOnly>) -> Result<(), Busy> {
+        let mut job = self.job();
+        if job.began.is_some() {
+            return Err(Busy);
+        }
+        job.began = Some(Instant::now());
+        let this = Arc::clone(self);
+        let name = "aof-rewrite".to_owned();
+        match std::thread::Builder::new().name(name).spawn(move || this.run()) {
+            Ok(thread) => job.thread = Some(thread),
+            Err(error) => {
+                tracing::warn!("Can't rewrite append only file in background: {error}");
+                job.began = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self) {
+        tracing::info!("Background append only file rewriting started");
+        let go_on = || !self.stopping.load(Ordering::Relaxed);
+        match self.engine.rewrite_log(&self.log, &go_on) {
+            Ok(Some(done)) => tracing::info!(
+                "Background AOF rewrite finished successfully: base of {} bytes, {} bytes in all",
+                done.base,
+                done.total
+            ),
+            Ok(None) => tracing::info!("Background AOF rewrite given up"),
+            Err(error) => tracing::warn!("Background AOF rewrite failed: {error}"),
+        }
+        let mut job = self.job();
+        job.last = job.began.take().map(|began| began.elapsed());
+    }
+
+    /// To be called now and then: begins a rewrite when the log has grown by so much.
+    pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
+        if self.job().began.is_some() {
+            return;
+        }
+        if let Some(percent) = self.log.growth_due(growth) {
+            tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
+            let _ = self.rewrite();
+        }
+    }
+
+    /// What INFO says.
+    pub(crate) fn facts(&self) -> AofFacts {
+        let figures = self.log.figures();
+        let job = self.job();
+        AofFacts {
+            rewriting: job.began.is_some(),
+            last_rewrite_s: job.last.map(|time| time.as_secs()),
+            current_rewrite_s: job.began.map(|began| began.elapsed().as_secs()),
+            rewrite_ok: figures.last_rewrite_ok,
+            rewrites: figures.rewrites,
+            rewrite_failures: figures.failed_rewrites,
+            write_ok: self.log.status().is_ok(),
+            size: figures.current_size,
+            base_size: figures.base_size,
+            buffered: figures.buffered as u64,
+            syncs: figures.syncs,
+        }
+    }
+
+    /// Gives up a rewrite and makes everything durable.
+    pub(crate) fn stop(&self) -> Result<(), aof::Failure> {
+        self.stopping.store(true, Ordering::Relaxed);
+        let thread = self.job().thread.take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+        tracing::info!("Calling fsync() on the AOF file.");
+        self.log.sync_all()
+    }
+}
