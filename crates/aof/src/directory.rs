@@ -83,13 +83,9 @@ impl Options {
         make().map_err(|source| OpenError { path: path.clone(), source })
     }
 
-    /// Makes an empty file whose name is durable.
+    /// Makes an empty file. Its name becomes durable with the manifest that lists it.
     pub(crate) fn make_file(&self, name: &str) -> Result<Arc<dyn LogFile>, OpenError> {
-        self.at(name, |path| {
-            let file = self.storage.create(path)?;
-            self.storage.sync_dir(&self.folder())?;
-            Ok(file)
-        })
+        self.at(name, |path| self.storage.create(path))
     }
 
     /// Deletes what the manifest calls history, and the history from the manifest. What cannot be deleted is

@@ -175,7 +175,7 @@ impl Medium {
     }
 
     /// Reads the log whole.
-    pub fn load(&self, fsync: Fsync) -> Result<(Loader, Vec<Vec<Vec<u8>>>), LoadError> {
+    pub fn load(&self, fsync: Fsync) -> Result<(Loader, Vec<Words>), LoadError> {
         let mut loader = Loader::open(self.options(fsync))?;
         let mut commands = Vec::new();
         while let Some(entry) = loader.next()? {
@@ -322,6 +322,9 @@ impl Storage for Medium {
     }
 }
 
+/// The words of a command.
+pub type Words = Vec<Vec<u8>>;
+
 /// One command, encoded: SET to a number.
 pub fn number(n: u64) -> Vec<u8> {
     let mut out = Vec::new();
@@ -330,7 +333,7 @@ pub fn number(n: u64) -> Vec<u8> {
 }
 
 /// The numbers that commands set, in order.
-pub fn numbers(commands: &[Vec<Vec<u8>>]) -> Vec<u64> {
+pub fn numbers(commands: &[Words]) -> Vec<u64> {
     let sets = commands.iter().filter(|words| words[0] == b"SET");
     sets.map(|words| String::from_utf8_lossy(&words[1]).parse().expect("a number")).collect()
 }
