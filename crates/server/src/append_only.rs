@@ -30,20 +30,19 @@ pub(crate) enum StartError {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
 
-/// Loads the log into the engine, which must be empty, and opens it for appending.
+/// Loads the log into the engine, which must be empty, and opens it for appending. The caller keeps the engine in
+/// its loading state until the log is in place: nothing may be executed that is not logged.
 pub(crate) fn load(options: Options, engine: &Engine) -> Result<Aof, StartError> {
     let mut loader = Loader::open(options).map_err(ReplayError::from)?;
     if !loader.is_new() {
         let started = Instant::now();
         let mut last = started;
-        engine.config().set_loading(true);
         let replayed = engine.replay(&mut loader, &mut |progress| {
             if last.elapsed() >= REPORT_EVERY {
                 last = Instant::now();
                 report(progress, started.elapsed());
             }
         });
-        engine.config().set_loading(false);
         replayed?;
         let loaded = loader.loaded();
         tracing::info!(
@@ -91,11 +90,6 @@ impl AppendOnly {
 
     fn job(&self) -> MutexGuard<'_, Job> {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The log.
-    pub(crate) fn log(&self) -> &Arc<Aof> {
-        &self.log
     }
 
     /// Begins a rewrite. The caller may hold shards: the cut is taken by the new thread.

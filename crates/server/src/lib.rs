@@ -1,9 +1,40 @@
-//! perdura-server.
+//! The server: sockets, configuration and the life of the process around the command engine.
+//!
+//! `serve` is the whole of it. The main thread accepts connections and hands each to a worker
+//! (`worker`), where one task reads, executes and writes (`connection`, `batch`). Where there is a
+//! command log, replies wait in their worker's gate (`gate`) until it is settled. Administrative
+//! commands reach the server through `host`.
+//!
+//! This crate must not know persistent words, the format of the pool, or what a command does: it calls
+//! [`commands::Engine::execute`] and sends what comes back.
 #![forbid(unsafe_code)]
 
+mod append_only;
+mod apply;
+mod batch;
+mod chores;
 pub mod cli;
 pub mod config;
-pub mod text;
+mod connection;
+mod gate;
+mod host;
+mod limits;
+mod listen;
+mod log;
+mod machine;
+mod meter;
+mod rates;
+mod serve;
+mod shared;
+mod shutdown;
+mod store;
+mod stream;
+mod text;
+mod worker;
+
+pub use listen::ListenError;
+pub use serve::{ServeError, serve};
+pub use store::StoreError;
 
 /// The release of Redis whose semantics are served, as clients are told.
-pub const REDIS_VERSION: &str = "7.0.15";
+pub const REDIS_VERSION: &str = commands::REDIS_VERSION;

@@ -87,7 +87,7 @@ fn filter(loglevel: &str) -> LevelFilter {
 }
 
 /// Starts the log; `logfile` is empty for standard output. Only the first call has an effect.
-pub fn start(logfile: &str, loglevel: &str) -> io::Result<()> {
+pub(crate) fn start(logfile: &str, loglevel: &str) -> io::Result<()> {
     let target = if logfile.is_empty() {
         Target::Stdout
     } else {
@@ -95,10 +95,8 @@ pub fn start(logfile: &str, loglevel: &str) -> io::Result<()> {
         Target::File(Arc::new(file))
     };
     let (level, handle) = reload::Layer::new(filter(loglevel));
-    let lines = tracing_subscriber::fmt::layer()
-        .event_format(Line)
-        .with_ansi(false)
-        .with_writer(target);
+    let lines =
+        tracing_subscriber::fmt::layer().event_format(Line).with_ansi(false).with_writer(target);
     let log = tracing_subscriber::registry().with(level).with(lines);
     if tracing::subscriber::set_global_default(log).is_ok() {
         let _ = LEVEL.set(handle);
@@ -107,7 +105,7 @@ pub fn start(logfile: &str, loglevel: &str) -> io::Result<()> {
 }
 
 /// Changes the level.
-pub fn set_level(loglevel: &str) {
+pub(crate) fn set_level(loglevel: &str) {
     if let Some(handle) = LEVEL.get() {
         let _ = handle.modify(|level| *level = filter(loglevel));
     }

@@ -1,7 +1,7 @@
 //! Small texts that several modules need: the system's error words, dates.
 
 /// What the system says about an error, without Rust's number behind it.
-pub fn os_error(error: &std::io::Error) -> String {
+pub(crate) fn os_error(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),
@@ -13,7 +13,7 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A moment as Redis's log writes it, `21 Nov 2026 03:09:37.308`, in UTC.
-pub fn date(unix_ms: u64) -> String {
+pub(crate) fn date(unix_ms: u64) -> String {
     let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
     let (year, month, day) = civil(days);
     let (hour, minute) = (ms / 3_600_000, ms / 60_000 % 60);

@@ -24,11 +24,13 @@ use table::{Change, Row, Usage};
 #[derive(Clone, Debug)]
 pub struct Values {
     values: Vec<Vec<u8>>,
+    given: Vec<bool>,
 }
 
 impl Default for Values {
     fn default() -> Values {
-        Values { values: table::rows().map(|row| row.default.into()).collect() }
+        let values: Vec<Vec<u8>> = table::rows().map(|row| row.default.into()).collect();
+        Values { given: vec![false; values.len()], values }
     }
 }
 
@@ -65,10 +67,16 @@ impl Values {
         self.get(name) == b"yes"
     }
 
+    /// Whether `name` was set, be it to its default.
+    pub fn given(&self, name: &str) -> bool {
+        table::find(name.as_bytes()).is_some_and(|(at, _)| self.given[at])
+    }
+
     /// Sets `name` from the words of a line; says what is wrong in Redis's words.
     pub fn set(&mut self, name: &[u8], words: &[&[u8]]) -> Result<(), String> {
         let (at, row) = table::find(name).ok_or("Bad directive or wrong number of arguments")?;
         self.values[at] = row.kind.parse(row.name, &self.values[at], words)?;
+        self.given[at] = true;
         Ok(())
     }
 

@@ -1,0 +1,133 @@
+//! Making directives real: at the start, and when CONFIG SET changes them.
+
+use std::sync::Arc;
+
+use aof::Fsync;
+use commands::Engine;
+use keyspace::{Eviction, Policy};
+
+use crate::config::{Refusal, Values};
+use crate::machine;
+use crate::shared::Shared;
+use crate::store::Backend;
+
+/// Files that the server itself keeps open, beside its clients' sockets.
+const OWN_FILES: u64 = 32;
+
+/// Everything that is stored where it is used, for the start.
+pub(crate) fn all(shared: &Shared, values: &Values) {
+    shared.limits.load(values);
+    engine(&shared.engine, values);
+}
+
+fn engine(engine: &Engine, values: &Values) {
+    engine.config().set_requirepass(values.get("requirepass"));
+    engine.config().set_proto_max_bulk_len(values.size("proto-max-bulk-len"));
+    engine.keyspace().set_eviction(eviction(values));
+    let admin = engine.admin();
+    admin.slow_log.set_slower_than(values.int("slowlog-log-slower-than"));
+    admin.slow_log.set_max_len(values.size("slowlog-max-len") as usize);
+    admin.latency.set_threshold_ms(values.size("latency-monitor-threshold"));
+    let tracking = values.yes("latency-tracking");
+    admin.tracking.store(tracking, std::sync::atomic::Ordering::Relaxed);
+}
+
+fn eviction(values: &Values) -> Eviction {
+    let small = |name| u32::try_from(values.size(name)).unwrap_or(u32::MAX);
+    Eviction {
+        maxmemory: values.size("maxmemory"),
+        policy: match values.get("maxmemory-policy") {
+            b"volatile-lru" => Policy::VolatileLru,
+            b"volatile-lfu" => Policy::VolatileLfu,
+            b"volatile-random" => Policy::VolatileRandom,
+            b"volatile-ttl" => Policy::VolatileTtl,
+            b"allkeys-lru" => Policy::AllkeysLru,
+            b"allkeys-lfu" => Policy::AllkeysLfu,
+            b"allkeys-random" => Policy::AllkeysRandom,
+            _ => Policy::NoEviction,
+        },
+        samples: small("maxmemory-samples"),
+        lfu_log_factor: small("lfu-log-factor"),
+        lfu_decay_time: small("lfu-decay-time"),
+    }
+}
+
+/// When the append-only file is synced.
+pub(crate) fn fsync(values: &Values) -> Fsync {
+    match values.get("appendfsync") {
+        b"always" => Fsync::Always,
+        b"no" => Fsync::No,
+        _ => Fsync::EverySecond,
+    }
+}
+
+/// Makes room for the sockets of `maxclients`; says how many clients there can be.
+pub(crate) fn files(wanted: u64) -> u64 {
+    machine::want_open_files(wanted.saturating_add(OWN_FILES)).saturating_sub(OWN_FILES).min(wanted)
+}
+
+/// Makes a change of the named directives real.
+pub(crate) fn change(
+    shared: &Arc<Shared>,
+    before: &Values,
+    after: &Values,
+    names: &[&'static str],
+) -> Result<(), Refusal> {
+    for name in names {
+        one(shared, before, after, name)
+            .map_err(|why| Refusal::Value { name: (*name).to_owned(), why })?;
+    }
+    all(shared, after);
+    Ok(())
+}
+
+fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(), String> {
+    match name {
+        "port" | "bind" => shared.ports.replace(shared, after).map_err(|error| {
+            tracing::warn!("{error}");
+            match name {
+                "port" => "Unable to listen on this port. Check server logs.".into(),
+                _ => "Failed to bind to specified addresses.".into(),
+            }
+        }),
+        "maxclients" => {
+            let wanted = after.size("maxclients");
+            let possible = files(wanted);
+            if possible < wanted {
+                return Err(format!(
+                    "The operating system is not able to handle the specified number of clients, try with {possible}"
+                ));
+            }
+            Ok(())
+        }
+        "dir" => std::env::set_current_dir(after.text("dir"))
+            .map_err(|error| crate::text::os_error(&error)),
+        "loglevel" => {
+            crate::log::set_level(&after.text("loglevel"));
+            Ok(())
+        }
+        "appendfsync" => match shared.log.get() {
+            Some(log) => log.set_fsync(fsync(after)).map_err(|failure| failure.to_string()),
+            None => Ok(()),
+        },
+        "appendonly" => append_only(shared, after.yes("appendonly")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether there is a log is settled at the start, with where the data lives.
+fn append_only(shared: &Shared, yes: bool) -> Result<(), String> {
+    match (shared.store.backend, yes) {
+        (Backend::Aof, true) | (Backend::Volatile | Backend::Pmem, false) => Ok(()),
+        (Backend::Aof, false) => {
+            Err("the append only file cannot be turned off while serving".into())
+        }
+        (Backend::Volatile, true) => {
+            Err("the append only file cannot be turned on while serving; start with --backend aof"
+                .into())
+        }
+        (Backend::Pmem, true) => {
+            Err("the pmem backend keeps no append only file: its pool is durable by itself".into())
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! One batch: the complete commands of a connection's input, up to a bound, executed in order.
+//!
+//! The whole batch is parsed before its first command is executed, so that the places of its keys can
+//! be asked for from memory ahead of time. Before a client has authenticated each command is executed
+//! before the next is parsed, since the limits of the parser depend on it.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use commands::{Engine, Next, ReplyMode, Session};
+use resp::{Limits, Parser, ProtocolError, Writer};
+use smallvec::SmallVec;
+
+use crate::connection::Connection;
+use crate::shutdown::Request;
+
+/// Commands of a batch.
+const MAX_COMMANDS: usize = 64;
+/// Bytes of replies after which a batch ends.
+const MAX_REPLY: usize = 256 * 1024;
+/// Time after which a batch ends.
+const MAX_TIME: Duration = Duration::from_millis(2);
+/// Commands between two looks at the clock.
+const CLOCK_EVERY: usize = 16;
+/// From so many commands on it pays to ask for their keys ahead of time.
+const PREFETCH_FROM: usize = 2;
+
+type Words<'a> = SmallVec<[&'a [u8]; 8]>;
+
+/// What follows a batch.
+pub(crate) enum Step {
+    /// All input was used: wait for more.
+    Done,
+    /// There is more to do.
+    More,
+    /// Clients are paused: go on later.
+    Paused,
+    /// Send the replies and close.
+    Close,
+    /// End the server.
+    Shutdown(Request),
+}
+
+/// Parses and executes the next batch of the connection.
+pub(crate) fn run(connection: &mut Connection) -> Step {
+    let mut wrong = None;
+    if connection.next.is_none() {
+        match parse(connection) {
+            Ok(0) => return too_long(connection),
+            Ok(_) => {}
+            Err((error, 0)) => return refuse(connection, &error),
+            Err((error, _)) => wrong = Some(error),
+        }
+    }
+    let step = execute(connection);
+    if connection.next.is_some() {
+        return step;
+    }
+    let used = connection.parser.release();
+    connection.input.copy_within(used..connection.filled, 0);
+    connection.filled -= used;
+    let client = &connection.session.as_ref().expect("a session").client;
+    client.query_buffer.store(connection.filled, Relaxed);
+    client.query_buffer_free.store(connection.input.len() - connection.filled, Relaxed);
+    match (step, wrong) {
+        (Step::Done, Some(error)) => refuse(connection, &error),
+        (Step::Done, None) if connection.filled > 0 && connection.missing == 0 => Step::More,
+        (step, _) => step,
+    }
+}
+
+/// Parses up to a batch of commands. Says how many are complete, also beside an error.
+fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
+    let Connection { parser, input, filled, session, worker, missing, .. } = connection;
+    let authenticated = session.as_ref().expect("a session").authenticated;
+    let max_bulk = worker.shared.limits.max_bulk.load(Relaxed);
+    let max_bulk = usize::try_from(max_bulk).unwrap_or(usize::MAX);
+    let limits = Limits { max_bulk, authenticated, ..Limits::default() };
+    let most = if authenticated { MAX_COMMANDS } else { 1 };
+    let input = &input[..*filled];
+    // 0 says that the parser was stopped, and may find more commands in the same input.
+    *missing = 0;
+    while parser.complete() < most {
+        match parser.next(input, &limits) {
+            Ok(resp::Next::Command) => {}
+            Ok(resp::Next::Partial { missing: more }) => {
+                *missing = more;
+                break;
+            }
+            Err(error) => return Err((error, parser.complete())),
+        }
+    }
+    Ok(parser.complete())
+}
+
+/// No command is complete: whether it may still become one.
+fn too_long(connection: &mut Connection) -> Step {
+    let limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
+    let size = connection.filled as u64;
+    if size <= limit {
+        return Step::Done;
+    }
+    let session = connection.session.as_ref().expect("a session");
+    let engine = &connection.worker.shared.engine;
+    let line = commands::admin::describe(engine, &session.client, engine.clock().unix_ms());
+    tracing::warn!("Closing client that reached max query buffer length: {line}");
+    connection.out.clear();
+    Step::Close
+}
+
+/// Answers bytes that are no request.
+fn refuse(connection: &mut Connection, error: &ProtocolError) -> Step {
+    connection.out.protocol_error(error);
+    connection.worker.shared.engine.stats().error(b"ERR");
+    Step::Close
+}
+
+/// Executes the parsed commands from `next` on, and leaves there where to go on if not all were executed.
+fn execute(connection: &mut Connection) -> Step {
+    let Connection { parser, input, filled, session, worker, out, next, log_end, .. } = connection;
+    let engine = &*worker.shared.engine;
+    let session = session.as_mut().expect("a session");
+    let input = &input[..*filled];
+    let commands = parser.complete();
+    let first = next.take().unwrap_or(0);
+    if commands - first >= PREFETCH_FROM {
+        prefetch(engine, session, parser, input, first);
+    }
+    let begin = out.len();
+    let mut since: Option<Instant> = None;
+    for at in first..commands {
+        let words: Words<'_> = parser.command(at, input).arguments().collect();
+        if engine.must_wait(session, &words) {
+            *next = Some(at);
+            return Step::Paused;
+        }
+        let outcome = call(engine, session, &words, out);
+        *log_end = outcome.durable_at.max(*log_end);
+        match outcome.next {
+            Next::Reply | Next::Monitor | Next::Block => {}
+            Next::Close => return Step::Close,
+            Next::Paused => {
+                *next = Some(at);
+                return Step::Paused;
+            }
+            Next::Shutdown { nosave, now, force, save } => {
+                return Step::Shutdown(Request { save, nosave, now, force });
+            }
+        }
+        if at + 1 < commands && is_long(out.len() - begin, at, &mut since) {
+            *next = Some(at + 1);
+            return Step::More;
+        }
+    }
+    Step::Done
+}
+
+fn is_long(reply: usize, at: usize, since: &mut Option<Instant>) -> bool {
+    if reply > MAX_REPLY {
+        return true;
+    }
+    if !(at + 1).is_multiple_of(CLOCK_EVERY) {
+        return false;
+    }
+    let since = *since.get_or_insert_with(Instant::now);
+    since.elapsed() > MAX_TIME
+}
+
+/// Executes one command, and drops its reply if the client wants none.
+#[inline]
+fn call(
+    engine: &Engine,
+    session: &mut Session,
+    words: &[&[u8]],
+    out: &mut Writer,
+) -> commands::Outcome {
+    let before = session.reply;
+    let mark = out.mark();
+    let outcome = engine.execute(session, words, out);
+    if before == ReplyMode::On && session.reply == ReplyMode::On {
+        return outcome;
+    }
+    match (before, session.reply) {
+        (_, ReplyMode::SkipNext) => session.reply = ReplyMode::Skip,
+        (ReplyMode::Skip, ReplyMode::Skip) => {
+            out.truncate(mark);
+            session.reply = ReplyMode::On;
+        }
+        (_, ReplyMode::Off) => out.truncate(mark),
+        _ => {}
+    }
+    outcome
+}
+
+/// Asks memory for what the batch's look-ups will need: first buckets, then entries.
+fn prefetch(engine: &Engine, session: &Session, parser: &Parser, input: &[u8], from: usize) {
+    let keyspace = engine.keyspace();
+    let mut keys: SmallVec<[_; MAX_COMMANDS]> = SmallVec::new();
+    for at in from..parser.complete() {
+        if let Some(word) = parser.command(at, input).get(1) {
+            let key = keyspace.key(word);
+            keyspace.prefetch(session.db, &key, 0);
+            keys.push(key);
+        }
+    }
+    for key in &keys {
+        keyspace.prefetch(session.db, key, 1);
+    }
+}

@@ -1,0 +1,178 @@
+//! The server as administrative commands see it: configuration, counters, the append-only file.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use commands::Failure;
+use commands::admin::{Facts, Host, Persistence};
+
+use crate::append_only::AppendOnly;
+use crate::config::{Refusal, rewrite};
+use crate::meter::{self, Totals};
+use crate::shared::Shared;
+use crate::store::Backend;
+use crate::{apply, machine};
+
+/// What commands ask and tell the server through.
+pub(crate) struct Server {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) append_only: OnceLock<Arc<AppendOnly>>,
+}
+
+fn failure(refusal: Refusal) -> Failure {
+    Failure::text(match refusal {
+        Refusal::Unknown(name) => {
+            format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+        }
+        Refusal::Value { name, why } => {
+            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+        }
+    })
+}
+
+impl Host for Server {
+    fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
+        self.shared.config.matching(patterns)
+    }
+
+    fn config_set(&self, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), Failure> {
+        let protected = self.allows("enable-protected-configs", local);
+        let change = |before: &_, after: &_, names: &[&'static str]| {
+            apply::change(&self.shared, before, after, names)
+        };
+        self.shared.config.set(pairs, protected, change).map_err(failure)
+    }
+
+    fn config_rewrite(&self) -> Result<(), Failure> {
+        let config = &self.shared.config;
+        let Some(file) = config.file() else {
+            return Err("ERR The server is running without a config file".into());
+        };
+        match rewrite::rewrite(file, &config.values()) {
+            Ok(()) => {
+                tracing::info!("CONFIG REWRITE executed with success.");
+                Ok(())
+            }
+            Err(error) => {
+                let why = crate::text::os_error(&error);
+                tracing::warn!("CONFIG REWRITE failed: {why}");
+                Err(Failure::text(format!("ERR Rewriting config file: {why}")))
+            }
+        }
+    }
+
+    fn allows(&self, setting: &str, local: bool) -> bool {
+        match self.shared.config.values().get(setting) {
+            b"yes" => true,
+            b"local" => local,
+            _ => false,
+        }
+    }
+
+    fn reset_stats(&self) {
+        meter::reset(&self.shared.meters);
+        self.shared.accepted.store(0, Relaxed);
+        self.shared.rejected.store(0, Relaxed);
+        self.shared.peak.store(0, Relaxed);
+    }
+
+    fn facts(&self) -> Facts {
+        let shared = &*self.shared;
+        let values = shared.config.values();
+        let totals = Totals::of(&shared.meters);
+        let [ops, input, output] = shared.rates.per_second();
+        let (sys, user) = machine::cpu();
+        let path = |path: Option<std::path::PathBuf>| {
+            path.map(|p| p.display().to_string()).unwrap_or_default()
+        };
+        let percentiles = values.text("latency-tracking-info-percentiles");
+        Facts {
+            version: env!("CARGO_PKG_VERSION").into(),
+            os: machine::os(),
+            run_id: shared.run_id.clone(),
+            process_id: std::process::id(),
+            tcp_port: u16::try_from(values.int("port")).unwrap_or(0),
+            executable: path(std::env::current_exe().ok()),
+            config_file: path(shared.config.file().cloned()),
+            started_ms: shared.started_ms,
+            hz: values.size("hz"),
+            threads: shared.meters.len(),
+            max_clients: shared.limits.max_clients.load(Relaxed),
+            connections: shared.accepted.load(Relaxed),
+            rejected: shared.rejected.load(Relaxed),
+            net_in: totals.bytes_in,
+            net_out: totals.bytes_out,
+            reads: totals.reads,
+            writes: totals.writes,
+            ops_per_sec: ops,
+            in_per_sec: input,
+            out_per_sec: output,
+            rss: machine::resident(),
+            system_memory: machine::memory(),
+            cpu_sys_us: sys.as_micros() as u64,
+            cpu_user_us: user.as_micros() as u64,
+            peak_memory: shared.peak.load(Relaxed),
+            max_memory: values.size("maxmemory"),
+            policy: values.text("maxmemory-policy"),
+            percentiles: percentiles.split(' ').filter_map(|p| p.parse().ok()).collect(),
+            persistence: self.persistence(&totals, &values.text("appendfsync")),
+        }
+    }
+
+    fn rewrite_log(&self) -> Result<String, Failure> {
+        let Some(append_only) = self.append_only.get() else {
+            let backend = self.shared.store.backend_name();
+            return Err(Failure::text(format!(
+                "ERR the {backend} backend has no append only file to rewrite"
+            )));
+        };
+        match append_only.rewrite() {
+            Ok(()) => Ok("Background append only file rewriting started".into()),
+            Err(_) => Err("ERR Background append only file rewriting already in progress".into()),
+        }
+    }
+
+    fn set_active_expire(&self, yes: bool) {
+        self.shared.active_expire.store(yes, Relaxed);
+    }
+
+    fn set_cron(&self, yes: bool) {
+        self.shared.cron.store(yes, Relaxed);
+    }
+
+    fn log(&self, line: &str) {
+        tracing::warn!("{line}");
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+impl Server {
+    fn persistence(&self, totals: &Totals, fsync: &str) -> Persistence {
+        let store = &self.shared.store;
+        Persistence {
+            backend: store.backend_name().into(),
+            domain: store.domain.to_string(),
+            emulated: store.emulated,
+            durability: store.durability(fsync).into(),
+            pool: store.pool.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
+            pool_size: self.shared.engine.keyspace().heap().size(),
+            recovery_us: store.recovery_us,
+            recovery_records: store.recovery.records,
+            recovery_words: store.recovery.words,
+            clean: store.recovery.clean,
+            fences: totals.fences,
+            lines: totals.lines,
+            streamed: totals.streamed,
+            aof: self.append_only.get().map(|append_only| append_only.facts()),
+        }
+    }
+
+    /// Whether the data should have an append-only file.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.shared.store.backend == Backend::Aof
+    }
+}

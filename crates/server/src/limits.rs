@@ -1,0 +1,46 @@
+//! Directives that connections obey on their way, copied out of the configuration into atomics.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::config::Values;
+use crate::config::special::{OutputLimit, read_output_limits};
+
+/// What connections look at.
+#[derive(Default)]
+pub(crate) struct Limits {
+    pub(crate) max_clients: AtomicU64,
+    pub(crate) timeout_s: AtomicU64,
+    pub(crate) keepalive_s: AtomicU64,
+    pub(crate) query_buffer: AtomicU64,
+    pub(crate) max_bulk: AtomicU64,
+    pub(crate) protected: AtomicBool,
+    pub(crate) hz: AtomicU64,
+    hard: AtomicU64,
+    soft: AtomicU64,
+    seconds: AtomicU64,
+}
+
+impl Limits {
+    pub(crate) fn load(&self, values: &Values) {
+        self.max_clients.store(values.size("maxclients"), Relaxed);
+        self.timeout_s.store(values.size("timeout"), Relaxed);
+        self.keepalive_s.store(values.size("tcp-keepalive"), Relaxed);
+        self.query_buffer.store(values.size("client-query-buffer-limit"), Relaxed);
+        self.max_bulk.store(values.size("proto-max-bulk-len"), Relaxed);
+        self.protected.store(values.yes("protected-mode"), Relaxed);
+        self.hz.store(values.size("hz").clamp(1, 500), Relaxed);
+        let normal = read_output_limits(values.get("client-output-buffer-limit"))[0];
+        self.hard.store(normal.hard, Relaxed);
+        self.soft.store(normal.soft, Relaxed);
+        self.seconds.store(normal.seconds, Relaxed);
+    }
+
+    /// The limit of replies that wait to be sent.
+    pub(crate) fn output(&self) -> OutputLimit {
+        OutputLimit {
+            hard: self.hard.load(Relaxed),
+            soft: self.soft.load(Relaxed),
+            seconds: self.seconds.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Listening sockets, and what happens to a client before a worker serves it.
+//!
+//! The main thread accepts. A client is refused with Redis's words if there are too many, or if it comes
+//! from elsewhere while nothing protects the server; else it goes to the worker that serves the fewest.
+//! A change of `bind` or `port` opens the new sockets before the old ones go.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use commands::Peer;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinHandle;
+
+use crate::config::Values;
+use crate::shared::Shared;
+use crate::stream::Raw;
+use crate::worker::Handover;
+
+const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
+
+/// How long a failed accept (no free descriptors) keeps from trying again.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// Why a socket does not listen.
+#[derive(Debug, thiserror::Error)]
+#[error("Could not create server TCP listening socket {address}: {reason}")]
+pub struct ListenError {
+    /// The address or path.
+    pub address: String,
+    /// The system's words.
+    pub reason: String,
+}
+
+/// The TCP sockets in force, which may be replaced.
+#[derive(Default)]
+pub(crate) struct Ports {
+    accepting: Mutex<Vec<JoinHandle<()>>>,
+    runtime: OnceLock<Handle>,
+    doors: OnceLock<Vec<UnboundedSender<Handover>>>,
+}
+
+/// The addresses of a `bind` value: the word, whether it may be missing, and what it means.
+fn addresses(bind: &str, port: u16) -> Vec<(String, bool, io::Result<Vec<SocketAddr>>)> {
+    let resolve = |word: &str| match word {
+        "*" => Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)]),
+        "::*" => Ok(vec![SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)]),
+        name => (name, port).to_socket_addrs().map(|found| found.take(1).collect()),
+    };
+    bind.split_ascii_whitespace()
+        .map(|word| {
+            let name = word.strip_prefix('-').unwrap_or(word);
+            (name.to_owned(), name.len() != word.len(), resolve(name))
+        })
+        .collect()
+}
+
+fn listener(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    Ok(socket.into())
+}
+
+/// Opens the TCP sockets that the values name; none for port 0.
+fn open_ports(values: &Values) -> Result<Vec<std::net::TcpListener>, ListenError> {
+    let port = u16::try_from(values.int("port")).unwrap_or(0);
+    if port == 0 {
+        return Ok(Vec::new());
+    }
+    let backlog = i32::try_from(values.int("tcp-backlog")).unwrap_or(i32::MAX);
+    let mut open = Vec::new();
+    for (name, optional, found) in addresses(&values.text("bind"), port) {
+        let opened = found.and_then(|all| {
+            all.into_iter()
+                .map(|address| listener(address, backlog))
+                .collect::<io::Result<Vec<_>>>()
+        });
+        match opened {
+            Ok(listeners) => open.extend(listeners),
+            Err(error) if optional && is_unavailable(&error) => {}
+            Err(error) => {
+                let reason = crate::text::os_error(&error);
+                return Err(ListenError { address: format!("{name}:{port}"), reason });
+            }
+        }
+    }
+    Ok(open)
+}
+
+/// An address that this machine does not have, or a family that it does not speak.
+fn is_unavailable(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let code = error.raw_os_error();
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || [Errno::AFNOSUPPORT, Errno::PFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOPROTOOPT]
+            .iter()
+            .any(|errno| code == Some(errno.raw_os_error()))
+}
+
+impl Ports {
+    /// Starts to accept; called once, on the main thread's runtime.
+    pub(crate) fn start(
+        &self,
+        shared: &Arc<Shared>,
+        doors: Vec<UnboundedSender<Handover>>,
+        values: &Values,
+    ) -> Result<(), ListenError> {
+        let _ = self.runtime.set(Handle::current());
+        let _ = self.doors.set(doors);
+        self.replace(shared, values)?;
+        let path = values.text("unixsocket");
+        if !path.is_empty() {
+            self.start_unix(shared, Path::new(&path), values.octal("unixsocketperm"))?;
+        }
+        Ok(())
+    }
+
+    /// Listens where the values say, and no longer where it did.
+    pub(crate) fn replace(&self, shared: &Arc<Shared>, values: &Values) -> Result<(), ListenError> {
+        let (Some(runtime), Some(doors)) = (self.runtime.get(), self.doors.get()) else {
+            return Ok(());
+        };
+        let opened = open_ports(values)?;
+        let _entered = runtime.enter();
+        let mut tasks = Vec::new();
+        for listener in opened {
+            let listener = TcpListener::from_std(listener).map_err(|error| ListenError {
+                address: values.text("bind"),
+                reason: crate::text::os_error(&error),
+            })?;
+            tasks.push(runtime.spawn(accept_tcp(listener, Arc::clone(shared), doors.clone())));
+        }
+        let mut accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
+        for old in std::mem::replace(&mut *accepting, tasks) {
+            old.abort();
+        }
+        Ok(())
+    }
+
+    fn start_unix(
+        &self,
+        shared: &Arc<Shared>,
+        path: &Path,
+        permissions: u32,
+    ) -> Result<(), ListenError> {
+        use std::os::unix::fs::PermissionsExt;
+        let wrong = |error: io::Error| ListenError {
+            address: path.display().to_string(),
+            reason: crate::text::os_error(&error),
+        };
+        let _ = std::fs::remove_file(path);
+        let listener = UnixListener::bind(path).map_err(wrong)?;
+        if permissions != 0 {
+            let permissions = std::fs::Permissions::from_mode(permissions);
+            std::fs::set_permissions(path, permissions).map_err(wrong)?;
+        }
+        let doors = self.doors.get().cloned().unwrap_or_default();
+        tokio::spawn(accept_unix(listener, path.to_owned(), Arc::clone(shared), doors));
+        Ok(())
+    }
+}
+
+async fn accept_tcp(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    doors: Vec<UnboundedSender<Handover>>,
+) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => {
+                let Ok(socket) = stream.into_std() else { continue };
+                let _ = socket.set_nodelay(true);
+                keep_alive(&socket, shared.limits.keepalive_s.load(Relaxed));
+                let laddr = socket.local_addr().map_or_else(|_| String::new(), |a| a.to_string());
+                let peer = Peer {
+                    addr: from.to_string(),
+                    laddr,
+                    fd: i64::from(socket.as_raw_fd()),
+                    local: from.ip().to_canonical().is_loopback(),
+                };
+                admit(&shared, &doors, Raw::Tcp(socket), peer);
+            }
+            Err(error) => failed(&error).await,
+        }
+    }
+}
+
+async fn accept_unix(
+    listener: UnixListener,
+    path: std::path::PathBuf,
+    shared: Arc<Shared>,
+    doors: Vec<UnboundedSender<Handover>>,
+) {
+    let name = format!("{}:0", path.display());
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let Ok(socket) = stream.into_std() else { continue };
+                let fd = i64::from(socket.as_raw_fd());
+                let peer = Peer { addr: name.clone(), laddr: name.clone(), fd, local: true };
+                admit(&shared, &doors, Raw::Unix(socket), peer);
+            }
+            Err(error) => failed(&error).await,
+        }
+    }
+}
+
+async fn failed(error: &io::Error) {
+    if error.kind() != io::ErrorKind::ConnectionAborted {
+        tracing::warn!("Accepting client connection: {}", crate::text::os_error(error));
+        tokio::time::sleep(AFTER_FAILURE).await;
+    }
+}
+
+fn keep_alive(socket: &std::net::TcpStream, seconds: u64) {
+    if seconds == 0 {
+        return;
+    }
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(seconds))
+        .with_interval(Duration::from_secs((seconds / 3).max(1)))
+        .with_retries(3);
+    let _ = SockRef::from(socket).set_tcp_keepalive(&keepalive);
+}
+
+fn admit(shared: &Shared, doors: &[UnboundedSender<Handover>], raw: Raw, peer: Peer) {
+    shared.accepted.fetch_add(1, Relaxed);
+    let serving: usize = shared.meters.iter().map(|meter| meter.serving.load(Relaxed)).sum();
+    if serving as u64 >= shared.limits.max_clients.load(Relaxed) {
+        shared.rejected.fetch_add(1, Relaxed);
+        return refuse(raw, TOO_MANY);
+    }
+    let open = shared.limits.protected.load(Relaxed)
+        && !peer.local
+        && shared.engine.config().requirepass().is_empty();
+    if open {
+        shared.rejected.fetch_add(1, Relaxed);
+        return refuse(raw, PROTECTED);
+    }
+    let least = (0..doors.len()).min_by_key(|at| shared.meters[*at].serving.load(Relaxed));
+    let Some(at) = least else { return };
+    shared.meters[at].serving.fetch_add(1, Relaxed);
+    // A worker that is gone means that the server is ending.
+    let _ = doors[at].send((raw, peer));
+}
+
+/// Sends what fits into the socket's buffer and closes it.
+fn refuse(raw: Raw, text: &[u8]) {
+    use std::io::Write;
+    let _ = match raw {
+        Raw::Tcp(mut socket) => socket.write(text),
+        Raw::Unix(mut socket) => socket.write(text),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::addresses;
+
+    #[test]
+    fn bind_names_addresses() {
+        let check = |bind: &str, expect: &[(&str, bool)]| {
+            let got: Vec<(String, bool)> = addresses(bind, 7)
+                .into_iter()
+                .map(|(_, optional, found)| (found.expect("resolved")[0].to_string(), optional))
+                .collect();
+            let expect: Vec<(String, bool)> =
+                expect.iter().map(|(a, o)| ((*a).to_owned(), *o)).collect();
+            assert_eq!(got, expect, "{bind}");
+        };
+        check("* -::*", &[("0.0.0.0:7", false), ("[::]:7", true)]);
+        check("127.0.0.1 ::1", &[("127.0.0.1:7", false), ("[::1]:7", false)]);
+        check("", &[]);
+    }
+}

@@ -1,0 +1,96 @@
+//! What the operating system says about the machine and this process.
+//!
+//! All of it is for people and for INFO, but for the boot id: a pool that survives a process only must
+//! not be trusted after another boot.
+
+use std::time::Duration;
+
+/// The present boot of the machine; zeros where it cannot be told.
+pub(crate) fn boot_id() -> [u8; 16] {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: Vec<u8> =
+        text.bytes().filter_map(|b| char::from(b).to_digit(16)).map(|d| d as u8).collect();
+    let mut id = [0; 16];
+    for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = pair[0] << 4 | pair[1];
+    }
+    id
+}
+
+/// Random bytes of the operating system.
+pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
+    use std::io::Read;
+    let mut bytes = [0; N];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// 40 hexadecimal digits.
+pub(crate) fn run_id() -> std::io::Result<String> {
+    Ok(random::<20>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Name, release and hardware, as `uname` says.
+pub(crate) fn os() -> String {
+    let name = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
+}
+
+/// Resident memory of this process, in bytes.
+pub(crate) fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+/// Memory of the machine, in bytes.
+pub(crate) fn memory() -> u64 {
+    field_kb("/proc/meminfo", "MemTotal")
+}
+
+fn field_kb(file: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kb = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kb.unwrap_or(0) * 1024
+}
+
+/// CPU time of this process in the kernel and outside of it. The sum is exact; how it is divided is
+/// known to a hundredth of a second.
+pub(crate) fn cpu() -> (Duration, Duration) {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let total = Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which may hold blanks, utime and stime are the twelfth and thirteenth field.
+    let behind = text.rsplit(')').next().unwrap_or_default();
+    let ticks: Vec<u64> =
+        behind.split_whitespace().skip(11).take(2).filter_map(|n| n.parse().ok()).collect();
+    let hz = rustix::param::clock_ticks_per_second().max(1);
+    let sys = ticks.get(1).map_or(Duration::ZERO, |n| Duration::from_millis(n * 1000 / hz));
+    let sys = sys.min(total);
+    (sys, total - sys)
+}
+
+/// Files that this process may have open.
+pub(crate) fn open_files() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
+}
+
+/// Asks for at least so many open files; says how many there may be.
+pub(crate) fn want_open_files(wanted: u64) -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|now| now >= wanted) {
+        return open_files();
+    }
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    // The superuser may raise the hard limit too; others get what it allows.
+    let all = Rlimit { current: Some(wanted), maximum: Some(most.max(wanted)) };
+    let some = Rlimit { current: Some(wanted.min(most)), maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, all).is_err() {
+        let _ = setrlimit(Resource::Nofile, some);
+    }
+    open_files()
+}

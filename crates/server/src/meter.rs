@@ -1,0 +1,74 @@
+//! What each worker counts: connections, reads, writes, bytes, fences.
+//!
+//! A worker writes its own meter only, with a plain load and store; others read. Fences are counted by
+//! `pmem` per thread, and published here from time to time.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The counters of one worker, on cache lines of their own.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Meter {
+    /// Connections that it serves now.
+    pub(crate) serving: AtomicUsize,
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    fences: AtomicU64,
+    lines: AtomicU64,
+    streamed: AtomicU64,
+}
+
+/// Adds to a counter that only the calling thread writes.
+#[inline]
+pub(crate) fn add(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+impl Meter {
+    /// Publishes what the calling thread, which is this meter's worker, asked of the medium.
+    pub(crate) fn publish(&self) {
+        let counters = pmem::counters();
+        self.fences.store(counters.fences, Relaxed);
+        self.lines.store(counters.lines, Relaxed);
+        self.streamed.store(counters.streamed, Relaxed);
+    }
+}
+
+/// The sum over all workers.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Totals {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) fences: u64,
+    pub(crate) lines: u64,
+    pub(crate) streamed: u64,
+}
+
+impl Totals {
+    pub(crate) fn of(meters: &[Meter]) -> Totals {
+        let sum =
+            |pick: fn(&Meter) -> &AtomicU64| meters.iter().map(|m| pick(m).load(Relaxed)).sum();
+        Totals {
+            reads: sum(|m| &m.reads),
+            writes: sum(|m| &m.writes),
+            bytes_in: sum(|m| &m.bytes_in),
+            bytes_out: sum(|m| &m.bytes_out),
+            fences: sum(|m| &m.fences),
+            lines: sum(|m| &m.lines),
+            streamed: sum(|m| &m.streamed),
+        }
+    }
+}
+
+/// Zeroes what CONFIG RESETSTAT zeroes. A count that a worker is just adding to may survive it.
+pub(crate) fn reset(meters: &[Meter]) {
+    for meter in meters {
+        for counter in [&meter.reads, &meter.writes, &meter.bytes_in, &meter.bytes_out] {
+            counter.store(0, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Commands and bytes per second of late: the mean of sixteen samples, taken ten times a second.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+const SAMPLES: usize = 16;
+
+#[derive(Default)]
+struct State {
+    last: Option<(Instant, [u64; 3])>,
+    samples: [[u64; 3]; SAMPLES],
+    at: usize,
+}
+
+/// Rates of three counters.
+#[derive(Default)]
+pub(crate) struct Rates {
+    state: Mutex<State>,
+}
+
+impl Rates {
+    /// Takes a sample of the counters.
+    pub(crate) fn sample(&self, counters: [u64; 3]) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if let Some((then, earlier)) = state.last {
+            let ms = now.duration_since(then).as_millis().max(1) as u64;
+            let at = state.at;
+            for n in 0..3 {
+                // Counters go back when they are reset.
+                let grown = counters[n].saturating_sub(earlier[n]);
+                state.samples[at][n] = grown.saturating_mul(1000) / ms;
+            }
+            state.at = (at + 1) % SAMPLES;
+        }
+        state.last = Some((now, counters));
+    }
+
+    /// The means.
+    pub(crate) fn per_second(&self) -> [u64; 3] {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mean = |n: usize| state.samples.iter().map(|s| s[n]).sum::<u64>() / SAMPLES as u64;
+        [mean(0), mean(1), mean(2)]
+    }
+}

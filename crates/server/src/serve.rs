@@ -1,0 +1,366 @@
+//! The server's life: read the configuration, open the store, serve, end.
+//!
+//! The main thread reads and opens, then accepts connections and waits for signals. Nothing between
+//! the program's start and the first accepted connection grows with the number of keys, but for the
+//! loading of an append-only file, during which clients are answered that data is being loaded.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use commands::{Clock, Engine, EngineOptions, SystemClock};
+use keyspace::Db;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::append_only::{self, AppendOnly};
+use crate::cli::Arguments;
+use crate::config::file::{ReadError, Reader, escape};
+use crate::config::{self, Config, Values};
+use crate::host::Server;
+use crate::listen::ListenError;
+use crate::meter::Meter;
+use crate::shared::Shared;
+use crate::shutdown::Request;
+use crate::store::{self, Backend, Store, StoreError};
+use crate::worker::Workers;
+use crate::{apply, chores, machine};
+
+/// Why the server does not serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The configuration is wrong.
+    #[error("{0}")]
+    Config(#[from] ReadError),
+    /// The data cannot be opened.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// No socket can be opened.
+    #[error("{0}")]
+    Listen(#[from] ListenError),
+    /// The system refuses something else.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The answer.
+        source: std::io::Error,
+    },
+}
+
+fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> ServeError {
+    let what = what.into();
+    move |source| ServeError::System { what, source }
+}
+
+/// Serves until told to end. What keeps it from serving goes to standard error.
+pub fn serve(arguments: &Arguments) -> ExitCode {
+    match run(arguments) {
+        Ok(code) => code,
+        Err(error @ ServeError::Config(_)) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            tracing::error!("Fatal error: {error}");
+            eprintln!("perdura-server: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
+    let (mut values, file) = configure(arguments)?;
+    let notes = enter_folder(&mut values)?;
+    let (logfile, loglevel) = (values.text("logfile"), values.text("loglevel"));
+    crate::log::start(&logfile, &loglevel)
+        .map_err(system(format!("Can't open the log file {logfile}")))?;
+    greet(&values, file.is_some(), &notes);
+    let possible = apply::files(values.size("maxclients"));
+    if possible < values.size("maxclients") {
+        tracing::warn!(
+            "The limit of open files allows for {possible} clients: maxclients is set to that"
+        );
+        let text = possible.max(1).to_string();
+        let _ = values.set(b"maxclients", &[text.as_bytes()]);
+    }
+    let store = store::open(&values, SystemClock.unix_ms())?;
+    let fsync = values.text("appendfsync");
+    let backend = store.report.backend;
+    if backend == Backend::Aof {
+        let _ = values.set(b"appendonly", &[b"yes"]);
+    } else if backend == Backend::Pmem && values.yes("appendonly") {
+        tracing::warn!(
+            "appendonly has no effect with the pmem backend: its pool is durable by itself"
+        );
+        let _ = values.set(b"appendonly", &[b"no"]);
+    }
+    describe(&store, &fsync);
+    let shared = share(store, values, file)?;
+    let server = Arc::new(Server { shared: Arc::clone(&shared), append_only: OnceLock::new() });
+    shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
+    live(&shared, &server)
+}
+
+/// The configuration of the command line, and the file's absolute path.
+fn configure(arguments: &Arguments) -> Result<(Values, Option<std::path::PathBuf>), ServeError> {
+    let file = match &arguments.file {
+        Some(file) => {
+            Some(std::path::absolute(file).map_err(system("Can't find the config file"))?)
+        }
+        None => None,
+    };
+    let mut more = String::new();
+    if arguments.stdin {
+        use std::io::Read;
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(system("Can't read directives from standard input"))?;
+        more = escape(&bytes);
+        more.push('\n');
+    }
+    more.push_str(&arguments.lines);
+    let (values, notes) = Reader::read(file.as_deref(), &more)?;
+    for note in notes {
+        eprintln!("{note}");
+    }
+    Ok((values, file))
+}
+
+/// Makes `dir` the working directory, to which all relative paths refer.
+fn enter_folder(values: &mut Values) -> Result<Vec<(&'static str, &'static str)>, ServeError> {
+    let notes = config::without_effect(values);
+    let dir = values.text("dir");
+    if !dir.is_empty() {
+        std::env::set_current_dir(&dir).map_err(system(format!("Can't chdir to '{dir}'")))?;
+    }
+    let here = std::env::current_dir().map_err(system("Can't tell the working directory"))?;
+    use std::os::unix::ffi::OsStrExt;
+    let _ = values.set(b"dir", &[here.as_os_str().as_bytes()]);
+    Ok(notes)
+}
+
+fn greet(values: &Values, from_file: bool, notes: &[(&str, &str)]) {
+    let version = env!("CARGO_PKG_VERSION");
+    let pid = std::process::id();
+    tracing::info!(
+        "Perdura version={version}, redis={}, bits=64, pid={pid}, just started",
+        crate::REDIS_VERSION
+    );
+    if from_file {
+        tracing::info!("Configuration loaded");
+    }
+    for (name, why) in notes {
+        tracing::info!("Directive '{name}' is accepted and has no effect: {why}");
+    }
+    tracing::debug!("threads={}, port={}", threads(values), values.int("port"));
+}
+
+fn threads(values: &Values) -> usize {
+    match values.size("threads") as usize {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        n => n,
+    }
+}
+
+/// The line that says where the data lives, and what of it survives what.
+fn describe(store: &Store, fsync: &str) {
+    let report = &store.report;
+    if let Some(why) = &report.why {
+        tracing::info!("Backend {}: {why}", report.backend_name());
+    }
+    let keys: u64 = Db::all().map(|db| store.keyspace.count(db).0).sum();
+    let ms = report.recovery_us as f64 / 1000.0;
+    let pool = report.pool.as_ref().map(|p| format!(" pool={}", p.display())).unwrap_or_default();
+    let end = match (&report.pool, report.recovery.clean) {
+        (None, _) => "",
+        (_, true) => ", closed cleanly",
+        (_, false) => ", after a crash",
+    };
+    tracing::info!(
+        "backend={} domain={}{} durability=\"{}\" keys={keys} recovery={ms:.1}ms ({} records, {} words{end}){pool}",
+        report.backend_name(),
+        report.domain,
+        if report.emulated { " (emulated)" } else { "" },
+        report.durability(fsync),
+        report.recovery.records,
+        report.recovery.words,
+    );
+}
+
+fn share(
+    store: Store,
+    values: Values,
+    file: Option<std::path::PathBuf>,
+) -> Result<Arc<Shared>, ServeError> {
+    let threads = threads(&values);
+    let seed = machine::random::<8>().map_err(system("No random bytes"))?;
+    let mut options = EngineOptions::new(Arc::clone(&store.keyspace));
+    options.threads = threads;
+    options.seed = u64::from_le_bytes(seed);
+    let shared = Shared {
+        engine: Arc::new(Engine::new(options)),
+        limits: Default::default(),
+        meters: (0..threads).map(|_| Meter::default()).collect(),
+        rates: Default::default(),
+        accepted: AtomicU64::new(0),
+        rejected: AtomicU64::new(0),
+        peak: AtomicU64::new(0),
+        active_expire: AtomicBool::new(true),
+        cron: AtomicBool::new(true),
+        shutdown: Default::default(),
+        ports: Default::default(),
+        store: store.report,
+        log: OnceLock::new(),
+        log_opened: watch::channel(false).0,
+        run_id: machine::run_id().map_err(system("No random bytes"))?,
+        started_ms: SystemClock.unix_ms(),
+        config: Config::new(values, file),
+    };
+    apply::all(&shared, &shared.config.values());
+    Ok(Arc::new(shared))
+}
+
+/// From the first thread to the last.
+fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeError> {
+    let values = shared.config.values();
+    let loading = server.is_logged();
+    shared.engine.config().set_loading(loading);
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+    let runtime = runtime.map_err(system("No runtime"))?;
+    let workers = Workers::start(shared).map_err(system("No threads"))?;
+    let started = runtime.block_on(async {
+        shared.ports.start(shared, workers.doors(), &values)?;
+        write_pid(&values.text("pidfile"));
+        Ok::<_, ListenError>(())
+    });
+    if let Err(error) = started {
+        workers.stop();
+        let _ = shared.engine.keyspace().heap().close();
+        return Err(error.into());
+    }
+    let helper = help(shared, server, loading).map_err(system("No threads"))?;
+    if !loading {
+        ready(&values);
+    }
+    runtime.block_on(wait(shared));
+    drop(runtime);
+    workers.stop();
+    let helped = helper.join().unwrap_or(false);
+    Ok(end(shared, server, helped))
+}
+
+fn ready(values: &Values) {
+    let socket = values.text("unixsocket");
+    if !socket.is_empty() {
+        tracing::info!("The server is now ready to accept connections at {socket}");
+    }
+    tracing::info!("Ready to accept connections on port {}", values.int("port"));
+}
+
+/// The thread that loads the log and then keeps house; false if loading failed.
+fn help(
+    shared: &Arc<Shared>,
+    server: &Arc<Server>,
+    loading: bool,
+) -> std::io::Result<JoinHandle<bool>> {
+    let (shared, server) = (Arc::clone(shared), Arc::clone(server));
+    std::thread::Builder::new().name("housekeeping".into()).spawn(move || {
+        if loading && let Err(error) = load(&shared, &server) {
+            tracing::error!("Fatal error: {error}. Exiting.");
+            eprintln!("perdura-server: {error}");
+            shared.shutdown.request(Request::default());
+            return false;
+        }
+        chores::housekeeping(&shared, || tick(&shared, &server));
+        true
+    })
+}
+
+fn load(shared: &Shared, server: &Server) -> Result<(), append_only::StartError> {
+    let values = shared.config.values();
+    let mut options = aof::Options::new(values.text("dir"));
+    options.dirname = values.text("appenddirname");
+    options.filename = values.text("appendfilename");
+    options.fsync = apply::fsync(&values);
+    options.load_truncated = values.yes("aof-load-truncated");
+    let log = Arc::new(append_only::load(options, &shared.engine)?);
+    let append_only = AppendOnly::new(Arc::clone(&log), Arc::clone(&shared.engine));
+    let _ = server.append_only.set(append_only);
+    let _ = shared.log.set(Arc::clone(&log));
+    shared.engine.set_log(log);
+    shared.log_opened.send_replace(true);
+    shared.engine.config().set_loading(false);
+    ready(&values);
+    Ok(())
+}
+
+fn tick(shared: &Shared, server: &Server) {
+    let Some(append_only) = server.append_only.get() else { return };
+    let values = shared.config.values();
+    append_only.tick(aof::Growth {
+        percentage: values.size("auto-aof-rewrite-percentage"),
+        min_size: values.size("auto-aof-rewrite-min-size"),
+    });
+}
+
+fn write_pid(path: &str) {
+    if path.is_empty() {
+        return;
+    }
+    if let Err(error) = std::fs::write(path, format!("{}\n", std::process::id())) {
+        tracing::warn!("Can't write the pid file {path}: {error}");
+    }
+}
+
+/// Waits for a signal or a command that ends the server.
+async fn wait(shared: &Shared) {
+    let on = |kind| signal(kind).ok();
+    let (mut term, mut int) = (on(SignalKind::terminate()), on(SignalKind::interrupt()));
+    // Redis ignores a closed terminal.
+    let _ignored = on(SignalKind::hangup());
+    tokio::select! {
+        _ = received(&mut term) => tracing::info!("Received SIGTERM scheduling shutdown..."),
+        _ = received(&mut int) => tracing::info!("Received SIGINT scheduling shutdown..."),
+        _ = shared.shutdown.asked() => tracing::info!("User requested shutdown..."),
+    }
+    shared.shutdown.request(Request::default());
+}
+
+async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Makes everything durable and closes what is open.
+fn end(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
+    let mut code = if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if let Some(append_only) = server.append_only.get()
+        && let Err(failure) = append_only.stop()
+    {
+        tracing::error!("The append only file could not be synced: {failure}");
+        code = ExitCode::FAILURE;
+    }
+    let heap = shared.engine.keyspace().heap();
+    if let Err(error) = heap.close() {
+        tracing::error!("The pool could not be closed: {error}");
+        code = ExitCode::FAILURE;
+    }
+    let values = shared.config.values();
+    for name in ["pidfile", "unixsocket"] {
+        let path = values.text(name);
+        if !path.is_empty() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    tracing::info!("Perdura is now ready to exit, bye bye...");
+    code
+}

@@ -1,0 +1,44 @@
+//! What all threads of the server share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+
+use aof::Aof;
+use commands::Engine;
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::limits::Limits;
+use crate::listen::Ports;
+use crate::meter::Meter;
+use crate::rates::Rates;
+use crate::shutdown::Shutdown;
+use crate::store::Report;
+
+/// Shared by main thread, workers and housekeeping.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) config: Config,
+    pub(crate) limits: Limits,
+    /// One per worker.
+    pub(crate) meters: Box<[Meter]>,
+    pub(crate) rates: Rates,
+    /// Connections accepted, and refused for there being too many.
+    pub(crate) accepted: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    /// Most bytes that the data ever took.
+    pub(crate) peak: AtomicU64,
+    /// Whether keys expire without being looked at (DEBUG SET-ACTIVE-EXPIRE).
+    pub(crate) active_expire: AtomicBool,
+    /// Whether periodic work is done (DEBUG PAUSE-CRON).
+    pub(crate) cron: AtomicBool,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) ports: Ports,
+    pub(crate) store: Report,
+    /// The append-only file, from when it is open.
+    pub(crate) log: OnceLock<Arc<Aof>>,
+    /// Becomes true when the log is open.
+    pub(crate) log_opened: watch::Sender<bool>,
+    pub(crate) run_id: String,
+    pub(crate) started_ms: u64,
+}

@@ -1,0 +1,45 @@
+//! How the server comes to its end: asked for by a signal or a command, done by the main thread.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use tokio::sync::Notify;
+
+/// How to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) save: bool,
+    pub(crate) nosave: bool,
+    pub(crate) now: bool,
+    pub(crate) force: bool,
+}
+
+/// The wish to end, shared by all.
+#[derive(Default)]
+pub(crate) struct Shutdown {
+    request: Mutex<Option<Request>>,
+    asked: Notify,
+}
+
+impl Shutdown {
+    /// Asks for the end; the first request counts.
+    pub(crate) fn request(&self, request: Request) {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(request);
+        self.asked.notify_one();
+    }
+
+    /// Whether the end was asked for.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Returns when the end was asked for.
+    pub(crate) async fn asked(&self) -> Request {
+        loop {
+            if let Some(request) = *self.request.lock().unwrap_or_else(PoisonError::into_inner) {
+                return request;
+            }
+            self.asked.notified().await;
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Which heap the data lives on, and opening it.
+//!
+//! The choice is made once, at the start, from `backend`, `domain` and `emulate-pmem`; what is in force
+//! is said in words that promise no more than holds. Opening costs the same whatever the number of keys.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use heap::{CreateOptions, Geometry, Heap, Recovery};
+use keyspace::Keyspace;
+use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
+
+use crate::config::Values;
+use crate::machine;
+
+/// The least room that a heap in memory is allowed.
+const LEAST_MEMORY: u64 = 1 << 30;
+
+/// Why there is no store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The pool's file cannot be mapped.
+    #[error("{0}")]
+    Map(#[from] MapError),
+    /// No pool can be made.
+    #[error("cannot make a pool at {}: {source}", path.display())]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: heap::CreateError,
+    },
+    /// The pool cannot be opened.
+    #[error("cannot open the pool {}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: heap::OpenError,
+    },
+    /// Options that do not fit together.
+    #[error("{0}")]
+    Options(String),
+    /// The system has no random bytes.
+    #[error("no random bytes: {0}")]
+    Random(#[from] std::io::Error),
+}
+
+/// Where the data lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// In the pool.
+    Pmem,
+    /// In memory, behind an append-only file.
+    Aof,
+    /// In memory only.
+    Volatile,
+}
+
+/// What was opened, for the log and INFO.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) backend: Backend,
+    pub(crate) domain: Domain,
+    pub(crate) emulated: bool,
+    pub(crate) pool: Option<PathBuf>,
+    pub(crate) recovery: Recovery,
+    pub(crate) recovery_us: u64,
+    /// Why this backend, where it was not asked for by name.
+    pub(crate) why: Option<String>,
+}
+
+impl Report {
+    pub(crate) fn backend_name(&self) -> &'static str {
+        match self.backend {
+            Backend::Pmem => "pmem",
+            Backend::Aof => "aof",
+            Backend::Volatile => "volatile",
+        }
+    }
+
+    /// What is survived and what not. `fsync` is the policy of the append-only file.
+    pub(crate) fn durability(&self, fsync: &str) -> &'static str {
+        match (self.backend, self.domain) {
+            (Backend::Pmem, _) if self.emulated => "emulated: survives a process crash only",
+            (Backend::Pmem, Domain::Clwb | Domain::Eadr) => {
+                "a write is durable when its reply leaves: survives power loss"
+            }
+            (Backend::Pmem, Domain::Msync) => {
+                "a write is synced when its reply leaves: survives power loss"
+            }
+            (Backend::Pmem, _) => {
+                "survives a process crash only, not power loss nor a crash of the system"
+            }
+            (Backend::Volatile, _) => "nothing survives the end of the process",
+            (Backend::Aof, _) => match fsync {
+                "always" => {
+                    "a write is synced to the log when its reply leaves: survives power loss"
+                }
+                "everysec" => {
+                    "survives a process crash; power loss may take the writes of the last two seconds"
+                }
+                _ => {
+                    "survives a process crash; power loss may take what the system had not yet written"
+                }
+            },
+        }
+    }
+}
+
+/// A store that was opened.
+pub(crate) struct Store {
+    pub(crate) keyspace: Arc<Keyspace>,
+    pub(crate) report: Report,
+}
+
+fn request(values: &Values) -> DomainRequest {
+    match values.get("domain") {
+        b"clwb" => DomainRequest::Clwb,
+        b"eadr" => DomainRequest::Eadr,
+        b"msync" => DomainRequest::Msync,
+        b"process" => DomainRequest::Process,
+        _ => DomainRequest::Auto,
+    }
+}
+
+/// Opens the store that the configuration asks for.
+pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
+    let pool = values.text("pool");
+    let pool = PathBuf::from(if pool.is_empty() { "perdura.pool" } else { &pool });
+    let by_name = values.get("domain") != b"auto" || values.yes("emulate-pmem");
+    match values.get("backend") {
+        b"pmem" => open_pool(&pool, values, now_ms, None),
+        b"aof" if by_name => Err(StoreError::Options(
+            "--domain and --emulate-pmem belong to the pmem backend, and --backend aof was asked for".into(),
+        )),
+        b"aof" => open_memory(values, now_ms, None),
+        _ if by_name => open_pool(&pool, values, now_ms, Some("its domain was asked for by name".into())),
+        _ => open_best(&pool, values, now_ms),
+    }
+}
+
+/// The pool if its file is persistent memory, memory and an append-only file otherwise.
+fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Store, StoreError> {
+    let existed = pool.exists();
+    let why = Some(format!("{} is persistent memory", pool.display()));
+    match open_pool(pool, values, now_ms, why) {
+        Err(StoreError::Map(MapError::NoMapSync { .. })) => {
+            if !existed {
+                let _ = std::fs::remove_file(pool);
+            }
+            let left = if existed { ", whose data is left alone" } else { "" };
+            let why = format!(
+                "{} is not persistent memory (no MAP_SYNC){left}; --backend pmem --domain process takes a pool there",
+                pool.display()
+            );
+            open_memory(values, now_ms, Some(why))
+        }
+        other => other,
+    }
+}
+
+fn map(pool: &Path, values: &Values) -> Result<Region, MapError> {
+    let mut options = MapOptions::new(values.size("pool-size"));
+    options.domain = request(values);
+    options.emulate = values.yes("emulate-pmem");
+    Region::open(pool, &options)
+}
+
+fn open_pool(
+    pool: &Path,
+    values: &Values,
+    now_ms: u64,
+    why: Option<String>,
+) -> Result<Store, StoreError> {
+    let begin = Instant::now();
+    let region = map(pool, values)?;
+    let (domain, emulated) = (region.domain(), region.emulated());
+    let boot_id = machine::boot_id();
+    let (heap, recovery) = if Heap::is_blank(&region) {
+        let options = CreateOptions::random(Geometry::default(), boot_id)?;
+        let heap = Heap::create(region, &options)
+            .map_err(|source| StoreError::Create { path: pool.to_owned(), source })?;
+        (heap, Recovery { clean: true, ..Recovery::default() })
+    } else {
+        Heap::open(region, boot_id)
+            .map_err(|source| StoreError::Open { path: pool.to_owned(), source })?
+    };
+    let keyspace = Arc::new(Keyspace::new(heap, now_ms));
+    let report = Report {
+        backend: Backend::Pmem,
+        domain,
+        emulated,
+        pool: Some(std::fs::canonicalize(pool).unwrap_or_else(|_| pool.to_owned())),
+        recovery,
+        recovery_us: begin.elapsed().as_micros() as u64,
+        why,
+    };
+    Ok(Store { keyspace, report })
+}
+
+fn open_memory(values: &Values, now_ms: u64, why: Option<String>) -> Result<Store, StoreError> {
+    let begin = Instant::now();
+    let limit = machine::memory().max(LEAST_MEMORY);
+    let options = CreateOptions::random(Geometry::default(), machine::boot_id())?;
+    let heap = Heap::volatile(limit, &options)
+        .map_err(|source| StoreError::Create { path: PathBuf::from("memory"), source })?;
+    let keyspace = Arc::new(Keyspace::new(heap, now_ms));
+    // Data in memory has a log unless it was said that it needs none.
+    let logged = values.yes("appendonly") || !values.given("appendonly");
+    let report = Report {
+        backend: if logged { Backend::Aof } else { Backend::Volatile },
+        domain: Domain::Volatile,
+        emulated: false,
+        pool: None,
+        recovery: Recovery { clean: true, ..Recovery::default() },
+        recovery_us: begin.elapsed().as_micros() as u64,
+        why,
+    };
+    Ok(Store { keyspace, report })
+}

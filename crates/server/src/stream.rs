@@ -1,0 +1,60 @@
+//! A client's connection: TCP or unix socket, behind one type.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A socket on its way from the acceptor to a worker: not yet known to a runtime.
+pub(crate) enum Raw {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// A socket that a worker serves.
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Raw {
+    /// Registers the socket with the runtime of the calling thread.
+    pub(crate) fn into_stream(self) -> io::Result<Stream> {
+        Ok(match self {
+            Raw::Tcp(socket) => Stream::Tcp(TcpStream::from_std(socket)?),
+            Raw::Unix(socket) => Stream::Unix(UnixStream::from_std(socket)?),
+        })
+    }
+}
+
+impl Stream {
+    /// Reads into `room`; 0 at the end of the stream. A read that does not fill `room` has emptied the
+    /// socket, and the runtime knows it: the next call waits without asking the kernel again.
+    #[inline]
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut room = ReadBuf::new(room);
+        let read = match self {
+            Stream::Tcp(socket) => Pin::new(socket).poll_read(cx, &mut room),
+            Stream::Unix(socket) => Pin::new(socket).poll_read(cx, &mut room),
+        };
+        read.map_ok(|()| room.filled().len())
+    }
+
+    #[inline]
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Stream::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Workers: threads that serve connections.
+//!
+//! Each worker is an OS thread with a tokio runtime of one thread, so that a connection's state never
+//! moves between cores. Connections and chores are tasks of that runtime. They are spawned on it
+//! directly and not on a `LocalSet`: their state may be sent between threads anyway, and a `LocalSet`
+//! would be a second queue with a budget of its own around the first.
+//!
+//! A worker ends when it is told to stop; its connections are dropped at a point where they wait, never
+//! in the middle of a command.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+
+use commands::Peer;
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+use crate::chores;
+use crate::connection::Connection;
+use crate::gate::Gate;
+use crate::meter::Meter;
+use crate::shared::Shared;
+use crate::stream::Raw;
+
+/// A connection for a worker.
+pub(crate) type Handover = (Raw, Peer);
+
+/// What a worker's tasks share.
+pub(crate) struct Worker {
+    pub(crate) number: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) gate: Arc<Gate>,
+}
+
+impl Worker {
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.shared.meters[self.number]
+    }
+}
+
+/// The threads.
+pub(crate) struct Workers {
+    threads: Vec<JoinHandle<()>>,
+    doors: Vec<UnboundedSender<Handover>>,
+    stop: watch::Sender<bool>,
+}
+
+impl Workers {
+    /// Starts one thread per meter.
+    pub(crate) fn start(shared: &Arc<Shared>) -> std::io::Result<Workers> {
+        let (stop, stopped) = watch::channel(false);
+        let mut workers = Workers { threads: Vec::new(), doors: Vec::new(), stop };
+        for number in 0..shared.meters.len() {
+            let (door, arrivals) = unbounded_channel();
+            let worker =
+                Arc::new(Worker { number, shared: Arc::clone(shared), gate: Arc::default() });
+            let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+            let stopped = stopped.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || runtime.block_on(work(worker, arrivals, stopped)))?;
+            workers.threads.push(thread);
+            workers.doors.push(door);
+        }
+        Ok(workers)
+    }
+
+    /// The ways to hand connections over, by worker.
+    pub(crate) fn doors(&self) -> Vec<UnboundedSender<Handover>> {
+        self.doors.clone()
+    }
+
+    /// Stops all and waits for them.
+    pub(crate) fn stop(self) {
+        let _ = self.stop.send(true);
+        for thread in self.threads {
+            let name = thread.thread().name().unwrap_or("worker").to_owned();
+            if thread.join().is_err() {
+                tracing::warn!("{name} ended by a panic");
+            }
+        }
+    }
+}
+
+async fn work(
+    worker: Arc<Worker>,
+    mut arrivals: UnboundedReceiver<Handover>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    tokio::spawn(flush(Arc::clone(&worker)));
+    tokio::spawn(chores::periodic(Arc::clone(&worker)));
+    let arrive = async {
+        while let Some((raw, peer)) = arrivals.recv().await {
+            welcome(&worker, raw, peer);
+        }
+    };
+    tokio::select! {
+        () = arrive => {}
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
+}
+
+/// Serves the gate once there is a log.
+async fn flush(worker: Arc<Worker>) {
+    let mut opened = worker.shared.log_opened.subscribe();
+    if opened.wait_for(|open| *open).await.is_ok()
+        && let Some(log) = worker.shared.log.get()
+    {
+        Arc::clone(&worker.gate).flush(Arc::clone(log)).await;
+    }
+}
+
+fn welcome(worker: &Arc<Worker>, raw: Raw, peer: Peer) {
+    match raw.into_stream() {
+        Ok(stream) => {
+            let connection = Connection::new(stream, peer, Arc::clone(worker));
+            tokio::spawn(connection.serve());
+        }
+        Err(error) => {
+            worker.meter().serving.fetch_sub(1, Relaxed);
+            tracing::debug!("Cannot serve a client: {error}");
+        }
+    }
+}
