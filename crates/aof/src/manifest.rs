@@ -8,7 +8,10 @@
 //!
 //! `b` is the base (at most one), `i` an increment (sequence numbers grow), `h` history: a file that is no
 //! longer needed and will be deleted. Words may be quoted. Lines that begin with `#` and keys that are not known
-//! are skipped, as Redis does for the sake of later versions.
+//! are skipped, as Redis does for the sake of later versions. Unlike Redis, a file that is listed twice is refused: it
+//! would be loaded twice, or deleted as history while it is in use.
+
+use std::collections::HashSet;
 
 use crate::error::ManifestError;
 use crate::options::Options;
@@ -57,20 +60,25 @@ impl Manifest {
         if lines.is_empty() {
             return Err(content("Found an empty AOF manifest", 0, b""));
         }
+        let mut names = HashSet::new();
         for (n, line) in lines.into_iter().enumerate() {
             if line.starts_with(b"#") {
                 continue;
             }
-            manifest.take(line).map_err(|reason| content(reason, n + 1, line))?;
+            let taken = manifest.take(line, &mut names);
+            taken.map_err(|reason| content(reason, n + 1, line))?;
         }
         Ok(manifest)
     }
 
-    fn take(&mut self, line: &[u8]) -> Result<(), &'static str> {
+    fn take(&mut self, line: &[u8], names: &mut HashSet<String>) -> Result<(), &'static str> {
         if line.len() > LONGEST_LINE || !line.ends_with(b"\n") {
             return Err("The AOF manifest file contains too long line");
         }
         let (listed, kind) = entry(line)?;
+        if !names.insert(listed.file.clone()) {
+            return Err("Found a file that is listed twice");
+        }
         match kind {
             Kind::Base if self.base.is_some() => {
                 return Err("Found duplicate base file information");
@@ -233,6 +241,8 @@ mod tests {
         check_refused(two, "Found duplicate base file information");
         let back = "file a seq 2 type i\nfile b seq 2 type i\n";
         check_refused(back, "Found a non-monotonic sequence number");
+        let twice = "file a seq 1 type i\nfile a seq 2 type h\n";
+        check_refused(twice, "Found a file that is listed twice");
     }
 
     proptest::proptest! {
