@@ -1,0 +1,83 @@
+//! The thread that keeps a store tidy: expired keys, what deletes left, room ahead of need.
+//!
+//! It works in the keyspace's bounded steps, so that no call of the program waits long for it, and sleeps where
+//! there is nothing to do. It ends when the store is dropped.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use keyspace::Keyspace;
+
+/// Keys or blocks that one step looks at.
+const STEP: usize = 64;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// One step in each shard; whether there is more to do at once.
+pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
+    let mut more = keyspace.heap().grow_ahead();
+    for shard in 0..keyspace.shards() {
+        // A store that takes no more writes needs no tidying.
+        let Ok((_, expired)) = keyspace.expire_step(shard, STEP, now) else { return false };
+        more |= expired.more;
+        if keyspace.has_garbage(shard) {
+            let Ok(freed) = keyspace.reclaim_step(shard, STEP) else { return false };
+            more |= freed.more;
+        }
+    }
+    more
+}
+
+#[derive(Default)]
+struct Stop {
+    asked: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Stop {
+    /// Waits for the pause or the end; true at the end.
+    fn pause(&self) -> bool {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = self.told.wait_timeout_while(asked, PAUSE, |asked| !*asked);
+        *wait.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn ask(&self) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.told.notify_all();
+    }
+}
+
+/// The running thread.
+pub(crate) struct Background {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    pub(crate) fn start(
+        keyspace: Arc<Keyspace>,
+        clock: fn() -> u64,
+    ) -> std::io::Result<Background> {
+        let stop = Arc::new(Stop::default());
+        let asked = Arc::clone(&stop);
+        let run = move || {
+            while !asked.pause() {
+                // Bounded, so that the end is noticed.
+                (0..100).any(|_| !maintain(&keyspace, clock()));
+            }
+        };
+        let thread = std::thread::Builder::new().name("perdura".into()).spawn(run)?;
+        Ok(Background { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop.ask();
+        if let Some(thread) = self.thread.take() {
+            // Its panic, if any, was printed; the store is intact: what it staged was dropped.
+            let _ = thread.join();
+        }
+    }
+}

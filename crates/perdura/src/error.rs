@@ -1,0 +1,78 @@
+//! Why an operation failed, by operation.
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file could not be mapped in the domain asked for.
+    #[error(transparent)]
+    Map(#[from] pmem::MapError),
+    /// A new pool could not be made.
+    #[error(transparent)]
+    Create(#[from] heap::CreateError),
+    /// The file holds no pool that can be opened.
+    #[error(transparent)]
+    Pool(#[from] heap::OpenError),
+    /// The operating system refused something.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Why a store could not be closed cleanly. Nothing that was acknowledged is lost: the next open recovers it.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct CloseError(#[from] pub(crate) std::io::Error);
+
+/// Why an operation failed. It changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pool's limit is reached.
+    #[error("the store is full")]
+    Full,
+    /// The key holds a value of another type.
+    #[error("the key holds a value of another type")]
+    WrongType,
+    /// The value would be longer than 512 MiB.
+    #[error("the value would be longer than 512 MiB")]
+    TooLong,
+    /// The key is longer than 512 MiB.
+    #[error("the key is longer than 512 MiB")]
+    KeyTooLong,
+    /// The value is not an integer of 64 bits.
+    #[error("the value is not an integer")]
+    NotAnInteger,
+    /// The result would not be an integer of 64 bits.
+    #[error("the increment would overflow")]
+    Overflow,
+    /// The transaction used a key that it did not declare.
+    #[error("the transaction used a key that it did not declare")]
+    Undeclared,
+    /// There are sixteen databases, 0 to 15.
+    #[error("there is no such database")]
+    NoSuchDatabase,
+    /// A durable step failed; the store takes no more writes until it is opened again.
+    #[error("a durable step failed; the store takes no more writes until it is opened again")]
+    ReadOnly,
+}
+
+impl From<keyspace::Error> for Error {
+    fn from(error: keyspace::Error) -> Error {
+        match error {
+            keyspace::Error::Full => Error::Full,
+            keyspace::Error::WrongType => Error::WrongType,
+            keyspace::Error::TooLong => Error::TooLong,
+            keyspace::Error::KeyTooLong => Error::KeyTooLong,
+            _ => Error::ReadOnly,
+        }
+    }
+}
+
+impl From<keyspace::CommitError> for Error {
+    fn from(error: keyspace::CommitError) -> Error {
+        match error {
+            keyspace::CommitError::Full => Error::Full,
+            _ => Error::ReadOnly,
+        }
+    }
+}

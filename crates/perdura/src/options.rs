@@ -1,0 +1,90 @@
+//! How to open a store.
+
+use std::path::PathBuf;
+
+use heap::{CreateOptions, Geometry, Heap};
+use pmem::{DomainRequest, MapOptions, Region};
+
+use crate::{OpenError, machine};
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) limit: u64,
+    pub(crate) domain: DomainRequest,
+    pub(crate) emulate: bool,
+    pub(crate) create: bool,
+    pub(crate) background: bool,
+    pub(crate) clock: fn() -> u64,
+}
+
+impl Options {
+    /// A pool file (or a DAX device), made if it does not exist, on persistent memory, up to 4 GiB.
+    pub fn new(path: impl Into<PathBuf>) -> Options {
+        Options { path: Some(path.into()), ..Options::volatile() }
+    }
+
+    /// In DRAM: it ends with the process.
+    pub fn volatile() -> Options {
+        Options {
+            path: None,
+            limit: 4 << 30,
+            domain: DomainRequest::Auto,
+            emulate: false,
+            create: true,
+            background: true,
+            clock: machine::now,
+        }
+    }
+
+    /// How many bytes the pool may grow to. It starts small.
+    pub fn limit(self, bytes: u64) -> Options {
+        Options { limit: bytes, ..self }
+    }
+
+    /// The persistence domain; without this, that of persistent memory, and an error where there is none.
+    pub fn domain(self, domain: DomainRequest) -> Options {
+        Options { domain, ..self }
+    }
+
+    /// Runs the instructions of persistent memory on any file: for tests, since a power loss is not survived.
+    pub fn emulate_pmem(self, yes: bool) -> Options {
+        Options { emulate: yes, ..self }
+    }
+
+    /// Whether a pool is made where there is none; yes by default.
+    pub fn create(self, yes: bool) -> Options {
+        Options { create: yes, ..self }
+    }
+
+    /// Whether a thread deletes expired keys and frees what deletes left; yes by default. Without it, call
+    /// [`crate::Perdura::maintain`] now and then.
+    pub fn background(self, yes: bool) -> Options {
+        Options { background: yes, ..self }
+    }
+
+    /// Where the store reads the time, in unix milliseconds; the system's clock by default.
+    pub fn clock(self, clock: fn() -> u64) -> Options {
+        Options { clock, ..self }
+    }
+
+    pub(crate) fn heap(&self) -> Result<Heap, OpenError> {
+        let boot_id = machine::boot_id();
+        let new = || CreateOptions::random(Geometry::default(), boot_id);
+        let Some(path) = &self.path else { return Ok(Heap::volatile(self.limit, &new()?)?) };
+        let region = Region::open(
+            path,
+            &MapOptions {
+                create: self.create,
+                domain: self.domain,
+                emulate: self.emulate,
+                ..MapOptions::new(self.limit)
+            },
+        )?;
+        if Heap::is_blank(&region) && self.create {
+            return Ok(Heap::create(region, &new()?)?);
+        }
+        Ok(Heap::open(region, boot_id)?.0)
+    }
+}

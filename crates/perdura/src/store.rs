@@ -1,0 +1,164 @@
+//! An open store: each call is a transaction of its own on one key of database 0.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use keyspace::Keyspace;
+use pmem::Domain;
+
+use crate::background::{self, Background};
+use crate::transaction::Transaction;
+use crate::{CloseError, Error, OpenError, Options};
+
+/// How full a store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes that keys and values take.
+    pub used: u64,
+    /// Bytes that the pool takes now.
+    pub size: u64,
+    /// Bytes that it may take.
+    pub limit: u64,
+}
+
+/// An open store.
+pub struct Perdura {
+    // First, so that it ends before the keyspace does.
+    background: Option<Background>,
+    keyspace: Arc<Keyspace>,
+    clock: fn() -> u64,
+}
+
+impl Perdura {
+    /// Opens a store, recovering it if it was not closed, or makes it.
+    pub fn open(options: Options) -> Result<Perdura, OpenError> {
+        let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
+        let background =
+            options.background.then(|| Background::start(Arc::clone(&keyspace), options.clock));
+        Ok(Perdura { background: background.transpose()?, keyspace, clock: options.clock })
+    }
+
+    /// The persistence domain in force: what an acknowledged write survives.
+    pub fn domain(&self) -> Domain {
+        self.keyspace.heap().region().domain()
+    }
+
+    /// Whether the domain is emulated: a power loss is not survived.
+    pub fn is_emulated(&self) -> bool {
+        self.keyspace.heap().region().emulated()
+    }
+
+    /// How full it is.
+    pub fn usage(&self) -> Usage {
+        let heap = self.keyspace.heap();
+        Usage { used: heap.used(), size: heap.size(), limit: heap.limit() }
+    }
+
+    /// How many keys database 0 has, expired ones that nobody met yet included.
+    pub fn len(&self) -> u64 {
+        self.keyspace.count(keyspace::Db::default()).0
+    }
+
+    /// Whether database 0 has no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Runs `work` on the keys declared, all or nothing: an error, or a panic, undoes what it did. Nobody else sees
+    /// or changes these keys meanwhile. `work` must not call the store itself.
+    pub fn transaction<K: AsRef<[u8]>, R, E: From<Error>>(
+        &self,
+        keys: &[K],
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let shards: Vec<usize> =
+            keys.iter().map(|key| self.keyspace.key(key.as_ref()).shard()).collect();
+        if shards.is_empty() {
+            return Err(Error::Undeclared.into());
+        }
+        let mut tx = Transaction::new(self.keyspace.begin(&shards, (self.clock)()));
+        let result = work(&mut tx)?;
+        tx.commit()?;
+        Ok(result)
+    }
+
+    fn on<R>(
+        &self,
+        key: &[u8],
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let shard = self.keyspace.key(key).shard();
+        let mut tx = Transaction::new(self.keyspace.begin_one(shard, (self.clock)()));
+        let result = work(&mut tx)?;
+        tx.commit()?;
+        Ok(result)
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        self.on(key.as_ref(), |tx| tx.get(&key))
+    }
+
+    /// Whether a key exists.
+    pub fn exists(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(key.as_ref(), |tx| tx.exists(&key))
+    }
+
+    /// Sets a value; the key does not expire.
+    pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.on(key.as_ref(), |tx| tx.set(&key, value))
+    }
+
+    /// Sets a value that expires after `ttl`.
+    pub fn set_for(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<(), Error> {
+        self.on(key.as_ref(), |tx| tx.set_for(&key, value, ttl))
+    }
+
+    /// Adds to an integer, 0 where there is no key, and returns the sum.
+    pub fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64, Error> {
+        self.on(key.as_ref(), |tx| tx.increment(&key, by))
+    }
+
+    /// Appends to a value and returns its new length.
+    pub fn append(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Result<usize, Error> {
+        self.on(key.as_ref(), |tx| tx.append(&key, bytes))
+    }
+
+    /// Deletes a key; whether there was one.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(key.as_ref(), |tx| tx.delete(&key))
+    }
+
+    /// Lets a key expire after `ttl`; whether there is one.
+    pub fn expire(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool, Error> {
+        self.on(key.as_ref(), |tx| tx.expire(&key, ttl))
+    }
+
+    /// Makes a key stay; whether there is one.
+    pub fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(key.as_ref(), |tx| tx.persist(&key))
+    }
+
+    /// How long a key has still to live; `None` if there is no key, or if it does not expire.
+    pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, Error> {
+        self.on(key.as_ref(), |tx| tx.ttl(&key))
+    }
+
+    /// Deletes some expired keys and frees some of what deletes left; whether there is more to do. The background
+    /// thread does the same.
+    pub fn maintain(&self) -> bool {
+        background::maintain(&self.keyspace, (self.clock)())
+    }
+
+    /// Closes the store and syncs the pool, which then opens after any boot of the machine. Dropping it instead loses
+    /// nothing that the domain survives.
+    pub fn close(mut self) -> Result<(), CloseError> {
+        drop(self.background.take());
+        Ok(self.keyspace.heap().close()?)
+    }
+}

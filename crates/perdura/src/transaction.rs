@@ -1,0 +1,132 @@
+//! Typed operations on the keys of one transaction.
+
+use std::time::Duration;
+
+use keyspace::{Db, Expire, Key, Txn};
+
+use crate::Error;
+
+/// An open transaction on the keys that it declared, in database 0 until [`Transaction::select`] chooses another.
+pub struct Transaction<'s> {
+    txn: Txn<'s>,
+    db: Db,
+}
+
+impl<'s> Transaction<'s> {
+    pub(crate) fn new(txn: Txn<'s>) -> Transaction<'s> {
+        Transaction { txn, db: Db::default() }
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<(), Error> {
+        Ok(self.txn.commit()?)
+    }
+
+    fn key<'a>(&self, key: &'a impl AsRef<[u8]>) -> Result<Key<'a>, Error> {
+        let key = self.txn.key(key.as_ref());
+        if self.txn.covers(&key) { Ok(key) } else { Err(Error::Undeclared) }
+    }
+
+    fn until(&self, ttl: Duration) -> u64 {
+        let ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.txn.now().saturating_add(ms)
+    }
+
+    /// Uses another database from here on.
+    pub fn select(&mut self, database: usize) -> Result<(), Error> {
+        self.db = Db::new(database).ok_or(Error::NoSuchDatabase)?;
+        Ok(())
+    }
+
+    /// The value of a key.
+    pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
+        Ok(Some(self.txn.string(&entry)?.to_vec()))
+    }
+
+    /// Whether a key exists.
+    pub fn exists(&mut self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let key = self.key(&key)?;
+        Ok(self.txn.find(self.db, &key).is_some())
+    }
+
+    /// Sets a value; the key does not expire.
+    pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        let key = self.key(&key)?;
+        Ok(self.txn.set(self.db, &key, value.as_ref(), Expire::Clear)?)
+    }
+
+    /// Sets a value that expires after `ttl`.
+    pub fn set_for(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<(), Error> {
+        let (key, until) = (self.key(&key)?, self.until(ttl));
+        Ok(self.txn.set(self.db, &key, value.as_ref(), Expire::At(until))?)
+    }
+
+    /// Adds to an integer, 0 where there is no key, and returns the sum. An expiry time stays.
+    pub fn increment(&mut self, key: impl AsRef<[u8]>, by: i64) -> Result<i64, Error> {
+        let key = self.key(&key)?;
+        let old = match self.txn.find_mut(self.db, &key)? {
+            None => 0,
+            Some(entry) => {
+                let value = self.txn.string(&entry)?;
+                match value.as_int() {
+                    Some(int) => int,
+                    None => parse(&value.to_vec())?,
+                }
+            }
+        };
+        let new = old.checked_add(by).ok_or(Error::Overflow)?;
+        self.txn.set_int(self.db, &key, new, Expire::Keep)?;
+        Ok(new)
+    }
+
+    /// Appends to a value and returns its new length.
+    pub fn append(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        bytes: impl AsRef<[u8]>,
+    ) -> Result<usize, Error> {
+        let key = self.key(&key)?;
+        Ok(self.txn.append(self.db, &key, bytes.as_ref())?)
+    }
+
+    /// Deletes a key; whether there was one.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let key = self.key(&key)?;
+        Ok(self.txn.delete(self.db, &key)?)
+    }
+
+    /// Lets a key expire after `ttl`; whether there is one.
+    pub fn expire(&mut self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool, Error> {
+        let (key, until) = (self.key(&key)?, self.until(ttl));
+        Ok(self.txn.set_expiry(self.db, &key, Some(until))?)
+    }
+
+    /// Makes a key stay; whether there is one.
+    pub fn persist(&mut self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let key = self.key(&key)?;
+        Ok(self.txn.set_expiry(self.db, &key, None)?)
+    }
+
+    /// How long a key has still to live; `None` if there is no key, or if it does not expire.
+    pub fn ttl(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, Error> {
+        let key = self.key(&key)?;
+        let expiry = self.txn.peek(self.db, &key).and_then(|entry| self.txn.expiry(&entry));
+        Ok(expiry.map(|at| Duration::from_millis(at.saturating_sub(self.txn.now()))))
+    }
+
+    /// Gives a key another name, with its value and expiry time; whether there is one.
+    pub fn rename(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let (from, to) = (self.key(&from)?, self.key(&to)?);
+        Ok(self.txn.rename((self.db, &from), (self.db, &to))?)
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<i64, Error> {
+    std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).ok_or(Error::NotAnInteger)
+}

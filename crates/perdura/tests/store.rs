@@ -1,0 +1,143 @@
+//! The library's calls, their durability, and what they refuse.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use perdura::{Domain, DomainRequest, Error, Options, Perdura};
+
+fn volatile() -> Perdura {
+    Perdura::open(Options::volatile().limit(64 << 20)).expect("a store in memory")
+}
+
+fn check(store: &Perdura, key: &str, expect: Option<&str>) {
+    let value = store.get(key).expect("a string");
+    assert_eq!(value.as_deref(), expect.map(str::as_bytes), "{key}");
+}
+
+#[test]
+fn strings_are_set_appended_counted_and_deleted() {
+    let store = volatile();
+    store.set("k", "v").expect("room");
+    assert_eq!(store.append("k", "w"), Ok(2));
+    check(&store, "k", Some("vw"));
+    assert_eq!(store.increment("n", 5), Ok(5));
+    assert_eq!(store.increment("n", -7), Ok(-2));
+    assert_eq!(store.increment("k", 1), Err(Error::NotAnInteger));
+    store.set("n", i64::MAX.to_string()).expect("room");
+    assert_eq!(store.increment("n", 1), Err(Error::Overflow));
+    assert_eq!((store.exists("k"), store.len()), (Ok(true), 2));
+    assert_eq!((store.delete("k"), store.delete("k")), (Ok(true), Ok(false)));
+    check(&store, "k", None);
+}
+
+#[test]
+fn keys_expire_by_the_clock_that_the_store_is_given() {
+    static NOW: AtomicU64 = AtomicU64::new(1_700_000_000_000);
+    let options = Options::volatile().limit(64 << 20).clock(|| NOW.load(Ordering::Relaxed));
+    let store = Perdura::open(options.background(false)).expect("a store in memory");
+    let second = Duration::from_secs(1);
+    store.set_for("k", "v", 2 * second).expect("room");
+    store.set("stays", "v").expect("room");
+    assert_eq!(store.ttl("k"), Ok(Some(2 * second)));
+    assert_eq!((store.expire("k", second), store.expire("absent", second)), (Ok(true), Ok(false)));
+    assert_eq!(store.ttl("k"), Ok(Some(second)));
+    assert_eq!((store.expire("stays", second), store.persist("stays")), (Ok(true), Ok(true)));
+    NOW.fetch_add(1000, Ordering::Relaxed);
+    check(&store, "k", None);
+    check(&store, "stays", Some("v"));
+    assert_eq!(store.len(), 2);
+    while store.maintain() {}
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn a_transaction_is_all_or_nothing() {
+    let store = volatile();
+    store.set("a", "1").expect("room");
+    let failed = store.transaction(&["a", "b"], |tx| {
+        tx.set("a", "2")?;
+        tx.set("b", "not a number")?;
+        tx.increment("b", 1)
+    });
+    assert_eq!(failed, Err(Error::NotAnInteger));
+    check(&store, "a", Some("1"));
+    check(&store, "b", None);
+    let undeclared = store
+        .transaction(&["a"], |tx| ["x", "y", "z", "w"].iter().try_for_each(|key| tx.set(key, "v")));
+    assert_eq!(undeclared, Err(Error::Undeclared));
+    let moved = store.transaction(&["a", "c"], |tx| tx.rename("a", "c"));
+    assert_eq!(moved, Ok(true));
+    check(&store, "c", Some("1"));
+    store
+        .transaction(&["c"], |tx| {
+            tx.select(15)?;
+            assert_eq!(tx.get("c")?, None);
+            tx.set("c", "elsewhere")
+        })
+        .expect("room");
+    check(&store, "c", Some("1"));
+    assert_eq!(store.transaction(&["c"], |tx| tx.select(16)), Err(Error::NoSuchDatabase));
+}
+
+#[test]
+fn threads_share_a_store() {
+    let store = Arc::new(volatile());
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            std::thread::spawn(move || {
+                for _ in 0..500 {
+                    store
+                        .transaction(&["from", "to"], |tx| {
+                            tx.increment("from", -1)?;
+                            tx.increment("to", 1)
+                        })
+                        .expect("room");
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    check(&store, "from", Some("-2000"));
+    check(&store, "to", Some("2000"));
+}
+
+#[test]
+fn a_store_on_a_file_is_there_again_closed_or_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options =
+        Options::new(dir.path().join("pool")).limit(256 << 20).domain(DomainRequest::Process);
+    let store = Perdura::open(options.clone()).expect("a new pool");
+    assert_eq!((store.domain(), store.is_emulated()), (Domain::Process, false));
+    store.set("dropped", "v").expect("room");
+    drop(store);
+    let store = Perdura::open(options.clone()).expect("the same pool");
+    check(&store, "dropped", Some("v"));
+    store.set("closed", "v").expect("room");
+    assert!(Perdura::open(options.clone()).is_err(), "opened twice");
+    store.close().expect("a clean close");
+    check(&Perdura::open(options).expect("the same pool"), "closed", Some("v"));
+}
+
+#[test]
+fn a_file_that_is_no_persistent_memory_is_refused_unless_a_domain_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = Options::new(dir.path().join("pool"));
+    let error = Perdura::open(options.clone()).err().expect("a refusal");
+    assert!(error.to_string().contains("MAP_SYNC"), "{error}");
+    let store = Perdura::open(options.emulate_pmem(true)).expect("an emulated pool");
+    assert!(store.is_emulated());
+}
+
+#[test]
+fn a_full_store_says_so_and_loses_nothing() {
+    let store = Perdura::open(Options::volatile().limit(1)).expect("the smallest store");
+    store.set("first", "v").expect("room");
+    let value = vec![b'x'; 1 << 20];
+    let full = (0..10_000).find_map(|i| store.set(format!("k{i}"), &value).err());
+    assert_eq!(full, Some(Error::Full));
+    check(&store, "first", Some("v"));
+    let usage = store.usage();
+    assert!(usage.used <= usage.limit && usage.limit <= usage.size, "{usage:?}");
+}
