@@ -47,7 +47,7 @@ impl Engine {
     }
 
     /// What must hold before a command is queued or executed.
-    fn admit(&self, session: &Session, command: &Command, argc: usize) -> Done {
+    pub(crate) fn admit(&self, session: &Session, command: &Command, argc: usize) -> Done {
         if !command.spec.accepts(argc) {
             let name = command.full_name();
             let text = format!("ERR wrong number of arguments for '{name}' command");
@@ -98,10 +98,11 @@ impl Engine {
         if let Some(command) = command {
             self.stats().rejected(session.stripe, command.id);
         }
-        if command.is_some_and(transactions::is_exec) && session.in_multi() {
+        if command.is_some_and(transactions::is_exec) {
             transactions::discard(self, session);
             let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
-            text.extend_from_slice(failure.as_bytes());
+            let cause = failure.as_bytes();
+            text.extend_from_slice(cause.strip_prefix(b"ERR ").unwrap_or(cause));
             self.stats().error(b"EXECABORT");
             out.error(text);
         } else {

@@ -81,7 +81,10 @@ impl From<keyspace::Error> for Failure {
 }
 
 impl From<keyspace::CommitError> for Failure {
-    fn from(_: keyspace::CommitError) -> Failure {
-        HEAP_FAILED.into()
+    fn from(error: keyspace::CommitError) -> Failure {
+        match error {
+            keyspace::CommitError::Full => OOM.into(),
+            _ => HEAP_FAILED.into(),
+        }
     }
 }

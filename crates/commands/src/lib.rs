@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod batch;
 mod call;
 mod client;
 mod clock;
@@ -32,6 +33,7 @@ mod rewrite;
 mod session;
 pub mod spec;
 mod stats;
+mod step;
 mod strings;
 mod table;
 mod transactions;

@@ -124,6 +124,9 @@ pub enum OpenError {
         /// A later one that was seen.
         found: u64,
     },
+    /// The pool was opened so often that its lives cannot be told apart any more.
+    #[error("the pool was opened 2^32 times: copy what it holds into a new one")]
+    Exhausted,
     /// A durable step of recovery failed.
     #[error("the medium failed during recovery")]
     Failed,

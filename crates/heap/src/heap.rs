@@ -78,6 +78,11 @@ impl Heap {
         self.header().uuid
     }
 
+    /// Whether anything here outlives the process.
+    pub fn is_durable(&self) -> bool {
+        !self.volatile
+    }
+
     /// The memory below.
     pub fn region(&self) -> &Region {
         &self.region

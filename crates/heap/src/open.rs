@@ -103,10 +103,11 @@ impl Heap {
             let (expected, found) = (hex(header.boot_id), hex(boot_id));
             return Err(OpenError::OtherBoot { expected, found });
         }
+        let epoch = header.epoch.checked_add(1).ok_or(OpenError::Exhausted)?;
         let recovered = recover::all(&region, &geometry, header.epoch, header.lsn)?;
-        let report = Recovery { clean: header.clean, epoch: header.epoch + 1, ..recovered.report };
+        let report = Recovery { clean: header.clean, epoch, ..recovered.report };
         if step::done(Step::NextEpoch) {
-            header.epoch += 1;
+            header.epoch = epoch;
         }
         header.lsn = recovered.lsn;
         header.clean = false;

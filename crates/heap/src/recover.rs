@@ -53,8 +53,10 @@ pub(crate) fn all(
     for log in &logs {
         recovered.report.words += store_words(region, log);
         recovered.report.records += log.records.len() as u64;
-        recovered.lsn =
-            log.records.iter().fold(recovered.lsn, |lsn, found| lsn.max(found.header.lsn + 1));
+        recovered.lsn = log
+            .records
+            .iter()
+            .fold(recovered.lsn, |lsn, found| lsn.max(found.header.lsn.saturating_add(1)));
         recovered.ends.push((log.end, log.seq));
     }
     step::fence(region, Step::FenceRecovered);

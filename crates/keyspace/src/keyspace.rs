@@ -125,6 +125,16 @@ impl Keyspace {
         Txn::new(self, locked, now)
     }
 
+    /// As [`Keyspace::begin`], unless one of the shards is locked: then nothing is.
+    pub fn try_begin(&self, shards: &[usize], now: u64) -> Option<Txn<'_>> {
+        let mut ascending: SmallVec<[usize; 16]> = SmallVec::from_slice(shards);
+        ascending.sort_unstable();
+        ascending.dedup();
+        let locked: Option<_> =
+            ascending.into_iter().map(|shard| self.heap.try_lock(shard)).collect();
+        Some(Txn::new(self, locked?, now))
+    }
+
     /// Locks one shard.
     pub fn begin_one(&self, shard: usize, now: u64) -> Txn<'_> {
         let mut locked = SmallVec::new();

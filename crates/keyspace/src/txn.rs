@@ -35,7 +35,8 @@ pub struct Entry {
 
 /// A point to which a transaction can be rolled back.
 pub struct Savepoint {
-    shards: SmallVec<[heap::Savepoint; 1]>,
+    /// By position in the transaction.
+    shards: SmallVec<[(usize, heap::Savepoint); 1]>,
     changes: usize,
     flushed: usize,
     map: u64,
@@ -318,15 +319,28 @@ impl<'k> Txn<'k> {
 
     /// A point to come back to.
     pub fn savepoint(&mut self) -> Savepoint {
+        self.savepoint_at(0..self.shards.len())
+    }
+
+    /// A point to come back to, for a command that changes nothing but these keys.
+    pub fn savepoint_of(&mut self, keys: &[Key<'_>]) -> Savepoint {
+        let shards = keys.iter().filter_map(|key| self.position(key.shard()));
+        let mut shards: SmallVec<[usize; 4]> = shards.collect();
+        shards.sort_unstable();
+        shards.dedup();
+        self.savepoint_at(shards.into_iter())
+    }
+
+    fn savepoint_at(&mut self, shards: impl Iterator<Item = usize>) -> Savepoint {
         let changes = if self.committed { 0 } else { self.changes.len() };
-        let shards = self.shards.iter_mut().map(|shard| shard.savepoint()).collect();
+        let shards = shards.map(|at| (at, self.shards[at].savepoint())).collect();
         Savepoint { shards, changes, flushed: self.flushed.len(), map: self.map }
     }
 
     /// Undoes everything since `savepoint`: a failed command.
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
-        for (shard, to) in self.shards.iter_mut().zip(savepoint.shards) {
-            shard.rollback_to(to);
+        for (at, to) in savepoint.shards {
+            self.shards[at].rollback_to(to);
         }
         if !self.committed {
             self.changes.truncate(savepoint.changes);

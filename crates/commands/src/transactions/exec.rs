@@ -1,14 +1,13 @@
 //! EXEC: all queued commands in one transaction of the keyspace.
 
-use keyspace::{Key, Txn};
+use keyspace::Key;
 
 use super::{Queue, Queued, take};
 use crate::call::{Call, Next, Run};
-use crate::dispatch::Keys;
 use crate::engine::Engine;
-use crate::failure::{Done, Failure};
+use crate::failure::Done;
 use crate::spec::*;
-use crate::table::Command;
+use crate::step::Step;
 
 pub(crate) const EXEC: CommandSpec = CommandSpec {
     name: "exec",
@@ -30,13 +29,6 @@ fn exec(call: &mut Call<'_>) -> Done {
     let done = execute(call, &queue);
     call.engine.unwatch(call.session);
     done
-}
-
-/// A queued command with its words and keys.
-struct Step<'a> {
-    command: &'a Command,
-    args: &'a [&'a [u8]],
-    keys: Keys<'a>,
 }
 
 fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
@@ -69,7 +61,11 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     }
     call.out.array(steps.len());
     for step in &steps {
-        run_step(call, step, &mut txn);
+        let savepoint = txn.savepoint();
+        let next = step.run(call, &mut txn, savepoint);
+        if next != Next::Reply {
+            call.next = next;
+        }
     }
     let locked: &[Key<'_>] = if needs_all { &[] } else { &keys };
     call.durable_at = engine.commit(&mut txn, call.effects, locked)?;
@@ -79,40 +75,4 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
 fn step<'a>(engine: &'a Engine, queued: &Queued, args: &'a [&'a [u8]]) -> Step<'a> {
     let command = &engine.table().all()[queued.command];
     Step { command, args, keys: engine.keys(command, args) }
-}
-
-/// Runs one command; where it fails, its own changes are taken back and its error stands in its place.
-fn run_step(exec: &mut Call<'_>, step: &Step<'_>, txn: &mut Txn<'_>) {
-    let savepoint = txn.savepoint();
-    let effects = exec.effects.mark();
-    let mark = exec.out.mark();
-    let started_ns = exec.engine.clock.unix_ns();
-    let mut call = Call {
-        engine: exec.engine,
-        session: exec.session,
-        command: step.command,
-        args: step.args,
-        keys: &step.keys,
-        out: exec.out,
-        now_ns: exec.now_ns,
-        effects: exec.effects,
-        next: Next::Reply,
-        durable_at: 0,
-    };
-    let done = match step.command.spec.run {
-        Run::Session(run) => run(&mut call),
-        Run::Keys(run) | Run::All(run) | Run::Scan(run) => run(&mut call, txn),
-        Run::Container => Err(Failure::from(crate::failure::SYNTAX)),
-    };
-    if let Err(failure) = &done {
-        txn.rollback_to(savepoint);
-        call.effects.truncate(effects);
-        call.out.truncate(mark);
-        call.out.error(failure.as_bytes());
-        call.engine.stats().error(failure.code());
-    }
-    call.engine.finish(&mut call, started_ns, done.is_err());
-    if call.next != Next::Reply {
-        exec.next = call.next;
-    }
 }

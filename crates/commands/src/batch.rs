@@ -1,0 +1,123 @@
+//! A run of pipelined commands as one transaction: one fence for all of them.
+//!
+//! A client that sends commands without waiting for their replies learns of none before it learns of all, so they may
+//! become durable together. They keep their order, each fails for itself, and a crash leaves all or none: a prefix
+//! of what the client sent either way. The shards of the run are locked at once; where another thread has one of
+//! them, the commands are executed one by one instead, so that a run never makes anybody wait for long.
+//!
+//! It pays only where a commit has a price: not in a volatile heap, and not for commands that read.
+
+use keyspace::Key;
+use resp::Writer;
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::call::{Call, Next, Run};
+use crate::dispatch::Keys;
+use crate::engine::Engine;
+use crate::failure::{Done, Failure};
+use crate::log::Effects;
+use crate::session::{ReplyMode, Session};
+use crate::spec::{READONLY, WRITE};
+use crate::step::Step;
+use crate::table::{Command, Lookup};
+
+/// Commands of a run: its locks are held while they are executed.
+const LONGEST: usize = 32;
+/// Keys of one command, and bytes of its words: longer ones have a transaction of their own.
+const MOST_KEYS: usize = 8;
+const MOST_BYTES: usize = 8 * 1024;
+
+impl Engine {
+    /// Whether runs may be worth it: asked once for a batch.
+    pub fn joins_commands(&self) -> bool {
+        self.keyspace().heap().is_durable()
+            && self.log().is_none()
+            && self.monitors() == 0
+            && self.admin().paused_until_ms() == 0
+    }
+
+    /// Executes commands from the front of `batch` as one transaction: how many were. Where that does not pay or cannot
+    /// be: how many are to be executed one by one before another run is tried.
+    pub fn execute_run(
+        &self,
+        session: &mut Session,
+        batch: &[&[&[u8]]],
+        out: &mut Writer,
+    ) -> Result<usize, usize> {
+        if session.in_multi() || session.replay || session.reply != ReplyMode::On {
+            return Err(1);
+        }
+        let steps = self.run_of(session, batch);
+        let writes = steps.iter().filter(|step| step.command.spec.has(WRITE)).count();
+        if writes < 2 {
+            return Err(steps.len().max(1));
+        }
+        let now_ns = self.clock.unix_ns();
+        let shards: SmallVec<[usize; LONGEST]> =
+            steps.iter().flat_map(|step| &step.keys).map(Key::shard).collect();
+        let mut txn = self.keyspace().try_begin(&shards, now_ns / 1_000_000).ok_or(steps.len())?;
+        session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
+        session.client.last_command.store(steps[steps.len() - 1].command.id, Relaxed);
+        let mark = out.mark();
+        let mut effects = Effects::new(std::mem::take(&mut session.effects), false);
+        let mut call = Call {
+            engine: self,
+            session,
+            command: steps[0].command,
+            args: steps[0].args,
+            keys: &[],
+            out,
+            now_ns,
+            effects: &mut effects,
+            next: Next::Reply,
+            durable_at: 0,
+        };
+        for step in &steps {
+            let savepoint = txn.savepoint_of(&step.keys);
+            step.run(&mut call, &mut txn, savepoint);
+        }
+        let done: Done = txn.commit().map_err(Failure::from);
+        drop(txn);
+        if let Err(failure) = done {
+            out.truncate(mark);
+            steps.iter().for_each(|_| out.error(failure.as_bytes()));
+        }
+        session.effects = effects.into_room();
+        Ok(steps.len())
+    }
+
+    /// The longest run of plain commands at the front.
+    fn run_of<'a>(
+        &'a self,
+        session: &Session,
+        batch: &'a [&'a [&'a [u8]]],
+    ) -> SmallVec<[Step<'a>; LONGEST]> {
+        let mut steps = SmallVec::new();
+        for &args in batch.iter().take(LONGEST) {
+            let Lookup::Found(command) = self.table().find(args) else { break };
+            let Some(keys) = self.plain(session, command, args) else { break };
+            steps.push(Step { command, args, keys });
+        }
+        steps
+    }
+
+    /// The keys of a command that may be one of a run.
+    fn plain<'a>(
+        &self,
+        session: &Session,
+        command: &Command,
+        args: &'a [&'a [u8]],
+    ) -> Option<Keys<'a>> {
+        let of_keys = matches!(command.spec.run, Run::Keys(_));
+        if !of_keys || !(command.spec.has(WRITE) || command.spec.has(READONLY)) {
+            return None;
+        }
+        if args.iter().map(|arg| arg.len()).sum::<usize>() > MOST_BYTES {
+            return None;
+        }
+        self.admit(session, command, args.len()).ok()?;
+        let keys = self.keys(command, args);
+        (1..=MOST_KEYS).contains(&keys.len()).then_some(keys)
+    }
+}

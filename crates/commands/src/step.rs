@@ -1,0 +1,56 @@
+//! One of several commands that share a transaction of the keyspace: in EXEC, or in a pipelined run.
+
+use keyspace::{Savepoint, Txn};
+
+use crate::call::{Call, Next, Run};
+use crate::dispatch::Keys;
+use crate::failure::{Failure, SYNTAX};
+use crate::table::Command;
+
+/// A command with its words and keys.
+pub(crate) struct Step<'a> {
+    pub(crate) command: &'a Command,
+    pub(crate) args: &'a [&'a [u8]],
+    pub(crate) keys: Keys<'a>,
+}
+
+impl Step<'_> {
+    /// Runs the command in the transaction of `around`. Where it fails, its own changes are taken back, and its error
+    /// stands in its place.
+    pub(crate) fn run(
+        &self,
+        around: &mut Call<'_>,
+        txn: &mut Txn<'_>,
+        savepoint: Savepoint,
+    ) -> Next {
+        let effects = around.effects.mark();
+        let mark = around.out.mark();
+        let started_ns = around.engine.clock.unix_ns();
+        let mut call = Call {
+            engine: around.engine,
+            session: around.session,
+            command: self.command,
+            args: self.args,
+            keys: &self.keys,
+            out: around.out,
+            now_ns: around.now_ns,
+            effects: around.effects,
+            next: Next::Reply,
+            durable_at: 0,
+        };
+        let done = match self.command.spec.run {
+            Run::Session(run) => run(&mut call),
+            Run::Keys(run) | Run::All(run) | Run::Scan(run) => run(&mut call, txn),
+            Run::Container => Err(Failure::from(SYNTAX)),
+        };
+        if let Err(failure) = &done {
+            txn.rollback_to(savepoint);
+            call.effects.truncate(effects);
+            call.out.truncate(mark);
+            call.out.error(failure.as_bytes());
+            call.engine.stats().error(failure.code());
+        }
+        call.engine.finish(&mut call, started_ns, done.is_err());
+        call.next
+    }
+}
