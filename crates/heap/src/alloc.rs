@@ -405,13 +405,19 @@ fn blank(shape: &Class) -> Vec<u64> {
     busy
 }
 
+/// A checksum that is stored right behind what it sums. Bytes followed by their own CRC have a CRC that no longer
+/// depends on them: the checksum of a fresh range over a plain one would take any span's header for any other's.
+fn masked(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
 /// The header of a span of this shape: class, count, their checksum.
 pub(crate) fn header(class: u8, shape: &Class) -> [u8; 64] {
     let mut header = [0; 64];
     header[..4].copy_from_slice(&u32::from(class).to_le_bytes());
     header[4..8].copy_from_slice(&shape.count.to_le_bytes());
-    let crc = crc32c::crc32c(&header[..8]);
-    header[8..12].copy_from_slice(&crc.to_le_bytes());
+    let sum = masked(crc32c::crc32c(&header[..8]));
+    header[8..12].copy_from_slice(&sum.to_le_bytes());
     header
 }
 

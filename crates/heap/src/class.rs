@@ -5,7 +5,7 @@
 //! the span's end is wasted. Blocks of a class that is a multiple of 64 lie on lines. The last class is the whole span: it has no header, its word in the span table says all.
 //!
 //! ```text
-//! span:  0   class u32 | count u32 | crc32c of these u32 | zero u32
+//! span:  0   class u32 | count u32 | masked crc32c of these u32 | zero u32
 //!        64  bitmap: one bit for each block, 1 = allocated (whole lines)
 //!        ..  blocks
 //! ```
