@@ -23,7 +23,7 @@ use crate::step::Step;
 use crate::table::{Command, Lookup};
 
 /// Commands of a run: its locks are held while they are executed.
-const LONGEST: usize = 32;
+const LONGEST: usize = 16;
 /// Keys of one command, and bytes of its words: longer ones have a transaction of their own.
 const MOST_KEYS: usize = 8;
 const MOST_BYTES: usize = 8 * 1024;

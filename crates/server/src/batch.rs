@@ -16,6 +16,8 @@ use crate::shutdown::Request;
 
 /// Commands of a batch.
 const MAX_COMMANDS: usize = 64;
+/// Commands that are offered at a time to be executed as one transaction.
+const MAX_RUN: usize = 16;
 /// Bytes of replies after which a batch ends.
 const MAX_REPLY: usize = 256 * 1024;
 /// Time after which a batch ends.
@@ -126,33 +128,63 @@ fn execute(connection: &mut Connection) -> Step {
     if commands - first >= PREFETCH_FROM {
         prefetch(engine, session, parser, input, first);
     }
+    let joins = engine.joins_commands();
     let begin = out.len();
     let mut since: Option<Instant> = None;
-    for at in first..commands {
-        let words: Words<'_> = parser.command(at, input).arguments().collect();
-        if engine.must_wait(session, &words) {
-            *next = Some(at);
-            return Step::Paused;
+    // Commands to be executed one by one before a run is tried.
+    let mut alone = 0;
+    let mut at = first;
+    while at < commands {
+        if joins && alone == 0 && commands - at > 1 {
+            match run_from(engine, session, parser, input, at, out) {
+                Ok(executed) => at += executed,
+                Err(refused) => alone = refused,
+            }
         }
-        let outcome = call(engine, session, &words, out);
-        *log_end = outcome.durable_at.max(*log_end);
-        match outcome.next {
-            Next::Reply | Next::Monitor | Next::Block => {}
-            Next::Close => return Step::Close,
-            Next::Paused => {
+        if alone > 0 || !joins || commands - at == 1 {
+            let words: Words<'_> = parser.command(at, input).arguments().collect();
+            if engine.must_wait(session, &words) {
                 *next = Some(at);
                 return Step::Paused;
             }
-            Next::Shutdown { nosave, now, force, save } => {
-                return Step::Shutdown(Request { save, nosave, now, force });
+            let outcome = call(engine, session, &words, out);
+            *log_end = outcome.durable_at.max(*log_end);
+            match outcome.next {
+                Next::Reply | Next::Monitor | Next::Block => {}
+                Next::Close => return Step::Close,
+                Next::Paused => {
+                    *next = Some(at);
+                    return Step::Paused;
+                }
+                Next::Shutdown { nosave, now, force, save } => {
+                    return Step::Shutdown(Request { save, nosave, now, force });
+                }
             }
+            alone = alone.saturating_sub(1);
+            at += 1;
         }
-        if at + 1 < commands && is_long(out.len() - begin, at, &mut since) {
-            *next = Some(at + 1);
+        if at < commands && is_long(out.len() - begin, at - 1, &mut since) {
+            *next = Some(at);
             return Step::More;
         }
     }
     Step::Done
+}
+
+/// Executes a run of commands from `at` on as one transaction: how many, or how many are to be executed one by one.
+fn run_from(
+    engine: &Engine,
+    session: &mut Session,
+    parser: &Parser,
+    input: &[u8],
+    at: usize,
+    out: &mut Writer,
+) -> Result<usize, usize> {
+    let words: SmallVec<[Words<'_>; MAX_RUN]> = (at..parser.complete().min(at + MAX_RUN))
+        .map(|command| parser.command(command, input).arguments().collect())
+        .collect();
+    let commands: SmallVec<[&[&[u8]]; MAX_RUN]> = words.iter().map(|words| &**words).collect();
+    engine.execute_run(session, &commands, out)
 }
 
 fn is_long(reply: usize, at: usize, since: &mut Option<Instant>) -> bool {
