@@ -28,6 +28,8 @@ use crate::worker::Worker;
 
 /// Room for input that a connection keeps while it is idle, and the least that it reads into.
 const ROOM: usize = 16 * 1024;
+/// Room that a large argument gets at once.
+const CLAIM: usize = 64 * 1024;
 /// Room for replies that a connection keeps.
 const REPLY_ROOM: usize = 64 * 1024;
 /// A connection that was silent for so long gives its larger buffers back.
@@ -228,15 +230,17 @@ impl Connection {
         self.worker.shared.engine.clock().unix_ms()
     }
 
-    /// Room for the next read: at least some, and all that a large argument still needs.
+    /// Room for the next read. A large argument gets what it still needs, as far as its client has shown to mean it: as
+    /// much again as was sent. So a length that is only claimed costs nothing, and the buffer still grows few times.
     fn make_room(&mut self) {
-        let wanted = if self.missing >= BIG_BULK { self.missing } else { ROOM / 4 };
-        if self.input.len() - self.filled < wanted {
-            let len = (self.filled + wanted).max(ROOM);
-            // A large argument's length is known, so the buffer grows once; else it doubles.
-            let len = if self.missing >= BIG_BULK { len } else { len.max(self.input.len() * 2) };
-            self.input.resize(len, 0);
+        let large = self.missing >= BIG_BULK;
+        let least = if large { self.missing.min(ROOM) } else { ROOM / 4 };
+        if self.input.len() - self.filled >= least {
+            return;
         }
+        let believed = self.filled.max(CLAIM);
+        let more = if large { self.missing.min(believed) } else { self.filled.max(ROOM / 4) };
+        self.input.resize((self.filled + more).max(ROOM), 0);
     }
 
     /// Gives large buffers back once the client is silent.
