@@ -19,6 +19,7 @@ pub(crate) const DEBUG: CommandSpec = CommandSpec {
     complexity: "Depends on subcommand.",
     since: "1.0.0",
     group: Group::Server,
+    doc_flags: &["syscmd"],
     arity: -2,
     flags: ADMIN | NOSCRIPT | LOADING | STALE,
     run: Run::All(debug),

@@ -21,7 +21,7 @@ pub(super) fn command_info(call: &mut Call<'_>) -> Done {
     for name in &call.args[2..] {
         match call.engine.table().by_full_name(name) {
             Some(command) => reply_info(call, command),
-            None => call.out.null_array(),
+            None => call.out.null(),
         }
     }
     Ok(())

@@ -1,0 +1,197 @@
+//! How often each command waits for the medium: fences and flushed lines until the reply.
+//!
+//! Every write command of the table must have a row here; one without fails the test. A command runs several
+//! times on new keys and the median is taken, since retiring a part of the log falls on some command now
+//! and then and has a budget of its own. Reads must cost nothing.
+
+mod generate;
+mod support;
+
+use std::sync::Arc;
+
+use commands::spec::{READONLY, WRITE};
+use commands::{Engine, EngineOptions, Run};
+use fastrand::Rng;
+use pmem::{Counters, counters};
+use support::{Client, emulated};
+
+/// What one execution may cost at most. `#` stands for the number of the round; `32` for 32 bytes.
+struct Budget {
+    name: &'static str,
+    before: &'static [&'static str],
+    run: &'static str,
+    fences: u64,
+    lines: u64,
+}
+
+const fn row(
+    name: &'static str,
+    before: &'static [&'static str],
+    run: &'static str,
+    lines: u64,
+) -> Budget {
+    Budget { name, before, run, fences: 1, lines }
+}
+
+const fn many(
+    name: &'static str,
+    before: &'static [&'static str],
+    run: &'static str,
+    fences: u64,
+    lines: u64,
+) -> Budget {
+    Budget { name, before, run, fences, lines }
+}
+
+/// Lines of a record beside new bytes, as the design bounds them.
+const RECORD: u64 = 2;
+/// Lines of an entry with a short key and 32 bytes of value, wherever it starts.
+const ENTRY: u64 = 3;
+const NEW: u64 = RECORD + ENTRY;
+const V: &str = "0123456789abcdef0123456789abcdef";
+
+const BUDGETS: &[Budget] = &[
+    row("set", &[], "SET key:# $", NEW),
+    row("set", &["SET key:# $"], "SET key:# $", NEW),
+    row("set", &[], "SET key:# $ EX 100", NEW),
+    row("setnx", &[], "SETNX key:# $", NEW),
+    row("setex", &[], "SETEX key:# 100 $", NEW),
+    row("psetex", &[], "PSETEX key:# 100000 $", NEW),
+    row("getset", &["SET key:# $"], "GETSET key:# $", NEW),
+    row("getdel", &["SET key:# $"], "GETDEL key:#", RECORD),
+    row("getex", &["SET key:# $"], "GETEX key:# EX 100", RECORD),
+    row("append", &["SET key:# $"], "APPEND key:# $", NEW + 1),
+    row("setrange", &["SET key:# $"], "SETRANGE key:# 5 $", NEW + 1),
+    row("incr", &["SET key:# 5"], "INCR key:#", RECORD),
+    row("incr", &[], "INCR key:#", NEW),
+    row("decr", &["SET key:# 5"], "DECR key:#", RECORD),
+    row("incrby", &["SET key:# 5"], "INCRBY key:# 7", RECORD),
+    row("decrby", &["SET key:# 5"], "DECRBY key:# 7", RECORD),
+    row("incrbyfloat", &["SET key:# 5"], "INCRBYFLOAT key:# 1.5", NEW),
+    row("mset", &[], "MSET {#}a $ {#}b $", 2 * ENTRY + RECORD + 1),
+    many("mset", &[], "MSET a# $ b# $ c# $", 3, 3 * NEW + 6),
+    row("msetnx", &[], "MSETNX {#}a $ {#}b $", 2 * ENTRY + RECORD + 1),
+    row("del", &["SET key:# $"], "DEL key:#", RECORD),
+    row("unlink", &["SET key:# $"], "UNLINK key:#", RECORD),
+    row("expire", &["SET key:# $"], "EXPIRE key:# 100", RECORD),
+    row("pexpire", &["SET key:# $"], "PEXPIRE key:# 100000", RECORD),
+    row("expireat", &["SET key:# $"], "EXPIREAT key:# 9999999999", RECORD),
+    row("pexpireat", &["SET key:# $"], "PEXPIREAT key:# 9999999999999", RECORD),
+    row("persist", &["SET key:# $ EX 100"], "PERSIST key:#", RECORD),
+    row("rename", &["SET {#}a $"], "RENAME {#}a {#}b", NEW),
+    many("rename", &["SET a# $"], "RENAME a# b#", 3, 2 * NEW + 4),
+    row("renamenx", &["SET {#}a $"], "RENAMENX {#}a {#}b", NEW),
+    row("move", &["SET key:# $"], "MOVE key:# 1", NEW),
+    row("copy", &["SET {#}a $"], "COPY {#}a {#}b", NEW),
+    many("swapdb", &["SET key:# $"], "SWAPDB 0 1", 3, RECORD + 4),
+    many("flushdb", &["SET key:# $"], "FLUSHDB", 3, SHARDS * (RECORD + 2)),
+    many("flushall", &["SET key:# $"], "FLUSHALL", 3, SHARDS * (RECORD + 2)),
+    many("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 1, 2 * ENTRY + RECORD + 1),
+];
+
+const SHARDS: u64 = 4;
+const ROUNDS: usize = 9;
+
+fn engine(file: &std::path::Path) -> Arc<Engine> {
+    Arc::new(Engine::new(EngineOptions::new(emulated(file, SHARDS as usize))))
+}
+
+fn line(template: &str, round: usize) -> String {
+    template.replace('#', &round.to_string()).replace('$', V)
+}
+
+fn cost(client: &mut Client, request: &str) -> (u64, u64) {
+    let before = counters();
+    let reply = client.run(request);
+    let spent: Counters = counters().since(&before);
+    assert!(!reply.starts_with("(error)"), "{request}: {reply}");
+    (spent.fences, spent.lines + spent.streamed / 64)
+}
+
+fn median(mut of: Vec<u64>) -> u64 {
+    of.sort_unstable();
+    of[of.len() / 2]
+}
+
+/// The median cost of a row, on keys that nothing else used.
+fn measure(client: &mut Client, budget: &Budget, first: usize) -> (u64, u64) {
+    let (mut fences, mut lines) = (Vec::new(), Vec::new());
+    for round in first..first + ROUNDS {
+        for before in budget.before {
+            client.run(&line(before, round));
+        }
+        let (spent_fences, spent_lines) = cost(client, &line(budget.run, round));
+        fences.push(spent_fences);
+        lines.push(spent_lines);
+    }
+    (median(fences), median(lines))
+}
+
+#[test]
+fn every_write_keeps_its_budget() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(&folder.path().join("pool"));
+    let mut client = Client::new(&engine);
+    let writes = engine.table().all().iter().filter(|c| c.spec.has(WRITE));
+    for command in writes {
+        let name = command.full_name();
+        assert!(BUDGETS.iter().any(|b| b.name == name), "no budget for {name}");
+    }
+    let mut over = Vec::new();
+    for (n, budget) in BUDGETS.iter().enumerate() {
+        let (fences, lines) = measure(&mut client, budget, 1000 * (n + 1));
+        let told = format!(
+            "{:32} fences {fences} of {}, lines {lines} of {}",
+            budget.run, budget.fences, budget.lines
+        );
+        println!("{told}");
+        if fences > budget.fences || lines > budget.lines {
+            over.push(told);
+        }
+    }
+    assert!(over.is_empty(), "over budget:\n{}", over.join("\n"));
+}
+
+#[test]
+fn reads_cost_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(&folder.path().join("pool"));
+    let mut client = Client::new(&engine);
+    client.run("MSET a 1 b hello c 3.5 {a}1 x");
+    client.run("EXPIRE a 1000");
+    let mut random = Rng::with_seed(1);
+    for command in engine.table().top() {
+        if !command.spec.has(READONLY) || matches!(command.spec.run, Run::Container) {
+            continue;
+        }
+        for _ in 0..20 {
+            let request = generate::request(command.spec, &mut random);
+            let before = counters();
+            client.raw(&request);
+            let spent = counters().since(&before);
+            let name = command.spec.name;
+            assert_eq!((spent.fences, spent.lines, spent.streamed), (0, 0, 0), "{name}");
+        }
+    }
+}
+
+#[test]
+fn writes_that_change_nothing_cost_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(&folder.path().join("pool"));
+    let mut client = Client::new(&engine);
+    client.run("SET k v");
+    for request in [
+        "DEL nothing",
+        "SETNX k w",
+        "SET k w NX",
+        "EXPIRE nothing 10",
+        "PERSIST k",
+        "MSETNX k 1 l 2",
+        "GETDEL nothing",
+        "MOVE nothing 1",
+        "COPY nothing k",
+    ] {
+        assert_eq!(cost(&mut client, request), (0, 0), "{request}");
+    }
+}

@@ -1,0 +1,146 @@
+//! Random requests made from the command table: the documented arguments of a command are its grammar.
+//!
+//! Most requests are well formed, with values from the edges of their kind; some have a word dropped,
+//! doubled or replaced, so that errors and their order are compared too.
+#![allow(dead_code, unreachable_pub, reason = "each test uses its own part")]
+
+use commands::spec::{Arg, ArgKind, CommandSpec};
+use fastrand::Rng;
+
+const KEYS: &[&str] = &["a", "b", "c", "{a}1", "{a}2", "key:with:colons", "", "d\u{e4}", "e"];
+const VALUES: &[&str] = &[
+    "",
+    "0",
+    "1",
+    "-1",
+    "10",
+    "007",
+    "+5",
+    " 5",
+    "5 ",
+    "3.25",
+    "-0.5",
+    "1e5",
+    "inf",
+    "nan",
+    "0x10",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "12345678901234567890123",
+    "hello",
+    "hello world",
+    "\r\n",
+    "a\0b",
+    "9999",
+    "10000",
+    "exactly forty-four bytes long, as embstr is.",
+    "just forty-five bytes, which makes it a raw..",
+];
+const INTEGERS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "2",
+    "3",
+    "5",
+    "-3",
+    "100",
+    "10000",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "abc",
+    "",
+    "1.5",
+    "536870912",
+    "4294967296",
+];
+const TIMES: &[&str] = &[
+    "100000",
+    "86400000",
+    "0",
+    "-1",
+    "-100000",
+    "9223372036854775807",
+    "9223372036854775",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "abc",
+    "1.5",
+    "",
+];
+const UNIX_TIMES: &[&str] =
+    &["9999999999", "9999999999999", "1", "0", "-5", "9223372036854775807", "x"];
+const PATTERNS: &[&str] = &["*", "a*", "?", "[a-c]", "{a}*", "nothing", "\\a", "[", "*e*"];
+const DATABASES: &[&str] = &["0", "1", "2", "0", "1", "15", "16", "-1", "x", "3000000000"];
+const JUNK: &[&str] =
+    &["junk", "", "NX", "XX", "GET", "EX", "KEEPTTL", "DB", "REPLACE", "LIMIT", "*"];
+
+/// A request for the command.
+pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
+    let mut words = vec![spelled(spec.name, random)];
+    for arg in spec.args {
+        add(&mut words, arg, random);
+    }
+    if random.u8(..) < 26 {
+        mutate(&mut words, random);
+    }
+    words
+}
+
+/// A request for the subcommand.
+pub fn sub_request(container: &CommandSpec, sub: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
+    let mut words = request(sub, random);
+    words.insert(0, spelled(container.name, random));
+    words
+}
+
+fn spelled(name: &str, random: &mut Rng) -> Vec<u8> {
+    if random.bool() { name.to_uppercase().into_bytes() } else { name.as_bytes().to_vec() }
+}
+
+fn add(words: &mut Vec<Vec<u8>>, arg: &Arg, random: &mut Rng) {
+    if arg.is_optional && random.u8(..3) > 0 {
+        return;
+    }
+    let times = if arg.is_multiple { random.usize(1..4) } else { 1 };
+    for n in 0..times {
+        if !arg.token.is_empty() && (n == 0 || arg.is_multiple_token) {
+            words.push(spelled(arg.token, random));
+        }
+        match arg.kind {
+            ArgKind::PureToken => {}
+            ArgKind::OneOf(of) => {
+                let mut chosen = of[random.usize(..of.len())];
+                chosen.is_optional = false;
+                add(words, &chosen, random);
+            }
+            ArgKind::Block(of) => of.iter().for_each(|inner| add(words, inner, random)),
+            _ => words.push(value(arg, random).as_bytes().to_vec()),
+        }
+    }
+}
+
+fn value(arg: &Arg, random: &mut Rng) -> &'static str {
+    let pool = match (arg.kind, arg.name) {
+        (ArgKind::Key(_), _) => KEYS,
+        (_, "index" | "index1" | "index2" | "destination-db" | "db") => DATABASES,
+        (_, "seconds" | "milliseconds") => TIMES,
+        (ArgKind::Integer, _) => INTEGERS,
+        (ArgKind::UnixTime, _) => UNIX_TIMES,
+        (ArgKind::Pattern, _) => PATTERNS,
+        _ => VALUES,
+    };
+    pool[random.usize(..pool.len())]
+}
+
+fn mutate(words: &mut Vec<Vec<u8>>, random: &mut Rng) {
+    let at = random.usize(..words.len());
+    match random.u8(..4) {
+        0 if at > 0 => drop(words.remove(at)),
+        1 => words.insert(at + 1, words[at].clone()),
+        2 if at > 0 => words[at] = JUNK[random.usize(..JUNK.len())].into(),
+        _ => words.push(JUNK[random.usize(..JUNK.len())].into()),
+    }
+}

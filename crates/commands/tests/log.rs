@@ -1,0 +1,158 @@
+//! What goes into the command log: only what changed something, in a form that gives the same at any time.
+
+mod generate;
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use commands::spec::{Group, WRITE};
+use commands::{Engine, EngineOptions, Run};
+use fastrand::Rng;
+use support::{Client, MemoryLog, TestClock, requests, volatile};
+
+const NOW: u64 = 1_700_000_000_000;
+
+struct Logged {
+    engine: Arc<Engine>,
+    log: Arc<MemoryLog>,
+    clock: Arc<TestClock>,
+}
+
+fn logged() -> Logged {
+    let (log, clock) = (Arc::new(MemoryLog::default()), TestClock::new(NOW));
+    let options = EngineOptions {
+        log: Some(log.clone()),
+        clock: clock.clone(),
+        ..EngineOptions::new(volatile(4, 256 << 20))
+    };
+    Logged { engine: Arc::new(Engine::new(options)), log, clock }
+}
+
+/// After these lines, separated by `;`, the log holds these (behind the first SELECT).
+#[track_caller]
+fn check(lines: &str, expected: &str) {
+    let logged = logged();
+    let mut client = Client::new(&logged.engine);
+    for line in lines.split("; ") {
+        match line.strip_prefix("wait ") {
+            Some(ms) => logged.clock.advance_ms(ms.parse().expect("milliseconds")),
+            None => drop(client.run(line)),
+        }
+    }
+    let written = logged.log.lines();
+    let written = written.strip_prefix(&["SELECT 0".to_owned()]).unwrap_or(&written);
+    assert_eq!(written.join("; "), expected, "{lines}");
+}
+
+#[test]
+fn only_what_changed_something_is_logged() {
+    check("GET k; DEL k; EXPIRE k 10; PERSIST k; GETDEL k; RENAME k l", "");
+    check("SET k v; SETNX k w; SET k w NX; MSETNX k 1 l 2", "SET k v");
+    check("SET k v; INCR k; SETRANGE k 0 \"\"; COPY k k", "SET k v");
+    check("SET k v; COPY k l; COPY k l", "SET k v; COPY k l");
+    check("MULTI; SET k v; DISCARD", "");
+    check("FLUSHALL; SET k v; FLUSHALL", "SET k v; FLUSHALL");
+}
+
+#[test]
+fn times_are_logged_as_points_in_time() {
+    check("SET k v EX 10", "SET k v PXAT 1700000010000");
+    check("SETEX k 10 v; PSETEX k 5 v", "SET k v PXAT 1700000010000; SET k v PXAT 1700000000005");
+    check("SET k v; EXPIRE k 10", "SET k v; PEXPIREAT k 1700000010000");
+    check("SET k v; EXPIRE k 0", "SET k v; DEL k");
+    check("SET k v; GETEX k EX 1", "SET k v; PEXPIREAT k 1700000001000");
+    check("SET k v EX 1; GETEX k PERSIST", "SET k v PXAT 1700000001000; PERSIST k");
+    check("SET k v; GETEX k EXAT 1", "SET k v; DEL k");
+}
+
+#[test]
+fn conditions_and_replies_are_not_logged() {
+    check("SET k v NX GET", "SET k v");
+    check("SET k v; SET k w XX KEEPTTL", "SET k v; SET k w KEEPTTL");
+    check("GETSET k v; GETDEL k", "SET k v; DEL k");
+    check("INCRBYFLOAT k 1.5", "SET k 1.5 KEEPTTL");
+}
+
+#[test]
+fn expired_keys_are_deleted_in_the_log_first() {
+    check("SET k v PX 5; wait 10; GET k", "SET k v PXAT 1700000000005");
+    check(
+        "SET k v PX 5; wait 10; APPEND k w",
+        "SET k v PXAT 1700000000005; MULTI; DEL k; APPEND k w; EXEC",
+    );
+    check("SET k v PX 5; wait 10; SET k w XX", "SET k v PXAT 1700000000005; DEL k");
+}
+
+#[test]
+fn transactions_are_logged_as_one() {
+    check("MULTI; SET k v; GET k; INCR n; EXEC", "MULTI; SET k v; INCR n; EXEC");
+    check("MULTI; SET k v; GET k; EXEC", "SET k v");
+    check("SET k v; MULTI; INCR k; SET l 1; EXEC", "SET k v; SET l 1");
+}
+
+#[test]
+fn the_database_is_selected_where_it_changes() {
+    check("SET k v; SELECT 3; SET k v; GET k; SET l v", "SET k v; SELECT 3; SET k v; SET l v");
+    check(
+        "MULTI; SET k v; SELECT 2; SET k v; EXEC; SET l v",
+        "MULTI; SET k v; SELECT 2; SET k v; EXEC; SET l v",
+    );
+}
+
+/// Value, encoding and expiry time of every key.
+fn dump(engine: &Arc<Engine>) -> BTreeMap<String, String> {
+    let mut client = Client::new(engine);
+    let mut found = BTreeMap::new();
+    for db in 0..16 {
+        client.run(&format!("SELECT {db}"));
+        let keys = support::wire::parse(&client.raw(&["KEYS", "*"]));
+        let support::wire::Reply::Many(_, Some(keys)) = keys else { panic!("an array") };
+        for key in keys {
+            let support::wire::Reply::Bulk(_, Some(key)) = key else { panic!("a key") };
+            let mut ask = |words: &[&str]| {
+                let mut words: Vec<&[u8]> = words.iter().map(|w| w.as_bytes()).collect();
+                words.push(&key);
+                support::wire::show(&client.raw(&words))
+            };
+            let told = [ask(&["GET"]), ask(&["PEXPIRETIME"])].join(" ");
+            found.insert(format!("{db} {}", key.escape_ascii()), told);
+        }
+    }
+    found
+}
+
+#[test]
+fn replaying_the_log_gives_the_same_data() {
+    const STEPS: usize = 5000;
+    let logged = logged();
+    let mut client = Client::new(&logged.engine);
+    let mut random = Rng::with_seed(7);
+    let groups = [Group::String, Group::Generic, Group::Transactions];
+    let mut specs: Vec<_> = logged.engine.table().top().iter().map(|c| c.spec).collect();
+    specs.retain(|s| !matches!(s.run, Run::Container));
+    specs.retain(|s| groups.contains(&s.group) || s.has(WRITE) || s.name == "select");
+    for step in 0..STEPS {
+        let spec = specs[random.usize(..specs.len())];
+        if spec.name.starts_with("flush") && random.u8(..) > 5 {
+            continue;
+        }
+        client.raw(&generate::request(spec, &mut random));
+        if step % 10 == 0 {
+            logged.clock.advance_ms(40_000);
+        }
+    }
+    client.run("DISCARD");
+
+    let options =
+        EngineOptions { clock: logged.clock.clone(), ..EngineOptions::new(volatile(2, 256 << 20)) };
+    let copy = Arc::new(Engine::new(options));
+    let mut replay = Client::of(&copy, copy.connect_replay());
+    for request in requests(&logged.log.bytes()) {
+        let reply = replay.raw(&request);
+        assert!(!reply.starts_with(b"-"), "{}", String::from_utf8_lossy(&reply));
+    }
+    let (original, copied) = (dump(&logged.engine), dump(&copy));
+    assert!(original.len() > 5, "there is something to compare");
+    assert_eq!(original, copied);
+}

@@ -1,0 +1,159 @@
+//! An engine in this process, a client of it, and how tests speak about replies.
+#![allow(dead_code, unreachable_pub, reason = "each test uses its own part")]
+
+pub mod wire;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use commands::{Clock, CommandLog, Engine, EngineOptions, Outcome, Peer, Session, SystemClock};
+use heap::{CreateOptions, Geometry, Heap};
+use keyspace::{Db, Keyspace};
+use pmem::{DomainRequest, MapOptions, Region};
+use resp::{Limits, Next, Parser, Protocol, Writer};
+
+const SEED: [u8; 16] = *b"a seed for tests";
+
+fn options(shards: usize) -> CreateOptions {
+    let geometry = Geometry { shards, ring_parts: 8, ring_part: 32 * 1024, zone_spans: 64 };
+    CreateOptions { geometry, hash_seed: SEED, ..CreateOptions::default() }
+}
+
+/// A keyspace in DRAM.
+pub fn volatile(shards: usize, limit: u64) -> Arc<Keyspace> {
+    let heap = Heap::volatile(limit, &options(shards)).expect("a heap in memory");
+    Arc::new(Keyspace::new(heap, SystemClock.unix_ms()))
+}
+
+/// A keyspace in a file, by the instructions of persistent memory.
+pub fn emulated(file: &Path, shards: usize) -> Arc<Keyspace> {
+    let map =
+        MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(256 << 20) };
+    let region = Region::open(file, &map).expect("a mapping");
+    let heap = if Heap::is_blank(&region) {
+        Heap::create(region, &options(shards)).expect("a new pool")
+    } else {
+        Heap::open(region, [0; 16]).expect("the same pool").0
+    };
+    Arc::new(Keyspace::new(heap, SystemClock.unix_ms()))
+}
+
+/// An engine in DRAM by the machine's clock.
+pub fn engine() -> Arc<Engine> {
+    Arc::new(Engine::new(EngineOptions::new(volatile(4, 256 << 20))))
+}
+
+/// A clock that a test sets.
+pub struct TestClock(AtomicU64);
+
+impl TestClock {
+    pub fn new(unix_ms: u64) -> Arc<TestClock> {
+        Arc::new(TestClock(AtomicU64::new(unix_ms * 1_000_000)))
+    }
+
+    pub fn advance_ms(&self, ms: u64) {
+        self.0.fetch_add(ms * 1_000_000, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn unix_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A command log in memory, with SELECT where the database changes.
+#[derive(Default)]
+pub struct MemoryLog {
+    state: Mutex<(Vec<u8>, Option<Db>)>,
+}
+
+impl MemoryLog {
+    pub fn bytes(&self) -> Vec<u8> {
+        self.state.lock().expect("no panic").0.clone()
+    }
+
+    /// The commands in it, words joined by spaces.
+    pub fn lines(&self) -> Vec<String> {
+        let words = |args: Vec<Vec<u8>>| {
+            let words = args.iter().map(|arg| String::from_utf8_lossy(arg).into_owned());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        requests(&self.bytes()).into_iter().map(words).collect()
+    }
+}
+
+impl CommandLog for MemoryLog {
+    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64 {
+        let mut state = self.state.lock().expect("no panic");
+        if state.1 != Some(first) {
+            let number = first.number().to_string();
+            let select = wire::request(&["SELECT".as_bytes(), number.as_bytes()]);
+            state.0.extend_from_slice(&select);
+        }
+        state.0.extend_from_slice(bytes);
+        state.1 = Some(last);
+        state.0.len() as u64
+    }
+
+    fn is_synchronous(&self) -> bool {
+        true
+    }
+
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The requests in a buffer.
+pub fn requests(bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let mut parser = Parser::default();
+    let limits = Limits::default();
+    while let Ok(Next::Command) = parser.next(bytes, &limits) {}
+    parser.commands(bytes).map(|c| c.arguments().map(<[u8]>::to_vec).collect()).collect()
+}
+
+/// A client of an engine in this process.
+pub struct Client {
+    pub engine: Arc<Engine>,
+    pub session: Session,
+    writer: Writer,
+    pub outcome: Outcome,
+}
+
+impl Client {
+    pub fn new(engine: &Arc<Engine>) -> Client {
+        let session = engine.connect(Peer::default(), 0);
+        Client::of(engine, session)
+    }
+
+    pub fn of(engine: &Arc<Engine>, session: Session) -> Client {
+        Client {
+            engine: Arc::clone(engine),
+            session,
+            writer: Writer::new(Protocol::Resp2),
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// Executes a request and returns the reply as it would go over the wire.
+    pub fn raw<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<u8> {
+        let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
+        self.outcome = self.engine.execute(&mut self.session, &args, &mut self.writer);
+        self.writer.take()
+    }
+
+    /// Executes a line of words.
+    pub fn run(&mut self, line: &str) -> String {
+        let words: Vec<&str> =
+            line.split_whitespace().map(|word| if word == "\"\"" { "" } else { word }).collect();
+        wire::show(&self.raw(&words))
+    }
+
+    /// Executes a line, and expects this reply, in redis-cli's words on one line.
+    #[track_caller]
+    pub fn check(&mut self, line: &str, expected: &str) {
+        assert_eq!(self.run(line), expected, "{line}");
+    }
+}
