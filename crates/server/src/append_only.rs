@@ -34,16 +34,16 @@ pub(crate) struct Busy;
 /// its loading state until the log is in place: nothing may be executed that is not logged.
 pub(crate) fn load(options: Options, engine: &Engine) -> Result<Aof, StartError> {
     let mut loader = Loader::open(options).map_err(ReplayError::from)?;
-    if !loader.is_new() {
-        let started = Instant::now();
-        let mut last = started;
-        let replayed = engine.replay(&mut loader, &mut |progress| {
-            if last.elapsed() >= REPORT_EVERY {
-                last = Instant::now();
-                report(progress, started.elapsed());
-            }
-        });
-        replayed?;
+    let is_new = loader.is_new();
+    let started = Instant::now();
+    let mut last = started;
+    engine.replay(&mut loader, &mut |progress| {
+        if last.elapsed() >= REPORT_EVERY {
+            last = Instant::now();
+            report(progress, started.elapsed());
+        }
+    })?;
+    if !is_new {
         let loaded = loader.loaded();
         tracing::info!(
             "DB loaded from append only file: {:.3} seconds, {} commands, {} bytes",
