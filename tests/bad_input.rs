@@ -245,8 +245,14 @@ fn options_that_cannot_be_met_are_refused_by_name() {
     refuses(&["--maxclients", "many"], "maxclients");
     refuses(&["/nowhere/perdura.conf"], "/nowhere/perdura.conf");
     refuses(&["--dir", "/nowhere/at/all"], "/nowhere/at/all");
-    refuses(&["--backend", "pmem", "--domain", "clwb", "--pool", "p.pool"], "--emulate-pmem");
-    refuses(&["--backend", "pmem", "--domain", "eadr", "--pool", "p.pool"], "--emulate-pmem");
+    refuses(
+        &["--backend", "pmem", "--domain", "clwb", "--pool", "p.pool"],
+        "emulate persistent memory",
+    );
+    refuses(
+        &["--backend", "pmem", "--domain", "eadr", "--pool", "p.pool"],
+        "emulate persistent memory",
+    );
     refuses(&["--backend", "pmem", "--domain", "auto", "--pool", "p.pool"], "process");
 }
 
@@ -254,7 +260,7 @@ fn options_that_cannot_be_met_are_refused_by_name() {
 fn a_full_pool_answers_oom_and_loses_nothing() {
     let launch =
         Launch::perdura().on(Medium::Memory).args(["--backend", "pmem", "--domain", "process"]);
-    let mut server = launch.args(["--pool", "perdura.pool", "--pool-size", "64mb"]).start();
+    let mut server = launch.args(["--pool", "perdura.pool", "--pool-size", "128mb"]).start();
     let mut client = server.client();
     let value = "v".repeat(10_000);
     let mut written = 0;
@@ -264,7 +270,7 @@ fn a_full_pool_answers_oom_and_loses_nothing() {
             break reply.to_string();
         }
         written += 1;
-        assert!(written < 100_000, "64 MiB never fill up");
+        assert!(written < 100_000, "128 MiB never fill up");
     };
     assert_eq!(refusal, "(error) OOM command not allowed when used memory > 'maxmemory'.");
     client.check("DBSIZE", &format!("(integer) {written}"));
