@@ -11,6 +11,11 @@ const HEADER: usize = 8;
 /// The most bytes that a block has room for.
 pub(super) const MAX: usize = MAX_BLOCK - HEADER;
 
+/// Bytes of the block for a blob of this length.
+pub(super) const fn size(len: usize) -> usize {
+    HEADER + len
+}
+
 pub(super) fn sum<V: View>(view: &V, block: Ptr) -> Sum {
     Sum::from_word(view.word(block))
 }
@@ -26,7 +31,7 @@ pub(super) fn bytes<V: View>(view: &V, block: Ptr, range: Range<usize>) -> &[u8]
 
 /// Writes a block of these bytes with room for `spare` more, if the heap has such a block.
 pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8], spare: usize) -> Result<Ptr, Full> {
-    let exact = HEADER + bytes.len();
+    let exact = size(bytes.len());
     let roomy = (exact + spare).min(MAX_BLOCK);
     let fresh = fill.reserve(roomy).or_else(|full| match spare {
         0 => Err(full),

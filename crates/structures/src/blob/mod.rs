@@ -15,12 +15,15 @@
 
 mod block;
 mod check;
+mod reservation;
 mod sum;
 mod table;
 
 use std::ops::Range;
 
 use heap::{Full, Ptr, View};
+
+pub use reservation::Reservation;
 
 use crate::{Damaged, Fill, Store};
 use table::Table;
@@ -98,7 +101,7 @@ impl Blob {
 
     /// A blob of these bytes, at most [`MAX_LEN`].
     ///
-    /// `fill` is the locked shard, or for a large value something that fills blocks without the lock.
+    /// `fill` is the locked shard; a [`Reservation`] fills blocks without the lock.
     pub fn create<F: Fill>(fill: &mut F, bytes: &[u8]) -> Result<Blob, Full> {
         match bytes.len() {
             0 => Ok(Blob::EMPTY),

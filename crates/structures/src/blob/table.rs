@@ -123,6 +123,19 @@ fn build<F: Fill>(
     Ok(Table { top: fill.publish(fresh, TOP) })
 }
 
+/// The blocks that `build` reserves for a blob of this length, in order.
+pub(super) fn sizes(len: u64, mut each: impl FnMut(usize)) {
+    let chunks = chunks(len);
+    for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
+        let last = chunks.min((leaf + 1) * LEAF_CHUNKS);
+        for number in leaf * LEAF_CHUNKS..last {
+            each((len - number * CHUNK).min(CHUNK) as usize);
+        }
+        each(leaf_room(last) as usize * LEAF_ENTRY);
+    }
+    each(TOP);
+}
+
 fn write_leaf<F: Fill>(fill: &mut F, chunks: &[Chunk], room: u64) -> Result<Ptr, Full> {
     let mut words: Vec<u64> =
         chunks.iter().flat_map(|chunk| [chunk.at.raw(), chunk.sum.word()]).collect();

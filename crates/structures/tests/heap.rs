@@ -1,0 +1,190 @@
+//! The structures on the heap itself: fences and lines of a commit, blobs filled without the lock, a full heap.
+
+use std::sync::Arc;
+
+use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
+use pmem::{Recorder, Region};
+use structures::blob::{Blob, MAX_BLOCK_LEN, Reservation};
+use structures::index::Index;
+use structures::reclaim::Queue;
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Recorder for Nobody {
+    fn store(&self, _: u64, _: &[u8]) {}
+    fn flush(&self, _: u64) {}
+    fn fence(&self) {}
+}
+
+fn options() -> CreateOptions {
+    let geometry = Geometry { shards: 1, ring_parts: 8, ring_part: 32 * 1024, zone_spans: 64 };
+    CreateOptions { geometry, ..CreateOptions::default() }
+}
+
+/// A heap that flushes lines, which are counted.
+fn durable() -> Heap {
+    let region = Region::simulated_growing(64 << 20, Arc::new(Nobody));
+    Heap::create(region, &options()).expect("room")
+}
+
+fn volatile(limit: u64) -> Heap {
+    Heap::volatile(limit, &options()).expect("room")
+}
+
+/// Fences and lines of what `run` does on a shard and its commit.
+fn cost(shard: &mut Shard<'_>, run: impl FnOnce(&mut Shard<'_>)) -> (u64, u64) {
+    let before = pmem::counters();
+    run(shard);
+    shard.commit().expect("durable");
+    let after = pmem::counters();
+    (after.fences - before.fences, after.lines - before.lines)
+}
+
+fn hash(key: u64) -> u64 {
+    let mixed = key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+fn insert(shard: &mut Shard<'_>, index: Index, key: u64) -> Result<(), Full> {
+    let fresh = shard.reserve(16)?;
+    shard.write_word(&fresh, 0, key);
+    shard.write_word(&fresh, 8, 0);
+    let entry = shard.publish(fresh, 16);
+    index.insert(shard, hash(key), entry, |shard, entry| hash(shard.word(entry)))
+}
+
+fn remove(shard: &mut Shard<'_>, index: Index, key: u64) {
+    let found = index.find(shard, hash(key), |entry| shard.word(entry) == key);
+    let slot = found.expect("the key");
+    shard.free(slot.entry());
+    index.remove(shard, slot);
+}
+
+/// The median and the most of some numbers.
+fn spread(mut numbers: Vec<u64>) -> (u64, u64) {
+    numbers.sort_unstable();
+    (numbers[numbers.len() / 2], numbers[numbers.len() - 1])
+}
+
+#[test]
+fn an_insert_is_one_fence_and_the_entry_and_two_lines() {
+    let heap = durable();
+    let mut shard = heap.lock(0);
+    let index = Index::at(shard.root(1));
+    for key in 0..400 {
+        insert(&mut shard, index, key).expect("room");
+        shard.commit().expect("durable");
+    }
+    let inserts: Vec<(u64, u64)> = (400..480)
+        .map(|key| cost(&mut shard, |shard| insert(shard, index, key).expect("room")))
+        .collect();
+    let lines = spread(inserts.iter().map(|cost| cost.1).collect());
+    let removals: Vec<(u64, u64)> =
+        (0..200).map(|key| cost(&mut shard, |shard| remove(shard, index, key))).collect();
+    let removed = spread(removals.iter().map(|cost| cost.1).collect());
+    println!("lines of an insert {lines:?}, of a removal {removed:?} (median, most)");
+    assert!(inserts.iter().chain(&removals).all(|cost| cost.0 == 1), "one fence");
+    assert!(lines.0 <= 3 && removed.0 <= 2);
+}
+
+#[test]
+fn an_append_is_one_fence_and_few_lines() {
+    let heap = durable();
+    let mut shard = heap.lock(0);
+    let root = shard.root(1);
+    for len in [1000, 100_000] {
+        let mut blob = Blob::create(&mut shard, &vec![b'x'; len]).expect("room");
+        blob = blob.append(&mut shard, &[b'y'; 8]).expect("room");
+        shard.set(root, blob.word());
+        shard.commit().expect("durable");
+        let (fences, lines) = cost(&mut shard, |shard| {
+            assert_eq!(blob.append(shard, b"some bytes"), Ok(blob));
+        });
+        println!("append to {len} bytes: {fences} fence, {lines} lines");
+        assert!(fences == 1 && lines <= 4, "{fences} {lines}");
+    }
+}
+
+#[test]
+fn a_reservation_is_filled_without_the_lock() {
+    let heap = volatile(64 << 20);
+    for len in [0, 1, 20_000, MAX_BLOCK_LEN, MAX_BLOCK_LEN + 1, 65_537, 1 << 20, 17 << 20] {
+        let mut reservation = Reservation::new(len);
+        while !reservation.reserve(&mut heap.lock(0), 10).expect("room") {}
+        let blob = reservation.fill(|at, room| room.fill((at >> 16) as u8)).expect("reserved");
+        let mut shard = heap.lock(0);
+        reservation.adopt(&mut shard);
+        shard.set(shard.root(1), blob.word());
+        shard.commit().expect("committed");
+        assert_eq!(blob.len(&shard), len);
+        blob.check(&shard).expect("sound");
+        let mut blocks = Vec::new();
+        blob.blocks(&shard, |block| blocks.push(block));
+        drop(shard);
+        assert_eq!(allocated(&heap), sorted(blocks), "{len} bytes");
+        let mut shard = heap.lock(0);
+        let mut rest = blob;
+        while rest != Blob::EMPTY {
+            rest = rest.free_step(&mut shard, 100).0;
+        }
+        shard.set(shard.root(1), 0);
+        shard.commit().expect("committed");
+    }
+}
+
+#[test]
+fn a_dropped_reservation_leaves_nothing() {
+    let heap = volatile(64 << 20);
+    let mut reservation = Reservation::new(1 << 20);
+    while !reservation.reserve(&mut heap.lock(0), 10).expect("room") {}
+    drop(reservation);
+    heap.lock(0).commit().expect("committed");
+    assert_eq!(allocated(&heap), []);
+    assert_eq!(heap.used(), 0);
+}
+
+#[test]
+fn a_full_heap_refuses_inserts_loses_nothing_and_deletes() {
+    let heap = volatile(1);
+    let mut shard = heap.lock(0);
+    let index = Index::at(shard.root(1));
+    let mut keys = 0;
+    while insert(&mut shard, index, keys).is_ok() {
+        keys += 1;
+        shard.commit().expect("committed");
+    }
+    shard.rollback();
+    assert!(keys > 10_000, "{keys}");
+    for key in 0..keys {
+        let found = index.find(&shard, hash(key), |entry| shard.word(entry) == key);
+        assert!(found.is_some(), "{key} of {keys}");
+    }
+    let queue = Queue::at(shard.root(0));
+    queue.push_index(&mut shard, index_root(&shard), 0).expect("the kept room");
+    shard.commit().expect("committed");
+    let free = |shard: &mut Shard<'_>, _, entry| {
+        shard.free(entry);
+        Ok(1)
+    };
+    while queue.step(&mut shard, 100, free).expect("the kept room") > 0 {
+        shard.commit().expect("committed");
+    }
+    shard.commit().expect("committed");
+    drop(shard);
+    assert_eq!(allocated(&heap), []);
+}
+
+fn index_root(shard: &Shard<'_>) -> Ptr {
+    shard.root(1)
+}
+
+fn allocated(heap: &Heap) -> Vec<Ptr> {
+    let blocks = heap.allocated().expect("sound metadata");
+    blocks.into_iter().map(|block| block.ptr).collect()
+}
+
+fn sorted(mut places: Vec<Ptr>) -> Vec<Ptr> {
+    places.sort();
+    places
+}
