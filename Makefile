@@ -3,6 +3,7 @@
 PORT ?= 6379
 DATA ?= data
 ROUNDS ?= 100
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
 .PHONY: run build test packages kill lint doc ci
@@ -17,9 +18,9 @@ run: build
 		set -- --backend pmem --domain process; \
 		echo "$(DATA) is not on persistent memory: what is written survives the end of the process, kill -9 too,"; \
 		echo "but NOT a power loss or a reboot without a clean shutdown. To survive those on this machine, keep an"; \
-		echo "append-only file instead:  target/release/perdura-server --port $(PORT) --dir $(abspath $(DATA)) --backend aof"; \
+		echo "append-only file instead:  $(TARGET)/release/perdura-server --port $(PORT) --dir $(abspath $(DATA)) --backend aof"; \
 	fi; \
-	exec target/release/perdura-server --bind 127.0.0.1 --port $(PORT) --dir $(abspath $(DATA)) \
+	exec $(TARGET)/release/perdura-server --bind 127.0.0.1 --port $(PORT) --dir $(abspath $(DATA)) \
 		"$$@" --pool $(abspath $(DATA))/perdura.pool $(ARGS)
 
 build:
