@@ -5,6 +5,8 @@
 //! best of a shard is nearly the best of all. A candidate that was used since it was sampled is judged anew when its
 //! turn comes. Evictions are ordinary transactions.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::txn::Place;
 use crate::{Db, Error, Event, Keyspace, Txn, entry};
 
@@ -71,6 +73,20 @@ impl Default for Eviction {
             samples: 5,
             lfu_log_factor: 10,
             lfu_decay_time: 1,
+        }
+    }
+}
+
+impl Eviction {
+    /// Bytes that blocks may take in a heap of this limit.
+    pub(crate) fn room(&self, heap_limit: u64) -> u64 {
+        // Blocks of one size do not serve another: leave the allocator some room to move.
+        let evict_from = heap_limit - heap_limit / 16;
+        match (self.maxmemory, self.policy) {
+            (0, Policy::NoEviction) => u64::MAX,
+            (0, _) => evict_from,
+            (max, Policy::NoEviction) => max,
+            (max, _) => max.min(evict_from),
         }
     }
 }
@@ -208,16 +224,10 @@ impl Txn<'_> {
 impl Keyspace {
     /// Bytes in use beyond what `maxmemory` (or, with a policy, the heap's limit) allows; 0 if none.
     pub fn excess(&self) -> u64 {
-        let eviction = self.eviction();
-        let own = self.heap().limit();
-        let limit = match (eviction.maxmemory, eviction.policy) {
-            (0, Policy::NoEviction) => return 0,
-            // Blocks of one size do not serve another: leave the allocator some room to move.
-            (0, _) => own - own / 16,
-            (max, Policy::NoEviction) => max,
-            (max, _) => max.min(own - own / 16),
-        };
-        self.heap().used().saturating_sub(limit)
+        match self.room.load(Relaxed) {
+            u64::MAX => 0,
+            room => self.heap().used().saturating_sub(room),
+        }
     }
 
     /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back committed and still

@@ -30,6 +30,8 @@ pub struct Keyspace {
     pub(crate) longest_hold: AtomicU64,
     tracks: AtomicBool,
     eviction: RwLock<Eviction>,
+    /// What every write needs of `eviction`: bytes that blocks may take.
+    pub(crate) room: AtomicU64,
     /// What every access needs of `eviction`: LFU | log factor << 1 | decay minutes << 16.
     lfu: AtomicU32,
 }
@@ -61,6 +63,7 @@ impl Keyspace {
             longest_hold: AtomicU64::new(0),
             tracks: AtomicBool::new(false),
             eviction: RwLock::default(),
+            room: AtomicU64::new(u64::MAX),
             lfu: AtomicU32::new(0),
         };
         keyspace.set_eviction(Eviction::default());
@@ -231,6 +234,7 @@ impl Keyspace {
             | eviction.lfu_log_factor.min(0x7fff) << 1
             | eviction.lfu_decay_time.min(0xffff) << 16;
         self.lfu.store(settings, Relaxed);
+        self.room.store(eviction.room(self.heap.limit()), Relaxed);
         for side in &self.sides {
             side.pool.lock().unwrap_or_else(PoisonError::into_inner).clear();
             if forget {

@@ -90,7 +90,7 @@ impl<'t> Str<'t> {
             Repr::Int { value, text } => cut(text.clone().format(*value).as_bytes(), visit),
             Repr::Inline(bytes) => cut(bytes, visit),
             Repr::Blob { blob, shard, .. } => {
-                blob.read(*shard, from as u64..to as u64, |piece| visit(piece));
+                blob.read(*shard, from as u64..to as u64, visit);
             }
         }
     }

@@ -36,10 +36,10 @@ fn lines(bytes: usize) -> u64 {
     (bytes + 7).div_ceil(64) as u64 + 1
 }
 
-fn check(what: &str, cost: Counters, fences: u64, most_lines: u64) {
+fn check(what: &str, cost: Counters, most_fences: u64, most_lines: u64) {
     let lines = cost.lines + cost.streamed / 64;
     println!("{what}: {} fences, {lines} lines (at most {most_lines})", cost.fences);
-    assert_eq!(cost.fences, fences, "fences of {what}");
+    assert!(cost.fences <= most_fences, "{what}: {} fences, not {most_fences}", cost.fences);
     assert!(lines <= most_lines, "{what}: {lines} lines, not {most_lines}");
 }
 
@@ -128,7 +128,7 @@ fn an_append_with_room_costs_its_bytes() {
 }
 
 #[test]
-fn several_shards_cost_three_fences_however_many_they_are() {
+fn several_shards_cost_at_most_three_fences_however_many_they_are() {
     let dir = tempfile::tempdir().expect("a directory");
     let ks = emulated(&dir.path().join("pool"), 4);
     let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];

@@ -4,49 +4,11 @@ mod common;
 
 use std::collections::BTreeMap;
 
+use common::ops::{DBS, KEYS, Model, Op, Text, When, apply};
 use common::{NOW, db, volatile};
-use keyspace::{Encoding, Expire, Keyspace, Txn};
+use keyspace::{Encoding, Keyspace};
 use proptest::collection::vec;
 use proptest::prelude::*;
-
-const KEYS: [&str; 8] = ["a", "b", "c", "{a}1", "{a}2", "{b}1", "longer key", ""];
-const DBS: usize = 3;
-
-#[derive(Clone, Copy, Debug)]
-enum When {
-    Clear,
-    Keep,
-    In(u64),
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Set(usize, usize, Text, When),
-    Append(usize, usize, Text),
-    SetRange(usize, usize, usize, Text),
-    Delete(usize, usize),
-    SetExpiry(usize, usize, Option<u64>),
-    Rename((usize, usize), (usize, usize)),
-    Copy((usize, usize), (usize, usize)),
-    Flush(usize),
-    Swap(usize, usize),
-}
-
-/// A value: an integer, or `len` bytes.
-#[derive(Clone, Debug)]
-enum Text {
-    Int(i64),
-    Bytes(u8, usize),
-}
-
-impl Text {
-    fn bytes(&self) -> Vec<u8> {
-        match self {
-            Text::Int(int) => int.to_string().into_bytes(),
-            Text::Bytes(byte, len) => (0..*len).map(|i| byte.wrapping_add(i as u8)).collect(),
-        }
-    }
-}
 
 /// How the transaction with these operations ends, and what follows.
 #[derive(Clone, Debug)]
@@ -96,125 +58,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-type Value = (Vec<u8>, u64);
-
-/// Value and expiry time of each key that is not expired.
-#[derive(Clone, Debug, Default)]
-struct Model {
-    keys: BTreeMap<(usize, &'static str), Value>,
-    now: u64,
-}
-
-impl Model {
-    fn live(&mut self) -> &mut BTreeMap<(usize, &'static str), Value> {
-        let now = self.now;
-        self.keys.retain(|_, (_, expiry)| *expiry == 0 || *expiry > now);
-        &mut self.keys
-    }
-
-    fn apply(&mut self, op: &Op) {
-        let now = self.now;
-        let keys = self.live();
-        match op {
-            Op::Set(d, k, text, when) => {
-                let at = (*d, KEYS[*k]);
-                let old = keys.get(&at).map_or(0, |value| value.1);
-                let expiry = match when {
-                    When::Clear => 0,
-                    When::Keep => old,
-                    When::In(ms) => now + ms,
-                };
-                keys.insert(at, (text.bytes(), expiry));
-            }
-            Op::Append(d, k, text) => {
-                keys.entry((*d, KEYS[*k])).or_default().0.extend(text.bytes());
-            }
-            Op::SetRange(_, _, _, text) if text.bytes().is_empty() => {}
-            Op::SetRange(d, k, at, text) => {
-                let value = &mut keys.entry((*d, KEYS[*k])).or_default().0;
-                let bytes = text.bytes();
-                value.resize(value.len().max(at + bytes.len()), 0);
-                value[*at..at + bytes.len()].copy_from_slice(&bytes);
-            }
-            Op::Delete(d, k) => {
-                keys.remove(&(*d, KEYS[*k]));
-            }
-            Op::SetExpiry(d, k, at) => {
-                if let Some(value) = keys.get_mut(&(*d, KEYS[*k])) {
-                    value.1 = at.map_or(0, |ms| now + ms);
-                }
-            }
-            Op::Rename(a, b) => {
-                if let Some(value) = keys.remove(&(a.0, KEYS[a.1])) {
-                    keys.insert((b.0, KEYS[b.1]), value);
-                }
-            }
-            Op::Copy(a, b) => {
-                if let Some(value) = keys.get(&(a.0, KEYS[a.1])).cloned() {
-                    keys.insert((b.0, KEYS[b.1]), value);
-                }
-            }
-            Op::Flush(d) => keys.retain(|(of, _), _| of != d),
-            Op::Swap(a, b) => {
-                let swapped = std::mem::take(keys).into_iter().map(|((d, key), value)| {
-                    let d = if d == *a {
-                        *b
-                    } else if d == *b {
-                        *a
-                    } else {
-                        d
-                    };
-                    ((d, key), value)
-                });
-                *keys = swapped.collect();
-            }
-        }
-    }
-}
-
-fn apply(txn: &mut Txn<'_>, op: &Op) {
-    let key = |k: &usize| txn.key(KEYS[*k].as_bytes());
-    match op {
-        Op::Set(d, k, text, when) => {
-            let expire = match when {
-                When::Clear => Expire::Clear,
-                When::Keep => Expire::Keep,
-                When::In(ms) => Expire::At(txn.now() + ms),
-            };
-            let key = key(k);
-            txn.set(db(*d), &key, &text.bytes(), expire).expect("room");
-        }
-        Op::Append(d, k, text) => {
-            let key = key(k);
-            txn.append(db(*d), &key, &text.bytes()).expect("room");
-        }
-        Op::SetRange(d, k, at, text) => {
-            let key = key(k);
-            txn.set_range(db(*d), &key, *at, &text.bytes()).expect("room");
-        }
-        Op::Delete(d, k) => {
-            let key = key(k);
-            txn.delete(db(*d), &key).expect("room");
-        }
-        Op::SetExpiry(d, k, at) => {
-            let (key, at) = (key(k), at.map(|ms| txn.now() + ms));
-            txn.set_expiry(db(*d), &key, at).expect("room");
-        }
-        Op::Rename(a, b) => {
-            let (from, to) = (key(&a.1), key(&b.1));
-            txn.rename((db(a.0), &from), (db(b.0), &to)).expect("room");
-        }
-        Op::Copy(a, b) => {
-            let (from, to) = (key(&a.1), key(&b.1));
-            txn.copy((db(a.0), &from), (db(b.0), &to)).expect("room");
-        }
-        Op::Flush(d) => {
-            txn.flush(db(*d)).expect("room");
-        }
-        Op::Swap(a, b) => txn.swap(db(*a), db(*b)).expect("room"),
-    }
-}
-
 fn compare(ks: &Keyspace, model: &mut Model) {
     let now = model.now;
     let mut txn = ks.begin_all(now);
@@ -255,7 +98,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
             Step::Commit(ops) => {
                 let mut txn = ks.begin_all(model.now);
                 for op in ops {
-                    apply(&mut txn, op);
+                    apply(&mut txn, op).expect("room");
                     model.apply(op);
                 }
                 txn.commit().expect("a commit");
@@ -264,7 +107,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
                 let mut txn = ks.begin_all(model.now);
                 for (i, op) in ops.iter().enumerate() {
                     let savepoint = txn.savepoint();
-                    apply(&mut txn, op);
+                    apply(&mut txn, op).expect("room");
                     if i + 1 < ops.len() {
                         model.apply(op);
                     } else {
@@ -275,7 +118,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
             }
             Step::Drop(ops) => {
                 let mut txn = ks.begin_all(model.now);
-                ops.iter().for_each(|op| apply(&mut txn, op));
+                ops.iter().for_each(|op| apply(&mut txn, op).expect("room"));
             }
         }
         compare(ks, &mut model);

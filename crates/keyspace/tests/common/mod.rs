@@ -1,6 +1,8 @@
 //! Keyspaces for tests, and what tests say about them.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub(crate) mod ops;
+
 use std::path::Path;
 
 use heap::{CreateOptions, Geometry, Heap};
