@@ -55,7 +55,6 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
 /// Packages from outside that belong to one place only.
 const CONFINED: &[(&str, &[&str])] = &[
     ("tokio", &["perdura-server"]),
-    ("clap", &["perdura-server"]),
     ("memmap2", &["perdura-pmem"]),
     ("libc", &[]),
     ("redis-protocol", &[]),
