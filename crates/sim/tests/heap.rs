@@ -1,0 +1,43 @@
+//! Random transactions on a heap, crashed everywhere.
+
+#![forbid(unsafe_code)]
+
+mod pool;
+
+use pool::Pool;
+use sim::{Crash, Effort, explore};
+
+/// Explores one seed with so many shards, in a pool that can grow to so many zones.
+fn check(crash: Crash, seed: u64, shards: usize, zones: u64) {
+    let pool = Pool::of(shards, zones);
+    let effort = Effort { live_on_one_in: 120, ..Effort::new(crash, seed) };
+    match explore(&pool, effort) {
+        Ok(counts) => {
+            println!("{crash:?}, seed {seed}, {shards} shards, {zones} zones: {counts:?}");
+            assert!(counts.images > 500 && counts.lives > 1, "{counts:?}");
+        }
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
+#[test]
+fn every_crash_leaves_the_last_or_the_next_state_whole() {
+    for seed in 0..4 {
+        let shards = 1 + seed as usize;
+        check(Crash::Strict, seed, shards, 3);
+        check(Crash::X86, seed, shards, 3);
+    }
+}
+
+#[test]
+fn so_does_every_crash_of_a_full_pool() {
+    for seed in 4..8 {
+        check(Crash::Strict, seed, 2, 1);
+    }
+}
+
+#[test]
+fn so_does_every_crash_of_a_growing_pool() {
+    check(Crash::Strict, 8, 4, 4);
+    check(Crash::X86, 9, 4, 4);
+}

@@ -1,0 +1,402 @@
+//! The heap as a subject of crashes: random transactions over a few slots and words of two shards.
+//!
+//! Each shard has slots, which are roots that point to a block or to nothing, and plain root words. A block begins
+//! with its length and a word, both logged when they change, and the room it was asked for. The state is the
+//! contents of all of it. Whatever the state, the allocated blocks are those that the slots point to, the counters
+//! agree, nothing damaged was met, and what a pin holds is as it was.
+//!
+//! The pool is tiny, so that every ring wraps and retires often, spans run out, change hands and are found again.
+
+use heap::{Detached, Fresh, Geometry, Heap, Pin, Ptr, Savepoint, Shard, Step, View, knock_out};
+use pmem::Region;
+use sim::Subject;
+use std::collections::BTreeSet;
+
+/// Slots of a shard; the roots behind them are its words.
+const SLOTS: usize = 10;
+const WORDS: usize = 80;
+/// Length, word and room, before a block's bytes.
+const HEAD: usize = 24;
+/// Sizes that blocks are asked for: four classes, among them one that is streamed, and a whole span.
+const ROOMS: [usize; 5] = [40, 120, 500, 1500, 40_000];
+
+/// What a block holds.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Content {
+    word: u64,
+    room: usize,
+    bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let start = &self.bytes[..self.bytes.len().min(4)];
+        write!(f, "[{} {} of {} {start:x?}]", self.word, self.bytes.len(), self.room)
+    }
+}
+
+/// What a shard holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Contents {
+    slots: Vec<Option<Content>>,
+    words: Vec<u64>,
+}
+
+/// One step of a transaction, on one shard.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// Stages `count` words from `first` on.
+    Words { first: usize, count: usize, value: u64 },
+    /// Makes a new block for a slot, freeing its old one; filled without the lock or under it.
+    Put { slot: usize, content: Content, detached: bool },
+    /// Grows a block within its room.
+    Append { slot: usize, bytes: Vec<u8> },
+    /// Changes a block's logged word.
+    Touch { slot: usize, value: u64 },
+    /// Frees a block.
+    Delete { slot: usize },
+    /// Does all this and goes back to before it.
+    RolledBack(Vec<Op>),
+}
+
+/// One transaction.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    parts: Vec<(usize, Vec<Op>)>,
+    other_thread: bool,
+    /// Take a pin on this slot of the first shard, before; let older pins go, after.
+    pin: Option<usize>,
+    unpin: bool,
+}
+
+/// A heap in use, with the pins that a test holds.
+pub(crate) struct Open {
+    heap: Heap,
+    pins: Vec<(Pin, Ptr, Vec<u8>)>,
+}
+
+/// The heap, with a step knocked out or whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pool {
+    pub(crate) knocked_out: Option<Step>,
+    pub(crate) geometry: Geometry,
+    pub(crate) zones: u64,
+}
+
+impl Pool {
+    /// As it is, with rings of three parts of eight lines.
+    pub(crate) fn of(shards: usize, zones: u64) -> Pool {
+        let geometry = Geometry { shards, ring_parts: 3, ring_part: 512, zone_spans: 8 };
+        Pool { knocked_out: None, geometry, zones }
+    }
+}
+
+impl Subject for Pool {
+    type State = Vec<Contents>;
+    type Plan = Plan;
+    type Store = Open;
+
+    fn reserve(&self) -> usize {
+        let zone = self.geometry.zone_spans * 65536;
+        // What lies before the zones takes less than a zone.
+        zone * (self.zones as usize + 1) - 1
+    }
+
+    fn create(&self, region: Region) -> Result<(Open, Vec<Contents>), String> {
+        let options = heap::CreateOptions { geometry: self.geometry, ..Default::default() };
+        knock_out(self.knocked_out);
+        let heap = Heap::create(region, &options).map_err(|error| error.to_string())?;
+        let empty = Contents { slots: vec![None; SLOTS], words: vec![0; WORDS] };
+        Ok((Open { heap, pins: Vec::new() }, vec![empty; self.geometry.shards]))
+    }
+
+    fn open(&self, region: Region) -> Result<Open, String> {
+        knock_out(self.knocked_out);
+        let (heap, _) = Heap::open(region, [0; 16]).map_err(|error| error.to_string())?;
+        Ok(Open { heap, pins: Vec::new() })
+    }
+
+    fn read(&self, store: &mut Open) -> Result<Vec<Contents>, String> {
+        let mut reachable = BTreeSet::new();
+        let state = (0..store.heap.shards())
+            .map(|shard| read_shard(&store.heap.lock(shard), &mut reachable))
+            .collect::<Result<Vec<_>, _>>()?;
+        let blocks = store.heap.allocated().map_err(|error| error.to_string())?;
+        let allocated: BTreeSet<_> = blocks.iter().map(|block| (block.shard, block.ptr)).collect();
+        if allocated != reachable {
+            let (lost, wild) = (&allocated - &reachable, &reachable - &allocated);
+            return Err(format!("allocated but not reachable {lost:?}; the other way {wild:?}"));
+        }
+        if store.heap.damaged() != 0 {
+            return Err(format!("{} damaged references met", store.heap.damaged()));
+        }
+        Ok(state)
+    }
+
+    fn plan(&self, state: &Vec<Contents>, rng: &mut fastrand::Rng) -> (Plan, Vec<Contents>) {
+        let mut after = state.clone();
+        let mut shards: Vec<usize> = (0..state.len()).collect();
+        rng.shuffle(&mut shards);
+        shards.truncate(if rng.usize(..3) == 0 { rng.usize(1..=state.len()) } else { 1 });
+        shards.sort_unstable();
+        let parts = shards
+            .into_iter()
+            .map(|shard| {
+                let count = 1 + rng.usize(..3);
+                let ops = (0..count).map(|_| draw(&mut after[shard], rng, true)).collect();
+                (shard, ops)
+            })
+            .collect();
+        let plan = Plan {
+            parts,
+            other_thread: rng.usize(..4) == 0,
+            pin: (rng.usize(..8) == 0).then(|| rng.usize(..SLOTS)),
+            unpin: rng.usize(..4) == 0,
+        };
+        (plan, after)
+    }
+
+    fn run(&self, store: &mut Open, plan: &Plan) -> Result<bool, String> {
+        let Open { heap, pins } = store;
+        if let Some(slot) = plan.pin {
+            pin(heap, plan.parts[0].0, slot, pins);
+        }
+        let done = if plan.other_thread {
+            let step = self.knocked_out;
+            let other = || {
+                knock_out(step);
+                transact(heap, plan)
+            };
+            std::thread::scope(|scope| scope.spawn(other).join())
+                .map_err(|_| "the other thread panicked".to_owned())??
+        } else {
+            transact(heap, plan)?
+        };
+        for (pin, ptr, bytes) in pins.iter() {
+            if heap.pinned(pin, *ptr, bytes.len()) != bytes {
+                return Err(format!("pinned bytes at {ptr:?} changed"));
+            }
+        }
+        if plan.unpin {
+            pins.clear();
+        }
+        Ok(done)
+    }
+}
+
+/// Draws a step that is possible in `state`, and changes `state` by it.
+fn draw(state: &mut Contents, rng: &mut fastrand::Rng, nested: bool) -> Op {
+    let slot = rng.usize(..SLOTS);
+    match rng.usize(..if nested { 13 } else { 12 }) {
+        0 | 1 => words(state, rng, 3),
+        2 if rng.bool() => words(state, rng, WORDS),
+        2..=5 => put(state, slot, rng),
+        6 | 7 => match &mut state.slots[slot] {
+            Some(content) if content.bytes.len() < content.room => {
+                let len = rng.usize(1..=content.room - content.bytes.len());
+                let bytes = filled(len.min(200), rng);
+                content.bytes.extend_from_slice(&bytes);
+                Op::Append { slot, bytes }
+            }
+            _ => put(state, slot, rng),
+        },
+        8 | 9 => match &mut state.slots[slot] {
+            Some(content) => {
+                content.word = rng.u64(..);
+                Op::Touch { slot, value: content.word }
+            }
+            None => put(state, slot, rng),
+        },
+        12 => {
+            let mut dropped = state.clone();
+            Op::RolledBack(
+                (0..1 + rng.usize(..3)).map(|_| draw(&mut dropped, rng, false)).collect(),
+            )
+        }
+        _ => {
+            state.slots[slot] = None;
+            Op::Delete { slot }
+        }
+    }
+}
+
+fn words(state: &mut Contents, rng: &mut fastrand::Rng, most: usize) -> Op {
+    let count = rng.usize(1..=most);
+    let first = rng.usize(..=WORDS - count);
+    let value = rng.u64(..);
+    for (n, word) in state.words[first..first + count].iter_mut().enumerate() {
+        *word = value + n as u64;
+    }
+    Op::Words { first, count, value }
+}
+
+fn put(state: &mut Contents, slot: usize, rng: &mut fastrand::Rng) -> Op {
+    let at = if rng.usize(..60) == 0 { 4 } else { rng.usize(..ROOMS.len() - 1) };
+    let room = ROOMS[at] - HEAD;
+    let len = if rng.bool() { room } else { rng.usize(..=room) };
+    let content = Content { word: rng.u64(..), room, bytes: filled(len, rng) };
+    state.slots[slot] = Some(content.clone());
+    Op::Put { slot, content, detached: rng.usize(..4) == 0 }
+}
+
+/// Bytes that differ from those of any other call, as far as their number allows.
+fn filled(len: usize, rng: &mut fastrand::Rng) -> Vec<u8> {
+    let mut fill = fastrand::Rng::with_seed(rng.u64(..));
+    let mut bytes = vec![0; len];
+    fill.fill(&mut bytes);
+    bytes
+}
+
+fn read_shard(
+    shard: &Shard<'_>,
+    reachable: &mut BTreeSet<(usize, Ptr)>,
+) -> Result<Contents, String> {
+    let words = (SLOTS..SLOTS + WORDS).map(|n| shard.word(shard.root(n))).collect();
+    let mut slots = Vec::with_capacity(SLOTS);
+    for slot in 0..SLOTS {
+        let block = Ptr::from_raw(shard.word(shard.root(slot)));
+        if block.is_null() {
+            slots.push(None);
+            continue;
+        }
+        if !reachable.insert((shard.id(), block)) {
+            return Err(format!("{block:?} is reached twice"));
+        }
+        let [len, word, room] = [0, 8, 16].map(|at| shard.word(block.add(at)));
+        if room as usize > ROOMS[ROOMS.len() - 1] || len > room {
+            return Err(format!("slot {slot}: {len} bytes of {room} in {block:?}"));
+        }
+        let bytes = shard.bytes(block.add(HEAD as u64), len as usize).to_vec();
+        slots.push(Some(Content { word, room: room as usize, bytes }));
+    }
+    Ok(Contents { slots, words })
+}
+
+/// Pins a slot's block and remembers the bytes that never change: those behind its logged words.
+fn pin(heap: &Heap, shard: usize, slot: usize, pins: &mut Vec<(Pin, Ptr, Vec<u8>)>) {
+    let shard = heap.lock(shard);
+    let block = Ptr::from_raw(shard.word(shard.root(slot)));
+    if !block.is_null() {
+        let (len, at) = (shard.word(block) as usize, block.add(HEAD as u64));
+        let bytes = shard.bytes(at, len).to_vec();
+        pins.push((shard.pin(), at, bytes));
+    }
+}
+
+/// Runs a transaction; `false`, and nothing changed, if there was no room.
+fn transact(heap: &Heap, plan: &Plan) -> Result<bool, String> {
+    let Some(detached) = detach(heap, plan) else { return Ok(false) };
+    let mut detached = detached.into_iter();
+    let mut shards: Vec<Shard<'_>> = plan.parts.iter().map(|(id, _)| heap.lock(*id)).collect();
+    for (shard, (_, ops)) in shards.iter_mut().zip(&plan.parts) {
+        for op in ops {
+            if !perform(shard, op, &mut detached)? {
+                return Ok(false);
+            }
+        }
+    }
+    let committed = match shards.as_mut_slice() {
+        [only] => only.commit(),
+        many => heap.commit_all(many),
+    };
+    match committed {
+        Ok(()) => Ok(true),
+        Err(heap::CommitError::Full) => Ok(false),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Fills the blocks that are to be filled without the lock.
+fn detach<'h>(heap: &'h Heap, plan: &Plan) -> Option<Vec<Detached<'h>>> {
+    let mut blocks = Vec::new();
+    for (id, ops) in &plan.parts {
+        for op in ops {
+            if let Op::Put { content, detached: true, .. } = op {
+                let mut block = heap.lock(*id).reserve_detached(HEAD + content.room).ok()?;
+                block.write(0, &image(content));
+                blocks.push(block);
+            }
+        }
+    }
+    Detached::persist(&blocks);
+    Some(blocks)
+}
+
+/// A block's head and bytes.
+fn image(content: &Content) -> Vec<u8> {
+    let words = [content.bytes.len() as u64, content.word, content.room as u64];
+    let mut image: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    image.extend_from_slice(&content.bytes);
+    image
+}
+
+fn perform<'h>(
+    shard: &mut Shard<'h>,
+    op: &Op,
+    detached: &mut impl Iterator<Item = Detached<'h>>,
+) -> Result<bool, String> {
+    match op {
+        Op::Words { first, count, value } => {
+            for n in 0..*count {
+                shard.set(shard.root(SLOTS + first + n), value + n as u64);
+            }
+        }
+        Op::Put { slot, content, detached: apart } => {
+            let fresh = if *apart {
+                shard.adopt(detached.next().ok_or("a block was not filled")?)
+            } else {
+                match filled_fresh(shard, content) {
+                    Some(fresh) => fresh,
+                    None => return Ok(false),
+                }
+            };
+            let block = shard.publish(fresh, HEAD + content.bytes.len());
+            replace(shard, *slot, block);
+        }
+        Op::Append { slot, bytes } => {
+            let block = Ptr::from_raw(shard.word(shard.root(*slot)));
+            let len = shard.word(block);
+            shard.append(block, HEAD + len as usize, bytes);
+            shard.set(block, len + bytes.len() as u64);
+        }
+        Op::Touch { slot, value } => {
+            let block = Ptr::from_raw(shard.word(shard.root(*slot)));
+            shard.set(block.add(8), *value);
+        }
+        Op::Delete { slot } => replace(shard, *slot, Ptr::NULL),
+        Op::RolledBack(ops) => {
+            let before: Savepoint = shard.savepoint();
+            for op in ops {
+                let under_lock = match op {
+                    Op::Put { slot, content, .. } => {
+                        Op::Put { slot: *slot, content: content.clone(), detached: false }
+                    }
+                    other => other.clone(),
+                };
+                // Without room it goes back a little earlier.
+                if !perform(shard, &under_lock, &mut std::iter::empty())? {
+                    break;
+                }
+            }
+            shard.rollback_to(before);
+        }
+    }
+    Ok(true)
+}
+
+fn filled_fresh(shard: &mut Shard<'_>, content: &Content) -> Option<Fresh> {
+    let fresh = shard.reserve(HEAD + content.room).ok()?;
+    let image = image(content);
+    shard.write(&fresh, 0, &image[..HEAD]);
+    shard.write(&fresh, HEAD, &image[HEAD..]);
+    Some(fresh)
+}
+
+fn replace(shard: &mut Shard<'_>, slot: usize, block: Ptr) {
+    let root = shard.root(slot);
+    let old = Ptr::from_raw(shard.word(root));
+    shard.set(root, block.raw());
+    if !old.is_null() {
+        shard.free(old);
+    }
+}

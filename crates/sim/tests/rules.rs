@@ -1,0 +1,121 @@
+//! The rules of the commit protocol, each shown to be needed: without it a crash test fails.
+//!
+//! A test is named after a rule and lists the steps that keep it. Each step is left out alone; the exploration that
+//! passes with all of them must then find a violation. A step that nobody misses is either needless, or a sign that
+//! the crash tests look away.
+
+#![forbid(unsafe_code)]
+
+mod pool;
+
+use heap::Step;
+use pool::Pool;
+use sim::{Crash, Effort, explore};
+
+/// Each of these steps, left out, is missed.
+fn check(steps: &[Step]) {
+    for &step in steps {
+        let found = (0..6).flat_map(|seed| [(seed, Crash::Strict), (seed, Crash::X86)]).find_map(
+            |(seed, crash)| {
+                let pool = Pool {
+                    knocked_out: Some(step),
+                    ..Pool::of(2 + seed as usize % 2, 1 + seed % 2)
+                };
+                let effort = Effort {
+                    transactions: 40,
+                    images: 16,
+                    live_on_one_in: 60,
+                    ..Effort::new(crash, seed)
+                };
+                explore(&pool, effort).err()
+            },
+        );
+        let failure = found.unwrap_or_else(|| panic!("nobody misses {step:?}"));
+        println!("{step:?} is missed: {failure}");
+    }
+}
+
+#[test]
+fn new_bytes_are_flushed_before_the_record_that_publishes_them_is_fenced() {
+    check(&[Step::FlushFresh]);
+}
+
+#[test]
+fn large_new_bytes_have_a_fence_of_their_own_and_are_listed_too() {
+    check(&[Step::FenceDetached, Step::ListDetached]);
+}
+
+#[test]
+fn one_fence_makes_bytes_and_record_durable_together() {
+    check(&[Step::FlushRecord, Step::FenceCommit]);
+}
+
+#[test]
+fn words_are_stored_in_place_only_after_the_fence() {
+    check(&[Step::StoreAfterFence]);
+}
+
+#[test]
+fn a_part_of_the_log_is_retired_before_it_is_written_again() {
+    check(&[Step::RetireAhead, Step::FlushRetired, Step::FenceRetired, Step::FlushTail]);
+}
+
+#[test]
+fn a_record_is_believed_while_epoch_sequence_and_checksum_hold() {
+    check(&[Step::VerifyRecord, Step::CheckSequence, Step::CheckEpoch, Step::NextEpoch]);
+}
+
+#[test]
+fn the_newest_record_is_believed_only_if_its_fresh_ranges_match() {
+    check(&[Step::VerifyFresh]);
+}
+
+#[test]
+fn what_is_believed_is_made_durable_before_the_first_store() {
+    check(&[Step::FlushBelieved, Step::FenceBelieved]);
+}
+
+#[test]
+fn an_entry_in_a_fresh_range_of_a_later_record_is_skipped() {
+    check(&[Step::SkipRevoked]);
+}
+
+#[test]
+fn recovery_makes_words_durable_before_tails_and_tails_before_the_epoch() {
+    check(&[
+        Step::FlushRecovered,
+        Step::FenceRecovered,
+        Step::FlushRecoveredTail,
+        Step::FenceRecoveredTail,
+    ]);
+}
+
+#[test]
+fn a_freed_block_is_reserved_again_only_after_the_fence_and_the_pins() {
+    check(&[Step::ReuseAfterFence, Step::ReuseAfterPins]);
+}
+
+#[test]
+fn of_several_linked_records_all_count_or_none() {
+    check(&[Step::CheckLinks]);
+}
+
+#[test]
+fn a_long_record_has_its_body_durable_before_and_held_until_retired() {
+    check(&[Step::FlushLong, Step::FenceLong, Step::HoldLong]);
+}
+
+#[test]
+fn a_span_changes_hands_only_after_its_owners_log_is_retired() {
+    check(&[Step::RetireBeforeHandover]);
+}
+
+#[test]
+fn a_span_is_published_with_its_header_and_bitmap() {
+    check(&[Step::ListSpanHeader]);
+}
+
+#[test]
+fn a_zone_is_published_before_a_span_of_it_is_used() {
+    check(&[Step::FlushZones, Step::FenceZones]);
+}
