@@ -178,6 +178,7 @@ fn describe(store: &Store, fsync: &str) {
     let pool = report.pool.as_ref().map(|p| format!(" pool={}", p.display())).unwrap_or_default();
     let end = match (&report.pool, report.recovery.clean) {
         (None, _) => "",
+        (_, _) if report.is_new => ", a new pool",
         (_, true) => ", closed cleanly",
         (_, false) => ", after a crash",
     };

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use heap::{CreateOptions, Geometry, Heap, Recovery};
 use keyspace::Keyspace;
@@ -16,6 +16,11 @@ use crate::machine;
 
 /// The least room that a heap in memory is allowed.
 const LEAST_MEMORY: u64 = 1 << 30;
+
+/// How long a pool may be held by another process: one that was just killed holds it until the kernel has
+/// taken its memory apart.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+const LOCK_RETRY: Duration = Duration::from_millis(5);
 
 /// Why there is no store.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +73,8 @@ pub(crate) struct Report {
     pub(crate) pool: Option<PathBuf>,
     pub(crate) recovery: Recovery,
     pub(crate) recovery_us: u64,
+    /// The pool was made at this start.
+    pub(crate) is_new: bool,
     /// Why this backend, where it was not asked for by name.
     pub(crate) why: Option<String>,
 }
@@ -166,7 +173,20 @@ fn map(pool: &Path, values: &Values) -> Result<Region, MapError> {
     let mut options = MapOptions::new(values.size("pool-size"));
     options.domain = request(values);
     options.emulate = values.yes("emulate-pmem");
-    Region::open(pool, &options)
+    let begin = Instant::now();
+    let mut waits = false;
+    loop {
+        match Region::open(pool, &options) {
+            Err(MapError::Locked { .. }) if begin.elapsed() < LOCK_PATIENCE => {
+                if !waits {
+                    tracing::info!("Waiting for the process that holds {}", pool.display());
+                    waits = true;
+                }
+                std::thread::sleep(LOCK_RETRY);
+            }
+            other => return other,
+        }
+    }
 }
 
 fn open_pool(
@@ -179,7 +199,8 @@ fn open_pool(
     let region = map(pool, values)?;
     let (domain, emulated) = (region.domain(), region.emulated());
     let boot_id = machine::boot_id();
-    let (heap, recovery) = if Heap::is_blank(&region) {
+    let is_new = Heap::is_blank(&region);
+    let (heap, recovery) = if is_new {
         let options = CreateOptions::random(Geometry::default(), boot_id)?;
         let heap = Heap::create(region, &options)
             .map_err(|source| StoreError::Create { path: pool.to_owned(), source })?;
@@ -196,6 +217,7 @@ fn open_pool(
         pool: Some(std::fs::canonicalize(pool).unwrap_or_else(|_| pool.to_owned())),
         recovery,
         recovery_us: begin.elapsed().as_micros() as u64,
+        is_new,
         why,
     };
     Ok(Store { keyspace, report })
@@ -217,6 +239,7 @@ fn open_memory(values: &Values, now_ms: u64, why: Option<String>) -> Result<Stor
         pool: None,
         recovery: Recovery { clean: true, ..Recovery::default() },
         recovery_us: begin.elapsed().as_micros() as u64,
+        is_new: true,
         why,
     };
     Ok(Store { keyspace, report })

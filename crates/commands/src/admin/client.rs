@@ -3,9 +3,10 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::clients::{Filter, Type, describe};
+use super::clients::describe;
+use super::kill::{self, Type, client_type};
 use super::{help, on_off};
-use crate::call::{Call, Next, Run};
+use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::session::ReplyMode;
 use crate::spec::*;
@@ -24,7 +25,7 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
         &CLIENT_HELP,
         &CLIENT_ID,
         &CLIENT_INFO,
-        &CLIENT_KILL,
+        &kill::CLIENT_KILL,
         &CLIENT_LIST,
         &CLIENT_NO_EVICT,
         &CLIENT_PAUSE,
@@ -115,59 +116,6 @@ const CLIENT_INFO: CommandSpec = CommandSpec {
     acl: ACL_CONNECTION,
     tips: &["nondeterministic_output"],
     run: Run::Session(client_info),
-    ..CommandSpec::EMPTY
-};
-
-const CLIENT_KILL: CommandSpec = CommandSpec {
-    name: "kill",
-    summary: "Kill the connection of a client",
-    complexity: "O(N) where N is the number of client connections",
-    since: "2.4.0",
-    group: Group::Connection,
-    arity: -3,
-    flags: ADMIN | NOSCRIPT | LOADING | STALE,
-    acl: ACL_CONNECTION,
-    history: &[
-        ("2.8.12", "Added new filter format."),
-        ("2.8.12", "`ID` option."),
-        ("3.2.0", "Added `master` type in for `TYPE` option."),
-        (
-            "5.0.0",
-            "Replaced `slave` `TYPE` with `replica`. `slave` still supported for backward compatibility.",
-        ),
-        ("6.2.0", "`LADDR` option."),
-    ],
-    args: &[oneof(
-        "filter",
-        &[
-            string("ip:port").deprecated("2.8.12"),
-            oneof(
-                "new-format",
-                &[
-                    integer("client-id").token("ID").since("2.8.12").optional(),
-                    oneof(
-                        "normal_master_slave_pubsub",
-                        &[
-                            token("normal", "NORMAL"),
-                            token("master", "MASTER").since("3.2.0"),
-                            token("slave", "SLAVE"),
-                            token("replica", "REPLICA").since("5.0.0"),
-                            token("pubsub", "PUBSUB"),
-                        ],
-                    )
-                    .token("TYPE")
-                    .since("2.8.12")
-                    .optional(),
-                    string("username").token("USER").optional(),
-                    string("ip:port").token("ADDR").optional(),
-                    string("ip:port").token("LADDR").since("6.2.0").optional(),
-                    string("yes/no").token("SKIPME").optional(),
-                ],
-            )
-            .multiple(),
-        ],
-    )],
-    run: Run::Session(client_kill),
     ..CommandSpec::EMPTY
 };
 
@@ -389,73 +337,6 @@ fn client_list(call: &mut Call<'_>) -> Done {
         clients.iter().map(|client| describe(call.engine, client, now) + "\n").collect();
     call.out.verbatim(*b"txt", lines);
     Ok(())
-}
-
-fn client_type(word: &[u8]) -> Result<Type, Failure> {
-    Type::named(word).ok_or_else(|| {
-        let word = String::from_utf8_lossy(word);
-        Failure::text(format!("ERR Unknown client type '{word}'"))
-    })
-}
-
-fn client_kill(call: &mut Call<'_>) -> Done {
-    let own = call.session.id();
-    if call.args.len() == 3 {
-        let filter = Filter { addr: Some(call.args[2].to_vec()), ..Filter::default() };
-        if kill(call, &filter) == 0 {
-            return Err("ERR No such client".into());
-        }
-        call.out.ok();
-        return Ok(());
-    }
-    let filter = filter(call, own)?;
-    let killed = kill(call, &filter);
-    call.out.integer(killed);
-    Ok(())
-}
-
-fn filter(call: &Call<'_>, own: u64) -> Result<Filter, Failure> {
-    let mut filter = Filter { skip: Some(own), ..Filter::default() };
-    if !call.args.len().is_multiple_of(2) {
-        return Err(SYNTAX.into());
-    }
-    for at in (2..call.args.len()).step_by(2) {
-        let value = call.args[at + 1];
-        match () {
-            () if call.is(at, "id") => {
-                let id = call.int(at + 1).ok().filter(|id| *id > 0);
-                let id = id.ok_or("ERR client-id should be greater than 0")?;
-                filter.id = Some(id as u64);
-            }
-            () if call.is(at, "type") => filter.kind = Some(client_type(value)?),
-            () if call.is(at, "addr") => filter.addr = Some(value.to_vec()),
-            () if call.is(at, "laddr") => filter.laddr = Some(value.to_vec()),
-            () if call.is(at, "user") => {
-                if value != b"default" {
-                    let name = String::from_utf8_lossy(value);
-                    return Err(Failure::text(format!("ERR No such user '{name}'")));
-                }
-                filter.user = Some(value.to_vec());
-            }
-            () if call.is(at, "skipme") && call.is(at + 1, "yes") => filter.skip = Some(own),
-            () if call.is(at, "skipme") && call.is(at + 1, "no") => filter.skip = None,
-            () => return Err(SYNTAX.into()),
-        }
-    }
-    Ok(filter)
-}
-
-/// Kills whom the filter finds. A client that kills itself still gets its reply.
-fn kill(call: &mut Call<'_>, filter: &Filter) -> i64 {
-    let found = filter.find(call.engine);
-    for client in &found {
-        if client.id == call.session.id() {
-            call.next = Next::Close;
-        } else {
-            client.kill();
-        }
-    }
-    found.len() as i64
 }
 
 fn client_pause(call: &mut Call<'_>) -> Done {

@@ -1,6 +1,5 @@
-//! Which clients there are: the lines of CLIENT LIST, and the filters of CLIENT KILL.
+//! What is told of a client: its line in CLIENT LIST.
 
-use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -52,59 +51,7 @@ fn flags(client: &Client) -> String {
     add('O', client.monitor.load(Relaxed));
     add('x', client.queued.load(Relaxed) >= 0);
     add('A', client.killed.load(Relaxed));
-    add('U', client.peer.addr.starts_with('/'));
+    add('U', client.peer.addr.ends_with(":0"));
     add('e', client.no_evict.load(Relaxed));
     if flags.is_empty() { "N".into() } else { flags }
-}
-
-/// Kinds of clients that may be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
-    Normal,
-    Master,
-    Replica,
-    Pubsub,
-}
-
-impl Type {
-    pub(super) fn named(word: &[u8]) -> Option<Type> {
-        match word.to_ascii_lowercase().as_slice() {
-            b"normal" => Some(Type::Normal),
-            b"master" => Some(Type::Master),
-            b"slave" | b"replica" => Some(Type::Replica),
-            b"pubsub" => Some(Type::Pubsub),
-            _ => None,
-        }
-    }
-}
-
-/// What CLIENT KILL looks for: all that is given must hold.
-#[derive(Default)]
-pub(super) struct Filter {
-    pub(super) id: Option<u64>,
-    pub(super) kind: Option<Type>,
-    pub(super) addr: Option<Vec<u8>>,
-    pub(super) laddr: Option<Vec<u8>>,
-    pub(super) user: Option<Vec<u8>>,
-    pub(super) skip: Option<u64>,
-}
-
-impl Filter {
-    fn admits(&self, client: &Client) -> bool {
-        let user = client.user.lock().unwrap_or_else(PoisonError::into_inner);
-        let user: &[u8] = if user.is_empty() { b"default" } else { &user };
-        self.id.is_none_or(|id| id == client.id)
-            && self.skip.is_none_or(|id| id != client.id)
-            && self.kind.is_none_or(|kind| kind == Type::Normal)
-            && self.addr.as_ref().is_none_or(|addr| addr == client.peer.addr.as_bytes())
-            && self.laddr.as_ref().is_none_or(|addr| addr == client.peer.laddr.as_bytes())
-            && self.user.as_ref().is_none_or(|name| name == user)
-    }
-
-    /// The clients that the filter lets through.
-    pub(super) fn find(&self, engine: &Engine) -> Vec<Arc<Client>> {
-        let mut found = engine.clients().list();
-        found.retain(|client| self.admits(client));
-        found
-    }
 }

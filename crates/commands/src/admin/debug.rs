@@ -172,7 +172,7 @@ fn protocol(call: &mut Call<'_>) -> Done {
     match call.args[2].to_ascii_lowercase().as_slice() {
         b"string" => out.bulk("Hello World"),
         b"integer" => out.integer(12345),
-        b"double" => out.double(3.141),
+        b"double" => out.double_text(b"3.141"),
         b"null" => out.null(),
         b"bignum" => out.big_number(b"1234567999999999999999999999999999999"),
         b"true" => out.boolean(true),

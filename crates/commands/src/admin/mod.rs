@@ -11,6 +11,7 @@ mod graph;
 mod histogram;
 mod host;
 mod info;
+mod kill;
 mod latency;
 mod memory;
 mod monitor;

@@ -1,0 +1,296 @@
+//! What an administrator does: configuration, clients, slow log, latency, monitoring, the end.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+use testkit::{Client, Launch, Server};
+
+fn start(arguments: &[&str]) -> Server {
+    Launch::perdura_volatile().args(arguments.iter().copied()).start()
+}
+
+fn error(client: &mut Client, line: &str, text: &str) {
+    client.check(line, &format!("(error) {text}"));
+}
+
+/// A field of a line of CLIENT LIST.
+fn field(line: &str, name: &str) -> String {
+    let start = format!("{name}=");
+    let found = line.split(' ').find_map(|word| word.strip_prefix(&start));
+    found.unwrap_or_else(|| panic!("no {name} in {line}")).to_owned()
+}
+
+#[test]
+fn directives_are_read_and_set() {
+    let server = start(&["--timeout", "100", "--save", "900", "1"]);
+    let mut client = server.client();
+    client.check("CONFIG GET timeout", "[\"timeout\", \"100\"]");
+    client.check("CONFIG GET save", "[\"save\", \"900 1\"]");
+    client.check("CONFIG SET timeout 5 tcp-keepalive 60", "OK");
+    client.check("CONFIG GET timeout", "[\"timeout\", \"5\"]");
+    assert_eq!(client.run("CONFIG GET *").items().len() % 2, 0);
+    assert!(client.run("CONFIG GET *max*").items().len() > 20);
+    error(
+        &mut client,
+        "CONFIG SET timeout 6 nosuch 1",
+        "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'",
+    );
+    error(
+        &mut client,
+        "CONFIG SET timeout 6 maxclients x",
+        "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer",
+    );
+    client.check("CONFIG GET timeout", "[\"timeout\", \"5\"]");
+    error(&mut client, "CONFIG REWRITE", "ERR The server is running without a config file");
+}
+
+/// A server that was started with a configuration file; ended when dropped.
+struct WithFile(std::process::Child);
+
+impl Drop for WithFile {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start_with_file(file: &std::path::Path, port: u16) -> (WithFile, Client) {
+    let mut command = std::process::Command::new(testkit::perdura_server());
+    command.arg(file).args(["--port", &port.to_string(), "--appendonly", "no"]);
+    command.stdout(std::process::Stdio::null());
+    let server = WithFile(command.spawn().expect("started"));
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    for _ in 0..500 {
+        if let Ok(client) = Client::connect(address) {
+            return (server, client);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the server does not listen");
+}
+
+#[test]
+fn a_rewritten_file_is_read_at_the_next_start() {
+    let scratch = testkit::Medium::Disk.scratch();
+    let file = scratch.path().join("perdura.conf");
+    let dir = scratch.path().display();
+    let text = format!("# mine\ndir {dir}\ntimeout 7\nmaxmemory 100mb\n");
+    std::fs::write(&file, text).expect("written");
+    let port = fastrand::u16(20_000..32_000);
+    let (server, mut client) = start_with_file(&file, port);
+    client.check("CONFIG GET timeout", "[\"timeout\", \"7\"]");
+    client.check("CONFIG SET timeout 8 slowlog-max-len 5 requirepass \"a b\"", "OK");
+    client.check("CONFIG REWRITE", "OK");
+    drop(server);
+    let text = std::fs::read_to_string(&file).expect("read");
+    for line in
+        ["# mine", "timeout 8", "maxmemory 100mb", "slowlog-max-len 5", "requirepass \"a b\""]
+    {
+        assert!(text.lines().any(|l| l == line), "{line} in {text}");
+    }
+    let (_server, mut client) = start_with_file(&file, port);
+    client.check("AUTH \"a b\"", "OK");
+    client.check("CONFIG GET slowlog-max-len", "[\"slowlog-max-len\", \"5\"]");
+}
+
+#[test]
+fn clients_are_listed_named_and_killed() {
+    let server = start(&[]);
+    let (mut one, mut two) = (server.client(), server.client());
+    one.check("CLIENT SETNAME first", "OK");
+    one.check("CLIENT GETNAME", "\"first\"");
+    error(
+        &mut one,
+        "CLIENT SETNAME \"a b\"",
+        "ERR Client names cannot contain spaces, newlines or special characters.",
+    );
+    two.check("SELECT 3", "OK");
+    let ids = [&mut one, &mut two].map(|client| client.run("CLIENT ID").int().expect("an id"));
+    let list = one.run(&format!("CLIENT LIST ID {} {}", ids[0], ids[1])).text();
+    let lines: Vec<&str> = list.lines().collect();
+    assert_eq!(lines.len(), 2, "{list}");
+    assert!(one.run("CLIENT LIST").text().lines().count() >= 2);
+    assert_eq!(field(lines[0], "name"), "first");
+    assert_eq!(field(lines[0], "cmd"), "client|list");
+    assert_eq!(field(lines[1], "db"), "3");
+    let (id, addr) = (field(lines[1], "id"), field(lines[1], "addr"));
+    assert_eq!(two.run("CLIENT ID").int(), id.parse().ok());
+    error(&mut one, "CLIENT KILL 1.2.3.4:5", "ERR No such client");
+    one.check(&format!("CLIENT KILL ID 99 ADDR {addr}"), "(integer) 0");
+    one.check(&format!("CLIENT KILL ADDR {addr}"), "(integer) 1");
+    assert!(two.try_call(&["PING"]).is_err(), "a killed client is gone");
+    one.check(&format!("CLIENT KILL SKIPME no ID {}", ids[0]), "(integer) 1");
+    assert!(one.try_call(&["PING"]).is_err(), "it killed itself after its reply");
+}
+
+#[test]
+fn a_pause_holds_writes_back() {
+    let server = start(&[]);
+    let (mut one, mut two) = (server.client(), server.client());
+    one.check("CLIENT PAUSE 100000 WRITE", "OK");
+    two.check("GET k", "(nil)");
+    two.send(&["SET", "k", "v"]).expect("sent");
+    two.set_patience(Duration::from_millis(200)).expect("set");
+    assert!(two.receive().is_err(), "the write waits");
+    one.check("GET k", "(nil)");
+    one.check("CLIENT UNPAUSE", "OK");
+    two.set_patience(Duration::from_secs(20)).expect("set");
+    assert_eq!(two.receive().expect("a reply").text(), "OK");
+    one.check("GET k", "\"v\"");
+    one.check("CLIENT PAUSE 50", "OK");
+    one.check("GET k", "\"v\"");
+}
+
+#[test]
+fn replies_can_be_switched_off() {
+    let server = start(&[]);
+    let mut client = server.client();
+    let lines = [
+        "CLIENT REPLY SKIP",
+        "SET a 1",
+        "GET a",
+        "CLIENT REPLY OFF",
+        "SET a 2",
+        "CLIENT REPLY ON",
+        "GET a",
+    ];
+    for line in lines {
+        client.send(&line.split(' ').collect::<Vec<_>>()).expect("sent");
+    }
+    let replies: Vec<String> = (0..3).map(|_| client.receive().expect("a reply").text()).collect();
+    assert_eq!(replies, ["1", "OK", "2"]);
+}
+
+#[test]
+fn a_monitor_sees_commands_and_no_passwords() {
+    let server = start(&[]);
+    let (mut monitor, mut client) = (server.client(), server.client());
+    monitor.check("MONITOR", "OK");
+    client.check("SELECT 2", "OK");
+    client.check("SET k \"a\\nb\"", "OK");
+    client.run("AUTH secret");
+    client.check("CONFIG SET requirepass secret", "OK");
+    client.check("PING", "PONG");
+    let mut lines = Vec::new();
+    while lines.last().is_none_or(|line: &String| !line.contains("PING")) {
+        lines.push(monitor.receive().expect("a line").text());
+    }
+    let all = lines.join("\n");
+    assert!(
+        lines[1].contains("[2 127.0.0.1:") && lines[1].ends_with("\"SET\" \"k\" \"a\\nb\""),
+        "{all}"
+    );
+    assert!(!all.contains("secret"), "{all}");
+}
+
+#[test]
+fn slow_commands_are_logged() {
+    let server = start(&["--slowlog-log-slower-than", "0", "--slowlog-max-len", "3"]);
+    let mut client = server.client();
+    client.check("SLOWLOG RESET", "OK");
+    client.check("SET k v", "OK");
+    client.check("GET k", "\"v\"");
+    let log = client.run("SLOWLOG GET");
+    let words = |entry: usize| log.items()[entry].items()[3].items()[0].text();
+    assert_eq!((words(0), words(1)), ("GET".into(), "SET".into()));
+    client.check("SLOWLOG LEN", "(integer) 3");
+    client.check("CONFIG SET slowlog-log-slower-than -1", "OK");
+    client.check("SLOWLOG RESET", "OK");
+    client.check("SLOWLOG LEN", "(integer) 0");
+}
+
+#[test]
+fn latency_is_kept() {
+    let server = start(&["--latency-monitor-threshold", "10", "--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    client.check("DEBUG SLEEP 0.05", "OK");
+    let latest = client.run("LATENCY LATEST");
+    assert_eq!(latest.items()[0].items()[0].text(), "command");
+    assert!(latest.items()[0].items()[3].int() >= Some(50));
+    assert!(client.run("LATENCY GRAPH command").text().contains("all time high"));
+    assert!(client.run("LATENCY DOCTOR").text().starts_with("Dave, I have observed"));
+    client.check("LATENCY RESET", "(integer) 1");
+    client.check("SET k v", "OK");
+    let histogram = client.run("LATENCY HISTOGRAM set");
+    assert_eq!(histogram.items()[0].text(), "set");
+    let stats = client.info("latencystats");
+    assert!(stats["latency_percentiles_usec_set"].starts_with("p50="), "{stats:?}");
+}
+
+#[test]
+fn debugging_is_off_unless_allowed() {
+    let server = start(&[]);
+    let text = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
+    error(&mut server.client(), "DEBUG SLEEP 0", text);
+
+    let server = start(&["--enable-debug-command", "local"]);
+    let mut client = server.client();
+    client.check("DEBUG POPULATE 1000 k 20", "OK");
+    client.check("DBSIZE", "(integer) 1000");
+    client.check("STRLEN k:7", "(integer) 20");
+    let digest = client.run("DEBUG DIGEST").text();
+    client.check("SET k:7 x", "OK");
+    assert_ne!(client.run("DEBUG DIGEST").text(), digest);
+    client.check("DEBUG PROTOCOL array", "[(integer) 0, (integer) 1, (integer) 2]");
+    error(&mut client, "DEBUG RELOAD", "ERR DEBUG RELOAD is not supported");
+    client.check("DEBUG SET-ACTIVE-EXPIRE 0", "OK");
+    client.check("SET gone v PX 1", "OK");
+    std::thread::sleep(Duration::from_millis(400));
+    client.check("DBSIZE", "(integer) 1001");
+    client.check("DEBUG SET-ACTIVE-EXPIRE 1", "OK");
+    std::thread::sleep(Duration::from_millis(600));
+    client.check("DBSIZE", "(integer) 1000");
+}
+
+#[test]
+fn information_has_its_sections() {
+    let server = start(&[]);
+    let mut client = server.client();
+    client.check("SET k v", "OK");
+    client.run("NOSUCH");
+    assert_eq!(client.info("server")["redis_version"], "7.0.15");
+    assert_ne!(client.info("clients")["connected_clients"], "0");
+    assert_eq!(client.info("keyspace")["db0"], "keys=1,expires=0,avg_ttl=0");
+    assert_eq!(client.info("errorstats")["errorstat_ERR"], "count=1");
+    assert!(client.info("commandstats")["cmdstat_set"].starts_with("calls=1,usec="));
+    assert_eq!(client.info("persistence")["backend"], "volatile");
+    assert_eq!(client.info("persistence")["durability"], "nothing survives the end of the process");
+    assert!(!client.info("").contains_key("cmdstat_set"));
+    assert!(client.info("everything").contains_key("cmdstat_set"));
+    client.check("CONFIG RESETSTAT", "OK");
+    assert!(!client.info("commandstats").contains_key("cmdstat_set"));
+}
+
+#[test]
+fn what_does_not_exist_is_refused_by_name() {
+    let server = start(&[]);
+    let mut client = server.client();
+    for (line, start) in [
+        ("SAVE", "ERR SAVE is not supported"),
+        ("BGSAVE", "ERR BGSAVE is not supported"),
+        ("BGREWRITEAOF", "ERR the volatile backend has no append only file"),
+        ("SHUTDOWN SAVE", "ERR Errors trying to SHUTDOWN"),
+        ("SHUTDOWN ABORT", "ERR No shutdown in progress."),
+        (
+            "CONFIG SET appendonly yes",
+            "ERR CONFIG SET failed (possibly related to argument 'appendonly')",
+        ),
+    ] {
+        let reply = client.run(line).text();
+        assert!(reply.contains(start), "{line}: {reply}");
+    }
+    client.check("ROLE", "[\"master\", (integer) 0, []]");
+}
+
+#[test]
+fn shutdown_ends_the_server_without_a_reply() {
+    let mut server = Launch::perdura_pmem().start();
+    let mut client = server.client();
+    client.check("SET k v", "OK");
+    assert!(client.try_call(&["SHUTDOWN", "NOSAVE"]).is_err());
+    assert!(server.wait().success());
+    server.start_again();
+    let mut client = server.client();
+    client.check("GET k", "\"v\"");
+    assert_eq!(client.info("persistence")["recovery_clean"], "1");
+}
