@@ -76,7 +76,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(memory::cases(64))]
 
     #[test]
     fn a_blob_is_its_bytes(

@@ -184,7 +184,7 @@ fn any_hash() -> impl Strategy<Value = Hash> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(memory::cases(40))]
 
     #[test]
     fn an_index_is_a_map(hash in any_hash(), changes in prop::collection::vec(change(), 1..12)) {

@@ -15,6 +15,8 @@ use crate::Store;
 /// The words of a segment that is being filled.
 pub(super) trait Cells {
     fn get(&self, word: usize) -> u64;
+    /// The slots of a bucket.
+    fn bucket(&self, number: usize) -> [u64; SLOTS];
     fn put(&mut self, word: usize, value: u64);
 }
 
@@ -27,6 +29,10 @@ pub(super) struct Stored<'s, S> {
 impl<S: Store> Cells for Stored<'_, S> {
     fn get(&self, word: usize) -> u64 {
         self.store.word(word_at(self.segment, word))
+    }
+
+    fn bucket(&self, number: usize) -> [u64; SLOTS] {
+        line(self.store, bucket_at(self.segment, number))
     }
 
     fn put(&mut self, word: usize, value: u64) {
@@ -49,6 +55,10 @@ impl Image {
 impl Cells for Image {
     fn get(&self, word: usize) -> u64 {
         self.0[word]
+    }
+
+    fn bucket(&self, number: usize) -> [u64; SLOTS] {
+        std::array::from_fn(|i| self.0[bucket(number) + i])
     }
 
     fn put(&mut self, word: usize, value: u64) {
@@ -80,14 +90,10 @@ struct Vacancy {
 
 /// The first empty slot of a bucket, and how many there are.
 fn vacancy(cells: &impl Cells, number: usize) -> Option<Vacancy> {
-    let first = bucket(number);
-    let mut vacancy = None;
-    for word in first..first + SLOTS {
-        if cells.get(word) == 0 {
-            vacancy.get_or_insert(Vacancy { word, count: 0 }).count += 1;
-        }
-    }
-    vacancy
+    let slots = cells.bucket(number);
+    let first = slots.iter().position(|&slot| slot == 0)?;
+    let count = slots.iter().filter(|&&slot| slot == 0).count();
+    Some(Vacancy { word: bucket(number) + first, count })
 }
 
 /// Makes room in a full home bucket or its full neighbour: moves one entry to its own other bucket.
@@ -100,10 +106,10 @@ fn displace(cells: &mut impl Cells, home: usize) -> Option<usize> {
 /// Moves an entry whose home is `of` from bucket `from` to bucket `to`, if there is one and room for it.
 fn move_away(cells: &mut impl Cells, from: usize, of: usize, to: usize) -> Option<usize> {
     let room = vacancy(cells, to)?.word;
-    let first = bucket(from);
-    let leaving = (first..first + SLOTS).find(|&word| home_of(cells.get(word)) == of)?;
-    cells.put(room, cells.get(leaving));
-    Some(leaving)
+    let slots = cells.bucket(from);
+    let leaving = slots.iter().position(|&slot| home_of(slot) == of)?;
+    cells.put(room, slots[leaving]);
+    Some(bucket(from) + leaving)
 }
 
 fn stash(cells: &mut impl Cells, slot: u64) -> bool {

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use heap::{Full, MAX_BLOCK, Ptr, View};
+use proptest::test_runner::{Config, FileFailurePersistence};
 use structures::{Fill, Store};
 
 /// Words below this offset belong to the test: roots.
@@ -142,6 +143,12 @@ impl Memory {
         assert!(range.end <= block.capacity, "write past the block");
         block.written.push(range);
     }
+}
+
+/// How many cases a property is tried with; failures are kept beside the test, to be committed.
+pub(crate) fn cases(cases: u32) -> Config {
+    let kept = FileFailurePersistence::WithSource("regressions");
+    Config { failure_persistence: Some(Box::new(kept)), ..Config::with_cases(cases) }
 }
 
 /// The heap's classes, near enough: the measured bytes per key come from the heap itself.
