@@ -19,7 +19,7 @@ fn durable() -> (tempfile::TempDir, Heap) {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in /dev/shm");
     let options_ =
         MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(LIMIT) };
-    let region = Region::open(&folder.path().join("pool"), &options_).expect("a region");
+    let region = Region::open(folder.path().join("pool"), &options_).expect("a region");
     (folder, Heap::create(region, &options()).expect("a pool"))
 }
 
