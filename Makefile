@@ -33,6 +33,8 @@ test: packages
 # The peer that replies are compared with, from Debian. As root it is installed, without starting its service.
 packages:
 	@for program in $(PEER); do command -v $$program >/dev/null || exec .ci/packages; done
+	@redis-server --version | grep -q 'v=7\.0\.15 ' || \
+		echo "expected replies are those of Redis 7.0.15; this is $$(redis-server --version)"
 
 # kill -9 under load, over and over: make kill ROUNDS=1000
 kill: packages
