@@ -124,8 +124,20 @@ pub enum OpenError {
         /// A later one that was seen.
         found: u64,
     },
-    /// The pool was opened so often that its lives cannot be told apart any more.
-    #[error("the pool was opened 2^32 times: copy what it holds into a new one")]
+    /// The word that says where a log begins names no place in its ring.
+    #[error("the log of shard {shard} is damaged: it begins on line {found} of {lines}")]
+    DamagedTail {
+        /// Shard number.
+        shard: usize,
+        /// How many lines its ring has.
+        lines: u64,
+        /// The line that was found.
+        found: u64,
+    },
+    /// The pool was opened, or written to, so often that its numbers cannot tell old from new any more.
+    #[error(
+        "the pool's numbers are used up (2^32 lives, 2^48 commits): copy what it holds into a new one"
+    )]
     Exhausted,
     /// A durable step of recovery failed.
     #[error("the medium failed during recovery")]

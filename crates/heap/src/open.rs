@@ -103,7 +103,10 @@ impl Heap {
             let (expected, found) = (hex(header.boot_id), hex(boot_id));
             return Err(OpenError::OtherBoot { expected, found });
         }
-        let epoch = header.epoch.checked_add(1).ok_or(OpenError::Exhausted)?;
+        // Opening and closing each count the generation up.
+        let has_room = header.generation < u64::MAX - 2;
+        let next = header.epoch.checked_add(1).filter(|_| has_room);
+        let epoch = next.ok_or(OpenError::Exhausted)?;
         let recovered = recover::all(&region, &geometry, header.epoch, header.lsn)?;
         let report = Recovery { clean: header.clean, epoch, ..recovered.report };
         if step::done(Step::NextEpoch) {

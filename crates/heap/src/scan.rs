@@ -10,6 +10,9 @@ use crate::ring::{LineIndex, LongBody, read_header, read_words, split_tail};
 use crate::step::{self, Step};
 use pmem::Region;
 
+/// A shard whose sequence numbers come this far could soon not tell old from new.
+const LAST_SEQ: u64 = SEQ_MASK - (1 << 32);
+
 /// A record in the log.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -63,6 +66,13 @@ pub(crate) fn shard(
     epoch: u32,
 ) -> Result<Log, OpenError> {
     let reader = Reader { region, geometry, shard, epoch };
+    let (line, seq) = split_tail(region.load(geometry.shard_area(shard).tail()));
+    if line > reader.lines() {
+        return Err(OpenError::DamagedTail { shard, lines: reader.lines(), found: line });
+    }
+    if seq > LAST_SEQ {
+        return Err(OpenError::Exhausted);
+    }
     let log = reader.read();
     reader.check_end(&log)?;
     Ok(log)
@@ -153,17 +163,28 @@ impl Reader<'_> {
         Some(Found { at, header, link, fresh: ranges(&words), entries, long: None })
     }
 
-    /// The log ends where no record follows. A later record, or the fenced number, may show that one should.
+    /// The log ends where no record follows. A later record, or the fenced number, may show that one should. And where
+    /// there is none at all, the record before the tail shows that the tail is right: it is the last to be written over.
     fn check_end(&self, log: &Log) -> Result<(), OpenError> {
         if let Some(fenced) = log.fenced.filter(|&fenced| fenced >= log.seq) {
             return Err(log.damaged(log.seq, fenced));
         }
-        let later = (0..self.lines()).find_map(|line| {
+        if let Some(found) = self.whole(|seq| seq > log.seq).next() {
+            return Err(log.damaged(log.seq, found));
+        }
+        match self.whole(|_| log.records.is_empty()).max() {
+            Some(newest) if newest + 1 != log.seq => Err(log.damaged(newest + 1, log.seq)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The sequence numbers of the wanted records of this epoch that are whole, wherever they lie in the ring.
+    fn whole(&self, wanted: impl Fn(u64) -> bool) -> impl Iterator<Item = u64> {
+        (0..self.lines()).filter_map(move |line| {
             let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;
-            (header.epoch == self.epoch && header.seq > log.seq).then_some(())?;
+            (header.epoch == self.epoch && wanted(header.seq)).then_some(())?;
             self.record(line, header.seq).map(|found| found.header.seq)
-        });
-        later.map_or(Ok(()), |found| Err(log.damaged(log.seq, found)))
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const BOOT: [u8; 16] = [1; 16];
@@ -304,4 +305,33 @@ fn a_pool_cut_short_or_of_something_else_is_refused() {
     check(&|bytes| bytes[4096] = b'X', "not a Perdura pool");
     check(&|bytes| bytes[4096 + 8] = 9, "format 9");
     check(&|bytes| bytes[4096 + 70] ^= 1, "both copies of the pool's header");
+}
+
+#[test]
+fn a_damaged_tail_is_refused() {
+    /// Where the tail of shard 0 lies: see the pool's format.
+    const TAIL: u64 = 12288;
+    let (pool, heap) = Pool::new(1);
+    let mut shard = heap.lock(0);
+    for n in 0..10 {
+        put(&mut shard, n, b"value").expect("room");
+        shard.commit().expect("a commit");
+    }
+    drop(shard);
+    drop(heap);
+    let file =
+        std::fs::File::options().read(true).write(true).open(pool.folder.path().join("pool"));
+    let file = file.expect("the pool's file");
+    let mut tail = [0; 8];
+    file.read_exact_at(&mut tail, TAIL).expect("the tail");
+    for (byte, flip) in [(0, 1), (0, 0x40), (3, 0x10), (5, 0x80), (6, 1), (7, 0x80)] {
+        let mut damaged = tail;
+        damaged[byte] ^= flip;
+        file.write_all_at(&damaged, TAIL).expect("a write");
+        assert!(pool.try_open().is_err(), "byte {byte} flipped by {flip:#x}");
+    }
+    file.write_all_at(&tail, TAIL).expect("a write");
+    let heap = pool.open();
+    let shard = heap.lock(0);
+    assert!((0..10).all(|n| shard.word(shard.root(n)) != 0));
 }
