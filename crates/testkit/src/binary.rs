@@ -1,4 +1,4 @@
-//! Finds the `perdura-server` executable, building it when it is stale.
+//! Finds executables of the workspace, building them when they are stale.
 //!
 //! Cargo offers a package's executables only to the tests of that same package, and those that it builds for
 //! `cargo test --workspace` carry the features that tests switch on. So the first test of a process that wants a server
@@ -15,26 +15,28 @@ pub fn perdura_server() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("PERDURA_SERVER") {
         Some(path) => PathBuf::from(path),
-        None => build(),
+        None => build(&["--package", "perdura-server"]).join("perdura-server"),
     })
 }
 
-fn build() -> PathBuf {
+/// The path of an up-to-date example.
+pub fn example(name: &str) -> PathBuf {
+    build(&["--package", "perdura-suite", "--example", name]).join("examples").join(name)
+}
+
+/// Builds, and gives the folder of the profile that this test belongs to.
+fn build(what: &[&str]) -> PathBuf {
     let test = env::current_exe().expect("a test knows its own executable");
-    let folder = test
-        .ancestors()
-        .find(|p| p.join("deps").is_dir())
-        .expect("test outside a target directory");
+    let folder = test.ancestors().find(|folder| folder.join("deps").is_dir());
+    let folder = folder.expect("a test lies in a target directory");
     let target = folder.parent().expect("a profile's folder lies in the target directory");
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "perdura-server", "--manifest-path"]);
-    build.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"));
-    build.arg("--target-dir").arg(target);
+    let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet"]).args(what).arg("--target-dir").arg(target);
+    build.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml")]);
     if folder.ends_with("release") {
         build.arg("--release");
     }
     let status = build.status().expect("cargo runs");
-    assert!(status.success(), "perdura-server does not build");
-    folder.join("perdura-server")
+    assert!(status.success(), "{what:?} does not build");
+    folder.to_owned()
 }

@@ -15,7 +15,7 @@ mod launch;
 mod reply;
 mod server;
 
-pub use binary::perdura_server;
+pub use binary::{example, perdura_server};
 pub use client::Client;
 pub use launch::{Launch, Medium};
 pub use reply::Reply;

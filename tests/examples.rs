@@ -1,0 +1,21 @@
+//! The examples do what they say.
+
+#![forbid(unsafe_code)]
+
+use std::process::Command;
+
+#[track_caller]
+fn check(name: &str, says: &[&str]) {
+    let output = Command::new(testkit::example(name)).output().expect("the example runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {}\n{errors}", output.status);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for said in says {
+        assert!(text.contains(said), "{name} does not say {said:?}:\n{text}");
+    }
+}
+
+#[test]
+fn the_library_keeps_what_a_killed_program_was_told() {
+    check("embedded", &["the child was killed", "4 keys", "greeting:  hello"]);
+}
