@@ -17,10 +17,11 @@ use tempfile::NamedTempFile;
 const GEOMETRY: Geometry = Geometry { shards: 2, ring_parts: 3, ring_part: 1024, zone_spans: 8 };
 const BOOT: [u8; 16] = [1; 16];
 /// Where the rings of [`GEOMETRY`] begin: behind the shard areas.
-const RINGS: usize = 20480;
+const RINGS: usize = 16384;
 const HEADERS: [usize; 2] = [0, 4096];
 const HEADER_LEN: usize = 192;
 const LINE: usize = 64;
+const SPAN: usize = 65536;
 
 /// The body of the target.
 pub(crate) fn check(data: &[u8]) {
@@ -65,11 +66,12 @@ fn changed(mut data: &[u8]) -> Vec<u8> {
     while let [kind, a, b, c, len, rest @ ..] = data {
         let at = usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16;
         let (bytes, behind) = rest.split_at(usize::from(*len).min(rest.len()));
-        match kind % 5 {
+        match kind % 6 {
             0 => image.truncate(at),
             1 | 2 => write(&mut image, at, bytes),
             3 => seal_header(&mut image, HEADERS[at % 2]),
-            _ => seal_record(&mut image, RINGS + at * LINE),
+            4 => seal_record(&mut image, RINGS + at * LINE),
+            _ => seal_span(&mut image, at * SPAN),
         }
         data = behind;
     }
@@ -90,6 +92,13 @@ fn seal_header(image: &mut [u8], at: usize) {
     }
 }
 
+fn seal_span(image: &mut [u8], at: usize) {
+    if let Some(header) = image.get_mut(at..at + 12) {
+        let crc = crc32c::crc32c(&header[..8]).rotate_right(15).wrapping_add(0xa282_ead8);
+        header[8..].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
 fn seal_record(image: &mut [u8], at: usize) {
     let Some(&[low, high]) = image.get(at + 24..at + 26) else { return };
     let len = usize::from(u16::from_le_bytes([low, high])) * 8;
@@ -106,7 +115,9 @@ fn base() -> &'static [u8] {
         let file = scratch();
         let options =
             CreateOptions { geometry: GEOMETRY, uuid: [2; 16], hash_seed: [3; 16], boot_id: BOOT };
-        let heap = Heap::create(region(&file), &options).expect("a pool can be made");
+        drop(Heap::create(region(&file), &options).expect("a pool can be made"));
+        // Its second life, so that both copies of the header are there.
+        let (heap, _) = Heap::open(region(&file), BOOT).expect("a new pool opens");
         (0..2).for_each(|shard| exercise(&heap, shard));
         {
             let mut both = [heap.lock(0), heap.lock(1)];
@@ -129,8 +140,19 @@ fn base() -> &'static [u8] {
         }
         let image = fs::read(file.path()).expect("the pool's file");
         drop(heap);
+        is_where_it_was(&image);
         image
     })
+}
+
+/// The seals must change nothing in a sound pool; else the layout has moved, and this target tries nothing any more.
+fn is_where_it_was(image: &[u8]) {
+    let mut sealed = image.to_vec();
+    HEADERS.iter().for_each(|&at| seal_header(&mut sealed, at));
+    seal_record(&mut sealed, RINGS);
+    let span = (2..).find(|span| image[span * SPAN..][..12].iter().any(|&byte| byte != 0));
+    seal_span(&mut sealed, span.expect("a span in use") * SPAN);
+    assert!(image[RINGS + 24] > 0 && sealed == image, "the pool's layout is no longer what it was");
 }
 
 /// Writes the pages that are not zero: a pool has few.
