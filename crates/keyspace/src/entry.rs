@@ -12,9 +12,7 @@ use structures::blob::Blob;
 use structures::reclaim::Queue;
 
 use crate::key::Hashing;
-use crate::layout::{
-    EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, key_room, word_at,
-};
+use crate::layout::{EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, word_at};
 
 /// A value that is to be put into an entry.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +114,7 @@ pub(crate) fn create<S: Store>(
         Value::Inline { bytes, .. } => store.write(&fresh, body_at(key.len()), bytes),
     }
     if !matches!(value, Value::Inline { .. }) {
-        let gap = HEADER + key_room(key.len())..cell_at(key.len());
+        let gap = body_at(key.len())..cell_at(key.len());
         store.write(&fresh, gap.start, &[0; 8][..gap.len()]);
     }
     Ok(store.publish(fresh, len))
@@ -147,6 +145,15 @@ pub(crate) fn release<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Resu
         release_blob(store, queue, blob)?;
     }
     release_shell(store, queue, entry)
+}
+
+/// Bytes of an entry that are in use.
+pub(crate) fn size<V: View>(view: &V, entry: Ptr) -> usize {
+    let key = key_len(view, entry);
+    match kind(view, entry) {
+        Kind::Inline { len, .. } => body_at(key) + len,
+        Kind::Int | Kind::Blob => cell_at(key) + 8,
+    }
 }
 
 /// Bytes of an index for each entry, about.

@@ -1,8 +1,7 @@
 //! Redis's keyspace on a persistent heap: sixteen databases of keys with values and expiry times.
 //!
 //! A key lives in the shard that its hash slot names; a transaction locks the shards of its keys, reads and
-//! changes them by typed operations, and commits with one fence (three if it changed several shards). What is
-//! persistent is described in `docs/format/keyspace.md`: an entry block per key, two indexes per database and
+//! changes them by typed operations, and commits with one fence. What is persistent is described in `docs/format/keyspace.md`: an entry block per key, two indexes per database and
 //! shard (all keys; keys with an expiry time), counters, a queue of what is still to be freed.
 //!
 //! Access times, watches and statistics are in DRAM: they are lost by a restart, as Redis loses them.
@@ -15,12 +14,14 @@ mod access;
 mod changes;
 mod check;
 mod databases;
+mod defragment;
 mod entry;
 mod error;
 mod evict;
 mod key;
 mod keys;
 mod keyspace;
+mod large;
 mod layout;
 mod side;
 mod snapshot;
@@ -33,10 +34,12 @@ mod watch;
 
 pub use changes::{Change, Event};
 pub use check::{CheckError, Checked};
+pub use defragment::Defragmentation;
 pub use error::{CommitError, Error};
 pub use evict::{Eviction, Policy};
 pub use key::{DATABASES, Db, Key, slot};
 pub use keyspace::Keyspace;
+pub use large::{Pinned, Prepared};
 pub use snapshot::{Item, Snapshot};
 pub use stats::Stats;
 pub use steps::Progress;

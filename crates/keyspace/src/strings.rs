@@ -221,8 +221,7 @@ impl Txn<'_> {
             return self.put(place, key, old, Value::Inline { bytes, raw }, 0, expire);
         }
         checked_len(bytes.len(), 0)?;
-        let shard = &mut self.shards[place.shard];
-        let blob = Blob::create(shard, bytes)?;
+        let blob = self.large(place.shard, bytes)?;
         match old {
             Some(old) if old.kind == Kind::Blob => {
                 let queue = self.queue(place.shard);

@@ -23,7 +23,7 @@ use crate::layout::{
 use crate::side::Side;
 use crate::value::{self, Encoding, Str, Type};
 use crate::watch::After;
-use crate::{Change, CommitError, Db, Error, Event, Key, Keyspace, Watch, entry};
+use crate::{Change, CommitError, Db, Error, Event, Key, Keyspace, Prepared, Watch, entry};
 
 /// A key that was found. Valid until the transaction changes anything.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,8 @@ pub struct Txn<'k> {
     /// Whether `changes` are those of a commit that has happened.
     committed: bool,
     memo: Option<Memo>,
+    /// A string that was written before the shards were locked.
+    pub(crate) offered: Option<Prepared<'k>>,
 }
 
 impl<'k> Txn<'k> {
@@ -88,6 +90,7 @@ impl<'k> Txn<'k> {
             flushed: Vec::new(),
             committed: false,
             memo: None,
+            offered: None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use common::ops::{DBS, KEYS, Model, Op, Text, Value, When, apply};
 use common::{NOW, SEED, db};
 use heap::{CreateOptions, Geometry, Heap};
-use keyspace::Keyspace;
+use keyspace::{Defragmentation, Keyspace};
 use pmem::Region;
 use sim::{Crash, Effort, Subject, explore};
 
@@ -31,6 +31,8 @@ enum Plan {
     Expire(usize),
     /// A step of freeing in a shard.
     Reclaim(usize),
+    /// A step of defragmentation in a shard.
+    Defragment(usize),
 }
 
 struct Subjected;
@@ -77,7 +79,8 @@ impl Subject for Subjected {
     fn plan(&self, state: &State, rng: &mut fastrand::Rng) -> (Plan, State) {
         match rng.usize(..12) {
             0 => return (Plan::Expire(rng.usize(..SHARDS)), state.clone()),
-            1 | 2 => return (Plan::Reclaim(rng.usize(..SHARDS)), state.clone()),
+            1 => return (Plan::Defragment(rng.usize(..SHARDS)), state.clone()),
+            2 => return (Plan::Reclaim(rng.usize(..SHARDS)), state.clone()),
             _ => {}
         }
         let ops: Vec<Op> = (0..1 + rng.usize(..3)).map(|_| draw(rng)).collect();
@@ -95,6 +98,10 @@ impl Subject for Subjected {
             }
             Plan::Reclaim(shard) => {
                 ks.reclaim_step(*shard, 2).map_err(|error| error.to_string())?;
+            }
+            Plan::Defragment(shard) => {
+                let from = Defragmentation::default();
+                ks.defragment_step(*shard, from, 8).map_err(|error| error.to_string())?;
             }
             Plan::Run { ops, rolled_back } => {
                 let mut txn = ks.begin(&shards(ks, ops), NOW);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::ops::{DBS, KEYS, Model, Op, Text, When, apply};
 use common::{NOW, db, volatile};
-use keyspace::{Encoding, Keyspace};
+use keyspace::{Defragmentation, Encoding, Keyspace};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -20,6 +20,7 @@ enum Step {
     Later(u64),
     Expire,
     Reclaim,
+    Defragment,
 }
 
 fn text() -> impl Strategy<Value = Text> {
@@ -55,6 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1..30u64).prop_map(Step::Later),
         1 => Just(Step::Expire),
         1 => Just(Step::Reclaim),
+        1 => Just(Step::Defragment),
     ]
 }
 
@@ -93,6 +95,14 @@ fn run(ks: &Keyspace, steps: &[Step]) {
             Step::Reclaim => {
                 for shard in 0..ks.shards() {
                     ks.reclaim_step(shard, 3).expect("a commit");
+                }
+            }
+            Step::Defragment => {
+                for shard in 0..ks.shards() {
+                    let mut at = Some(Defragmentation::default());
+                    while let Some(from) = at {
+                        at = ks.defragment_step(shard, from, 20).expect("a commit");
+                    }
                 }
             }
             Step::Commit(ops) => {

@@ -1,0 +1,94 @@
+//! Giving memory back online: entries and their blobs move out of spans that are mostly empty.
+//!
+//! A step goes through some entries of one index in one shard, in the order of a scan, and moves those that lie in
+//! sparse spans: the entry is copied, the slots that lead to it are swung, the old block is freed, all in one record. The
+//! index's own blocks move likewise. A scan of a client that is under way keeps its guarantee.
+
+use heap::{Full, Ptr, Shard, View};
+use structures::index::Index;
+
+use crate::key::DATABASES;
+use crate::layout::{Kind, expiry_root, keys_root};
+use crate::{CommitError, Keyspace, entry};
+
+const INDEXES: usize = 2 * DATABASES;
+
+/// Where defragmentation of a shard goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defragmentation {
+    /// The root word of the index: those of all keys come first, then those of expiry times.
+    index: u8,
+    cursor: u64,
+    /// Blocks moved since it began with the shard.
+    pub moved: u64,
+}
+
+impl Keyspace {
+    /// Looks at about `budget` entries of the shard, and moves those that lie in sparse spans. None when it has been
+    /// through the whole shard.
+    pub fn defragment_step(
+        &self,
+        shard: usize,
+        from: Defragmentation,
+        budget: usize,
+    ) -> Result<Option<Defragmentation>, CommitError> {
+        let held = self.hold();
+        let mut locked = self.heap().lock(shard);
+        let index = Index::at(locked.root(usize::from(from.index)));
+        let db = from.index % DATABASES as u8;
+        let expiring = Index::at(locked.root(expiry_root(db)));
+        let mut moved = 0;
+        let next = index.defragment(&mut locked, from.cursor, budget, |shard, old| {
+            // An entry moves once, by the index of all keys.
+            if usize::from(from.index) != keys_root(db) {
+                return Ok(None);
+            }
+            let new = self.relocate(shard, expiring, old)?;
+            moved += u64::from(new.is_some());
+            Ok(new)
+        });
+        // No room to move anything: what is staged is dropped with the lock.
+        let Ok(cursor) = next else { return Ok(None) };
+        locked.commit()?;
+        drop(locked);
+        held.done();
+        let moved = from.moved + moved;
+        if cursor != 0 {
+            return Ok(Some(Defragmentation { cursor, moved, ..from }));
+        }
+        let index = from.index + 1;
+        let more = usize::from(index) < INDEXES;
+        Ok(more.then_some(Defragmentation { index, cursor: 0, moved }))
+    }
+
+    fn relocate(
+        &self,
+        shard: &mut Shard<'_>,
+        expiring: Index,
+        old: Ptr,
+    ) -> Result<Option<Ptr>, Full> {
+        if entry::kind(shard, old) == Kind::Blob
+            && let Some(blob) = entry::blob(shard, old).relocate(shard)?
+        {
+            let cell = entry::cell(shard, old);
+            shard.set(cell, blob.word());
+        }
+        if !shard.is_sparse(old) {
+            return Ok(None);
+        }
+        let words: Vec<u8> = (0..entry::size(shard, old).div_ceil(8) as u64)
+            .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
+            .collect();
+        let fresh = shard.reserve(words.len())?;
+        shard.write(&fresh, 0, &words);
+        let new = shard.publish(fresh, words.len());
+        if entry::expiry(shard, old) != 0 {
+            let hash = entry::hash(shard, old, &self.hashing);
+            if let Some(slot) = expiring.find(shard, hash, |at| at == old) {
+                expiring.replace(shard, slot, new);
+            }
+        }
+        shard.free(old);
+        Ok(Some(new))
+    }
+}
