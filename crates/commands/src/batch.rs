@@ -72,6 +72,8 @@ impl Engine {
             effects: &mut effects,
             next: Next::Reply,
             durable_at: 0,
+            may_pin: false,
+            pinned: None,
         };
         for step in &steps {
             let savepoint = txn.savepoint_of(&step.keys);

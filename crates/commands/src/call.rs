@@ -1,6 +1,6 @@
 //! One execution of one command: what its function is given, and what it says beside its reply.
 
-use keyspace::{Db, Key, Txn};
+use keyspace::{Db, Key, Pinned, Txn};
 use resp::Writer;
 
 use crate::engine::Engine;
@@ -83,6 +83,10 @@ pub struct Call<'a> {
     pub next: Next,
     /// See [`Outcome::durable_at`].
     pub durable_at: u64,
+    /// Whether the reply may end with a pinned string: not when others follow it in the same transaction.
+    pub may_pin: bool,
+    /// A large string that is the rest of the reply; it is copied after the locks were released.
+    pub pinned: Option<Pinned>,
 }
 
 impl<'a> Call<'a> {

@@ -3,7 +3,7 @@
 //! Checks stand in Redis's order, since clients see which error comes first. Nothing here allocates for
 //! a command with up to four keys. A command's effects are logged while its shards are still locked.
 
-use keyspace::{Key, Txn};
+use keyspace::{Key, Keyspace, Prepared, Txn};
 use resp::Writer;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
@@ -136,6 +136,8 @@ impl Engine {
             effects: &mut effects,
             next: Next::Reply,
             durable_at: 0,
+            may_pin: true,
+            pinned: None,
         };
         let done = self.run(&mut call);
         if let Err(failure) = &done {
@@ -172,7 +174,12 @@ impl Engine {
             ))),
             Run::Session(run) => run(call),
             Run::Keys(run) => match call.keys {
-                [key] => self.transact(call, keyspace.begin_one(key.shard(), now), run),
+                [key] => {
+                    let prepared = self.prepare(call, key)?;
+                    let mut txn = keyspace.begin_one(key.shard(), now);
+                    prepared.into_iter().for_each(|value| txn.offer(value));
+                    self.transact(call, txn, run)
+                }
                 keys => {
                     let shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
                     self.transact(call, keyspace.begin(&shards, now), run)
@@ -194,8 +201,25 @@ impl Engine {
         run: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
         run(call, &mut txn)?;
-        call.durable_at = self.commit(&mut txn, call.effects, call.keys)?;
+        let settled = self.commit(&mut txn, call.effects, call.keys)?;
+        // What shows no data (INFO) answers also when the log has failed.
+        call.durable_at = if call.command.spec.has(READONLY | WRITE) { settled } else { 0 };
+        drop(txn);
+        if let Some(value) = call.pinned.take() {
+            call.out.bulk_header(value.len());
+            value.append_to(call.out.buffer());
+            call.out.bulk_end();
+        }
         Ok(())
+    }
+
+    /// Writes a large value to the heap before the key's shard is locked.
+    fn prepare(&self, call: &Call<'_>, key: &Key<'_>) -> Result<Option<Prepared<'_>>, Failure> {
+        let value = call.command.spec.value.and_then(|at| call.args.get(at));
+        match value.filter(|value| value.len() >= Keyspace::LARGE) {
+            Some(value) => Ok(Some(self.keyspace().prepare(key, value)?)),
+            None => Ok(None),
+        }
     }
 
     /// Commits, logs while the shards are locked, and says how far the log must be durable before the

@@ -118,7 +118,7 @@ pub struct CommandSpec {
     /// Where its keys stand.
     pub keys: &'static [KeySpec],
     /// What is done with its keys, where that depends on the arguments (`KEY_VARIABLE`).
-    pub key_flags: Option<fn(&[&[u8]]) -> u16>,
+    pub key_flags: Option<KeyFlags>,
     /// Set for deprecated commands.
     pub deprecated: Option<Deprecated>,
     /// Further flags of the documentation, such as `syscmd`.
@@ -129,6 +129,9 @@ pub struct CommandSpec {
     pub args: &'static [Arg],
     /// Subcommands; not empty for a container.
     pub subs: &'static [&'static CommandSpec],
+    /// Where an argument stands that becomes a key's whole value as it is: a large one is written to the heap before the
+    /// key's shard is locked.
+    pub value: Option<usize>,
     /// How it is executed.
     pub run: Run,
 }
@@ -152,6 +155,7 @@ impl CommandSpec {
         history: &[],
         args: &[],
         subs: &[],
+        value: None,
         run: Run::Container,
     };
 

@@ -37,6 +37,8 @@ impl Step<'_> {
             effects: around.effects,
             next: Next::Reply,
             durable_at: 0,
+            may_pin: false,
+            pinned: None,
         };
         let done = match self.command.spec.run {
             Run::Session(run) => run(&mut call),

@@ -5,7 +5,6 @@
 use crate::class::{self, TABLE};
 use crate::error::Full;
 use crate::heap::Heap;
-use crate::pins::Pin;
 use crate::ptr::Ptr;
 use crate::shard::{Fresh, Shard};
 use crate::state::Reserved;
@@ -75,15 +74,5 @@ impl<'h> Shard<'h> {
         assert!(block.shard == self.id(), "a block belongs to the shard that reserved it");
         block.adopted = true;
         self.enter(Reserved { fenced: true, ..Reserved::new(block.at, block.class) })
-    }
-}
-
-impl Heap {
-    /// Bytes of a block that was allocated when `pin` was taken, without the shard's lock. Only for bytes that were
-    /// published then.
-    pub fn pinned<'p>(&'p self, pin: &'p Pin, at: Ptr, len: usize) -> &'p [u8] {
-        let _ = pin;
-        // SAFETY: published bytes do not change, and the block is not used again while the pin lives.
-        unsafe { self.region.bytes(at.raw(), len) }
     }
 }

@@ -19,6 +19,7 @@ mod heap;
 mod judge;
 mod layout;
 mod open;
+mod pinned;
 mod pins;
 mod plan;
 mod ptr;

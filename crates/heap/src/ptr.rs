@@ -3,7 +3,7 @@
 //! References inside a pool are byte offsets from its first byte, so that a pool may be mapped at any
 //! address. Offset 0 is the pool's header, which no structure refers to: it serves as null.
 
-/// The offset of a block or of a word in the pool, in bytes; a multiple of 8, below 2^48.
+/// The offset of a block, a word or some bytes in the pool; that of a word is a multiple of 8. Below 2^48.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Ptr(u64);

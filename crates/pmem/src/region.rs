@@ -174,6 +174,12 @@ impl Region {
         }
     }
 
+    /// Where a slice of [`Region::bytes`] lies; none if it is from elsewhere.
+    pub fn offset_of(&self, bytes: &[u8]) -> Option<u64> {
+        let from = (bytes.as_ptr() as usize).checked_sub(self.mapping.base() as usize)? as u64;
+        (from + bytes.len() as u64 <= self.len()).then_some(from)
+    }
+
     /// Stores a word at `off`, a multiple of 8, in one piece.
     ///
     /// # Safety

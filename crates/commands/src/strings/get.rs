@@ -63,6 +63,7 @@ pub(crate) const GETSET: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_UPDATE)],
     deprecated: Some(Deprecated { since: "6.2.0", instead: "`SET` with the `!GET` argument" }),
     args: &[key("key", 0), string("value")],
+    value: Some(2),
     run: Run::Keys(getset),
     ..CommandSpec::EMPTY
 };

@@ -15,7 +15,7 @@ mod set;
 
 pub(crate) use expiry::Unit;
 
-use keyspace::{Key, Str, Txn};
+use keyspace::{Key, Keyspace, Str, Txn};
 use resp::Writer;
 
 use crate::call::Call;
@@ -62,7 +62,11 @@ fn reply_string(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result
         return Ok(false);
     };
     let value = txn.string(&entry)?;
-    reply_part(call.out, &value, 0, value.len());
+    if call.may_pin && value.len() >= Keyspace::LARGE {
+        call.pinned = Some(txn.pin_string(&entry)?);
+    } else {
+        reply_part(call.out, &value, 0, value.len());
+    }
     Ok(true)
 }
 

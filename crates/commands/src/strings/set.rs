@@ -46,6 +46,7 @@ pub(crate) const SET: CommandSpec = CommandSpec {
         )
         .optional(),
     ],
+    value: Some(2),
     run: Run::Keys(set),
     ..CommandSpec::EMPTY
 };
@@ -162,6 +163,7 @@ pub(crate) const SETNX: CommandSpec = CommandSpec {
     acl: ACL_STRING,
     keys: &[KeySpec::one(1, KEY_OW | KEY_INSERT)],
     args: &[key("key", 0), string("value")],
+    value: Some(2),
     run: Run::Keys(setnx),
     ..CommandSpec::EMPTY
 };
@@ -186,6 +188,7 @@ pub(crate) const SETEX: CommandSpec = CommandSpec {
     acl: ACL_STRING,
     keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE)],
     args: &[key("key", 0), integer("seconds"), string("value")],
+    value: Some(3),
     run: Run::Keys(setex),
     ..CommandSpec::EMPTY
 };
@@ -201,6 +204,7 @@ pub(crate) const PSETEX: CommandSpec = CommandSpec {
     acl: ACL_STRING,
     keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE)],
     args: &[key("key", 0), integer("milliseconds"), string("value")],
+    value: Some(3),
     run: Run::Keys(psetex),
     ..CommandSpec::EMPTY
 };
