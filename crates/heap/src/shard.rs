@@ -52,6 +52,7 @@ pub struct Savepoint {
     appended: usize,
     freed: usize,
     undo: usize,
+    unpublished: usize,
 }
 
 /// A locked shard with an open transaction.
@@ -175,7 +176,7 @@ impl<'h> Shard<'h> {
     /// published is given back at the end of the transaction.
     pub fn publish(&mut self, fresh: Fresh, len: usize) -> Ptr {
         assert!(len <= fresh.capacity, "published past the block's end");
-        self.state.tx.reserved[fresh.index].published = Some(len as u32);
+        self.state.tx.publish(fresh.index, len as u32);
         fresh.ptr
     }
 
@@ -190,7 +191,10 @@ impl<'h> Shard<'h> {
             let reserved = &mut self.state.tx.reserved[index];
             reserved.wrote(at as u32, bytes, true);
             let end = (at + bytes.len()) as u32;
-            reserved.published = reserved.published.map(|len| len.max(end));
+            if let Some(len) = reserved.published.filter(|&len| len < end) {
+                debug_assert!(len as usize <= at, "an append over published bytes");
+                self.state.tx.publish(index, end);
+            }
             return;
         }
         let crc = if self.heap.volatile { 0 } else { crc32c::crc32c(bytes) };
@@ -245,6 +249,7 @@ impl<'h> Shard<'h> {
             appended: tx.appended.len(),
             freed: tx.freed.len(),
             undo: tx.undo.len(),
+            unpublished: tx.unpublished.len(),
         }
     }
 
@@ -256,6 +261,11 @@ impl<'h> Shard<'h> {
             if let Some((at, old)) = state.tx.undo.pop() {
                 // SAFETY: the word lies in a block that this transaction reserved.
                 unsafe { heap.region.store(at, old) };
+            }
+        }
+        while state.tx.unpublished.len() > to.unpublished {
+            if let Some((index, before)) = state.tx.unpublished.pop() {
+                state.tx.reserved[index].published = before;
             }
         }
         for reserved in state.tx.reserved.drain(to.reserved..) {

@@ -63,6 +63,8 @@ pub(crate) struct Tx {
     pub(crate) freed: Vec<u64>,
     /// Old values of words that were changed in reserved blocks after a savepoint.
     pub(crate) undo: Vec<(u64, u64)>,
+    /// Published lengths of reserved blocks, by index, before they changed after a savepoint.
+    pub(crate) unpublished: Vec<(usize, Option<u32>)>,
     pub(crate) has_savepoint: bool,
     pub(crate) for_delete: bool,
 }
@@ -75,6 +77,14 @@ impl Tx {
             || self.reserved.iter().any(|r| r.published.is_some())
     }
 
+    /// Makes so many bytes of a reserved block part of the transaction.
+    pub(crate) fn publish(&mut self, index: usize, len: u32) {
+        let before = self.reserved[index].published.replace(len);
+        if self.has_savepoint {
+            self.unpublished.push((index, before));
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.staged.clear();
         self.reserved.clear();
@@ -82,6 +92,7 @@ impl Tx {
         self.appended.clear();
         self.freed.clear();
         self.undo.clear();
+        self.unpublished.clear();
         self.has_savepoint = false;
         self.for_delete = false;
     }

@@ -41,3 +41,16 @@ fn so_does_every_crash_of_a_growing_pool() {
     check(Crash::Strict, 8, 4, 4);
     check(Crash::X86, 9, 4, 4);
 }
+
+/// Many seeds: `SIM_SEEDS=100..200 cargo test -p perdura-sim --test heap -- --ignored`.
+#[test]
+#[ignore = "takes as long as it is told to"]
+fn so_does_every_crash_of_many_seeds() {
+    let seeds = std::env::var("SIM_SEEDS").unwrap_or_else(|_| "100..104".into());
+    let (from, to) = seeds.split_once("..").expect("SIM_SEEDS=FROM..TO");
+    let number = |text: &str| text.parse::<u64>().expect("SIM_SEEDS=FROM..TO");
+    for seed in number(from)..number(to) {
+        let crash = if seed % 2 == 0 { Crash::Strict } else { Crash::X86 };
+        check(crash, seed, 1 + seed as usize % 4, 1 + seed / 4 % 4);
+    }
+}
