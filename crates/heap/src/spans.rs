@@ -114,11 +114,23 @@ impl Spans {
         self.lock().free.extend(spans);
     }
 
-    /// Adds a zone when few spans are left. For a background thread, so that no writer waits for it.
+    /// Adds a zone when half of one is left or less. For a background thread: writers go on while the medium makes the
+    /// room.
     pub(crate) fn grow_ahead(&self, region: &Region) -> bool {
+        let (left, total) = {
+            let inner = self.lock();
+            (inner.free.len() + (inner.total - inner.cursor) as usize, inner.total)
+        };
+        let zones = u64::from(total) / self.geometry.zone_spans as u64;
+        if left > self.geometry.zone_spans / 2 || zones >= self.max_zones {
+            return false;
+        }
+        if region.grow(self.geometry.pool_bytes(zones + 1)).is_err() {
+            return false;
+        }
         let mut inner = self.lock();
-        let left = inner.free.len() + (inner.total - inner.cursor) as usize;
-        left < self.geometry.zone_spans / 2 && self.grow_locked(region, &mut inner)
+        // Unless a writer that could not wait was faster.
+        inner.total == total && self.grow_locked(region, &mut inner)
     }
 
     /// Bytes of all spans that the pool may come to have.
