@@ -42,6 +42,9 @@ pub const KEY_FLAG_NAMES: &[(u16, &str)] = &[
     (KEY_VARIABLE, "variable_flags"),
 ];
 
+/// What a request does with its keys, told from its words.
+pub type KeyFlags = fn(&[&[u8]]) -> u16;
+
 /// Where the search for keys begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {

@@ -144,6 +144,15 @@ impl Client {
         self.writer.take()
     }
 
+    /// Executes requests as one run; `None` when it was not taken as a whole.
+    pub fn pipeline<A: AsRef<[u8]>>(&mut self, requests: &[Vec<A>]) -> Option<Vec<u8>> {
+        let words: Vec<Vec<&[u8]>> =
+            requests.iter().map(|words| words.iter().map(AsRef::as_ref).collect()).collect();
+        let batch: Vec<&[&[u8]]> = words.iter().map(Vec::as_slice).collect();
+        let done = self.engine.execute_run(&mut self.session, &batch, &mut self.writer);
+        (done == Ok(batch.len())).then(|| self.writer.take())
+    }
+
     /// Executes a line of words.
     pub fn run(&mut self, line: &str) -> String {
         let words: Vec<&str> =

@@ -1,0 +1,64 @@
+//! A command with one key allocates nothing between its words and its reply.
+//!
+//! What grows with the data (tables in DRAM of what is in use) may allocate now and then, so the median of many
+//! executions is taken.
+
+mod support;
+
+use std::sync::Arc;
+
+use commands::{Engine, EngineOptions, Peer};
+use resp::{Protocol, Writer};
+use support::emulated;
+
+const ROUNDS: usize = 101;
+
+/// Median of the allocations of `line`, with `#` for the number of the round.
+fn allocations(engine: &Arc<Engine>, line: &str) -> u64 {
+    let mut session = engine.connect(Peer::default(), 0);
+    let mut out = Writer::append_to(Vec::with_capacity(1 << 20), Protocol::Resp2);
+    let mut counts: Vec<u64> = (0..ROUNDS)
+        .map(|round| {
+            let line = line.replace('#', &round.to_string());
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let counted = allocation_counter::measure(|| {
+                let _ = engine.execute(&mut session, &words, &mut out);
+            });
+            counted.count_total
+        })
+        .collect();
+    assert!(!out.as_bytes().windows(3).any(|w| w == b"\n-E"), "{line} fails");
+    engine.disconnect(session);
+    counts.sort_unstable();
+    counts[ROUNDS / 2]
+}
+
+#[test]
+fn commands_with_one_key_allocate_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine =
+        Arc::new(Engine::new(EngineOptions::new(emulated(&folder.path().join("pool"), 4))));
+    let value = "v".repeat(32);
+    for line in [
+        "PING",
+        &format!("SET key:# {value}"),
+        &format!("SET key:# {value}"),
+        "GET key:#",
+        "GET nothing",
+        "STRLEN key:#",
+        "GETRANGE key:# 1 5",
+        "EXISTS key:#",
+        "EXPIRE key:# 1000",
+        "TTL key:#",
+        "PERSIST key:#",
+        "INCR number:#",
+        "INCR number:#",
+        "INCRBY number:# 5",
+        "SET key:# v EX 1000 XX",
+        "TYPE key:#",
+        "DEL key:#",
+        "DEL key:#",
+    ] {
+        assert_eq!(allocations(&engine, line), 0, "{line}");
+    }
+}

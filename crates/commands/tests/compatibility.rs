@@ -1,0 +1,71 @@
+//! `docs/compatibility.md` is generated from the command table: this test fails when it is out of date, and writes it
+//! anew when `UPDATE_DOCS` is set.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use commands::Engine;
+use support::engine;
+
+/// Redis 7.0.15's commands and subcommands, from its own COMMAND LIST.
+const REDIS: &str = include_str!("redis-7.0.15-commands.txt");
+
+const HEAD: &str = "\
+# Compatibility
+
+Perdura speaks RESP2 and RESP3 and behaves as Redis 7.0.15 does: replies, error texts and encodings. A difference
+that is not written down here is a bug. This page is generated from the command table
+(`UPDATE_DOCS=1 cargo test -p perdura-commands --test compatibility`).
+
+Known differences:
+
+- A read does not delete an expired key: it reads as absent, and DBSIZE counts it until it is deleted in the background
+  or by a write.
+- OBJECT REFCOUNT tells 1, or 2147483647 for an integer below 10000 as Redis does for what it shares; a COPY of such an
+  integer is told as shared too.
+- There are 16 databases.
+- The cursors of SCAN are other numbers; its guarantee is the same.
+- FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC.
+
+";
+
+fn page(engine: &Engine) -> String {
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for command in engine.table().all() {
+        if !command.spec.is_container() {
+            groups.entry(command.spec.group.name()).or_default().push(command.full_name());
+        }
+    }
+    let mut page = HEAD.to_owned();
+    let known = |name: &str| engine.table().by_full_name(name.as_bytes()).is_some();
+    let (have, lack): (Vec<&str>, Vec<&str>) = REDIS.lines().partition(|name| known(name));
+    let _ = writeln!(
+        page,
+        "{} of Redis's {} commands and subcommands:\n",
+        have.len(),
+        REDIS.lines().count()
+    );
+    page.push_str("| group | commands |\n|---|---|\n");
+    for (group, mut names) in groups {
+        names.sort();
+        let names: Vec<String> = names.iter().map(|n| n.replace('|', " ").to_uppercase()).collect();
+        let _ = writeln!(page, "| {group} | {} |", names.join(", "));
+    }
+    let lack: Vec<String> = lack.iter().map(|n| n.replace('|', " ").to_uppercase()).collect();
+    let _ = writeln!(page, "\nNot there yet: {}.", lack.join(", "));
+    page
+}
+
+#[test]
+fn the_compatibility_page_is_that_of_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
+    let page = page(&engine());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).expect("the page is written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, page, "run with UPDATE_DOCS=1");
+}

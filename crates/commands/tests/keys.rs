@@ -1,0 +1,169 @@
+//! Commands on keys of any type and on whole databases.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use commands::{Engine, EngineOptions};
+use support::wire::{Reply, parse};
+use support::{Client, TestClock, engine, volatile};
+
+#[track_caller]
+fn check(lines: &[(&str, &str)]) {
+    let mut client = Client::new(&engine());
+    for (line, expected) in lines {
+        client.check(line, expected);
+    }
+}
+
+#[test]
+fn a_value_moves_with_its_expiry_time() {
+    check(&[
+        ("SET a 1 EX 100", "OK"),
+        ("RENAME a b", "OK"),
+        ("EXISTS a", "(integer) 0"),
+        ("TTL b", "(integer) 100"),
+        ("RENAME nothing b", "(error) ERR no such key"),
+        ("SET c 3", "OK"),
+        ("RENAMENX b c", "(integer) 0"),
+        ("RENAMENX b d", "(integer) 1"),
+        ("MOVE d 1", "(integer) 1"),
+        ("EXISTS d", "(integer) 0"),
+        ("SELECT 1", "OK"),
+        ("TTL d", "(integer) 100"),
+        ("COPY d d DB 0", "(integer) 1"),
+        ("COPY d d DB 0", "(integer) 0"),
+        ("COPY d d DB 0 REPLACE", "(integer) 1"),
+        ("COPY d d", "(error) ERR source and destination objects are the same"),
+        ("SELECT 0", "OK"),
+        ("TTL d", "(integer) 100"),
+    ]);
+}
+
+#[test]
+fn expire_obeys_its_conditions() {
+    check(&[
+        ("SET k v", "OK"),
+        ("EXPIRE k 100 XX", "(integer) 0"),
+        ("EXPIRE k 100 GT", "(integer) 0"),
+        ("EXPIRE k 100 LT", "(integer) 1"),
+        ("EXPIRE k 200 NX", "(integer) 0"),
+        ("EXPIRE k 50 GT", "(integer) 0"),
+        ("EXPIRE k 200 GT", "(integer) 1"),
+        ("TTL k", "(integer) 200"),
+        ("EXPIRE k -1", "(integer) 1"),
+        ("EXISTS k", "(integer) 0"),
+    ]);
+}
+
+#[test]
+fn expired_keys_are_gone() {
+    let clock = TestClock::new(1_700_000_000_000);
+    let options =
+        EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
+    let mut client = Client::new(&Arc::new(Engine::new(options)));
+    client.run("SET k v PX 100");
+    client.check("PTTL k", "(integer) 100");
+    clock.advance_ms(99);
+    client.check("GET k", "\"v\"");
+    clock.advance_ms(1);
+    for (line, expected) in [
+        ("GET k", "(nil)"),
+        ("TTL k", "(integer) -2"),
+        ("EXISTS k", "(integer) 0"),
+        ("TYPE k", "none"),
+        ("KEYS *", "[]"),
+        ("RANDOMKEY", "(nil)"),
+        ("DEL k", "(integer) 0"),
+        ("SET k w XX", "(nil)"),
+        ("INCR k", "(integer) 1"),
+        ("TTL k", "(integer) -1"),
+    ] {
+        client.check(line, expected);
+    }
+}
+
+#[test]
+fn databases_are_apart() {
+    check(&[
+        ("SET k 0", "OK"),
+        ("SELECT 1", "OK"),
+        ("SET k 1", "OK"),
+        ("SWAPDB 0 1", "OK"),
+        ("GET k", "\"0\""),
+        ("FLUSHDB", "OK"),
+        ("DBSIZE", "(integer) 0"),
+        ("SELECT 0", "OK"),
+        ("GET k", "\"1\""),
+        ("DBSIZE", "(integer) 1"),
+        ("FLUSHALL ASYNC", "OK"),
+        ("DBSIZE", "(integer) 0"),
+        ("FLUSHALL NOW", "(error) ERR syntax error"),
+        ("SELECT 16", "(error) ERR DB index is out of range"),
+    ]);
+}
+
+/// All keys that a SCAN with these options returns.
+fn scan(client: &mut Client, options: &str) -> BTreeSet<Vec<u8>> {
+    let mut found = BTreeSet::new();
+    let mut cursor = "0".to_owned();
+    for _ in 0..10_000 {
+        let line = format!("SCAN {cursor} {options}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Reply::Many(_, Some(parts)) = parse(&client.raw(&words)) else { panic!("{line}") };
+        let [Reply::Bulk(_, Some(next)), Reply::Many(_, Some(keys))] = &parts[..] else {
+            panic!("{line}");
+        };
+        for key in keys {
+            let Reply::Bulk(_, Some(key)) = key else { panic!("a key") };
+            found.insert(key.clone());
+        }
+        cursor = String::from_utf8_lossy(next).into_owned();
+        if cursor == "0" {
+            return found;
+        }
+    }
+    panic!("a scan that does not end");
+}
+
+#[test]
+fn a_scan_returns_every_key_that_stays() {
+    let engine = engine();
+    let mut client = Client::new(&engine);
+    for n in 0..3000 {
+        client.run(&format!("SET key:{n} {n}"));
+    }
+    assert_eq!(scan(&mut client, "").len(), 3000);
+    assert_eq!(scan(&mut client, "COUNT 1000").len(), 3000);
+    assert_eq!(scan(&mut client, "MATCH key:1?").len(), 10);
+    assert_eq!(scan(&mut client, "TYPE string MATCH key:29*").len(), 111);
+    assert_eq!(scan(&mut client, "TYPE hash").len(), 0);
+    client.check("SCAN x", "(error) ERR invalid cursor");
+    client.check("SCAN 0 COUNT 0", "(error) ERR syntax error");
+}
+
+#[test]
+fn a_random_key_is_a_key() {
+    let mut client = Client::new(&engine());
+    client.check("RANDOMKEY", "(nil)");
+    (0..20).for_each(|n| drop(client.run(&format!("SET {n} v"))));
+    let drawn: BTreeSet<String> = (0..200).map(|_| client.run("RANDOMKEY")).collect();
+    assert!(drawn.len() > 5, "{drawn:?}");
+}
+
+#[test]
+fn objects_tell_how_they_are_kept() {
+    check(&[
+        ("SET k 12345", "OK"),
+        ("OBJECT ENCODING k", "\"int\""),
+        ("SET k hello", "OK"),
+        ("OBJECT ENCODING k", "\"embstr\""),
+        ("OBJECT REFCOUNT k", "(integer) 1"),
+        ("OBJECT IDLETIME k", "(integer) 0"),
+        ("OBJECT ENCODING nothing", "(nil)"),
+        ("TYPE k", "string"),
+        ("TYPE nothing", "none"),
+        ("TOUCH k nothing k", "(integer) 2"),
+    ]);
+}
