@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use common::ops::{DBS, KEYS, Model, Op, Text, Value, When, apply};
 use common::{NOW, SEED, db};
 use heap::{CreateOptions, Geometry, Heap};
-use keyspace::{Defragmentation, Keyspace};
+use keyspace::{Defragmentation, Expire, Keyspace};
 use pmem::Region;
 use sim::{Crash, Effort, Subject, explore};
 
 const SHARDS: usize = 2;
 const ZONES: usize = 1;
+/// Bytes of a string that is prepared.
+const LARGE: usize = 40_000;
 
 /// Rings that wrap often, and little room: spans change hands, and some transactions are refused.
 fn geometry() -> Geometry {
@@ -27,6 +29,8 @@ type State = BTreeMap<(usize, &'static str), Value>;
 enum Plan {
     /// One transaction; the last operation is rolled back where it says so.
     Run { ops: Vec<Op>, rolled_back: bool },
+    /// A large string, prepared without the lock.
+    Large { key: usize, byte: u8 },
     /// A step of active expiry in a shard.
     Expire(usize),
     /// A step of freeing in a shard.
@@ -80,7 +84,14 @@ impl Subject for Subjected {
         match rng.usize(..12) {
             0 => return (Plan::Expire(rng.usize(..SHARDS)), state.clone()),
             1 => return (Plan::Defragment(rng.usize(..SHARDS)), state.clone()),
-            2 => return (Plan::Reclaim(rng.usize(..SHARDS)), state.clone()),
+            2 => {
+                let (key, byte) = (rng.usize(..KEYS.len()), rng.u8(..));
+                let value = Text::Bytes(byte, LARGE).bytes();
+                let mut after = state.clone();
+                after.insert((0, KEYS[key]), (value, 0));
+                return (Plan::Large { key, byte }, after);
+            }
+            3 => return (Plan::Reclaim(rng.usize(..SHARDS)), state.clone()),
             _ => {}
         }
         let ops: Vec<Op> = (0..1 + rng.usize(..3)).map(|_| draw(rng)).collect();
@@ -93,6 +104,17 @@ impl Subject for Subjected {
 
     fn run(&self, ks: &mut Keyspace, plan: &Plan) -> Result<bool, String> {
         match plan {
+            Plan::Large { key, byte } => {
+                let (key, value) =
+                    (ks.key(KEYS[*key].as_bytes()), Text::Bytes(*byte, LARGE).bytes());
+                let Ok(prepared) = ks.prepare(&key, &value) else { return Ok(false) };
+                let mut txn = ks.begin_one(key.shard(), NOW);
+                txn.offer(prepared);
+                if txn.set(db(0), &key, &value, Expire::Clear).is_err() {
+                    return Ok(false);
+                }
+                txn.commit().map_err(|error| error.to_string())?;
+            }
             Plan::Expire(shard) => {
                 ks.expire_step(*shard, 50, NOW).map_err(|error| error.to_string())?;
             }
