@@ -85,6 +85,7 @@ impl Loader {
         let mut manifest = options.read_manifest()?;
         options.upgrade(&mut manifest)?;
         let files: VecDeque<_> = manifest.to_load().into();
+        let finished = files.is_empty();
         let mut loader = Loader {
             options,
             manifest,
@@ -94,7 +95,7 @@ impl Loader {
             progress: Progress::default(),
             loaded: Loaded::default(),
             base_len: 0,
-            finished: false,
+            finished,
         };
         loader.measure()?;
         Ok(loader)

@@ -126,9 +126,9 @@ impl Manifest {
 
     /// Lists a new base; the one before becomes history.
     pub(crate) fn add_base(&mut self, options: &Options) -> Listed {
-        self.base_seq += 1;
-        let file = format!("{}.{}.base.aof", options.filename, self.base_seq);
-        let listed = Listed { file, seq: self.base_seq };
+        let listed =
+            self.unused(self.base_seq, |seq| format!("{}.{seq}.base.aof", options.filename));
+        self.base_seq = listed.seq;
         self.history.extend(self.base.replace(listed.clone()));
         listed
     }
@@ -141,11 +141,24 @@ impl Manifest {
 
     /// Lists a new increment.
     pub(crate) fn add_increment(&mut self, options: &Options) -> Listed {
-        self.increment_seq += 1;
-        let file = format!("{}.{}.incr.aof", options.filename, self.increment_seq);
-        let listed = Listed { file, seq: self.increment_seq };
+        let name = |seq| format!("{}.{seq}.incr.aof", options.filename);
+        let listed = self.unused(self.increment_seq, name);
+        self.increment_seq = listed.seq;
         self.increments.push(listed.clone());
         listed
+    }
+
+    /// The first file after number `seq` that is not listed: a file of the history is about to be deleted.
+    fn unused(&self, seq: u64, name: impl Fn(u64) -> String) -> Listed {
+        let is_listed = |file: &String| {
+            let all = self.base.iter().chain(&self.history).chain(&self.increments);
+            all.into_iter().any(|listed| listed.file == *file)
+        };
+        let mut seq = seq + 1;
+        while is_listed(&name(seq)) {
+            seq += 1;
+        }
+        Listed { file: name(seq), seq }
     }
 
     /// All increments but the last become history.
@@ -222,6 +235,8 @@ mod tests {
         let mut manifest = Manifest::parse(TEXT.as_bytes()).unwrap();
         let options = Options::new("/");
         assert_eq!(manifest.add_increment(&options).file, "appendonly.aof.5.incr.aof");
+        manifest.history.push(Listed { file: "appendonly.aof.6.incr.aof".to_owned(), seq: 6 });
+        assert_eq!(manifest.add_increment(&options).file, "appendonly.aof.7.incr.aof");
         assert_eq!(manifest.add_base(&options).file, "appendonly.aof.3.base.aof");
         manifest.retire_increments();
         assert_eq!(manifest.increments.len(), 1);
