@@ -52,7 +52,7 @@ impl Kind {
     const LONG: u8 = 4;
 
     fn raw(self) -> u8 {
-        Self::RECORD | u8::from(self.linked) * Self::LINKED | u8::from(self.long) * Self::LONG
+        Self::RECORD | (u8::from(self.linked) * Self::LINKED) | (u8::from(self.long) * Self::LONG)
     }
 
     fn from_raw(raw: u8) -> Option<Kind> {
