@@ -26,7 +26,8 @@ fn sparse() -> Keyspace {
         2 => "y".repeat(3000),
         _ => "z".repeat(9000),
     };
-    let name = |i: usize| if i % 500 == 0 { "k".repeat(40_000 + i) } else { format!("key:{i}") };
+    let name =
+        |i: usize| if i.is_multiple_of(500) { "k".repeat(40_000 + i) } else { format!("key:{i}") };
     for i in 0..6000 {
         let expire = if i % 3 == 0 { Expire::At(NOW + 1000) } else { Expire::Clear };
         set_until(&ks, &name(i), &value(i), expire);

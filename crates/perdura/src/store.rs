@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyspace::Keyspace;
+use keyspace::{Db, Expire, Keyspace};
 use pmem::Domain;
 
 use crate::background::{self, Background};
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, later};
 use crate::{CloseError, Error, OpenError, Options};
 
 /// How full a store is.
@@ -56,7 +56,7 @@ impl Perdura {
 
     /// How many keys database 0 has, expired ones that nobody met yet included.
     pub fn len(&self) -> u64 {
-        self.keyspace.count(keyspace::Db::default()).0
+        self.keyspace.count(Db::default()).0
     }
 
     /// Whether database 0 has no keys.
@@ -94,9 +94,20 @@ impl Perdura {
         Ok(result)
     }
 
-    /// The value of a key.
+    /// The value of a key. A large one is copied without keeping others from its shard.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
-        self.on(key.as_ref(), |tx| tx.get(&key))
+        let key = self.keyspace.key(key.as_ref());
+        let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
+        let Some(entry) = txn.find(Db::default(), &key) else { return Ok(None) };
+        let value = txn.string(&entry)?;
+        if value.len() < Keyspace::LARGE {
+            return Ok(Some(value.to_vec()));
+        }
+        let pinned = txn.pin_string(&entry)?;
+        drop(txn);
+        let mut bytes = Vec::new();
+        pinned.append_to(&mut bytes);
+        Ok(Some(bytes))
     }
 
     /// Whether a key exists.
@@ -104,9 +115,9 @@ impl Perdura {
         self.on(key.as_ref(), |tx| tx.exists(&key))
     }
 
-    /// Sets a value; the key does not expire.
+    /// Sets a value; the key does not expire. A large one is written without keeping others from its shard.
     pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
-        self.on(key.as_ref(), |tx| tx.set(&key, value))
+        self.set_until(key.as_ref(), value.as_ref(), |_| Expire::Clear)
     }
 
     /// Sets a value that expires after `ttl`.
@@ -116,7 +127,25 @@ impl Perdura {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<(), Error> {
-        self.on(key.as_ref(), |tx| tx.set_for(&key, value, ttl))
+        self.set_until(key.as_ref(), value.as_ref(), |now| Expire::At(later(now, ttl)))
+    }
+
+    fn set_until(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expire: impl FnOnce(u64) -> Expire,
+    ) -> Result<(), Error> {
+        let key = self.keyspace.key(key);
+        let is_large = value.len() >= Keyspace::LARGE;
+        let prepared = is_large.then(|| self.keyspace.prepare(&key, value)).transpose()?;
+        let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
+        if let Some(prepared) = prepared {
+            txn.offer(prepared);
+        }
+        let expire = expire(txn.now());
+        txn.set(Db::default(), &key, value, expire)?;
+        Ok(txn.commit()?)
     }
 
     /// Adds to an integer, 0 where there is no key, and returns the sum.

@@ -27,8 +27,7 @@ impl<'s> Transaction<'s> {
     }
 
     fn until(&self, ttl: Duration) -> u64 {
-        let ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        self.txn.now().saturating_add(ms)
+        later(self.txn.now(), ttl)
     }
 
     /// Uses another database from here on.
@@ -125,6 +124,11 @@ impl<'s> Transaction<'s> {
         let (from, to) = (self.key(&from)?, self.key(&to)?);
         Ok(self.txn.rename((self.db, &from), (self.db, &to))?)
     }
+}
+
+/// The unix time in milliseconds that lies `ttl` after `now`.
+pub(crate) fn later(now: u64, ttl: Duration) -> u64 {
+    now.saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn parse(bytes: &[u8]) -> Result<i64, Error> {

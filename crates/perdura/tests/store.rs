@@ -81,6 +81,19 @@ fn a_transaction_is_all_or_nothing() {
 }
 
 #[test]
+fn large_values_are_values_like_any_other() {
+    let store = volatile();
+    for len in [10, 40_000, 3 << 20, 0] {
+        let value = "v".repeat(len);
+        store.set("k", &value).expect("room");
+        check(&store, "k", Some(&value));
+        store.set_for("k", &value, Duration::from_secs(60)).expect("room");
+        check(&store, "k", Some(&value));
+        assert!(store.ttl("k").expect("a key").is_some());
+    }
+}
+
+#[test]
 fn threads_share_a_store() {
     let store = Arc::new(volatile());
     let threads: Vec<_> = (0..4)
