@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(manifest.add_base(&options).file, "appendonly.aof.3.base.aof");
         manifest.retire_increments();
         assert_eq!(manifest.increments.len(), 1);
-        assert_eq!(manifest.history.len(), 4);
+        assert_eq!(manifest.history.len(), 6);
     }
 
     #[test]
