@@ -6,6 +6,10 @@
 
 mod medium;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
 use aof::{Aof, Fsync};
 use medium::{Medium, State, number, numbers};
 
@@ -152,4 +156,73 @@ fn an_offset_is_durable_only_behind_its_sync_and_many_share_one() {
         assert!(log.durable() >= *later.last().unwrap());
     });
     assert_eq!(log.figures().syncs, 2, "one for the leader, one for all who came meanwhile");
+}
+
+#[test]
+fn a_write_waits_for_a_running_sync_for_two_seconds_at_most() {
+    let medium = Medium::default();
+    let (loader, _) = medium.load(Fsync::No).expect("there is nothing to load");
+    drop(loader.into_log().expect("it opens"));
+    let seconds = Arc::new(AtomicU64::new(0));
+    let clock = Arc::clone(&seconds);
+    let now = Arc::new(move || Duration::from_secs(clock.load(Relaxed)));
+    let options = aof::Options { now, ..medium.options(Fsync::EverySecond) };
+    let mut loader = aof::Loader::open(options).expect("it opens");
+    while loader.next().expect("it is whole").is_some() {}
+    let log = loader.into_log().expect("it opens");
+    let in_file = || medium.file("appendonly.aof.1.incr.aof").len() as u64;
+
+    medium.hold_syncs(true);
+    let first = log.append(0, 0, &number(0));
+    log.settle(first).expect("nothing fails");
+    assert_eq!(in_file(), first, "no sync is running yet");
+    medium.wait_for_held_sync();
+    let second = log.append(0, 0, &number(1));
+    log.settle(second).expect("nothing fails");
+    assert_eq!((in_file(), log.written()), (first, first), "postponed");
+    seconds.store(1, Relaxed);
+    log.settle(second).expect("nothing fails");
+    assert_eq!(in_file(), first, "still postponed");
+    seconds.store(2, Relaxed);
+    log.settle(second).expect("nothing fails");
+    assert_eq!(in_file(), second, "two seconds are enough");
+    assert_eq!(log.figures().delayed_syncs, 1);
+    assert_eq!(log.durable(), 0);
+    medium.hold_syncs(false);
+    log.sync_all().expect("nothing fails");
+    assert_eq!(log.durable(), second);
+}
+
+#[test]
+fn a_log_is_rewritten_when_it_has_grown_and_later_and_later_when_that_fails() {
+    let medium = Medium::default();
+    let (loader, _) = medium.load(Fsync::No).expect("there is nothing to load");
+    let log = loader.into_log().expect("it opens");
+    let rule = |percentage, min_size| aof::Growth { percentage, min_size };
+    let end = (0..10).map(|n| log.append(0, 0, &number(n))).last().expect("ten");
+    log.settle(end).expect("nothing fails");
+    assert_eq!(log.growth_due(rule(0, 0)), None, "0 switches it off");
+    assert_eq!(log.growth_due(rule(100, end)), None, "it is not above the least size");
+    assert_eq!(log.growth_due(rule(100, end - 1)), Some(end * 100 - 100), "from nothing");
+    for _ in 0..3 {
+        assert!(log.growth_due(rule(100, 0)).is_some());
+        drop(log.begin_rewrite().expect("there is no other"));
+    }
+    assert_eq!(log.figures().failed_rewrites, 3);
+    assert_eq!(log.growth_due(rule(100, 0)), None, "in a minute");
+
+    let mut rewrite = log.begin_rewrite().expect("there is no other");
+    assert!(log.begin_rewrite().is_err(), "one at a time");
+    assert_eq!(log.growth_due(rule(1, 0)), None, "one is under way");
+    rewrite.cut();
+    rewrite.write(0, &[b"SET", b"0"]).expect("nothing fails");
+    let done = rewrite.finish().expect("nothing fails");
+    assert_eq!((done.base, done.total), (43, 43));
+    assert_eq!(log.growth_due(rule(100, 0)), None, "it is what it was after the rewrite");
+    let mut files = medium.files();
+    files.sort();
+    let names =
+        ["appendonly.aof.2.base.aof", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"];
+    assert_eq!(files[..2], names[..2], "{files:?}");
+    assert_eq!(files.last().map(String::as_str), Some(names[2]), "{files:?}");
 }
