@@ -53,7 +53,7 @@ impl Engine {
         if writes < 2 {
             return Err(steps.len().max(1));
         }
-        let now_ns = self.clock.unix_ns();
+        let now_ns = self.begin_ns(session);
         let shards: SmallVec<[usize; LONGEST]> =
             steps.iter().flat_map(|step| &step.keys).map(Key::shard).collect();
         let mut txn = self.keyspace().try_begin(&shards, now_ns / 1_000_000).ok_or(steps.len())?;

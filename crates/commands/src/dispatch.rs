@@ -40,7 +40,7 @@ impl Engine {
             return Outcome::default();
         }
         // While a log is replayed nothing expires: what its commands found then, they must find now.
-        let now_ns = if session.replay { 0 } else { self.clock.unix_ns() };
+        let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         session.client.last_command.store(command.id, Relaxed);
         self.call(session, command, args, out, now_ns)
@@ -64,7 +64,7 @@ impl Engine {
         }
         self.check_memory(session, command)?;
         if let Some(text) = self.log_failure()
-            && transactions::writes(session, command)
+            && (transactions::writes(session, command) || command.spec.name == "ping")
         {
             return Err(Failure::text(format!("{}{text}", failure::LOG_FAILED)));
         }
@@ -151,12 +151,21 @@ impl Engine {
         outcome
     }
 
+    /// When a command of the session that is executed now begins.
+    pub(crate) fn begin_ns(&self, session: &Session) -> u64 {
+        session.ended_ns.unwrap_or_else(|| self.clock.unix_ns())
+    }
+
     /// Counts an execution and shows it to those who watch.
     pub(crate) fn finish(&self, call: &mut Call<'_>, started_ns: u64, failed: bool) {
         if call.session.replay {
             return;
         }
-        let nanos = self.clock.unix_ns().saturating_sub(started_ns);
+        let ended_ns = self.clock.unix_ns();
+        let nanos = ended_ns.saturating_sub(started_ns);
+        if call.session.in_batch {
+            call.session.ended_ns = Some(ended_ns);
+        }
         self.stats().called(call.session.stripe, call.command.id, nanos, failed);
         admin::observe(call, nanos);
         if self.monitors() > 0 && !call.command.spec.has(SKIP_MONITOR | ADMIN) {

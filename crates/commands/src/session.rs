@@ -45,6 +45,9 @@ pub struct Session {
     pub replay: bool,
     /// Random numbers for RANDOMKEY and its like, seeded by the engine.
     pub random: fastrand::Rng,
+    /// In a batch, when its last command ended, unix ns: the next begins then, and the clock is read once for both.
+    pub(crate) ended_ns: Option<u64>,
+    pub(crate) in_batch: bool,
     pub(crate) multi: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
     /// Set by a transaction that changes a watched key.
@@ -64,6 +67,8 @@ impl Session {
             stripe,
             replay: false,
             random: fastrand::Rng::with_seed(seed),
+            ended_ns: None,
+            in_batch: false,
             multi: None,
             watches: Vec::new(),
             touched: Arc::default(),
@@ -74,6 +79,12 @@ impl Session {
     /// Its id.
     pub fn id(&self) -> u64 {
         self.client.id
+    }
+
+    /// Begins a batch: commands that are executed one after the other, without waiting for anything between them.
+    pub fn begin_batch(&mut self) {
+        self.in_batch = true;
+        self.ended_ns = None;
     }
 
     /// Whether commands are being queued.

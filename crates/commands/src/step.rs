@@ -25,7 +25,7 @@ impl Step<'_> {
     ) -> Next {
         let effects = around.effects.mark();
         let mark = around.out.mark();
-        let started_ns = around.engine.clock.unix_ns();
+        let started_ns = around.engine.begin_ns(around.session);
         let mut call = Call {
             engine: around.engine,
             session: around.session,

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use commands::spec::{Group, WRITE};
-use commands::{Engine, EngineOptions, Run};
+use commands::{CommandLog, Engine, EngineOptions, Run};
 use fastrand::Rng;
+use keyspace::Db;
 use support::{Client, MemoryLog, TestClock, requests, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -100,7 +101,44 @@ fn the_database_is_selected_where_it_changes() {
     );
 }
 
-/// Value, encoding and expiry time of every key.
+/// A log whose file could not be written.
+struct Broken;
+
+impl CommandLog for Broken {
+    fn append(&self, _: Db, _: Db, _: &[u8]) -> u64 {
+        0
+    }
+
+    fn is_synchronous(&self) -> bool {
+        true
+    }
+
+    fn failure(&self) -> Option<String> {
+        Some("No space left on device".to_owned())
+    }
+}
+
+#[test]
+fn no_write_is_taken_after_the_log_failed() {
+    const REFUSED: &str = "(error) MISCONF Errors writing to the AOF file: No space left on device";
+    let engine = Arc::new(Engine::new(EngineOptions {
+        log: Some(Arc::new(Broken)),
+        ..EngineOptions::new(volatile(4, 64 << 20))
+    }));
+    let mut client = Client::new(&engine);
+    for (line, expected) in [
+        ("SET k v", REFUSED),
+        ("PING", REFUSED),
+        ("GET k", "(nil)"),
+        ("MULTI", "OK"),
+        ("SET k v", REFUSED),
+        ("EXEC", "(error) EXECABORT Transaction discarded because of previous errors."),
+    ] {
+        client.check(line, expected);
+    }
+}
+
+/// Value and expiry time of every key.
 fn dump(engine: &Arc<Engine>) -> BTreeMap<String, String> {
     let mut client = Client::new(engine);
     let mut found = BTreeMap::new();
