@@ -231,8 +231,8 @@ impl Keyspace {
     }
 
     /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back committed and still
-    /// locked, so that `changes` can go into a command log before it is dropped. `None` when nothing exceeds, or when
-    /// the policy finds no key.
+    /// locked, so that `changes` can go into a command log before it is dropped. `None` when nothing exceeds (any more:
+    /// what earlier deletes left is freed first), or when the policy finds no key: `excess` tells which.
     pub fn evict_step(
         &self,
         budget: usize,
@@ -240,6 +240,7 @@ impl Keyspace {
         random: u64,
     ) -> Result<Option<Txn<'_>>, Error> {
         let eviction = self.eviction();
+        self.reclaim_until(|| self.excess() == 0);
         if eviction.policy == Policy::NoEviction || self.excess() == 0 {
             return Ok(None);
         }

@@ -13,6 +13,9 @@ use crate::layout::{OWNER_EXPIRY, QUEUE_ROOT};
 use crate::txn::Place;
 use crate::{CommitError, Db, Keyspace, Txn, entry};
 
+/// Blocks that a step frees for somebody who waits for room.
+const BLOCKS: usize = 256;
+
 /// What a background step did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -97,6 +100,21 @@ impl Keyspace {
         txn.commit()?;
         held.done();
         Ok(Progress { looked_at: done, done, more: more && done > 0 })
+    }
+
+    /// Frees what deletes left behind in all shards, in steps, until nothing waits or `enough` says so; whether
+    /// anything was freed. For a writer that found no room: it holds no shard.
+    pub fn reclaim_until(&self, mut enough: impl FnMut() -> bool) -> bool {
+        let mut freed = false;
+        for shard in 0..self.shards() {
+            while self.has_garbage(shard) && !enough() {
+                match self.reclaim_step(shard, BLOCKS) {
+                    Ok(progress) if progress.done > 0 => freed = true,
+                    _ => break,
+                }
+            }
+        }
+        freed
     }
 
     /// Whether there is something for `reclaim_step` in the shard. Takes no lock.

@@ -122,6 +122,29 @@ fn nothing_is_evicted_without_a_policy_or_a_candidate() {
 }
 
 #[test]
+fn what_deletes_left_is_freed_before_anything_is_evicted() {
+    let ks = volatile(2, 64 << 20);
+    for i in 0..20 {
+        set(&ks, &format!("small:{i}"), "v");
+    }
+    let used = ks.heap().used();
+    for i in 0..20 {
+        set(&ks, &format!("large:{i}"), &"x".repeat(500_000));
+    }
+    ks.set_eviction(eviction(Policy::AllkeysRandom, used + 100_000));
+    for i in 0..20 {
+        common::write(&ks, &[&format!("large:{i}")], |txn| {
+            let name = format!("large:{i}");
+            let key = txn.key(name.as_bytes());
+            txn.delete(db(0), &key).expect("room");
+        });
+    }
+    assert!(ks.excess() > 0);
+    assert!(ks.evict_step(8, NOW, 1).expect("room").is_none());
+    assert_eq!((ks.excess(), ks.count(db(0)).0, ks.stats().evicted), (0, 20, 0));
+}
+
+#[test]
 fn a_full_heap_answers_full_loses_nothing_and_can_be_emptied() {
     let ks = volatile(2, 1);
     let mut kept = Vec::new();
