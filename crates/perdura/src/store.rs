@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyspace::{Db, Expire, Keyspace};
+use keyspace::{Db, Expire, Key, Keyspace};
 use pmem::Domain;
 
 use crate::background::{self, Background};
@@ -134,17 +134,32 @@ impl Perdura {
         &self,
         key: &[u8],
         value: &[u8],
-        expire: impl FnOnce(u64) -> Expire,
+        expire: impl Fn(u64) -> Expire,
     ) -> Result<(), Error> {
         let key = self.keyspace.key(key);
+        match self.try_set(&key, value, &expire) {
+            // What deletes left may make the room.
+            Err(Error::Full) if self.keyspace.reclaim_until(|| false) => {
+                self.try_set(&key, value, &expire)
+            }
+            done => done,
+        }
+    }
+
+    fn try_set(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        expire: impl Fn(u64) -> Expire,
+    ) -> Result<(), Error> {
         let is_large = value.len() >= Keyspace::LARGE;
-        let prepared = is_large.then(|| self.keyspace.prepare(&key, value)).transpose()?;
+        let prepared = is_large.then(|| self.keyspace.prepare(key, value)).transpose()?;
         let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
         if let Some(prepared) = prepared {
             txn.offer(prepared);
         }
         let expire = expire(txn.now());
-        txn.set(Db::default(), &key, value, expire)?;
+        txn.set(Db::default(), key, value, expire)?;
         Ok(txn.commit()?)
     }
 

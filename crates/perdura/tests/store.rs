@@ -145,12 +145,17 @@ fn a_file_that_is_no_persistent_memory_is_refused_unless_a_domain_is_named() {
 
 #[test]
 fn a_full_store_says_so_and_loses_nothing() {
-    let store = Perdura::open(Options::volatile().limit(1)).expect("the smallest store");
+    let options = Options::volatile().limit(1).background(false);
+    let store = Perdura::open(options).expect("the smallest store");
     store.set("first", "v").expect("room");
     let value = vec![b'x'; 1 << 20];
     let full = (0..10_000).find_map(|i| store.set(format!("k{i}"), &value).err());
     assert_eq!(full, Some(Error::Full));
     check(&store, "first", Some("v"));
+    for i in 0..10_000 {
+        store.delete(format!("k{i}")).expect("room for a delete");
+    }
+    store.set("again", &value).expect("the room that the deletes left");
     let usage = store.usage();
     assert!(usage.used <= usage.limit && usage.limit <= usage.size, "{usage:?}");
 }
