@@ -63,6 +63,8 @@ pub struct Client {
     pub multi_mem: AtomicUsize,
     /// Bytes of replies not yet sent.
     pub output: AtomicUsize,
+    /// It waits: for a pause of clients to end.
+    pub blocked: AtomicBool,
     /// The connection is to be closed.
     pub killed: AtomicBool,
     /// Whether the inbox holds something.

@@ -80,6 +80,8 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     let limits = Limits { max_bulk, authenticated, ..Limits::default() };
     let most = if authenticated { MAX_COMMANDS } else { 1 };
     let input = &input[..*filled];
+    let client = &session.as_ref().expect("a session").client;
+    client.query_buffer.store(input.len(), Relaxed);
     // 0 says that the parser was stopped, and may find more commands in the same input.
     *missing = 0;
     while parser.complete() < most {

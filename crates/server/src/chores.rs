@@ -4,11 +4,14 @@
 //! hold a lock for a bounded number of items, and lets its connections run between the steps. What may
 //! block (growing the pool, the append-only file) is done by the housekeeping thread.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::meter::Totals;
+use keyspace::Defragmentation;
+
+use crate::meter::{Totals, add};
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -16,6 +19,8 @@ use crate::worker::Worker;
 const ITEMS: usize = 20;
 /// Blocks that one step frees.
 const BLOCKS: usize = 64;
+/// Entries that one step of the defragmenter looks at.
+const ENTRIES: usize = 64;
 /// How much of a worker's time expiry may take when much is due, in percent.
 const SHARE: u32 = 25;
 /// How often the housekeeping thread looks.
@@ -25,6 +30,7 @@ const IDLE_CLIENTS: Duration = Duration::from_secs(1);
 
 /// The periodic work of a worker.
 pub(crate) async fn periodic(worker: Arc<Worker>) {
+    let mut passes: BTreeMap<usize, Defragmentation> = BTreeMap::new();
     loop {
         let hz = worker.shared.limits.hz.load(Relaxed).max(1);
         let period = Duration::from_micros(1_000_000 / hz);
@@ -38,6 +44,9 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
         for shard in (worker.number..shards).step_by(step) {
             expire(&worker, shard, until).await;
             reclaim(&worker, shard).await;
+            if worker.shared.limits.defragment.load(Relaxed) {
+                defragment(&worker, shard, passes.entry(shard).or_default());
+            }
         }
     }
 }
@@ -48,7 +57,7 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
     if !shared.active_expire.load(Relaxed) {
         return;
     }
-    let effort = shared.config.values().size("active-expire-effort").max(1) as usize;
+    let effort = shared.limits.expire_effort.load(Relaxed).max(1) as usize;
     loop {
         let now = shared.engine.clock().unix_ms();
         let more = match shared.engine.keyspace().expire_step(shard, ITEMS * effort, now) {
@@ -74,6 +83,14 @@ async fn reclaim(worker: &Worker, shard: usize) {
             _ => return,
         }
     }
+}
+
+/// Moves some entries out of sparse spans, and begins again after a pass over the shard.
+fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation) {
+    let keyspace = worker.shared.engine.keyspace();
+    let next = keyspace.defragment_step(shard, *pass, ENTRIES).ok().flatten().unwrap_or_default();
+    add(&worker.meter().moved, next.moved.saturating_sub(pass.moved));
+    *pass = next;
 }
 
 /// The housekeeping thread, until the server ends.

@@ -262,6 +262,7 @@ impl Connection {
     async fn paused(&mut self) {
         let until = self.worker.shared.engine.admin().paused_until_ms();
         let wait = std::time::Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
+        let client = Arc::clone(&self.client);
         let mut first = true;
         let woken = poll_fn(|cx| {
             self.keep_waker(cx);
@@ -275,7 +276,9 @@ impl Connection {
             let _ = self.try_write(cx);
             if over { Poll::Ready(()) } else { Poll::Pending }
         });
+        client.blocked.store(true, Relaxed);
         let _ = tokio::time::timeout(wait, woken).await;
+        client.blocked.store(false, Relaxed);
     }
 
     /// Sends the rest before the connection ends.

@@ -15,6 +15,8 @@ pub(crate) struct Limits {
     pub(crate) max_bulk: AtomicU64,
     pub(crate) protected: AtomicBool,
     pub(crate) hz: AtomicU64,
+    pub(crate) expire_effort: AtomicU64,
+    pub(crate) defragment: AtomicBool,
     hard: AtomicU64,
     soft: AtomicU64,
     seconds: AtomicU64,
@@ -29,6 +31,8 @@ impl Limits {
         self.max_bulk.store(values.size("proto-max-bulk-len"), Relaxed);
         self.protected.store(values.yes("protected-mode"), Relaxed);
         self.hz.store(values.size("hz").clamp(1, 500), Relaxed);
+        self.expire_effort.store(values.size("active-expire-effort").clamp(1, 10), Relaxed);
+        self.defragment.store(values.yes("activedefrag"), Relaxed);
         let normal = read_output_limits(values.get("client-output-buffer-limit"))[0];
         self.hard.store(normal.hard, Relaxed);
         self.soft.store(normal.soft, Relaxed);

@@ -251,6 +251,11 @@ fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeErr
     runtime.block_on(wait(shared));
     drop(runtime);
     workers.stop();
+    if loading && shared.log.get().is_none() && !helper.is_finished() {
+        // Nothing was written yet, and nobody waits for the rest of the log.
+        tracing::info!("Perdura was still loading, bye bye...");
+        return Ok(ExitCode::SUCCESS);
+    }
     let helped = helper.join().unwrap_or(false);
     Ok(end(shared, server, helped))
 }

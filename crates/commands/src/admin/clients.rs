@@ -49,6 +49,7 @@ fn flags(client: &Client) -> String {
         }
     };
     add('O', client.monitor.load(Relaxed));
+    add('b', client.blocked.load(Relaxed));
     add('x', client.queued.load(Relaxed) >= 0);
     add('A', client.killed.load(Relaxed));
     add('U', client.peer.addr.ends_with(":0"));

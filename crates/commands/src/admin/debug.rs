@@ -193,21 +193,24 @@ fn protocol(call: &mut Call<'_>) -> Done {
                 out.boolean(n == 1);
             }
         }
-        b"attrib" | b"push" if !resp3 => {
-            return Err("ERR RESP2 does not support this type".into());
+        b"push" if !resp3 => {
+            return Err("ERR RESP2 is not supported by this command".into());
         }
         b"attrib" => {
-            out.attribute(1);
-            out.bulk("key-popularity");
-            out.array(2);
-            out.bulk("key:123");
-            out.integer(90);
+            if resp3 {
+                out.attribute(1);
+                out.bulk("key-popularity");
+                out.array(2);
+                out.bulk("key:123");
+                out.integer(90);
+            }
             out.bulk("Some real reply following the attribute");
         }
         b"push" => {
             out.push(2);
             out.bulk("server-cpu-usage");
             out.integer(42);
+            out.bulk("Some real reply following the push reply");
         }
         _ => {
             return Err("ERR Wrong protocol type name. Please use one of the following: string|integer|double|null|array|set|map|attrib|push|verbatim|true|false".into());

@@ -95,6 +95,10 @@ pub struct Facts {
     pub cpu_user_us: u64,
     /// Most memory that the data ever took, in bytes.
     pub peak_memory: u64,
+    /// Blocks that the defragmenter moved.
+    pub defragmented: u64,
+    /// Whether the defragmenter is on.
+    pub defragmenting: bool,
     /// `maxmemory`.
     pub max_memory: u64,
     /// `maxmemory-policy`.

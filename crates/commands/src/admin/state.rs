@@ -13,8 +13,9 @@ use super::monitor::Monitors;
 use super::slowlog::SlowLog;
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::{MAY_REPLICATE, WRITE};
+use crate::spec::MAY_REPLICATE;
 use crate::table::Lookup;
+use crate::transactions;
 
 /// State of the administrative commands of an engine.
 pub struct State {
@@ -97,9 +98,8 @@ impl Engine {
             return true;
         }
         match self.table().find(args) {
-            Lookup::Found(command) if session.in_multi() && command.spec.name == "exec" => true,
             Lookup::Found(command) => {
-                !session.in_multi() && (command.spec.has(WRITE) || command.spec.has(MAY_REPLICATE))
+                command.spec.has(MAY_REPLICATE) || transactions::writes(session, command)
             }
             _ => false,
         }

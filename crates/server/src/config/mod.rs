@@ -140,9 +140,9 @@ impl Config {
         protected: bool,
         apply: impl Fn(&Values, &Values, &[&'static str]) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
-        let rows = changeable(pairs, protected)?;
         let _one_at_a_time = self.changing.lock().unwrap_or_else(|e| e.into_inner());
         let before = self.values();
+        let rows = changeable(&before, pairs, protected)?;
         let mut after = before.clone();
         for (row, (_, value)) in rows.iter().zip(pairs) {
             let words: Vec<&[u8]> = if row.kind.takes_many_words() {
@@ -180,15 +180,20 @@ pub enum Refusal {
     },
 }
 
-fn changeable(pairs: &[(&[u8], &[u8])], protected: bool) -> Result<Vec<&'static Row>, Refusal> {
+fn changeable(
+    values: &Values,
+    pairs: &[(&[u8], &[u8])],
+    protected: bool,
+) -> Result<Vec<&'static Row>, Refusal> {
     let named = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let mut rows: Vec<&'static Row> = Vec::new();
-    for (name, _) in pairs {
-        let Some((_, row)) = table::find(name) else {
+    for (name, value) in pairs {
+        let Some((at, row)) = table::find(name) else {
             return Err(Refusal::Unknown(named(name)));
         };
         let why = match row.change {
             Change::Fixed => "can't set immutable config",
+            Change::Pinned if values.values[at] != *value => "can't set immutable config",
             Change::Protected if !protected => "can't set protected config",
             _ if rows.iter().any(|r| r.name == row.name) => "duplicate parameter",
             _ => {

@@ -29,7 +29,7 @@ fn line(row: &Row) -> String {
     let alias = row.alias.map(|a| format!(" (`{a}`)")).unwrap_or_default();
     let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
     let change = match row.change {
-        Change::Fixed => "at start",
+        Change::Fixed | Change::Pinned => "at start",
         Change::Live => "live",
         Change::Protected => "protected",
     };

@@ -34,12 +34,14 @@ pub struct Row {
 pub enum Change {
     /// At start only.
     Fixed,
+    /// At start only; to set what it is already is no mistake, so that clients may set all they got.
+    Pinned,
     /// By `CONFIG SET` too.
     Live,
     /// By `CONFIG SET` too, if `enable-protected-configs` allows it.
     Protected,
 }
-use Change::{Fixed, Live, Protected};
+use Change::{Fixed, Live, Pinned, Protected};
 
 /// Whether a directive has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,12 +148,12 @@ pub const RETIRED: [&str; 3] =
 
 /// Perdura's own directives.
 const OWN: &[Row] = &[
-    row("backend", Enum(&["auto", "pmem", "aof"]), "auto", Fixed, Used),
-    row("pool", Text, "", Fixed, Used),
-    row("pool-size", Memory(16777216, I64), "4294967296", Fixed, Used),
-    row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Fixed, Used),
-    row("emulate-pmem", Bool, "no", Fixed, Used),
-    row("threads", Int(0, 1024), "0", Fixed, Used),
+    row("backend", Enum(&["auto", "pmem", "aof"]), "auto", Pinned, Used),
+    row("pool", Text, "", Pinned, Used),
+    row("pool-size", Memory(16777216, I64), "4294967296", Pinned, Used),
+    row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Pinned, Used),
+    row("emulate-pmem", Bool, "no", Pinned, Used),
+    row("threads", Int(0, 1024), "0", Pinned, Used),
 ];
 
 /// Connections.
@@ -179,6 +181,7 @@ const NETWORK: &[Row] = &[
 
 /// Files, durability, memory.
 const STORE: &[Row] = &[
+    row("activedefrag", Bool, "no", Live, Used),
     row("no-appendfsync-on-rewrite", Bool, "no", Live, Used),
     row("aof-load-truncated", Bool, "yes", Live, Used),
     row("appendonly", Bool, "no", Live, Used),
@@ -276,7 +279,6 @@ const ACCEPTED: &[Row] = &[
     row("replica-ignore-maxmemory", Bool, "yes", Live, Ignored(Replication))
         .alias("slave-ignore-maxmemory"),
     row("jemalloc-bg-thread", Bool, "yes", Live, Ignored(Design)),
-    row("activedefrag", Bool, "no", Live, Ignored(Design)),
     row("syslog-enabled", Bool, "no", Fixed, Ignored(Design)),
     row("cluster-enabled", Bool, "no", Fixed, Ignored(Cluster)),
     row("cluster-allow-reads-when-down", Bool, "no", Live, Ignored(Cluster)),

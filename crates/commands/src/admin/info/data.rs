@@ -64,9 +64,9 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     ] {
         page.line(name, 0);
     }
-    page.line("mem_aof_buffer", facts.persistence.aof.map_or(0, |aof| aof.buffered));
+    page.line("mem_aof_buffer", facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered));
     page.line("mem_allocator", "perdura");
-    page.line("active_defrag_running", 0);
+    page.flag("active_defrag_running", facts.defragmenting);
     page.line("lazyfree_pending_objects", 0);
     page.line("lazyfreed_objects", 0);
 }

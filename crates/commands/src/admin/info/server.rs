@@ -45,7 +45,8 @@ pub(super) fn clients(page: &mut Page<'_, '_>) {
     page.line("maxclients", page.facts.max_clients);
     page.line("client_recent_max_input_buffer", most(|c| c.query_buffer.load(Relaxed)));
     page.line("client_recent_max_output_buffer", most(|c| c.output.load(Relaxed)));
-    page.line("blocked_clients", 0);
+    let blocked = clients.iter().filter(|client| client.blocked.load(Relaxed)).count();
+    page.line("blocked_clients", blocked);
     page.line("tracking_clients", 0);
     page.line("clients_in_timeout_table", 0);
 }
@@ -88,7 +89,6 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
         "total_forks",
         "migrate_cached_sockets",
         "slave_expires_tracked_keys",
-        "active_defrag_hits",
         "active_defrag_misses",
         "active_defrag_key_hits",
         "active_defrag_key_misses",
@@ -101,6 +101,7 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
     ] {
         page.line(name, 0);
     }
+    page.line("active_defrag_hits", facts.defragmented);
     page.line("total_error_replies", engine.stats().error_replies());
     page.line("dump_payload_sanitizations", 0);
     page.line("total_reads_processed", facts.reads);
