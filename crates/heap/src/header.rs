@@ -128,13 +128,19 @@ impl Header {
     }
 
     /// Makes this the pool's header: counts the generation up and writes over the older copy. Durable on return.
+    /// The magic goes last: while a pool is being made, it is either blank or whole.
     #[allow(unsafe_code, reason = "the header is written through the region")]
     pub(crate) fn write(&mut self, region: &Region) {
         self.generation += 1;
         let at = if self.generation.is_multiple_of(2) { HEADER_A } else { HEADER_B };
+        let header = self.encode();
         // SAFETY: the caller opens, creates or closes the pool: nobody else reads or writes the header.
-        unsafe { region.write(at, &self.encode()) };
+        unsafe { region.write(at + 8, &header[8..]) };
         region.flush(at, BYTES);
+        region.fence();
+        // SAFETY: as above.
+        unsafe { region.write(at, &header[..8]) };
+        region.flush(at, 8);
         region.fence();
     }
 }

@@ -105,9 +105,10 @@ impl<S: Subject> Explorer<'_, S> {
         let medium = Medium::new();
         let region = Region::simulated_growing(self.subject.reserve(), medium.clone());
         let subject = self.subject;
-        let (mut store, state) = guarded("create", || subject.create(region))?;
+        let state = subject.empty();
         let mut promises = Vec::new();
         promise(&medium, &mut promises, state.clone(), None);
+        let mut store = guarded("create", || subject.open(region))?;
         self.transact(&medium, &mut store, state, self.effort.transactions, &mut promises)?;
         let trace = medium.take();
         drop(store);

@@ -18,10 +18,10 @@ pub trait Subject {
     /// Bytes of address space to reserve for the simulated region.
     fn reserve(&self) -> usize;
 
-    /// Makes an empty store on a region of length 0.
-    fn create(&self, region: Region) -> Result<(Self::Store, Self::State), String>;
+    /// What a new store holds.
+    fn empty(&self) -> Self::State;
 
-    /// Opens what an earlier life left.
+    /// Opens what an earlier life left; makes an empty store where none was made before, or not to the end.
     fn open(&self, region: Region) -> Result<Self::Store, String>;
 
     /// Reads the whole state, and checks what must hold for every store whatever its state.

@@ -67,12 +67,12 @@ impl Subject for Pair {
         LEN
     }
 
-    fn create(&self, region: Region) -> Result<(Open, (u64, u64)), String> {
-        region.grow(LEN as u64).map_err(|error| error.to_string())?;
-        Ok((Open { region, sequence: 0 }, (0, 0)))
+    fn empty(&self) -> (u64, u64) {
+        (0, 0)
     }
 
     fn open(&self, region: Region) -> Result<Open, String> {
+        region.grow(LEN as u64).map_err(|error| error.to_string())?;
         let word = |n: u64| region.load(RECORD + n * 8);
         let (sequence, values) = (word(0), (word(1), word(2)));
         let whole = self.0 == Omit::Sum || word(3) == sum(sequence, values);

@@ -102,17 +102,19 @@ impl Subject for Pool {
         zone * (self.zones as usize + 1) - 1
     }
 
-    fn create(&self, region: Region) -> Result<(Open, Vec<Contents>), String> {
-        let options = heap::CreateOptions { geometry: self.geometry, ..Default::default() };
-        knock_out(self.knocked_out);
-        let heap = Heap::create(region, &options).map_err(|error| error.to_string())?;
+    fn empty(&self) -> Vec<Contents> {
         let empty = Contents { slots: vec![None; SLOTS], words: vec![0; WORDS] };
-        Ok((Open { heap, pins: Vec::new() }, vec![empty; self.geometry.shards]))
+        vec![empty; self.geometry.shards]
     }
 
     fn open(&self, region: Region) -> Result<Open, String> {
         knock_out(self.knocked_out);
-        let (heap, _) = Heap::open(region, [0; 16]).map_err(|error| error.to_string())?;
+        let heap = if Heap::is_blank(&region) {
+            let options = heap::CreateOptions { geometry: self.geometry, ..Default::default() };
+            Heap::create(region, &options).map_err(|error| error.to_string())?
+        } else {
+            Heap::open(region, [0; 16]).map_err(|error| error.to_string())?.0
+        };
         Ok(Open { heap, pins: Vec::new() })
     }
 
