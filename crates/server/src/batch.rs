@@ -130,6 +130,7 @@ fn execute(connection: &mut Connection) -> Step {
     if commands - first >= PREFETCH_FROM {
         prefetch(engine, session, parser, input, first);
     }
+    session.begin_batch();
     let joins = engine.joins_commands();
     let begin = out.len();
     let mut since: Option<Instant> = None;

@@ -10,7 +10,8 @@
 
 use std::path::PathBuf;
 
-use crate::config::{args::quote, file};
+use crate::config::file;
+use crate::text::quote;
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]

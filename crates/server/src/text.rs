@@ -9,6 +9,13 @@ pub(crate) fn os_error(error: &std::io::Error) -> String {
     }
 }
 
+/// A word in double quotes, as redis.conf reads it.
+pub(crate) fn quote(word: &[u8]) -> String {
+    let mut out = Vec::with_capacity(word.len() + 2);
+    resp::quoted(&mut out, word);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 

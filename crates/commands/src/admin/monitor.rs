@@ -32,29 +32,12 @@ pub(super) fn feed(call: &Call<'_>) {
     line.extend_from_slice(format!("+{seconds}.{fraction:06} [{db} {addr}]").as_bytes());
     for word in redacted(call) {
         line.push(b' ');
-        quote(&mut line, word);
+        resp::quoted(&mut line, word);
     }
     line.extend_from_slice(b"\r\n");
     for client in call.engine.admin().monitors.clients().iter() {
         client.post(&line);
     }
-}
-
-fn quote(out: &mut Vec<u8>, word: &[u8]) {
-    out.push(b'"');
-    for &byte in word {
-        match byte {
-            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            7 => out.extend_from_slice(b"\\a"),
-            8 => out.extend_from_slice(b"\\b"),
-            b' '..=b'~' => out.push(byte),
-            other => out.extend_from_slice(format!("\\x{other:02x}").as_bytes()),
-        }
-    }
-    out.push(b'"');
 }
 
 impl crate::engine::Engine {

@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Values, args, table};
+use super::{Values, table};
 
 /// Why a configuration cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +86,7 @@ impl Reader {
 
     fn line(&mut self, line: &str, depth: usize) -> Result<(), Wrong> {
         let words = unescape(line);
-        let words = args::split(&words).ok_or("Unbalanced quotes in configuration line")?;
+        let words = resp::words(&words).ok_or("Unbalanced quotes in configuration line")?;
         let Some((name, words)) = words.split_first() else { return Ok(()) };
         let name = name.to_ascii_lowercase();
         if let Some((_, row)) = table::find(&name) {
@@ -115,7 +115,7 @@ impl Reader {
         let split;
         let words = match words {
             [one] if row.kind.takes_many_words() && !one.is_empty() => {
-                split = args::split(one).ok_or("Unbalanced quotes in configuration line")?;
+                split = resp::words(one).ok_or("Unbalanced quotes in configuration line")?;
                 split.as_slice()
             }
             other => other,

@@ -102,7 +102,7 @@ impl Kind {
         match self {
             Kind::Memory(..) => integer(value).map_or_else(plain, in_units),
             Kind::Text | Kind::FileName | Kind::FileNameSet | Kind::Dir | Kind::Events => {
-                super::args::quote(value)
+                crate::text::quote(value)
             }
             _ if value.is_empty() => "\"\"".into(),
             _ => plain(),

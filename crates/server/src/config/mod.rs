@@ -7,7 +7,6 @@
 //!
 //! Nothing here knows sockets, stores or commands.
 
-pub mod args;
 pub mod file;
 pub mod kind;
 pub mod page;
