@@ -3,8 +3,10 @@
 //! Everything else of redis.conf is the server's. Whoever owns a setting there stores its value
 //! here when it changes.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
+
+use keyspace::Db;
 
 /// Settings read by commands.
 #[derive(Debug)]
@@ -12,6 +14,7 @@ pub struct Config {
     requirepass: RwLock<Vec<u8>>,
     proto_max_bulk_len: AtomicU64,
     loading: AtomicBool,
+    databases: AtomicUsize,
 }
 
 impl Default for Config {
@@ -20,6 +23,7 @@ impl Default for Config {
             requirepass: RwLock::default(),
             proto_max_bulk_len: AtomicU64::new(512 << 20),
             loading: AtomicBool::new(false),
+            databases: AtomicUsize::new(keyspace::DATABASES),
         }
     }
 }
@@ -43,6 +47,16 @@ impl Config {
     /// Sets `proto-max-bulk-len`.
     pub fn set_proto_max_bulk_len(&self, bytes: u64) {
         self.proto_max_bulk_len.store(bytes, Relaxed);
+    }
+
+    /// The database of this number, if there are so many (`databases`).
+    pub fn database(&self, number: usize) -> Option<Db> {
+        Db::new(number).filter(|_| number < self.databases.load(Relaxed))
+    }
+
+    /// Sets `databases`.
+    pub fn set_databases(&self, count: usize) {
+        self.databases.store(count, Relaxed);
     }
 
     /// Whether data is being loaded, so that most commands are refused.

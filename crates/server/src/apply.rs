@@ -23,6 +23,7 @@ pub(crate) fn all(shared: &Shared, values: &Values) {
 fn engine(engine: &Engine, values: &Values) {
     engine.config().set_requirepass(values.get("requirepass"));
     engine.config().set_proto_max_bulk_len(values.size("proto-max-bulk-len"));
+    engine.config().set_databases(values.size("databases") as usize);
     engine.keyspace().set_eviction(eviction(values));
     let admin = engine.admin();
     admin.slow_log.set_slower_than(values.int("slowlog-log-slower-than"));

@@ -294,3 +294,28 @@ fn shutdown_ends_the_server_without_a_reply() {
     client.check("GET k", "\"v\"");
     assert_eq!(client.info("persistence")["recovery_clean"], "1");
 }
+
+#[test]
+fn there_are_as_many_databases_as_asked_for() {
+    let server = start(&["--databases", "4"]);
+    let mut client = server.client();
+    client.check("SELECT 3", "OK");
+    error(&mut client, "SELECT 4", "ERR DB index is out of range");
+    error(&mut client, "SWAPDB 0 4", "ERR DB index is out of range");
+    client.check("SET k v", "OK");
+    error(&mut client, "MOVE k 4", "ERR DB index is out of range");
+    let refused = Launch::perdura_volatile().args(["--databases", "17"]).run_to_end();
+    assert!(refused.log.contains("argument must be between 1 and 16 inclusive"), "{}", refused.log);
+}
+
+#[test]
+fn a_killed_server_goes_on_with_its_pool() {
+    let mut server = Launch::perdura_emulated().start();
+    server.client().check("SET k v", "OK");
+    server.crash();
+    let mut client = server.client();
+    client.check("GET k", "\"v\"");
+    let facts = client.info("persistence");
+    assert_eq!(facts["recovery_clean"], "0");
+    assert_eq!(facts["durability"], "emulated: survives a process crash only");
+}

@@ -28,7 +28,7 @@ pub(crate) const SELECT: CommandSpec = CommandSpec {
 
 fn select(call: &mut Call<'_>) -> Done {
     let number = call.int32(1)?;
-    let db = usize::try_from(number).ok().and_then(Db::new);
+    let db = usize::try_from(number).ok().and_then(|n| call.engine.config().database(n));
     let db = db.ok_or_else(|| Failure::from(DB_OUT_OF_RANGE))?;
     call.session.select(db);
     call.out.ok();

@@ -117,7 +117,8 @@ pub(crate) const SWAPDB: CommandSpec = CommandSpec {
 fn swapdb(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let first = call.int32(1).map_err(|_| Failure::from("ERR invalid first DB index"))?;
     let second = call.int32(2).map_err(|_| Failure::from("ERR invalid second DB index"))?;
-    let database = |number: i32| usize::try_from(number).ok().and_then(Db::new);
+    let database =
+        |number: i32| usize::try_from(number).ok().and_then(|n| call.engine.config().database(n));
     let (Some(first), Some(second)) = (database(first), database(second)) else {
         return Err(DB_OUT_OF_RANGE.into());
     };

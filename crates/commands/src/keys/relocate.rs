@@ -104,7 +104,7 @@ fn move_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 fn database(call: &Call<'_>, at: usize) -> Result<Db, Failure> {
     let number = call.int32(at)?;
-    let db = usize::try_from(number).ok().and_then(Db::new);
+    let db = usize::try_from(number).ok().and_then(|n| call.engine.config().database(n));
     db.ok_or_else(|| DB_OUT_OF_RANGE.into())
 }
 

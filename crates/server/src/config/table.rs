@@ -182,7 +182,6 @@ const NETWORK: &[Row] = &[
 /// Files, durability, memory.
 const STORE: &[Row] = &[
     row("activedefrag", Bool, "no", Live, Used),
-    row("no-appendfsync-on-rewrite", Bool, "no", Live, Used),
     row("aof-load-truncated", Bool, "yes", Live, Used),
     row("appendonly", Bool, "no", Live, Used),
     row("appendfilename", FileNameSet, "appendonly.aof", Fixed, Used),
@@ -204,12 +203,11 @@ const STORE: &[Row] = &[
         Used,
     ),
     row("appendfsync", Enum(&["everysec", "always", "no"]), "everysec", Live, Used),
-    row("databases", Int(1, I32), "16", Fixed, Used),
+    row("databases", Int(1, 16), "16", Fixed, Used),
     row("auto-aof-rewrite-percentage", Int(0, I32), "100", Live, Used),
     row("lfu-log-factor", Int(0, I32), "10", Live, Used),
     row("lfu-decay-time", Int(0, I32), "1", Live, Used),
     row("maxmemory-samples", Int(1, I32), "5", Live, Used),
-    row("maxmemory-eviction-tenacity", Int(0, 100), "10", Live, Used),
     row("active-expire-effort", Int(1, 10), "1", Live, Used),
     row("hz", Int(0, I32), "10", Live, Used),
     row("maxmemory", Memory(0, U64), "0", Live, Used),
@@ -225,21 +223,6 @@ const WATCH: &[Row] = &[
     row("loglevel", Enum(&["debug", "verbose", "notice", "warning"]), "notice", Live, Used),
     row("enable-protected-configs", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
     row("enable-debug-command", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
-    row(
-        "shutdown-on-sigint",
-        Flags(&["default", "save", "nosave", "now", "force"]),
-        "default",
-        Live,
-        Used,
-    ),
-    row(
-        "shutdown-on-sigterm",
-        Flags(&["default", "save", "nosave", "now", "force"]),
-        "default",
-        Live,
-        Used,
-    ),
-    row("shutdown-timeout", Int(0, I32), "10", Live, Used),
     row("slowlog-max-len", Int(0, I64), "128", Live, Used),
     row("slowlog-log-slower-than", Int(-1, I64), "10000", Live, Used),
     row("latency-monitor-threshold", Int(0, I64), "0", Live, Used),
@@ -248,6 +231,23 @@ const WATCH: &[Row] = &[
 
 /// Known and not needed.
 const ACCEPTED: &[Row] = &[
+    row("shutdown-timeout", Int(0, I32), "10", Live, Ignored(Replication)),
+    row(
+        "shutdown-on-sigint",
+        Flags(&["default", "save", "nosave", "now", "force"]),
+        "default",
+        Live,
+        Ignored(Rdb),
+    ),
+    row(
+        "shutdown-on-sigterm",
+        Flags(&["default", "save", "nosave", "now", "force"]),
+        "default",
+        Live,
+        Ignored(Rdb),
+    ),
+    row("no-appendfsync-on-rewrite", Bool, "no", Live, Ignored(Design)),
+    row("maxmemory-eviction-tenacity", Int(0, 100), "10", Live, Ignored(Design)),
     row("rdbchecksum", Bool, "yes", Fixed, Ignored(Rdb)),
     row("daemonize", Bool, "no", Fixed, Ignored(Foreground)),
     row("io-threads-do-reads", Bool, "no", Fixed, Ignored(Design)),
