@@ -134,6 +134,28 @@ fn a_rollback_undoes_what_followed_its_savepoint() {
 }
 
 #[test]
+fn what_was_just_found_is_not_found_after_it_changed() {
+    let ks = keyspace();
+    set(&ks, "a", "before");
+    let [a, b] = ["a", "{a}b"].map(|key| ks.key(key.as_bytes()));
+    let mut txn = ks.begin_one(a.shard(), NOW);
+    assert!(txn.find(db(0), &a).is_some());
+    let savepoint = txn.savepoint();
+    txn.delete(db(0), &a).expect("room");
+    assert!(txn.find(db(0), &a).is_none());
+    txn.set(db(0), &a, b"again", Expire::Clear).expect("room");
+    assert!(txn.find(db(0), &a).is_some());
+    txn.rename((db(0), &a), (db(0), &b)).expect("room");
+    assert!(txn.find(db(0), &a).is_none() && txn.find(db(0), &b).is_some());
+    txn.rollback_to(savepoint);
+    assert!(txn.find(db(0), &b).is_none());
+    let entry = txn.find(db(0), &a).expect("the key");
+    assert_eq!(txn.string(&entry).expect("a string").to_vec(), b"before");
+    txn.flush(db(0)).expect("room");
+    assert!(txn.find(db(0), &a).is_none());
+}
+
+#[test]
 fn what_is_not_committed_never_was() {
     let ks = keyspace();
     set(&ks, "a", "before");

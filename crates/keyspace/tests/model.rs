@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::ops::{DBS, KEYS, Model, Op, Text, When, apply};
 use common::{NOW, db, volatile};
-use keyspace::{Defragmentation, Encoding, Keyspace};
+use keyspace::{Defragmentation, Encoding, Keyspace, Txn};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -60,9 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn compare(ks: &Keyspace, model: &mut Model) {
-    let now = model.now;
-    let mut txn = ks.begin_all(now);
+/// Compares what a transaction sees, by walking and by looking up.
+fn compare(txn: &mut Txn<'_>, model: &mut Model) {
     let mut met = BTreeMap::new();
     for d in 0..DBS {
         txn.for_each(db(d), &mut |key, entry| {
@@ -79,6 +78,10 @@ fn compare(ks: &Keyspace, model: &mut Model) {
         let found = txn.string(&entry).expect("a string");
         assert_eq!((found.len(), found.to_vec().len()), (value.len(), value.len()));
         assert_eq!(txn.encoding(&entry) == Encoding::Int, found.as_int().is_some());
+    }
+    for (d, name) in (0..DBS).flat_map(|d| KEYS.map(|name| (d, name))) {
+        let key = txn.key(name.as_bytes());
+        assert_eq!(txn.find(db(d), &key).is_some(), model.live().contains_key(&(d, name)));
     }
 }
 
@@ -110,6 +113,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
                 for op in ops {
                     apply(&mut txn, op).expect("room");
                     model.apply(op);
+                    compare(&mut txn, &mut model);
                 }
                 txn.commit().expect("a commit");
             }
@@ -123,6 +127,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
                     } else {
                         txn.rollback_to(savepoint);
                     }
+                    compare(&mut txn, &mut model);
                 }
                 txn.commit().expect("a commit");
             }
@@ -131,7 +136,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
                 ops.iter().for_each(|op| apply(&mut txn, op).expect("room"));
             }
         }
-        compare(ks, &mut model);
+        compare(&mut ks.begin_all(model.now), &mut model);
     }
     ks.check().expect("an intact keyspace");
 }

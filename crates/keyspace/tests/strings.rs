@@ -56,6 +56,7 @@ fn a_key_may_be_as_long_as_a_value() {
             assert_eq!(txn.delete(db(0), &key), Ok(true));
         });
         check(&ks, &key, None);
+        ks.check().expect("an intact keyspace");
     }
 }
 
