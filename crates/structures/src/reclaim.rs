@@ -32,7 +32,7 @@ const BLOB: u64 = 1;
 const INDEX: u64 = 2;
 
 /// Longer than any queue: a damaged pool must not be walked for ever.
-const LONGEST: usize = 1 << 32;
+const LONGEST: usize = 1 << 24;
 
 /// The queue, known by the address of its root word: 0 while it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
+use heap::{CommitError, CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
 use pmem::Region;
 use sim::{Crash, Effort, Subject, explore};
 use structures::blob::{Blob, Reservation};
@@ -180,7 +180,13 @@ fn create_detached(shard: &mut Shard<'_>, content: &[u8]) -> Result<Blob, Full> 
     Ok(blob)
 }
 
-struct Structures;
+/// The structures in a pool of at most this many bytes.
+struct Structures {
+    limit: usize,
+}
+
+const ROOMY: Structures = Structures { limit: 4 << 20 };
+const TIGHT: Structures = Structures { limit: 3 << 19 };
 
 impl Subject for Structures {
     type State = State;
@@ -188,24 +194,21 @@ impl Subject for Structures {
     type Store = Heap;
 
     fn reserve(&self) -> usize {
-        4 << 20
+        self.limit
     }
 
-    fn create(&self, region: Region) -> Result<(Heap, State), String> {
-        let geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 16 };
-        let options = CreateOptions { geometry, ..CreateOptions::default() };
-        let heap = Heap::create(region, &options).map_err(|error| error.to_string())?;
-        let mut state = State::default();
-        for first in (0..500).step_by(100) {
-            let plan = Plan::Put { keys: (first..first + 100).collect(), value: 1 };
-            apply(&mut state, &plan);
-            transaction(&heap, &plan)?;
-        }
-        Ok((heap, state))
+    fn empty(&self) -> State {
+        State::default()
     }
 
     fn open(&self, region: Region) -> Result<Heap, String> {
-        Heap::open(region, [0; 16]).map(|(heap, _)| heap).map_err(|error| error.to_string())
+        if !Heap::is_blank(&region) {
+            let opened = Heap::open(region, [0; 16]);
+            return opened.map(|(heap, _)| heap).map_err(|error| error.to_string());
+        }
+        let geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 16 };
+        let options = CreateOptions { geometry, ..CreateOptions::default() };
+        Heap::create(region, &options).map_err(|error| error.to_string())
     }
 
     fn read(&self, heap: &mut Heap) -> Result<State, String> {
@@ -232,7 +235,11 @@ impl Subject for Structures {
         let room = 200_000usize.saturating_sub(state.blobs[blob].len()).max(1);
         let most = [50, 5000, 70_000][random.usize(..3)];
         let len = 1 + random.usize(..most.min(room));
+        let few_keys = state.keys.len() < 450 && random.bool();
         let plan = match random.u32(..20) {
+            _ if few_keys => {
+                Plan::Put { keys: (0..150).map(|_| random.u64(..2000)).collect(), value: seed }
+            }
             0..7 => Plan::Put { keys: some_keys(random, 60), value: seed },
             7..10 => Plan::Remove(some_keys(random, 60)),
             10 if random.u32(..6) == 0 => Plan::RemoveAll,
@@ -256,11 +263,16 @@ impl Subject for Structures {
 /// `false` if the heap was full.
 fn transaction(heap: &Heap, plan: &Plan) -> Result<bool, String> {
     let mut shard = heap.lock(0);
-    if run(&mut shard, plan).is_err() {
-        shard.rollback();
-        return Ok(false);
+    let done =
+        run(&mut shard, plan).map_err(|Full| CommitError::Full).and_then(|()| shard.commit());
+    match done {
+        Ok(()) => Ok(true),
+        Err(CommitError::Full) => {
+            shard.rollback();
+            Ok(false)
+        }
+        Err(error) => Err(error.to_string()),
     }
-    shard.commit().map(|()| true).map_err(|error| error.to_string())
 }
 
 /// The state, and every block that is reachable; checks all that the structures can check of themselves.
@@ -292,8 +304,8 @@ fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
 }
 
 fn check(seed: u64, crash: Crash) {
-    let effort = Effort { transactions: 24, images: 4, depth: 1, ..Effort::new(crash, seed) };
-    match explore(&Structures, effort) {
+    let effort = Effort { transactions: 16, images: 4, depth: 1, ..Effort::new(crash, seed) };
+    match explore(&ROOMY, effort) {
         Ok(counts) => {
             println!("seed {seed} {crash:?}: {counts:?}");
             assert!(counts.images > 200, "{counts:?}");
@@ -310,4 +322,24 @@ fn a_crash_leaves_each_structure_whole_when_words_arrive_in_any_order() {
 #[test]
 fn a_crash_leaves_each_structure_whole_when_lines_arrive_in_store_order() {
     (0..2).for_each(|seed| check(seed, Crash::X86));
+}
+
+#[test]
+fn a_crash_leaves_each_structure_whole_in_a_full_pool() {
+    let effort = Effort { transactions: 40, images: 4, depth: 1, ..Effort::new(Crash::X86, 7) };
+    let counts = explore(&TIGHT, effort).unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{counts:?}");
+    assert!(counts.refused > 5, "{counts:?}");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_longer_search_finds_nothing() {
+    for seed in 100..120 {
+        for crash in [Crash::Strict, Crash::X86] {
+            let effort = Effort { transactions: 40, images: 8, ..Effort::new(crash, seed) };
+            let counts = explore(&ROOMY, effort).unwrap_or_else(|failure| panic!("{failure}"));
+            println!("seed {seed} {crash:?}: {counts:?}");
+        }
+    }
 }

@@ -74,14 +74,20 @@ pub(super) fn set_range<S: Store>(
     let mut content = self::bytes(store, block, 0..len).to_vec();
     content.resize(len.max(end), 0);
     content[at..end].copy_from_slice(bytes);
-    let spare = if end > len { end } else { store.capacity(block) - HEADER - len };
+    let spare = if end > len { end } else { spare(store, block, len) };
     replace(store, block, &content, spare)
 }
 
 pub(super) fn relocate<S: Store>(store: &mut S, block: Ptr) -> Result<Ptr, Full> {
     let len = len(store, block);
     let content = bytes(store, block, 0..len).to_vec();
-    replace(store, block, &content, store.capacity(block) - HEADER - len)
+    let spare = spare(store, block, len);
+    replace(store, block, &content, spare)
+}
+
+/// Room behind the length; none where a damaged length says so.
+fn spare<S: Store>(store: &S, block: Ptr, len: usize) -> usize {
+    store.capacity(block).saturating_sub(size(len))
 }
 
 fn replace<S: Store>(store: &mut S, old: Ptr, bytes: &[u8], spare: usize) -> Result<Ptr, Full> {

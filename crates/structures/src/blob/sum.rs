@@ -14,7 +14,10 @@ impl Sum {
 
     /// With further bytes behind.
     pub(super) fn and(self, bytes: &[u8]) -> Sum {
-        Sum { len: self.len + bytes.len() as u32, crc: crc32c::crc32c_append(self.crc, bytes) }
+        Sum {
+            len: self.len.wrapping_add(bytes.len() as u32),
+            crc: crc32c::crc32c_append(self.crc, bytes),
+        }
     }
 
     pub(super) const fn from_word(word: u64) -> Sum {

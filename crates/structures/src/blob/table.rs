@@ -243,7 +243,7 @@ impl Table {
     ) -> Result<(), Full> {
         let old = self.chunk(store, number);
         let to = from + piece.len();
-        let stored = old.sum.len as usize;
+        let stored = u64::from(old.sum.len).min(CHUNK) as usize;
         if !old.at.is_null() && from == stored && to <= store.capacity(old.at) {
             store.append(old.at, from, piece);
             return self.set_chunk(store, number, Chunk { sum: old.sum.and(piece), ..old });
