@@ -3,10 +3,11 @@
 PORT ?= 6379
 DATA ?= data
 ROUNDS ?= 100
+MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill lint doc ci
+.PHONY: run build test packages kill crash lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -39,6 +40,10 @@ packages:
 # kill -9 under load, over and over: make kill ROUNDS=1000
 kill: packages
 	@KILL_ROUNDS=$(ROUNDS) cargo test --release --test kill -- --nocapture --test-threads 1
+
+# Simulated power losses at every fence and between, for so many minutes: make crash MINUTES=10
+crash:
+	@cargo run --release --quiet --package perdura-sim --example crash -- --minutes $(MINUTES)
 
 lint:
 	cargo fmt --all --check
