@@ -77,7 +77,12 @@ impl Engine {
         };
         for step in &steps {
             let savepoint = txn.savepoint_of(&step.keys);
-            step.run(&mut call, &mut txn, savepoint);
+            if step.run(&mut call, &mut txn, savepoint).no_room {
+                drop(txn);
+                out.truncate(mark);
+                session.effects = effects.into_room();
+                return Err(steps.len());
+            }
         }
         let done: Done = txn.commit().map_err(Failure::from);
         drop(txn);

@@ -139,7 +139,12 @@ impl Engine {
             may_pin: true,
             pinned: None,
         };
-        let done = self.run(&mut call);
+        let mut done = self.run(&mut call);
+        if done.as_ref().is_err_and(Failure::is_no_room) && self.find_room() {
+            call.out.truncate(mark);
+            call.effects.clear();
+            done = self.run(&mut call);
+        }
         if let Err(failure) = &done {
             call.out.truncate(mark);
             call.out.error(failure.as_bytes());
@@ -273,6 +278,18 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// Frees what deletes left behind, for a command that found no room, and lets all shards have what each has to spare;
+    /// whether there was any. No shard may be locked by this thread.
+    pub(crate) fn find_room(&self) -> bool {
+        const STEPS: usize = 1000;
+        let mut steps = 0;
+        let freed = self.keyspace().reclaim_until(|| {
+            steps += 1;
+            steps > STEPS
+        });
+        self.keyspace().heap().share_free_spans() || freed
     }
 
     /// Logs the deletions of a committed, still locked transaction of the keyspace's own (expiry, eviction).

@@ -10,7 +10,10 @@ pub type Done = Result<(), Failure>;
 
 /// Why a command failed: the text of its error reply.
 #[derive(Debug)]
-pub struct Failure(Cow<'static, [u8]>);
+pub struct Failure {
+    text: Cow<'static, [u8]>,
+    no_room: bool,
+}
 
 /// Options that do not fit together or are unknown.
 pub(crate) const SYNTAX: &str = "ERR syntax error";
@@ -48,30 +51,39 @@ pub(crate) const LOADING_DATA: &str = "LOADING Redis is loading the dataset in m
 impl Failure {
     /// An error made up at run time.
     pub fn text(text: impl Into<Vec<u8>>) -> Failure {
-        Failure(Cow::Owned(text.into()))
+        Failure { text: Cow::Owned(text.into()), no_room: false }
     }
 
     /// The text of the reply, code word first.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.text
+    }
+
+    /// Whether the heap was full: worth another try once something was freed.
+    pub(crate) fn is_no_room(&self) -> bool {
+        self.no_room
+    }
+
+    fn no_room() -> Failure {
+        Failure { no_room: true, ..OOM.into() }
     }
 
     /// The first word, under which INFO counts errors.
     pub fn code(&self) -> &[u8] {
-        self.0.split(|b| *b == b' ').next().unwrap_or_default()
+        self.text.split(|b| *b == b' ').next().unwrap_or_default()
     }
 }
 
 impl From<&'static str> for Failure {
     fn from(text: &'static str) -> Failure {
-        Failure(Cow::Borrowed(text.as_bytes()))
+        Failure { text: Cow::Borrowed(text.as_bytes()), no_room: false }
     }
 }
 
 impl From<keyspace::Error> for Failure {
     fn from(error: keyspace::Error) -> Failure {
         match error {
-            keyspace::Error::Full => OOM.into(),
+            keyspace::Error::Full => Failure::no_room(),
             keyspace::Error::WrongType => WRONG_TYPE.into(),
             keyspace::Error::TooLong => TOO_LONG.into(),
             keyspace::Error::KeyTooLong => KEY_TOO_LONG.into(),
@@ -83,7 +95,7 @@ impl From<keyspace::Error> for Failure {
 impl From<keyspace::CommitError> for Failure {
     fn from(error: keyspace::CommitError) -> Failure {
         match error {
-            keyspace::CommitError::Full => OOM.into(),
+            keyspace::CommitError::Full => Failure::no_room(),
             _ => HEAP_FAILED.into(),
         }
     }

@@ -110,6 +110,12 @@ impl Effects {
         Some(end)
     }
 
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+    }
+
     /// Gives the room back.
     pub(crate) fn into_room(self) -> Vec<u8> {
         self.bytes

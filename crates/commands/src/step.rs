@@ -14,6 +14,13 @@ pub(crate) struct Step<'a> {
     pub(crate) keys: Keys<'a>,
 }
 
+/// How a step ended.
+pub(crate) struct Ended {
+    pub(crate) next: Next,
+    /// It failed since the heap was full.
+    pub(crate) no_room: bool,
+}
+
 impl Step<'_> {
     /// Runs the command in the transaction of `around`. Where it fails, its own changes are taken back, and its error
     /// stands in its place.
@@ -22,7 +29,7 @@ impl Step<'_> {
         around: &mut Call<'_>,
         txn: &mut Txn<'_>,
         savepoint: Savepoint,
-    ) -> Next {
+    ) -> Ended {
         let effects = around.effects.mark();
         let mark = around.out.mark();
         let started_ns = around.engine.begin_ns(around.session);
@@ -53,6 +60,6 @@ impl Step<'_> {
             call.engine.stats().error(failure.code());
         }
         call.engine.finish(&mut call, started_ns, done.is_err());
-        call.next
+        Ended { next: call.next, no_room: done.is_err_and(|failure| failure.is_no_room()) }
     }
 }

@@ -49,14 +49,17 @@ impl Subject for Commands {
         geometry().zone_spans * 65536 * (ZONES + 1) - 1
     }
 
-    fn create(&self, region: Region) -> Result<(Client, State), String> {
-        let options = CreateOptions { geometry: geometry(), ..CreateOptions::default() };
-        let heap = Heap::create(region, &options).map_err(|error| error.to_string())?;
-        Ok((Client::new(&engine(heap)), State::new()))
+    fn empty(&self) -> State {
+        State::new()
     }
 
     fn open(&self, region: Region) -> Result<Client, String> {
-        let (heap, _) = Heap::open(region, [0; 16]).map_err(|error| error.to_string())?;
+        let heap = if Heap::is_blank(&region) {
+            let options = CreateOptions { geometry: geometry(), ..CreateOptions::default() };
+            Heap::create(region, &options).map_err(|error| error.to_string())?
+        } else {
+            Heap::open(region, [0; 16]).map_err(|error| error.to_string())?.0
+        };
         Ok(Client::new(&engine(heap)))
     }
 

@@ -1,7 +1,8 @@
 //! The same random requests to an engine in this process and to a real redis-server: replies must be the
 //! same byte for byte, and so must the data at the end.
 //!
-//! What cannot be the same is named here: OBJECT REFCOUNT (nothing is shared here), DBSIZE (a read deletes an expired key there and not here, and both
+//! What cannot be the same is named here: OBJECT REFCOUNT (nothing is shared here) and IDLETIME (in whole seconds of a
+//! clock there), DBSIZE (a read deletes an expired key there and not here, and both
 //! delete some in the background), the order of KEYS, cursors and orders of SCAN, random keys, and
 //! a little time between the two when a TTL is told. `DIFFERENTIAL_SEED` repeats one sequence.
 
@@ -22,8 +23,18 @@ const STEPS: usize = 4000;
 const TOLERANCE: i64 = 10_000;
 
 /// Commands that answer differently each time, or end the connection.
-const LEFT_OUT: &[&str] =
-    &["randomkey", "dbsize", "refcount", "scan", "hello", "quit", "shutdown", "time", "lolwut"];
+const LEFT_OUT: &[&str] = &[
+    "randomkey",
+    "dbsize",
+    "refcount",
+    "idletime",
+    "scan",
+    "hello",
+    "quit",
+    "shutdown",
+    "time",
+    "lolwut",
+];
 /// Commands that would leave little data behind, were they as frequent as the others.
 const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "reset", "select"];
 /// Commands of the group `server` that are about data.
@@ -168,6 +179,22 @@ fn sequence(protocol: &str, seed: u64) {
     both.finish();
 }
 
+/// Names and words of unknown commands are told cut and cleaned.
+fn unknown_commands(both: &mut Both) {
+    let long = "x".repeat(200);
+    let words: [&[&[u8]]; 6] = [
+        &[long.as_bytes()],
+        &[b"nonsense", long.as_bytes(), b"more"],
+        &[b"nonsense", &long.as_bytes()[..100], &long.as_bytes()[..100], b"c"],
+        &[b"non\r\nsense", b"a\nb"],
+        &[b"non\0sense", b"a\0b", b""],
+        &[b"object", b"non\r\nsense\0x", b"k"],
+    ];
+    for words in words {
+        both.call(&words.iter().map(|word| word.to_vec()).collect::<Vec<_>>());
+    }
+}
+
 fn seed(fixed: u64) -> u64 {
     std::env::var("DIFFERENTIAL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(fixed)
 }
@@ -236,5 +263,6 @@ fn the_table_is_told_as_redis_tells_it() {
     ] {
         both.text(line);
     }
+    unknown_commands(&mut both);
     both.finish();
 }

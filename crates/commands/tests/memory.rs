@@ -53,3 +53,35 @@ fn keys_are_evicted_and_their_deletion_is_logged() {
     let kept: usize = client.run("DBSIZE")["(integer) ".len()..].parse().expect("a number");
     assert_eq!(deleted + kept, 2000);
 }
+
+/// A heap that is full but for what a deleted value of 4 MiB still holds.
+fn full_but_for_garbage() -> Client {
+    let mut client = Client::new(&Arc::new(Engine::new(EngineOptions::new(volatile(2, 16 << 20)))));
+    let part = "v".repeat(60_000);
+    let big = "b".repeat(4 << 20);
+    client.check(&format!("SET big {big}"), "OK");
+    let stored =
+        (0..1000).take_while(|n| client.run(&format!("SET key:{n} {part}")) == "OK").count();
+    assert!((50..1000).contains(&stored), "{stored} values fill the heap");
+    client.check(&format!("SET another {part}"), OOM);
+    client.check("DEL big", "(integer) 1");
+    client
+}
+
+#[test]
+fn what_deletes_left_is_freed_before_a_write_is_refused() {
+    let part = "w".repeat(60_000);
+    let mut client = full_but_for_garbage();
+    client.check(&format!("SET another {part}"), "OK");
+
+    let mut client = full_but_for_garbage();
+    client.run("MULTI");
+    client.run(&format!("SET another {part}"));
+    client.run(&format!("SET third {part}"));
+    client.check("EXEC", "[OK, OK]");
+    client.check("STRLEN third", "(integer) 60000");
+
+    let mut client = full_but_for_garbage();
+    let words = ["MSET", "another", &part, "third", &part, "{third}2", &part];
+    assert_eq!(client.raw(&words), b"+OK\r\n");
+}

@@ -1,6 +1,7 @@
 //! A pool in use: its region, its shards and what they share.
 
 use crate::error::CommitError;
+use crate::handover;
 use crate::header::Header;
 use crate::layout::{Geometry, ShardArea};
 use crate::pins::Pins;
@@ -111,6 +112,12 @@ impl Heap {
     /// References found so far that no intact pool has.
     pub fn damaged(&self) -> u64 {
         self.damaged.load(Ordering::Relaxed) + self.region.faults()
+    }
+
+    /// Makes the free spans of all shards that nobody holds available to all: for a transaction over several shards that
+    /// found no room, since none of them can have the others' while it holds them. Whether there were any.
+    pub fn share_free_spans(&self) -> bool {
+        handover::from_others(self, usize::MAX)
     }
 
     /// Locks a shard and opens a transaction on it.

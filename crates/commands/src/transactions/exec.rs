@@ -5,7 +5,7 @@ use keyspace::Key;
 use super::{Queue, Queued, take};
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use crate::spec::*;
 use crate::step::Step;
 
@@ -43,33 +43,62 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     let needs_all = steps.iter().any(|s| matches!(s.command.spec.run, Run::All(_) | Run::Scan(_)));
     let mut keys: Vec<Key<'_>> = watched;
     keys.extend(steps.iter().flat_map(|s| s.keys.iter()));
-    let mut txn = match (needs_all, keys.is_empty()) {
-        (true, _) => engine.keyspace().begin_all(call.now_ms()),
-        (false, true) => engine.keyspace().begin_one(0, call.now_ms()),
-        (false, false) => {
-            let shards: Vec<usize> = keys.iter().map(Key::shard).collect();
-            engine.keyspace().begin(&shards, call.now_ms())
-        }
-    };
-    let expired = call.session.watches.iter().any(|watch| txn.has_expired(watch));
     if queue.spoilt {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
+    let locks = if needs_all { Locks::All } else { Locks::Of(&keys) };
+    let (db, mark, effects) = (call.session.db, call.out.mark(), call.effects.mark());
+    if !attempt(call, &steps, &locks, true)? {
+        engine.find_room();
+        call.session.select(db);
+        call.out.truncate(mark);
+        call.effects.truncate(effects);
+        attempt(call, &steps, &locks, false)?;
+    }
+    Ok(())
+}
+
+/// What is locked for all steps and watches.
+enum Locks<'a> {
+    All,
+    Of(&'a [Key<'a>]),
+}
+
+/// Checks the watches and runs all steps. With `may_give_up`, a step that finds no room ends it, and nothing has
+/// happened; whether it came to an end.
+fn attempt(
+    call: &mut Call<'_>,
+    steps: &[Step<'_>],
+    locks: &Locks<'_>,
+    may_give_up: bool,
+) -> Result<bool, Failure> {
+    let keyspace = call.engine.keyspace();
+    let (mut txn, keys) = match locks {
+        Locks::All => (keyspace.begin_all(call.now_ms()), &[][..]),
+        Locks::Of([]) => (keyspace.begin_one(0, call.now_ms()), &[][..]),
+        Locks::Of(keys) => {
+            let shards: Vec<usize> = keys.iter().map(Key::shard).collect();
+            (keyspace.begin(&shards, call.now_ms()), *keys)
+        }
+    };
+    let expired = call.session.watches.iter().any(|watch| txn.has_expired(watch));
     if expired || call.session.is_touched() {
         call.out.null_array();
-        return Ok(());
+        return Ok(true);
     }
     call.out.array(steps.len());
-    for step in &steps {
+    for step in steps {
         let savepoint = txn.savepoint();
-        let next = step.run(call, &mut txn, savepoint);
-        if next != Next::Reply {
-            call.next = next;
+        let ended = step.run(call, &mut txn, savepoint);
+        if ended.no_room && may_give_up {
+            return Ok(false);
+        }
+        if ended.next != Next::Reply {
+            call.next = ended.next;
         }
     }
-    let locked: &[Key<'_>] = if needs_all { &[] } else { &keys };
-    call.durable_at = engine.commit(&mut txn, call.effects, locked)?;
-    Ok(())
+    call.durable_at = call.engine.commit(&mut txn, call.effects, keys)?;
+    Ok(true)
 }
 
 fn step<'a>(engine: &'a Engine, queued: &Queued, args: &'a [&'a [u8]]) -> Step<'a> {
