@@ -229,7 +229,7 @@ fn encode(state: &mut State, kind: Kind) -> Vec<u64> {
     record
 }
 
-/// Writes a body too long for the ring into spans, makes it durable, and gives the record that names them.
+/// Writes a body too long for the ring into spans, flushes it, and gives the record that names them.
 fn write_long(
     heap: &Heap,
     state: &mut State,
@@ -261,7 +261,6 @@ fn write_long(
         spans.into_iter().for_each(|span| state.alloc.give_span(span));
         return Err(CommitError::Full);
     }
-    step::fence(&heap.region, Step::FenceLong);
     spans.into_iter().for_each(|span| state.ring.hold_next(span));
     Ok(record)
 }

@@ -18,8 +18,8 @@
 //! An entry names a word by `offset / 8` in its low 45 bits and says what becomes of it: `SET` (the value follows
 //! as a word of its own), or one bit set or cleared (bit number in bits 48 to 53). All are idempotent.
 //!
-//! A record too long for a part is *long*: its ranges and entries lie in spans that were made durable before, and
-//! its body names them: fresh count u32 | words u32, then for each span offset, and length u32 | crc32c u32.
+//! A record too long for a part is *long*: its ranges and entries lie in spans that are flushed with it, and its
+//! body names them: fresh count u32 | words u32, then for each span offset, and length u32 | crc32c u32.
 
 #![allow(unsafe_code, reason = "words are looked at as bytes")]
 

@@ -69,7 +69,6 @@ pub(crate) fn all(
         }
         step::flush(region, tail, 8, Step::FlushRecoveredTail);
     }
-    step::fence(region, Step::FenceRecoveredTail);
     if region.failed() { Err(OpenError::Failed) } else { Ok(recovered) }
 }
 

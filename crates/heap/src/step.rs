@@ -60,8 +60,6 @@ steps! {
     FenceRecovered,
     /// Recovery flushes the new tails.
     FlushRecoveredTail,
-    /// ... and fences before the epoch moves.
-    FenceRecoveredTail,
     /// Recovery begins a new epoch.
     NextEpoch,
     /// A freed block is reserved again only after the freeing record's fence.
@@ -72,8 +70,6 @@ steps! {
     CheckLinks,
     /// A long record's body is flushed.
     FlushLong,
-    /// ... and fenced before the record that names it.
-    FenceLong,
     /// A long record's spans stay reserved until it is retired.
     HoldLong,
     /// A span is given to another shard only after its log is retired past the release.

@@ -15,24 +15,21 @@ use sim::{Crash, Effort, explore};
 /// Each of these steps, left out, is missed.
 fn check(steps: &[Step]) {
     for &step in steps {
-        let found = (0..6).flat_map(|seed| [(seed, Crash::Strict), (seed, Crash::X86)]).find_map(
-            |(seed, crash)| {
-                let pool = Pool {
-                    knocked_out: Some(step),
-                    ..Pool::of(2 + seed as usize % 2, 1 + seed % 2)
-                };
-                let effort = Effort {
-                    transactions: 40,
-                    images: 16,
-                    live_on_one_in: 60,
-                    ..Effort::new(crash, seed)
-                };
-                explore(&pool, effort).err()
-            },
-        );
-        let failure = found.unwrap_or_else(|| panic!("nobody misses {step:?}"));
-        println!("{step:?} is missed: {failure}");
+        check_with(step, |seed| (Pool::of(2 + seed as usize % 2, 1 + seed % 2), 40, 16));
     }
+}
+
+/// This step, left out, is missed in one of some pools, by so many transactions and images of each crash.
+fn check_with(step: Step, of_seed: impl Fn(u64) -> (Pool, usize, usize)) {
+    let attempts = (0..6).flat_map(|seed| [(seed, Crash::Strict), (seed, Crash::X86)]);
+    let failures = attempts.filter_map(|(seed, crash)| {
+        let (pool, transactions, images) = of_seed(seed);
+        let effort =
+            Effort { transactions, images, live_on_one_in: 60, ..Effort::new(crash, seed) };
+        explore(&Pool { knocked_out: Some(step), ..pool }, effort).err()
+    });
+    let failure = failures.into_iter().next().unwrap_or_else(|| panic!("nobody misses {step:?}"));
+    println!("{step:?} is missed: {failure}");
 }
 
 #[test]
@@ -81,13 +78,8 @@ fn an_entry_in_a_fresh_range_of_a_later_record_is_skipped() {
 }
 
 #[test]
-fn recovery_makes_words_durable_before_tails_and_tails_before_the_epoch() {
-    check(&[
-        Step::FlushRecovered,
-        Step::FenceRecovered,
-        Step::FlushRecoveredTail,
-        Step::FenceRecoveredTail,
-    ]);
+fn recovery_makes_words_durable_before_tails_and_epoch_move() {
+    check(&[Step::FlushRecovered, Step::FenceRecovered, Step::FlushRecoveredTail]);
 }
 
 #[test]
@@ -101,8 +93,8 @@ fn of_several_linked_records_all_count_or_none() {
 }
 
 #[test]
-fn a_long_record_has_its_body_durable_before_and_held_until_retired() {
-    check(&[Step::FlushLong, Step::FenceLong, Step::HoldLong]);
+fn a_long_record_has_its_body_flushed_with_it_and_held_until_retired() {
+    check(&[Step::FlushLong, Step::HoldLong]);
 }
 
 #[test]
@@ -117,5 +109,7 @@ fn a_span_is_published_with_its_header_and_bitmap() {
 
 #[test]
 fn a_zone_is_published_before_a_span_of_it_is_used() {
-    check(&[Step::FlushZones, Step::FenceZones]);
+    check(&[Step::FlushZones]);
+    // The pool grows once or twice in a run, and few images have the record without the number of zones.
+    check_with(Step::FenceZones, |_| (Pool::of(4, 4), 24, 400));
 }
