@@ -120,7 +120,8 @@ pub(crate) fn housekeeping(shared: &Arc<Shared>, tick: impl Fn()) {
     }
 }
 
-/// Wakes silent clients, which give large buffers back, and ends those that were silent too long.
+/// Wakes silent clients, which give large buffers back, and those that do not read, whose replies may be over their
+/// limit for too long; ends those that were silent too long.
 fn idle_clients(shared: &Shared) {
     const LARGE: usize = 32 * 1024;
     let timeout = shared.limits.timeout_s.load(Relaxed) * 1000;
@@ -130,7 +131,9 @@ fn idle_clients(shared: &Shared) {
         if timeout > 0 && silent > timeout && !client.monitor.load(Relaxed) {
             tracing::debug!("Closing idle client");
             client.kill();
-        } else if silent > 2000 && client.query_buffer_free.load(Relaxed) > LARGE {
+        } else if client.output.load(Relaxed) > 0
+            || (silent > 2000 && client.query_buffer_free.load(Relaxed) > LARGE)
+        {
             client.wake();
         }
     }

@@ -14,8 +14,9 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
-use aof::Aof;
+use aof::{Aof, Fsync};
 
 /// The log failed: nothing is acknowledged any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,19 +62,43 @@ impl Gate {
         .await
     }
 
-    /// The flusher: settles for those who wait, for ever.
-    pub(crate) async fn flush(self: Arc<Gate>, log: Arc<Aof>) {
+    /// Looks at the sockets again as long as that brings more connections to the gate: a sync takes some hundred
+    /// times as long as a look, and those who come too late for it wait for the next one.
+    async fn gather(&self) {
+        let mut before = 0;
         loop {
-            let (wanted, wakers) = poll_fn(|cx| {
+            let now = self.waiting().wakers.len();
+            if now <= before {
+                return;
+            }
+            before = now;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The flusher: settles for those who wait, for ever, and tells how long it took.
+    pub(crate) async fn flush(self: Arc<Gate>, log: Arc<Aof>, took: impl Fn(Duration)) {
+        loop {
+            poll_fn(|cx| {
                 let mut waiting = self.waiting();
                 if waiting.wakers.is_empty() {
                     waiting.flusher = Some(cx.waker().clone());
                     return Poll::Pending;
                 }
-                Poll::Ready((waiting.wanted, std::mem::take(&mut waiting.wakers)))
+                Poll::Ready(())
             })
             .await;
-            match log.settle(wanted) {
+            if log.fsync() == Fsync::Always {
+                self.gather().await;
+            }
+            let (wanted, wakers) = {
+                let mut waiting = self.waiting();
+                (waiting.wanted, std::mem::take(&mut waiting.wakers))
+            };
+            let begin = Instant::now();
+            let settled = log.settle(wanted);
+            took(begin.elapsed());
+            match settled {
                 Ok(()) => self.settled.store(wanted, Relaxed),
                 Err(failure) => {
                     if !self.failed.swap(true, Relaxed) {

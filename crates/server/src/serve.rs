@@ -265,7 +265,10 @@ fn ready(values: &Values) {
     if !socket.is_empty() {
         tracing::info!("The server is now ready to accept connections at {socket}");
     }
-    tracing::info!("Ready to accept connections on port {}", values.int("port"));
+    match values.int("port") {
+        0 => tracing::info!("Ready to accept connections"),
+        port => tracing::info!("Ready to accept connections on port {port}"),
+    }
 }
 
 /// The thread that loads the log and then keeps house; false if loading failed.

@@ -11,7 +11,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use aof::Fsync;
 use commands::Peer;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -108,7 +110,16 @@ async fn flush(worker: Arc<Worker>) {
     if opened.wait_for(|open| *open).await.is_ok()
         && let Some(log) = worker.shared.log.get()
     {
-        Arc::clone(&worker.gate).flush(Arc::clone(log)).await;
+        let engine = &worker.shared.engine;
+        let took = |time: Duration| {
+            let event = match log.fsync() {
+                Fsync::Always => "aof-fsync-always",
+                _ => "aof-write",
+            };
+            let now_s = engine.clock().unix_ms() / 1000;
+            engine.admin().latency.observe(event, time.as_millis() as u64, now_s);
+        };
+        Arc::clone(&worker.gate).flush(Arc::clone(log), took).await;
     }
 }
 
