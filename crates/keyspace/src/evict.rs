@@ -38,6 +38,11 @@ impl Policy {
         matches!(self, Policy::AllkeysLfu | Policy::VolatileLfu)
     }
 
+    /// Whether it decides by access times or frequencies.
+    pub fn is_by_access(self) -> bool {
+        self.is_lfu() || matches!(self, Policy::AllkeysLru | Policy::VolatileLru)
+    }
+
     /// Whether only keys with an expiry time may go.
     pub fn is_volatile(self) -> bool {
         matches!(

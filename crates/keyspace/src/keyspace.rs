@@ -19,6 +19,9 @@ use crate::layout::{Counts, MAP_ROOT, counts_root, keys_root, map_word, physical
 use crate::side::Side;
 use crate::{DATABASES, Db, Eviction, Key, Stats, Txn, Watch};
 
+/// Keys of a shard whose accesses are told apart although no policy asks for it.
+const FEW_KEYS: u64 = 16 << 10;
+
 /// Sixteen databases in the shards of a heap. `Send` and `Sync`: share it by an `Arc`.
 pub struct Keyspace {
     pub(crate) heap: Arc<Heap>,
@@ -216,8 +219,11 @@ impl Keyspace {
         })
     }
 
+    /// Gives the table of accesses room for the shard's keys. Where no policy decides by it, a small one will do:
+    /// only OBJECT IDLETIME reads it, and every access writes it.
     pub(crate) fn grow_access(&self, shard: usize) {
-        self.sides[shard].access.grow(self.shard_count(shard, false));
+        let most = if self.eviction().policy.is_by_access() { u64::MAX } else { FEW_KEYS };
+        self.sides[shard].access.grow(self.shard_count(shard, false).min(most));
     }
 
     /// How room is made.

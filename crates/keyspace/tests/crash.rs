@@ -50,15 +50,18 @@ impl Subject for Subjected {
         geometry().zone_spans * 65536 * (ZONES + 1) - 1
     }
 
-    fn create(&self, region: Region) -> Result<(Keyspace, State), String> {
-        let options =
-            CreateOptions { geometry: geometry(), hash_seed: SEED, ..CreateOptions::default() };
-        let heap = Heap::create(region, &options).map_err(|error| error.to_string())?;
-        Ok((Keyspace::new(heap, NOW), State::new()))
+    fn empty(&self) -> State {
+        State::new()
     }
 
     fn open(&self, region: Region) -> Result<Keyspace, String> {
-        let (heap, _) = Heap::open(region, [0; 16]).map_err(|error| error.to_string())?;
+        let heap = if Heap::is_blank(&region) {
+            let options =
+                CreateOptions { geometry: geometry(), hash_seed: SEED, ..CreateOptions::default() };
+            Heap::create(region, &options).map_err(|error| error.to_string())?
+        } else {
+            Heap::open(region, [0; 16]).map_err(|error| error.to_string())?.0
+        };
         Ok(Keyspace::new(heap, NOW))
     }
 
