@@ -68,7 +68,7 @@ impl Heap {
             boot_id: options.boot_id,
             power_safe: survives_power_loss(&region),
         };
-        header.write(&region);
+        write_both(&mut header, &region);
         if region.failed() {
             return Err(CreateError::Failed);
         }
@@ -103,8 +103,8 @@ impl Heap {
             let (expected, found) = (hex(header.boot_id), hex(boot_id));
             return Err(OpenError::OtherBoot { expected, found });
         }
-        // Opening and closing each count the generation up.
-        let has_room = header.generation < u64::MAX - 2;
+        // Opening counts the generation up twice, closing once.
+        let has_room = header.generation < u64::MAX - 3;
         let next = header.epoch.checked_add(1).filter(|_| has_room);
         let epoch = next.ok_or(OpenError::Exhausted)?;
         let recovered = recover::all(&region, &geometry, header.epoch, header.lsn)?;
@@ -116,7 +116,7 @@ impl Heap {
         header.clean = false;
         header.boot_id = boot_id;
         header.power_safe = survives_power_loss(&region);
-        header.write(&region);
+        write_both(&mut header, &region);
         if region.failed() {
             return Err(OpenError::Failed);
         }
@@ -125,6 +125,13 @@ impl Heap {
         let states = states.collect();
         Ok((Heap::assemble(region, header, zones, states), report))
     }
+}
+
+/// Begins a life in both copies. Were one of the last life left and the other damaged later, the pool would go on from the
+/// last life's epoch: blind to the log of this one, and soon giving its numbers a second time.
+fn write_both(header: &mut Header, region: &Region) {
+    header.write(region);
+    header.write(region);
 }
 
 /// How many zones the pool has, all of them in the file.

@@ -302,9 +302,15 @@ fn a_pool_cut_short_or_of_something_else_is_refused() {
         assert!(error.contains(expect), "{error}");
     };
     check(&|bytes| bytes.truncate(100_000), "cut short: expected at least");
-    check(&|bytes| bytes[4096] = b'X', "not a Perdura pool");
-    check(&|bytes| bytes[4096 + 8] = 9, "format 9");
-    check(&|bytes| bytes[4096 + 70] ^= 1, "both copies of the pool's header");
+    let in_both_headers = |at: usize, byte: u8| {
+        move |bytes: &mut Vec<u8>| {
+            bytes[at] = byte;
+            bytes[4096 + at] = byte;
+        }
+    };
+    check(&in_both_headers(0, b'X'), "not a Perdura pool");
+    check(&in_both_headers(8, 9), "format 9");
+    check(&in_both_headers(70, 0xff), "both copies of the pool's header");
 }
 
 #[test]
@@ -334,4 +340,30 @@ fn a_damaged_tail_is_refused() {
     let heap = pool.open();
     let shard = heap.lock(0);
     assert!((0..10).all(|n| shard.word(shard.root(n)) != 0));
+}
+
+#[test]
+fn a_damaged_copy_of_the_header_costs_nothing() {
+    for copy in [0, 4096] {
+        let (pool, heap) = Pool::new(1);
+        drop(heap);
+        // Its second life, whose commits must not be forgotten for those of the first.
+        let heap = pool.open();
+        let mut shard = heap.lock(0);
+        for n in 0..10 {
+            put(&mut shard, n, b"value").expect("room");
+            shard.commit().expect("a commit");
+        }
+        drop(shard);
+        drop(heap);
+        let path = pool.folder.path().join("pool");
+        let file = std::fs::File::options().write(true).open(path).expect("the pool's file");
+        file.write_all_at(&[0xff; 8], copy + 40).expect("a write");
+        let heap = pool.open();
+        let shard = heap.lock(0);
+        assert!((0..10).all(|n| shard.word(shard.root(n)) != 0));
+        drop(shard);
+        drop(heap);
+        pool.open();
+    }
 }
