@@ -127,8 +127,8 @@ fn check_name(name: &[u8]) -> Done {
     Err("ERR Client names cannot contain spaces, newlines or special characters.".into())
 }
 
-/// Names a connection: HELLO SETNAME and CLIENT SETNAME.
-pub(crate) fn set_name(session: &mut Session, name: &[u8]) -> Done {
+/// Names a connection.
+fn set_name(session: &mut Session, name: &[u8]) -> Done {
     check_name(name)?;
     *session.client.name.lock().unwrap_or_else(PoisonError::into_inner) = name.to_vec();
     Ok(())

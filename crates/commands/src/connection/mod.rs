@@ -7,9 +7,6 @@ mod select;
 
 use crate::spec::CommandSpec;
 
-#[allow(unused_imports, reason = "for CLIENT SETNAME")]
-pub(crate) use hello::set_name;
-
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &auth::AUTH,
