@@ -112,3 +112,64 @@ impl Gate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aof::{Fsync, Loader, Options};
+    use std::path::Path;
+
+    fn log(folder: &Path) -> Arc<Aof> {
+        let mut options = Options::new(folder);
+        options.fsync = Fsync::Always;
+        let mut loader = Loader::open(options).expect("a folder");
+        assert!(loader.next().expect("nothing to read").is_none());
+        Arc::new(loader.into_log().expect("a log"))
+    }
+
+    /// Fifty connections append and wait, all ready at once: their syncs, and how many passed.
+    async fn fifty(gate: &Arc<Gate>, log: &Arc<Aof>) -> (u64, usize) {
+        let before = log.figures().syncs;
+        let waiting: Vec<_> = (0..50)
+            .map(|_| {
+                let (gate, log) = (Arc::clone(gate), Arc::clone(log));
+                tokio::spawn(async move {
+                    let end = log.append(0, 0, b"*1\r\n$4\r\nPING\r\n");
+                    let passed = gate.pass(end).await;
+                    passed.is_ok() && log.durable() >= end
+                })
+            })
+            .collect();
+        let mut passed = 0;
+        for task in waiting {
+            passed += usize::from(task.await.expect("no panic"));
+        }
+        (log.figures().syncs - before, passed)
+    }
+
+    #[test]
+    fn connections_that_are_ready_together_share_one_sync() {
+        let folder = testkit::Medium::Disk.scratch();
+        let log = log(folder.path());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let gate = Arc::new(Gate::default());
+            tokio::spawn(Arc::clone(&gate).flush(Arc::clone(&log), |_| {}));
+            for _ in 0..3 {
+                assert_eq!(fifty(&gate, &log).await, (1, 50));
+            }
+        });
+    }
+
+    #[test]
+    fn nobody_passes_a_gate_whose_log_failed() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let gate = Gate::default();
+            gate.settled.store(5, Relaxed);
+            assert_eq!(gate.pass(5).await, Ok(()));
+            gate.failed.store(true, Relaxed);
+            assert_eq!(gate.pass(5).await, Err(LogFailed));
+        });
+    }
+}
