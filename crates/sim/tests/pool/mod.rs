@@ -59,6 +59,18 @@ pub(crate) enum Op {
     RolledBack(Vec<Op>),
 }
 
+impl Op {
+    /// The same, with nothing filled without the lock.
+    pub(crate) fn under_lock(&self) -> Op {
+        match self {
+            Op::Put { slot, content, .. } => {
+                Op::Put { slot: *slot, content: content.clone(), detached: false }
+            }
+            other => other.clone(),
+        }
+    }
+}
+
 /// One transaction.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -71,7 +83,7 @@ pub(crate) struct Plan {
 
 /// A heap in use, with the pins that a test holds.
 pub(crate) struct Open {
-    heap: Heap,
+    pub(crate) heap: Heap,
     pins: Vec<(Pin, Ptr, Vec<u8>)>,
 }
 
@@ -187,7 +199,7 @@ impl Subject for Pool {
 }
 
 /// Draws a step that is possible in `state`, and changes `state` by it.
-fn draw(state: &mut Contents, rng: &mut fastrand::Rng, nested: bool) -> Op {
+pub(crate) fn draw(state: &mut Contents, rng: &mut fastrand::Rng, nested: bool) -> Op {
     let slot = rng.usize(..SLOTS);
     match rng.usize(..if nested { 13 } else { 12 }) {
         0 | 1 => words(state, rng, 3),
@@ -332,7 +344,7 @@ fn image(content: &Content) -> Vec<u8> {
     image
 }
 
-fn perform<'h>(
+pub(crate) fn perform<'h>(
     shard: &mut Shard<'h>,
     op: &Op,
     detached: &mut impl Iterator<Item = Detached<'h>>,
@@ -369,14 +381,8 @@ fn perform<'h>(
         Op::RolledBack(ops) => {
             let before: Savepoint = shard.savepoint();
             for op in ops {
-                let under_lock = match op {
-                    Op::Put { slot, content, .. } => {
-                        Op::Put { slot: *slot, content: content.clone(), detached: false }
-                    }
-                    other => other.clone(),
-                };
                 // Without room it goes back a little earlier.
-                if !perform(shard, &under_lock, &mut std::iter::empty())? {
+                if !perform(shard, &op.under_lock(), &mut std::iter::empty())? {
                     break;
                 }
             }
