@@ -122,6 +122,13 @@ fn an_append_only_file_synced_always_loses_nothing() {
 }
 
 #[test]
+fn an_append_only_file_that_is_always_being_rewritten_loses_nothing() {
+    let launch = Launch::perdura_aof("always");
+    let eager = ["--auto-aof-rewrite-percentage", "1", "--auto-aof-rewrite-min-size", "1kb"];
+    nothing_is_lost("aof, always, rewriting", launch.args(eager));
+}
+
+#[test]
 fn a_server_that_is_asked_to_end_loses_nothing() {
     for launch in
         [Launch::perdura_pmem(), Launch::perdura_aof("everysec"), Launch::perdura_aof("no")]
