@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::error::{LoadError, ManifestError, OpenError};
 use crate::manifest::{Listed, Manifest};
 use crate::options::Options;
+use crate::rewrite::TEMPORARY_BASE;
 use crate::storage::LogFile;
 
 impl Options {
@@ -102,6 +103,16 @@ impl Options {
         manifest.history.retain(|listed| !gone(listed));
         if let Err(error) = self.persist_manifest(manifest) {
             tracing::warn!("{error}");
+        }
+    }
+
+    /// Deletes what a rewrite had begun when the server was killed.
+    pub(crate) fn delete_unfinished(&self) {
+        let path = self.path(TEMPORARY_BASE);
+        if let Ok(Some(_)) = self.storage.len(&path)
+            && let Err(error) = self.storage.remove(&path)
+        {
+            tracing::warn!("Can't remove {}: {error}", path.display());
         }
     }
 

@@ -22,6 +22,9 @@ use crate::record::{encode, encode_select};
 use crate::storage::LogFile;
 use crate::writer::NextFile;
 
+/// The new base until it is finished.
+pub(crate) const TEMPORARY_BASE: &str = "temp-rewriteaof-bg.aof";
+
 /// Bytes of the base that are written at once.
 const CHUNK: usize = 256 << 10;
 
@@ -123,7 +126,7 @@ impl Rewrite {
         if shared.rewriting.swap(true, Ordering::AcqRel) {
             return Err(RewriteError::Busy);
         }
-        let base_name = "temp-rewriteaof-bg.aof".to_owned();
+        let base_name = TEMPORARY_BASE.to_owned();
         let made = shared.options.make_file(&base_name).and_then(|base| {
             let mut writer = lock(&shared.writer);
             let mut manifest = writer.manifest.clone();

@@ -73,6 +73,7 @@ impl Writer {
         };
         options.persist_manifest(&manifest)?;
         options.delete_history(&mut manifest);
+        options.delete_unfinished();
         let len = options.at(&name, |path| options.storage.len(path))?.unwrap_or(0);
         let before = size.saturating_sub(len);
         let spare = Vec::new();
