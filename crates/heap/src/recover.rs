@@ -8,7 +8,7 @@
 
 use crate::error::OpenError;
 use crate::judge;
-use crate::layout::{Geometry, LINE};
+use crate::layout::{Geometry, LINE, ZONES_WORD};
 use crate::record::entries;
 use crate::ring::tail_word;
 use crate::scan::{self, Found, Log};
@@ -73,8 +73,9 @@ pub(crate) fn all(
 }
 
 /// After a process crash, what is believed may be in the caches only. A later power cut must not take a record whose
-/// words are stored already.
+/// words are stored already, nor a zone that this life is going to use.
 fn flush_believed(region: &Region, logs: &[Log]) {
+    step::flush(region, ZONES_WORD, 8, Step::FlushBelieved);
     for newest in logs.iter().filter_map(|log| log.records.last()) {
         step::flush(region, newest.at, newest.header.words * 8, Step::FlushBelieved);
         for range in &newest.fresh {

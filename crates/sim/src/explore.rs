@@ -115,7 +115,7 @@ impl<S: Subject> Explorer<'_, S> {
         self.crash_everywhere(Durability::new(Vec::new()), &trace, &promises, 0)
     }
 
-    /// Runs transactions, noting the promises made.
+    /// Runs transactions, noting the promises made; at the end, some stores are closed.
     fn transact(
         &mut self,
         medium: &Arc<Medium>,
@@ -143,7 +143,7 @@ impl<S: Subject> Explorer<'_, S> {
         if found != state {
             return Err(format!("without a crash\n{}", difference(&found, &state, None)));
         }
-        Ok(())
+        if self.rng.usize(..3) == 0 { guarded("close", || subject.close(store)) } else { Ok(()) }
     }
 
     /// Crashes at the moments of a trace that started on `medium`.
@@ -187,7 +187,11 @@ impl<S: Subject> Explorer<'_, S> {
         let one_in = |rng: &mut fastrand::Rng, n| rng.usize(..n) == 0;
         let telling = matches!(trace.events[at], Event::Fence { .. } | Event::Grow(_))
             || matches!(trace.events[at - 1], Event::Mark(_));
-        if telling { depth == 0 || one_in(&mut self.rng, 2) } else { one_in(&mut self.rng, 50) }
+        match trace.events[at] {
+            _ if telling => depth == 0 || one_in(&mut self.rng, 2),
+            Event::Store { .. } => one_in(&mut self.rng, 25),
+            _ => false,
+        }
     }
 
     /// A crash at one moment: loses power, or only the process.

@@ -30,6 +30,9 @@ pub trait Subject {
     /// Draws a transaction, and says what the store holds after it.
     fn plan(&self, state: &Self::State, rng: &mut fastrand::Rng) -> (Self::Plan, Self::State);
 
+    /// Closes a store for good, as before a planned restart. It holds afterwards what it held before.
+    fn close(&self, store: &mut Self::Store) -> Result<(), String>;
+
     /// Runs and commits a transaction; `false` if the store refused and so must be as it was.
     fn run(&self, store: &mut Self::Store, plan: &Self::Plan) -> Result<bool, String>;
 }

@@ -170,6 +170,10 @@ impl Subject for Pool {
         (plan, after)
     }
 
+    fn close(&self, store: &mut Open) -> Result<(), String> {
+        store.heap.close().map_err(|error| error.to_string())
+    }
+
     fn run(&self, store: &mut Open, plan: &Plan) -> Result<bool, String> {
         let Open { heap, pins } = store;
         if let Some(slot) = plan.pin {
