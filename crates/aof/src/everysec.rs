@@ -4,7 +4,7 @@
 //! It also runs under the other policies and then only looks whether the policy has changed, so that changing
 //! it needs no thread to be started.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -57,10 +57,6 @@ fn run(shared: &Shared, woken: &Receiver<()>) {
 /// Writes out and syncs. What waits because of this sync is written out behind it.
 pub(crate) fn tick(shared: &Shared) {
     let Ok(()) = shared.flush() else { return };
-    let load = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-    if load(&shared.no_sync_on_rewrite) && load(&shared.rewriting) {
-        return;
-    }
     let (file, written) = {
         let writer = lock(&shared.writer);
         (Arc::clone(&writer.file), shared.written.load(Ordering::Acquire))

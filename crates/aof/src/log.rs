@@ -35,7 +35,6 @@ pub(crate) struct Shared {
     pub(crate) background_sync: AtomicBool,
     pub(crate) delayed_syncs: AtomicU64,
     pub(crate) syncs: AtomicU64,
-    pub(crate) no_sync_on_rewrite: AtomicBool,
     pub(crate) rewriting: AtomicBool,
     pub(crate) history: Mutex<History>,
     fsync: AtomicU8,
@@ -89,7 +88,6 @@ impl Aof {
             background_sync: AtomicBool::new(false),
             delayed_syncs: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
-            no_sync_on_rewrite: AtomicBool::new(false),
             rewriting: AtomicBool::new(false),
             history: Mutex::new(History::new(base_len)),
         });
@@ -171,12 +169,6 @@ impl Aof {
             Fsync::Always => self.sync_all(),
             _ => Ok(()),
         }
-    }
-
-    /// Whether `everysec` pauses while a rewrite is under way (`no-appendfsync-on-rewrite`). `always` never does:
-    /// a reply that it promised to be durable is durable.
-    pub fn set_no_sync_on_rewrite(&self, yes: bool) {
-        self.shared.no_sync_on_rewrite.store(yes, Ordering::Relaxed);
     }
 
     /// Begins to replace base and increments. [`Rewrite::cut`] is to follow.
