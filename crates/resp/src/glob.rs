@@ -12,7 +12,7 @@ pub fn matches(pattern: &[u8], string: &[u8]) -> bool {
     match_bytes(pattern, string, |byte| byte)
 }
 
-/// As [`matches`], without regard to the case of ASCII letters.
+/// As [`matches()`], without regard to the case of ASCII letters.
 pub fn matches_ignoring_case(pattern: &[u8], string: &[u8]) -> bool {
     match_bytes(pattern, string, |byte| byte.to_ascii_lowercase())
 }
