@@ -86,6 +86,10 @@ impl Subject for Commands {
         (plan, after)
     }
 
+    fn close(&self, client: &mut Client) -> Result<(), String> {
+        client.engine.keyspace().heap().close().map_err(|error| error.to_string())
+    }
+
     fn run(&self, client: &mut Client, plan: &Plan) -> Result<bool, String> {
         let refused = |reply: &[u8]| reply.windows(4).any(|w| w == b"-OOM" || w == b"-MIS");
         let reply = match plan {
