@@ -105,6 +105,10 @@ impl Subject for Subjected {
         (Plan::Run { ops, rolled_back }, std::mem::take(model.live()))
     }
 
+    fn close(&self, ks: &mut Keyspace) -> Result<(), String> {
+        ks.heap().close().map_err(|error| error.to_string())
+    }
+
     fn run(&self, ks: &mut Keyspace, plan: &Plan) -> Result<bool, String> {
         match plan {
             Plan::Large { key, byte } => {

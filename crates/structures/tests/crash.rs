@@ -255,6 +255,10 @@ impl Subject for Structures {
         (plan, after)
     }
 
+    fn close(&self, heap: &mut Heap) -> Result<(), String> {
+        heap.close().map_err(|error| error.to_string())
+    }
+
     fn run(&self, heap: &mut Heap, plan: &Plan) -> Result<bool, String> {
         transaction(heap, plan)
     }
