@@ -14,6 +14,9 @@ use structures::reclaim::Queue;
 use crate::key::Hashing;
 use crate::layout::{EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, word_at};
 
+/// Entries up to this length are put together before they are written.
+const SHORT: usize = 256;
+
 /// A value that is to be put into an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
@@ -100,22 +103,38 @@ pub(crate) fn create<S: Store>(
     };
     let long_key = if key.len() > KEY_INLINE { Some(Blob::create(store, key)?) } else { None };
     let fresh = store.reserve(len + spare)?;
-    store.write_word(&fresh, 0, kind.encode());
-    store.write_word(&fresh, EXPIRY_AT as usize, expiry);
     let key_word = key.len() as u64 | u64::from(crc32c::crc32c(key)) << 32;
-    store.write_word(&fresh, KEY_LEN_AT as usize, key_word);
-    match long_key {
-        None => store.write(&fresh, HEADER, key),
-        Some(blob) => store.write_word(&fresh, HEADER, blob.word()),
-    }
-    match value {
-        Value::Int(int) => store.write_word(&fresh, cell_at(key.len()), int as u64),
-        Value::Blob(blob) => store.write_word(&fresh, cell_at(key.len()), blob.word()),
-        Value::Inline { bytes, .. } => store.write(&fresh, body_at(key.len()), bytes),
-    }
-    if !matches!(value, Value::Inline { .. }) {
-        let gap = body_at(key.len())..cell_at(key.len());
+    let mut head = [0; HEADER];
+    head[..8].copy_from_slice(&kind.encode().to_le_bytes());
+    head[EXPIRY_AT as usize..][..8].copy_from_slice(&expiry.to_le_bytes());
+    head[KEY_LEN_AT as usize..][..8].copy_from_slice(&key_word.to_le_bytes());
+    let key_bytes = long_key.map(|blob| blob.word().to_le_bytes());
+    let key_bytes = key_bytes.as_ref().map_or(key, |word| word.as_slice());
+    let cell = match value {
+        Value::Int(int) => Some(int as u64),
+        Value::Blob(blob) => Some(blob.word()),
+        Value::Inline { .. } => None,
+    };
+    let cell = cell.map(u64::to_le_bytes);
+    let body = match (&cell, value) {
+        (Some(word), _) => word.as_slice(),
+        (None, Value::Inline { bytes, .. }) => bytes,
+        (None, _) => &[],
+    };
+    let body_at = len - body.len();
+    if len <= SHORT {
+        // One write in order: the cheapest for the heap.
+        let mut whole = [0; SHORT];
+        whole[..HEADER].copy_from_slice(&head);
+        whole[HEADER..][..key_bytes.len()].copy_from_slice(key_bytes);
+        whole[body_at..len].copy_from_slice(body);
+        store.write(&fresh, 0, &whole[..len]);
+    } else {
+        store.write(&fresh, 0, &head);
+        store.write(&fresh, HEADER, key_bytes);
+        let gap = HEADER + key_bytes.len()..body_at;
         store.write(&fresh, gap.start, &[0; 8][..gap.len()]);
+        store.write(&fresh, body_at, body);
     }
     Ok(store.publish(fresh, len))
 }
