@@ -16,21 +16,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-keyspace", &["perdura-heap", "perdura-structures"]),
     ("perdura-aof", &[]),
     ("perdura-resp", &[]),
-    (
-        "perdura-commands",
-        &["perdura-heap", "perdura-structures", "perdura-keyspace", "perdura-aof", "perdura-resp"],
-    ),
-    (
-        "perdura",
-        &[
-            "perdura-pmem",
-            "perdura-heap",
-            "perdura-keyspace",
-            "perdura-aof",
-            "perdura-resp",
-            "perdura-commands",
-        ],
-    ),
+    ("perdura-commands", &["perdura-heap", "perdura-keyspace", "perdura-aof", "perdura-resp"]),
+    ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace"]),
     (
         "perdura-server",
         &[
@@ -40,17 +27,13 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-aof",
             "perdura-resp",
             "perdura-commands",
-            "perdura",
         ],
     ),
 ];
 
 /// Crates that exist for tests: nothing that ships may depend on them.
-const FOR_TESTS: &[(&str, &[&str])] = &[
-    ("perdura-sim", &["perdura-pmem", "perdura-heap"]),
-    ("perdura-testkit", &[]),
-    ("perdura-suite", &[]),
-];
+const FOR_TESTS: &[(&str, &[&str])] =
+    &[("perdura-sim", &["perdura-pmem"]), ("perdura-testkit", &[]), ("perdura-suite", &[])];
 
 /// Packages from outside that belong to one place only.
 const CONFINED: &[(&str, &[&str])] = &[
