@@ -37,6 +37,12 @@ impl Engine {
             && self.admin().paused_until_ms() == 0
     }
 
+    /// Whether a run may begin with this command: one that writes. Cheap, so that a batch that only reads pays little.
+    pub fn begins_run(&self, args: &[&[u8]]) -> bool {
+        let Lookup::Found(command) = self.table().find(args) else { return false };
+        matches!(command.spec.run, Run::Keys(_)) && command.spec.has(WRITE)
+    }
+
     /// Executes commands from the front of `batch` as one transaction: how many were. Where that does not pay or cannot
     /// be: how many are to be executed one by one before another run is tried.
     pub fn execute_run(

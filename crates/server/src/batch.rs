@@ -18,6 +18,8 @@ use crate::shutdown::Request;
 const MAX_COMMANDS: usize = 64;
 /// Commands that are offered at a time to be executed as one transaction.
 const MAX_RUN: usize = 16;
+/// Commands that are executed one by one when the first of them only reads.
+const ALONE: usize = 4;
 /// Bytes of replies after which a batch ends.
 const MAX_REPLY: usize = 256 * 1024;
 /// Time after which a batch ends.
@@ -183,9 +185,12 @@ fn run_from(
     at: usize,
     out: &mut Writer,
 ) -> Result<usize, usize> {
-    let words: SmallVec<[Words<'_>; MAX_RUN]> = (at..parser.complete().min(at + MAX_RUN))
-        .map(|command| parser.command(command, input).arguments().collect())
-        .collect();
+    let words_of = |command| -> Words<'_> { parser.command(command, input).arguments().collect() };
+    if !engine.begins_run(&words_of(at)) {
+        return Err(ALONE);
+    }
+    let words: SmallVec<[Words<'_>; MAX_RUN]> =
+        (at..parser.complete().min(at + MAX_RUN)).map(words_of).collect();
     let commands: SmallVec<[&[&[u8]]; MAX_RUN]> = words.iter().map(|words| &**words).collect();
     engine.execute_run(session, &commands, out)
 }
