@@ -5,7 +5,7 @@
 //! loading of an append-only file, during which clients are answered that data is being loaded.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -244,14 +244,16 @@ fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeErr
         let _ = shared.engine.keyspace().heap().close();
         return Err(error.into());
     }
-    let helper = help(shared, server, loading).map_err(system("No threads"))?;
+    let failed = Arc::new(AtomicBool::new(false));
+    let helper = help(shared, server, loading, &failed).map_err(system("No threads"))?;
     if !loading {
         ready(&values);
     }
     runtime.block_on(wait(shared));
     drop(runtime);
     workers.stop();
-    if loading && shared.log.get().is_none() && !helper.is_finished() {
+    let loads = loading && shared.log.get().is_none() && !failed.load(Ordering::Acquire);
+    if loads && !helper.is_finished() {
         // Nothing was written yet, and nobody waits for the rest of the log.
         tracing::info!("Perdura was still loading, bye bye...");
         return Ok(ExitCode::SUCCESS);
@@ -271,17 +273,20 @@ fn ready(values: &Values) {
     }
 }
 
-/// The thread that loads the log and then keeps house; false if loading failed.
+/// The thread that loads the log and then keeps house; false if loading failed. It says so in `failed` before it
+/// asks for the end, which may come before the thread's own.
 fn help(
     shared: &Arc<Shared>,
     server: &Arc<Server>,
     loading: bool,
+    failed: &Arc<AtomicBool>,
 ) -> std::io::Result<JoinHandle<bool>> {
-    let (shared, server) = (Arc::clone(shared), Arc::clone(server));
+    let (shared, server, failed) = (Arc::clone(shared), Arc::clone(server), Arc::clone(failed));
     std::thread::Builder::new().name("housekeeping".into()).spawn(move || {
         if loading && let Err(error) = load(&shared, &server) {
             tracing::error!("Fatal error: {error}. Exiting.");
             eprintln!("perdura-server: {error}");
+            failed.store(true, Ordering::Release);
             shared.shutdown.request(Request::default());
             return false;
         }
