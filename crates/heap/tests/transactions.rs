@@ -367,3 +367,22 @@ fn a_damaged_copy_of_the_header_costs_nothing() {
         pool.open();
     }
 }
+
+#[test]
+fn pools_opened_by_many_threads_at_once_do_not_share_addresses() {
+    std::thread::scope(|scope| {
+        for thread in 0..8u8 {
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    let (pool, heap) = Pool::new(1);
+                    let mut shard = heap.lock(0);
+                    put(&mut shard, 0, &[thread; 100]).unwrap();
+                    shard.commit().unwrap();
+                    drop(shard);
+                    drop(heap);
+                    assert_eq!(get(&pool.open().lock(0), 0).unwrap(), [thread; 100]);
+                }
+            });
+        }
+    });
+}

@@ -46,7 +46,9 @@ impl Mapping {
         Ok(Mapping { base: raw.cast::<u8>().wrapping_add(skip as usize), len, raw: (raw, raw_len) })
     }
 
-    /// Maps `file` from its start over the whole range, with `MAP_SYNC` if `sync`.
+    /// Maps `file` from its start over the whole range, with `MAP_SYNC` if `sync`: only where [`accepts_sync`] said so. A
+    /// file system that refuses does so after the kernel has emptied the range, and another thread's mapping may be
+    /// put there.
     pub(crate) fn put_file(&self, file: &File, sync: bool) -> rustix::io::Result<()> {
         let shared =
             if sync { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED };
@@ -108,6 +110,17 @@ impl Drop for Mapping {
         // SAFETY: the range was mapped by `reserve`, and its owner, who handed out addresses, is gone.
         let _ = unsafe { munmap(self.raw.0, self.raw.1) };
     }
+}
+
+/// Whether the kernel maps a file with `MAP_SYNC`; asked at an address of its own choice, and undone.
+pub(crate) fn accepts_sync(file: &File) -> rustix::io::Result<()> {
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
+    let len = PAGE as usize;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let at = unsafe { mmap(std::ptr::null_mut(), len, prot, flags, file, 0)? };
+    // SAFETY: mapped the line before, and nobody has been given an address in it.
+    unsafe { munmap(at, len) }
 }
 
 #[cfg(feature = "sim")]

@@ -5,7 +5,7 @@
 
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
 use crate::error::MapError;
-use crate::mapping::{HUGE, Mapping, dax_device};
+use crate::mapping::{HUGE, Mapping, accepts_sync, dax_device};
 use crate::options::{DomainRequest, MapOptions};
 #[cfg(feature = "sim")]
 use crate::recorder::Recorder;
@@ -35,7 +35,7 @@ impl Region {
         let reserve = if device { len } else { options.reserve.max(len) };
         let mapping = Mapping::reserve(reserve, align)
             .map_err(|source| MapError::Reserve { reserve, source })?;
-        let (domain, emulated) = map(path, &file, &mapping, options)?;
+        let (domain, emulated) = map(path, &file, &mapping, device, options)?;
         Ok(Region::from_parts(Parts { mapping, len, domain, emulated, device, file: Some(file) }))
     }
 
@@ -132,14 +132,15 @@ fn map(
     path: &Path,
     file: &File,
     mapping: &Mapping,
+    device: bool,
     options: &MapOptions,
 ) -> Result<(Domain, bool), MapError> {
     let failed =
         |errno: Errno| MapError::Io { path: path.to_owned(), step: "map", source: errno.into() };
     let wants_sync = !matches!(options.domain, DomainRequest::Msync | DomainRequest::Process);
-    let refused = match wants_sync.then(|| mapping.put_file(file, true)) {
-        None => None,
-        Some(Ok(())) => None,
+    // A DAX device needs no question, and has alignments that a trial would have to know.
+    let refused = match (wants_sync && !device).then(|| accepts_sync(file)) {
+        None | Some(Ok(())) => None,
         // Not persistent memory; or a kernel or file system from before MAP_SYNC.
         Some(Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL))) => Some(errno),
         Some(Err(errno)) => return Err(failed(errno)),
@@ -155,8 +156,6 @@ fn map(
             reason: refused.map_or_else(String::new, |errno| io::Error::from(errno).to_string()),
         },
     })?;
-    if !synced {
-        mapping.put_file(file, false).map_err(failed)?;
-    }
+    mapping.put_file(file, synced).map_err(failed)?;
     Ok(chosen)
 }
