@@ -40,7 +40,7 @@ pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<()
     if !heap.volatile {
         let draft = draft(heap, shard, state, false)?;
         log(heap, state, draft, heap.take_lsn(), None);
-        if !step::done(Step::StoreAfterFence) {
+        if !Step::StoreAfterFence.done() {
             store_words(heap, shard, state);
         }
         step::fence(&heap.region, Step::FenceCommit);
@@ -70,7 +70,7 @@ pub(crate) fn draft(
     linked: bool,
 ) -> Result<Draft, CommitError> {
     let kind = Kind { linked, long: false };
-    let words = encode(state, kind);
+    let words = encode(heap, state, kind);
     if words.len() <= state.ring.part_words() {
         return Ok(Draft { kind, fresh: state.plan.fresh.len(), words });
     }
@@ -112,7 +112,9 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
     let region = &heap.region;
     for entry in &state.plan.changes {
         let old = region.load(entry.at);
-        if let Some(overlay) = &mut state.overlay {
+        if let Some(overlay) = &mut state.overlay
+            && Step::SaveOverlay.done()
+        {
             overlay.entry(entry.at).or_insert(old);
         }
         // SAFETY: words of this shard, whose lock the caller holds; logged words are never read as bytes.
@@ -138,7 +140,7 @@ pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
     }
     for &block in &state.tx.freed {
         match slot.pins.mark() {
-            Some(mark) if step::done(Step::ReuseAfterPins) => state.limbo.push_back((mark, block)),
+            Some(mark) if Step::ReuseAfterPins.done() => state.limbo.push_back((mark, block)),
             _ => state.alloc.release(&heap.region, block),
         }
     }
@@ -205,25 +207,25 @@ fn flush_fresh(heap: &Heap, state: &State) {
         }
     }
     for range in &state.tx.appended {
-        step::flush(region, range.at, range.len as usize, Step::FlushFresh);
+        step::flush(region, range.at, range.len as usize, Step::FlushAppended);
     }
     for &span in &state.plan.publishing {
         if let Some(span) = state.alloc.span(span) {
             let len = crate::class::TABLE[span.class as usize].first as usize;
-            step::flush(region, heap.geometry.span_at(span.number), len, Step::FlushFresh);
+            step::flush(region, heap.geometry.span_at(span.number), len, Step::FlushSpanHeader);
         }
     }
 }
 
 /// The record's words; the header's and the link are blank.
-fn encode(state: &mut State, kind: Kind) -> Vec<u64> {
+fn encode(heap: &Heap, state: &mut State, kind: Kind) -> Vec<u64> {
     let mut record = std::mem::take(&mut state.plan.record);
     record.clear();
     record.resize(kind.header_words(), 0);
     for range in &state.plan.fresh {
         record.extend(range.encode());
     }
-    for entry in &state.plan.changes {
+    for entry in state.plan.changes.iter().filter(|entry| step::logs(heap, entry)) {
         entry.encode(&mut record);
     }
     record

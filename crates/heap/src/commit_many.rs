@@ -45,7 +45,10 @@ impl Heap {
         }
         if !self.volatile {
             self.log_linked(shards)?;
-            step::fence(&self.region, Step::FenceCommit);
+            if !Step::StoreAllAfterFence.done() {
+                shards.iter_mut().for_each(|shard| store_words(self, shard.id(), &mut shard.state));
+            }
+            step::fence(&self.region, Step::FenceCommitAll);
             if self.region.failed() {
                 shards.iter_mut().for_each(|shard| abandon(self, shard.id(), &mut shard.state));
                 return Err(self.poison());
@@ -67,7 +70,8 @@ impl Heap {
             .collect();
         links.rotate_left(1);
         for ((shard, draft), link) in shards.iter_mut().zip(drafts).zip(links) {
-            log(self, &mut shard.state, draft, lsn, Some(link));
+            let link = Step::LinkRecords.done().then_some(link);
+            log(self, &mut shard.state, draft, lsn, link);
         }
         Ok(())
     }
@@ -76,7 +80,7 @@ impl Heap {
     fn draft_all(&self, shards: &mut [&mut Shard<'_>]) -> Result<Vec<Draft>, CommitError> {
         let mut drafts = Vec::with_capacity(shards.len());
         for at in 0..shards.len() {
-            match draft(self, shards[at].id(), &mut shards[at].state, true) {
+            match draft(self, shards[at].id(), &mut shards[at].state, Step::LinkRecords.done()) {
                 Ok(draft) => drafts.push(draft),
                 Err(full) => {
                     let others = shards.iter_mut().enumerate().filter(|&(i, _)| i != at);

@@ -36,9 +36,9 @@ fn collect(heap: &Heap, shard: usize, state: &mut State) -> Vec<u32> {
         return Vec::new();
     }
     let spans = state.alloc.surrender();
-    if !spans.is_empty() && !heap.volatile && step::done(Step::RetireBeforeHandover) {
+    if !spans.is_empty() && !heap.volatile && Step::RetireBeforeHandover.done() {
         state.ring.retire_all(&heap.region);
-        step::fence(&heap.region, Step::RetireBeforeHandover);
+        step::fence(&heap.region, Step::FenceHandover);
         for span in state.ring.released.drain(..) {
             state.alloc.give_span(span);
         }

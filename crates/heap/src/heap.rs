@@ -123,7 +123,7 @@ impl Heap {
     /// Locks a shard and opens a transaction on it.
     pub fn lock(&self, shard: usize) -> Shard<'_> {
         let guard =
-            self.slots[shard].state.lock().unwrap_or_else(|poison| self.heal(shard, poison));
+            pmem::lock(&self.slots[shard].state).unwrap_or_else(|poison| self.heal(shard, poison));
         Shard::new(self, shard, guard)
     }
 

@@ -9,7 +9,7 @@
 use crate::error::OpenError;
 use crate::layout::Geometry;
 use crate::scan::{Found, Log};
-use crate::step::{self, Step};
+use crate::step::Step;
 use pmem::Region;
 
 /// Takes the newest record off each log in which it is not believed.
@@ -20,7 +20,7 @@ pub(crate) fn newest(
 ) -> Result<(), OpenError> {
     let is_newest_whole = |log: &Log| {
         log.records.last().is_some_and(|newest| is_whole(region, newest))
-            || !step::done(Step::VerifyFresh)
+            || !Step::VerifyFresh.done()
     };
     let whole: Vec<bool> = logs.iter().map(is_newest_whole).collect();
     let believed: Vec<bool> =
@@ -45,7 +45,7 @@ fn is_believed(logs: &[Log], whole: &[bool], shard: usize) -> bool {
         if !whole[at] {
             return false;
         }
-        let Some(link) = found.link.filter(|_| step::done(Step::CheckLinks)) else { return true };
+        let Some(link) = found.link.filter(|_| Step::CheckLinks.done()) else { return true };
         if link.shard == shard {
             return link.seq == newest.header.seq;
         }
@@ -61,7 +61,8 @@ fn is_believed(logs: &[Log], whole: &[bool], shard: usize) -> bool {
 
 /// Whether all bytes that a record publishes are there.
 fn is_whole(region: &Region, found: &Found) -> bool {
-    let body = found.long.as_ref().is_none_or(|long| long.is_whole(region));
+    let body =
+        found.long.as_ref().is_none_or(|long| long.is_whole(region) || !Step::VerifyLong.done());
     body && found.fresh.iter().filter(|range| range.verified).all(|range| {
         // SAFETY: the pool is being opened: nobody writes.
         let bytes = unsafe { region.bytes(range.at, range.len as usize) };

@@ -11,7 +11,7 @@ use crate::recover::{self, Recovery};
 use crate::ring::Ring;
 use crate::spans::publish_zones;
 use crate::state::{Plan, State, Tx};
-use crate::step::{self, Step};
+use crate::step::Step;
 use pmem::{Domain, Region};
 use std::collections::VecDeque;
 
@@ -109,7 +109,7 @@ impl Heap {
         let epoch = next.ok_or(OpenError::Exhausted)?;
         let recovered = recover::all(&region, &geometry, header.epoch, header.lsn)?;
         let report = Recovery { clean: header.clean, epoch, ..recovered.report };
-        if step::done(Step::NextEpoch) {
+        if Step::NextEpoch.done() {
             header.epoch = epoch;
         }
         header.lsn = recovered.lsn;

@@ -10,7 +10,7 @@ use crate::heap::Heap;
 use crate::record::{Change, Entry, FreshRange};
 use crate::spans::span_word;
 use crate::state::{Plan, State};
-use crate::step::{self, Step};
+use crate::step::Step;
 
 /// Fills `state.plan` from `state.tx`.
 pub(crate) fn make(heap: &Heap, shard: usize, state: &mut State) {
@@ -53,7 +53,7 @@ fn publish_blocks(heap: &Heap, shard: usize, state: &mut State, plan: &mut Plan,
     for block in &state.tx.reserved {
         let Some(len) = block.published else { continue };
         *used += u64::from(TABLE[block.class as usize].size);
-        if !block.fenced || step::done(Step::ListDetached) {
+        if if block.fenced { Step::ListDetached } else { Step::ListFresh }.done() {
             let crc = if heap.volatile || block.fenced {
                 0
             } else {
@@ -82,7 +82,7 @@ fn publish_blocks(heap: &Heap, shard: usize, state: &mut State, plan: &mut Plan,
         // SAFETY: the span is not published, so that no reader and no recovery looks at its bitmap.
         unsafe { heap.region.store(at, word) };
     }
-    if step::done(Step::ListSpanHeader) {
+    if Step::ListSpanHeader.done() {
         for &at in &plan.publishing {
             let Some(span) = state.alloc.span(at) else { continue };
             let len = TABLE[span.class as usize].first;
@@ -103,8 +103,13 @@ fn publish_appended(heap: &Heap, state: &State, plan: &mut Plan) {
             |at| state.alloc.class_at(&heap.region, at).map_or(0, |c| TABLE[c as usize].size);
         state.tx.freed.iter().map(|&at| (at, at + u64::from(size(at)))).collect()
     };
-    let kept = |range: &&FreshRange| !freed.iter().any(|&(at, end)| (at..end).contains(&range.at));
-    plan.fresh.extend(state.tx.appended.iter().filter(kept));
+    let kept = |range: &&FreshRange| {
+        !freed.iter().any(|&(at, end)| (at..end).contains(&range.at))
+            || !Step::DropFreedAppends.done()
+    };
+    if Step::ListAppended.done() {
+        plan.fresh.extend(state.tx.appended.iter().filter(kept));
+    }
 }
 
 fn free_blocks(heap: &Heap, state: &mut State, plan: &mut Plan, used: &mut u64) {
@@ -113,7 +118,7 @@ fn free_blocks(heap: &Heap, state: &mut State, plan: &mut Plan, used: &mut u64) 
         *used = used.saturating_sub(u64::from(TABLE[class as usize].size));
         if class == WHOLE {
             if let Some(number) = heap.geometry.span_of(at) {
-                heap.spans.disown(number);
+                disown(heap, number);
                 plan.changes.push(span_entry(heap, number, 0));
             }
         } else if let Some(place) = state.alloc.locate(&heap.region, at)
@@ -133,9 +138,15 @@ fn release_spans(heap: &Heap, state: &mut State, plan: &mut Plan) {
     plan.releasing = state.alloc.releasable();
     for &at in &plan.releasing {
         if let Some(span) = state.alloc.span(at) {
-            heap.spans.disown(span.number);
+            disown(heap, span.number);
             plan.changes.push(span_entry(heap, span.number, 0));
         }
+    }
+}
+
+fn disown(heap: &Heap, span: u32) {
+    if Step::Disown.done() {
+        heap.spans.disown(span);
     }
 }
 

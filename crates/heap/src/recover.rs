@@ -75,14 +75,14 @@ pub(crate) fn all(
 /// After a process crash, what is believed may be in the caches only. A later power cut must not take a record whose
 /// words are stored already, nor a zone that this life is going to use.
 fn flush_believed(region: &Region, logs: &[Log]) {
-    step::flush(region, ZONES_WORD, 8, Step::FlushBelieved);
+    step::flush(region, ZONES_WORD, 8, Step::FlushBelievedZones);
     for newest in logs.iter().filter_map(|log| log.records.last()) {
         step::flush(region, newest.at, newest.header.words * 8, Step::FlushBelieved);
         for range in &newest.fresh {
-            step::flush(region, range.at, range.len as usize, Step::FlushBelieved);
+            step::flush(region, range.at, range.len as usize, Step::FlushBelievedFresh);
         }
         for &(at, len, _) in newest.long.iter().flat_map(|long| &long.pieces) {
-            step::flush(region, at, len as usize, Step::FlushBelieved);
+            step::flush(region, at, len as usize, Step::FlushBelievedLong);
         }
     }
     step::fence(region, Step::FenceBelieved);
@@ -94,7 +94,7 @@ fn store_words(region: &Region, log: &Log) -> u64 {
     let mut skipped = skipped.iter();
     let mut lines = Vec::new();
     for entry in log.records.iter().flat_map(|found| entries(&found.entries)) {
-        if skipped.next() == Some(&true) && step::done(Step::SkipRevoked) {
+        if skipped.next() == Some(&true) && Step::SkipRevoked.done() {
             continue;
         }
         let word = entry.applied_to(region.load(entry.at));
@@ -124,6 +124,9 @@ fn revoked(records: &[Found]) -> Vec<bool> {
             published.insert(range.at, range.at.saturating_add(u64::from(range.len)));
         }
         for &(at, len, _) in found.long.iter().flat_map(|long| &long.pieces) {
+            if !Step::SkipUnderLong.done() {
+                break;
+            }
             published.insert(at, at.saturating_add(u64::from(len)));
         }
     }

@@ -108,9 +108,9 @@ impl Ring {
         if self.at + lines > (self.part as u64 + 1) * self.part_lines {
             self.part = self.after(self.part);
             self.at = self.part as u64 * self.part_lines;
-            assert!(self.parts[self.part].first.is_none() || !step::done(Step::RetireAhead));
+            assert!(self.parts[self.part].first.is_none() || !Step::RetireAhead.done());
             self.parts[self.part].clear();
-            if step::done(Step::RetireAhead) {
+            if Step::RetireAhead.done() {
                 self.retire(region, self.after(self.part));
             }
         }
@@ -131,7 +131,7 @@ impl Ring {
 
     /// Keeps a span with the body of the record placed next until that record is retired.
     pub(crate) fn hold_next(&mut self, span: u32) {
-        if step::done(Step::HoldLong) {
+        if Step::HoldLong.done() {
             self.next_long.push(span);
         } else {
             self.released.push(span);

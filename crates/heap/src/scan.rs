@@ -7,7 +7,7 @@ use crate::error::OpenError;
 use crate::layout::{Geometry, LINE};
 use crate::record::{self, FreshRange, HEADER_WORDS, Link, RecordHeader, SEQ_MASK};
 use crate::ring::{LineIndex, LongBody, read_header, read_words, split_tail};
-use crate::step::{self, Step};
+use crate::step::Step;
 use pmem::Region;
 
 /// A shard whose sequence numbers come this far could soon not tell old from new.
@@ -135,14 +135,14 @@ impl Reader<'_> {
         let at = self.place(line);
         let header = read_header(self.region, at, part_words)?;
         let room = self.part_lines() - line % self.part_lines();
-        let expected = (header.epoch == self.epoch || !step::done(Step::CheckEpoch))
-            && (header.seq == seq || !step::done(Step::CheckSequence));
+        let expected = (header.epoch == self.epoch || !Step::CheckEpoch.done())
+            && (header.seq == seq || !Step::CheckSequence.done());
         if !expected || header.lines() as u64 > room {
             return None;
         }
         let mut words = Vec::new();
         read_words(self.region, at, header.words, &mut words);
-        if record::checksum(&words) != words[0] as u32 && step::done(Step::VerifyRecord) {
+        if record::checksum(&words) != words[0] as u32 && Step::VerifyRecord.done() {
             return None;
         }
         let link = header.kind.linked.then(|| Link::decode(words[HEADER_WORDS]));

@@ -17,7 +17,7 @@ use crate::pins::Pin;
 use crate::ptr::{Ptr, View};
 use crate::record::FreshRange;
 use crate::state::{Reserved, State};
-use crate::step::{self, Step};
+use crate::step::Step;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -123,6 +123,7 @@ impl<'h> Shard<'h> {
     pub fn set(&mut self, at: Ptr, value: u64) {
         if !self.state.tx.reserved.is_empty()
             && let Some(index) = self.reserved_with(at.raw())
+            && Step::PatchReserved.done()
         {
             return self.set_reserved(index, at, value);
         }
@@ -218,7 +219,7 @@ impl<'h> Shard<'h> {
         }
         debug_assert!(!state.tx.freed.contains(&block.raw()), "freed twice");
         state.tx.freed.push(block.raw());
-        if !step::done(Step::ReuseAfterFence) {
+        if !Step::ReuseAfterFence.done() {
             state.alloc.release(&heap.region, block.raw());
         }
     }

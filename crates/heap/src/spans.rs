@@ -183,7 +183,7 @@ impl Spans {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        pmem::lock(&self.inner).unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -1,35 +1,57 @@
-//! Every flush, fence and rule of the commit protocol by name.
+//! Every flush, fence, log entry, checksum and rule of the commit protocol by name.
 //!
 //! In a build for simulation one of them at a time can be knocked out, at run time, to show that a crash test
-//! notices. In any other build this is a flush and a fence.
+//! notices. In any other build this is a flush and a fence, and a record that holds every entry.
 
+use crate::heap::Heap;
+use crate::record::{Change, Entry};
 use pmem::Region;
 
-macro_rules! steps {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// A step of the protocol that can be knocked out in a simulation.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u32)]
-        pub enum Step { $($(#[$doc])* $name,)* }
-
-        impl Step {
-            /// All steps, in the order of their numbers.
-            pub const ALL: &[Step] = &[$(Step::$name,)*];
-        }
-    };
-}
-
-steps! {
+pmem::steps! { 32:
     /// New bytes are flushed before the record's fence.
     FlushFresh,
+    /// ... those behind the published length of a block too,
+    FlushAppended,
+    /// ... and the header and bitmap of a new span.
+    FlushSpanHeader,
     /// Large new bytes have a fence of their own before their record.
     FenceDetached,
     /// The record is flushed.
     FlushRecord,
     /// The one fence of a commit.
     FenceCommit,
-    /// Words are stored in place only after the fence.
+    /// The one fence of a commit on several shards.
+    FenceCommitAll,
+    /// Words are stored in place only after the fence,
     StoreAfterFence,
+    /// ... those of several shards too.
+    StoreAllAfterFence,
+    /// A record changes words of blocks.
+    LogWord,
+    /// A record changes roots.
+    LogRoot,
+    /// A record publishes blocks in the bitmap.
+    LogPublished,
+    /// A record frees blocks in the bitmap.
+    LogFreed,
+    /// A record takes and releases spans in the span table.
+    LogSpan,
+    /// A record changes the counter of allocated bytes with what it counts.
+    LogUsed,
+    /// A record lists the new blocks that it publishes,
+    ListFresh,
+    /// ... what was appended to published blocks,
+    ListAppended,
+    /// ... fresh ranges that had a fence of their own,
+    ListDetached,
+    /// ... and a new span's header and bitmap.
+    ListSpanHeader,
+    /// What was appended to a block that the same transaction frees is not listed.
+    DropFreedAppends,
+    /// A record never targets its own fresh ranges.
+    PatchReserved,
+    /// The records of a transaction on several shards are linked.
+    LinkRecords,
     /// Retiring flushes every word that its records changed.
     FlushRetired,
     /// ... and fences before the tail moves.
@@ -42,16 +64,26 @@ steps! {
     VerifyFresh,
     /// Recovery checks a record's checksum.
     VerifyRecord,
+    /// Recovery checks the checksums of a long record's body.
+    VerifyLong,
     /// Recovery checks a record's sequence number.
     CheckSequence,
     /// Recovery checks a record's epoch.
     CheckEpoch,
-    /// Recovery skips an entry that lies in a later record's fresh range.
+    /// Recovery believes one of several records only if all of them are there.
+    CheckLinks,
+    /// Recovery skips an entry that lies in a later record's fresh range,
     SkipRevoked,
-    /// Fresh ranges that had a fence of their own are listed too.
-    ListDetached,
-    /// Recovery makes durable what it believes before its first store.
+    /// ... or where a later record has its body.
+    SkipUnderLong,
+    /// Recovery makes durable what it believes before its first store: records,
     FlushBelieved,
+    /// ... their fresh ranges,
+    FlushBelievedFresh,
+    /// ... the bodies of long records,
+    FlushBelievedLong,
+    /// ... the number of zones,
+    FlushBelievedZones,
     /// ... with a fence.
     FenceBelieved,
     /// Recovery flushes the words it stored.
@@ -62,71 +94,75 @@ steps! {
     FlushRecoveredTail,
     /// Recovery begins a new epoch.
     NextEpoch,
+    /// The pool's header is flushed,
+    FlushHeader,
+    /// ... and fenced before its magic is written.
+    FenceHeader,
+    /// The magic is flushed.
+    FlushMagic,
+    /// A header counts only with its checksum.
+    VerifyHeader,
+    /// The older copy of the header is written over, never the newer one.
+    AlternateHeaders,
     /// A freed block is reserved again only after the freeing record's fence.
     ReuseAfterFence,
     /// ... and after every reader pinned before it has gone.
     ReuseAfterPins,
-    /// Recovery believes one of several records only if all of them are there.
-    CheckLinks,
+    /// The first change of a word after a snapshot's cut saves the word's old value.
+    SaveOverlay,
     /// A long record's body is flushed.
     FlushLong,
     /// A long record's spans stay reserved until it is retired.
     HoldLong,
-    /// A span is given to another shard only after its log is retired past the release.
+    /// A span is given to another shard only after its log is retired past the release,
     RetireBeforeHandover,
-    /// A new span's header and bitmap are part of the record that takes it.
-    ListSpanHeader,
+    /// ... and the new tail is fenced.
+    FenceHandover,
+    /// A shard that gives up a span says so before anybody can find the span free.
+    Disown,
     /// The number of zones is flushed after growth.
     FlushZones,
     /// ... and fenced before a span of the new zone is used.
     FenceZones,
 }
 
+/// Knocks a step out in all threads, or none.
 #[cfg(feature = "sim")]
-mod knocked {
-    use super::Step;
-    use std::cell::Cell;
-
-    thread_local! {
-        static OUT: Cell<Option<Step>> = const { Cell::new(None) };
-    }
-
-    /// Knocks a step out in this thread, or none.
-    pub fn knock_out(step: Option<Step>) {
-        OUT.set(step);
-    }
-
-    pub(super) fn is_out(step: Step) -> bool {
-        OUT.get() == Some(step)
-    }
-}
-
-#[cfg(feature = "sim")]
-pub use knocked::knock_out;
-
-/// Whether the step is to be done: always, but for the one that a simulation knocked out.
-#[inline(always)]
-pub(crate) fn done(step: Step) -> bool {
-    #[cfg(feature = "sim")]
-    let done = !knocked::is_out(step);
-    #[cfg(not(feature = "sim"))]
-    let done = {
-        let _ = step;
-        true
-    };
-    done
+pub fn knock_out(step: Option<Step>) {
+    pmem::knock_out(step.map_or(0, Step::number));
 }
 
 #[inline]
 pub(crate) fn flush(region: &Region, at: u64, len: usize, step: Step) {
-    if done(step) {
+    if step.done() {
         region.flush(at, len);
     }
 }
 
 #[inline]
 pub(crate) fn fence(region: &Region, step: Step) {
-    if done(step) {
+    if step.done() {
         region.fence();
+    }
+}
+
+/// Whether the record is to hold this entry: always, but in a simulation.
+#[inline(always)]
+pub(crate) fn logs(heap: &Heap, entry: &Entry) -> bool {
+    !cfg!(feature = "sim") || kind(heap, entry).done()
+}
+
+/// What an entry changes.
+fn kind(heap: &Heap, entry: &Entry) -> Step {
+    let geometry = &heap.geometry;
+    match (&entry.change, geometry.span_of(entry.at)) {
+        (Change::SetBit(_), _) => Step::LogPublished,
+        (Change::ClearBit(_), _) => Step::LogFreed,
+        (_, Some(span)) if geometry.is_table(span) => Step::LogSpan,
+        (_, Some(_)) => Step::LogWord,
+        (_, None) if (0..geometry.shards).any(|n| geometry.shard_area(n).used() == entry.at) => {
+            Step::LogUsed
+        }
+        (_, None) => Step::LogRoot,
     }
 }

@@ -26,7 +26,9 @@ mod persist;
 #[cfg(feature = "sim")]
 mod recorder;
 mod region;
+mod step;
 mod stream;
+mod turn;
 
 pub use counters::{Counters, counters};
 pub use domain::Domain;
@@ -36,4 +38,10 @@ pub use options::{DomainRequest, MapOptions};
 #[cfg(feature = "sim")]
 pub use recorder::{NullRecorder, Recorder};
 pub use region::Region;
+pub use step::{STEPS, Step, step_is_done};
+#[cfg(feature = "sim")]
+pub use step::{StepSet, knock_out, take_steps};
 pub use stream::STREAM_FROM;
+pub use turn::lock;
+#[cfg(feature = "sim")]
+pub use turn::{Turns, take_turns};

@@ -14,6 +14,7 @@ use crate::lines::{LINE, lines};
 use crate::mapping::PAGE;
 use crate::pages;
 use crate::region::Region;
+use crate::step::Step;
 use crate::stream::{self, cut};
 use rustix::fs::fdatasync;
 use rustix::mm::{MsyncFlags, msync};
@@ -70,12 +71,16 @@ impl Region {
     /// Flushes a streamed range that went through the cache, and counts it as if it had not: budgets do not
     /// depend on the domain.
     fn flush_parts(&self, off: u64, (head, body, tail): (usize, usize, usize)) {
-        self.flush(off, head);
-        if body > 0 && self.domain != Domain::Volatile {
+        if body == 0 || Step::FlushStreamHead.done() {
+            self.flush(off, head);
+        }
+        if body > 0 && self.domain != Domain::Volatile && Step::StreamBody.done() {
             self.flush_checked(off + head as u64, body);
             count_streamed(body as u64);
         }
-        self.flush(off + (head + body) as u64, tail);
+        if Step::FlushStreamTail.done() {
+            self.flush(off + (head + body) as u64, tail);
+        }
     }
 
     /// Begins to make the lines of a range durable; the calling thread's next fence completes it.
@@ -93,7 +98,7 @@ impl Region {
     fn flush_checked(&self, off: u64, len: usize) {
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
-            lines(off, len).for_each(|line| recorder.flush(line));
+            crate::step::flushed_lines(off, len).for_each(|line| recorder.flush(line * LINE));
             return;
         }
         match self.domain {
