@@ -416,7 +416,7 @@ pub(crate) fn header(class: u8, shape: &Class) -> [u8; 64] {
     let mut header = [0; 64];
     header[..4].copy_from_slice(&u32::from(class).to_le_bytes());
     header[4..8].copy_from_slice(&shape.count.to_le_bytes());
-    let sum = masked(crc32c::crc32c(&header[..8]));
+    let sum = masked(crate::crc32c(&header[..8]));
     header[8..12].copy_from_slice(&sum.to_le_bytes());
     header
 }

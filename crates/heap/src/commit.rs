@@ -255,7 +255,7 @@ fn write_long(
         // SAFETY: a free span, reached by nobody.
         unsafe { heap.region.write(at, bytes) };
         step::flush(&heap.region, at, bytes.len(), Step::FlushLong);
-        long.pieces.push((at, bytes.len() as u32, crc32c::crc32c(bytes)));
+        long.pieces.push((at, bytes.len() as u32, crate::crc32c(bytes)));
     }
     let mut record = vec![0; kind.header_words()];
     long.encode(&mut record);

@@ -66,7 +66,7 @@ impl Header {
         put(112, &(self.geometry.ring_part as u32).to_le_bytes());
         put(116, &(self.geometry.zone_spans as u32).to_le_bytes());
         put(120, &self.seed);
-        let crc = crc32c::crc32c(&out[16..]);
+        let crc = crate::crc32c(&out[16..]);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
     }
@@ -80,7 +80,7 @@ impl Header {
         if u32_at(8) != VERSION {
             return Err(HeaderError::Version { found: u32_at(8) });
         }
-        let (expected, found) = (crc32c::crc32c(&raw[16..]), u32_at(12));
+        let (expected, found) = (crate::crc32c(&raw[16..]), u32_at(12));
         if expected != found && Step::VerifyHeader.done() {
             return Err(HeaderError::Checksum { expected, found });
         }

@@ -66,6 +66,6 @@ fn is_whole(region: &Region, found: &Found) -> bool {
     body && found.fresh.iter().filter(|range| range.verified).all(|range| {
         // SAFETY: the pool is being opened: nobody writes.
         let bytes = unsafe { region.bytes(range.at, range.len as usize) };
-        bytes.len() == range.len as usize && crc32c::crc32c(bytes) == range.crc
+        bytes.len() == range.len as usize && crate::crc32c(bytes) == range.crc
     })
 }

@@ -11,6 +11,7 @@ mod check;
 mod class;
 mod commit;
 mod commit_many;
+mod crc;
 mod detached;
 mod error;
 mod handover;
@@ -35,6 +36,7 @@ mod state;
 mod step;
 
 pub use check::{Block, CheckError};
+pub use crc::{crc32c, crc32c_append};
 pub use detached::Detached;
 pub use error::{CommitError, CreateError, Full, OpenError};
 pub use heap::Heap;

@@ -164,7 +164,7 @@ fn checksum(heap: &Heap, at: u64, len: u32, summed: Option<u32>, crc: u32) -> u3
         return crc;
     }
     // SAFETY: bytes that this transaction wrote; the guard that could change them is the caller's.
-    crc32c::crc32c(unsafe { heap.region.bytes(at, len as usize) })
+    crate::crc32c(unsafe { heap.region.bytes(at, len as usize) })
 }
 
 const _: () = assert!(class::WHOLE as usize + 1 == class::CLASSES);

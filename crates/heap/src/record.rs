@@ -130,13 +130,13 @@ impl RecordHeader {
 
 /// The checksum of a record: all of it but its own four bytes.
 pub(crate) fn checksum(record: &[u64]) -> u32 {
-    let first = crc32c::crc32c(&record[0].to_le_bytes()[4..]);
+    let first = crate::crc32c(&record[0].to_le_bytes()[4..]);
     checksum_words(first, &record[1..])
 }
 
 /// CRC-32C of words in little-endian order, continued from `crc`.
 pub(crate) fn checksum_words(crc: u32, words: &[u64]) -> u32 {
-    crc32c::crc32c_append(crc, bytes_of(words))
+    crate::crc32c_append(crc, bytes_of(words))
 }
 
 /// The words as they lie in the pool.

@@ -77,7 +77,7 @@ impl View for Shard<'_> {
         if self.state.tx.staged.touches_line(at.raw()) {
             return std::array::from_fn(|i| self.word(at.add(8 * i as u64)));
         }
-        std::array::from_fn(|i| self.heap.region.load(at.raw() + 8 * i as u64))
+        self.heap.region.line(at.raw())
     }
 
     #[inline]
@@ -168,6 +168,28 @@ impl<'h> Shard<'h> {
         }
     }
 
+    /// Lets `fill` write `len` bytes at offset `at` of a reserved block in place, all of them: they hold anything before. For
+    /// what is short; long bytes go past the cache by [`Shard::write`].
+    #[inline]
+    pub fn write_with(
+        &mut self,
+        fresh: &Fresh,
+        at: usize,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        assert!(at + len <= fresh.capacity, "a write past the block's end");
+        let to = fresh.ptr.raw() + at as u64;
+        // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably; the filled bytes are looked
+        // at before it is used again.
+        let filled = unsafe { self.heap.region.write_with(to, len, fill) };
+        if let Some(bytes) = filled
+            && !self.heap.volatile
+        {
+            self.state.tx.reserved[fresh.index].wrote(at as u32, bytes, true);
+        }
+    }
+
     /// Writes a word, in the machine's order of a word, at offset `at`, a multiple of 8.
     pub fn write_word(&mut self, fresh: &Fresh, at: usize, value: u64) {
         self.write(fresh, at, &value.to_le_bytes());
@@ -198,7 +220,7 @@ impl<'h> Shard<'h> {
             }
             return;
         }
-        let crc = if self.heap.volatile { 0 } else { crc32c::crc32c(bytes) };
+        let crc = if self.heap.volatile { 0 } else { crate::crc32c(bytes) };
         let range = FreshRange { at: to, len: bytes.len() as u32, crc, verified: true };
         self.state.tx.appended.push(range);
     }

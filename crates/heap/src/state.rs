@@ -44,7 +44,7 @@ impl Reserved {
         }
         match self.summed {
             Some(summed) if summed == from => {
-                self.crc = crc32c::crc32c_append(self.crc, bytes);
+                self.crc = crate::crc32c_append(self.crc, bytes);
                 self.summed = Some(to);
             }
             _ => self.summed = None,

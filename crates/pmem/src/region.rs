@@ -136,18 +136,26 @@ impl Region {
         }
     }
 
-    /// The word at `off` if it lies inside and is aligned.
+    /// The `N` words at `off`, a multiple of their size, if they lie inside. `N` is a power of two.
     #[inline]
-    fn word(&self, off: u64) -> Option<&AtomicU64> {
-        if !off.is_multiple_of(8) {
+    fn words<const N: usize>(&self, off: u64) -> Option<&[AtomicU64; N]> {
+        const { assert!(N.is_power_of_two()) };
+        let size = 8 * N as u64;
+        // What begins at a multiple of its size below the last whole multiple ends inside.
+        if !off.is_multiple_of(size) || off >= self.len() & !(size - 1) {
             self.fault();
             return None;
         }
-        let at = self.place(off, 8)?.cast::<AtomicU64>();
-        // SAFETY: eight bytes inside the mapping, which lives as long as `self`, aligned (checked above, and the
+        let at = self.mapping.base().wrapping_add(off as usize);
+        // SAFETY: bytes inside the mapping, which lives as long as `self`, aligned (checked above, and the
         // mapping's start is), initialised by the kernel. Non-atomic accesses to them are excluded by the
         // contracts of `write` and `bytes`.
-        Some(unsafe { &*at })
+        Some(unsafe { &*at.cast() })
+    }
+
+    #[inline]
+    fn word(&self, off: u64) -> Option<&AtomicU64> {
+        self.words::<1>(off).map(|[word]| word)
     }
 
     #[cold]
@@ -159,6 +167,15 @@ impl Region {
     #[inline]
     pub fn load(&self, off: u64) -> u64 {
         self.word(off).map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// The eight words of the line at `off`, a multiple of 64; zeros, and counted as a fault, where there is none.
+    #[inline]
+    pub fn line(&self, off: u64) -> [u64; 8] {
+        match self.words::<8>(off) {
+            Some(words) => std::array::from_fn(|i| words[i].load(Relaxed)),
+            None => [0; 8],
+        }
     }
 
     /// The bytes of a range; none, and counted as a fault, if it does not lie inside.
@@ -207,6 +224,29 @@ impl Region {
         if let Some(recorder) = &self.recorder {
             recorder.store(off, src);
         }
+    }
+
+    /// Lets `fill` change the bytes of a range in place, and gives what it made of them; none, and counted as a fault, if
+    /// the range does not lie inside.
+    ///
+    /// # Safety
+    /// As for [`Region::write`]; and nobody changes the bytes while the slice lives.
+    #[inline]
+    pub unsafe fn write_with(
+        &self,
+        off: u64,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Option<&[u8]> {
+        let to = self.place(off, len)?;
+        // SAFETY: the range is mapped and initialised by the kernel; nobody else accesses it (caller).
+        let bytes = unsafe { std::slice::from_raw_parts_mut(to, len) };
+        fill(bytes);
+        #[cfg(feature = "sim")]
+        if let Some(recorder) = &self.recorder {
+            recorder.store(off, bytes);
+        }
+        Some(bytes)
     }
 
     /// Asks the processor to load the line at `off` soon.

@@ -28,6 +28,34 @@ fn loads() {
 }
 
 #[test]
+fn a_line_is_its_eight_words() {
+    let region = region();
+    for n in 0..8 {
+        // SAFETY: nobody else uses the region.
+        unsafe { region.store(LEN - 64 + 8 * n, n) };
+    }
+    assert_eq!(region.line(LEN - 64), [0, 1, 2, 3, 4, 5, 6, 7]);
+    check(0, |r| assert_eq!(r.line(LEN - 64), [0; 8]));
+    for off in [LEN, LEN - 56, LEN - 8, 8, u64::MAX, u64::MAX - 63, 1 << 48] {
+        check(1, |r| assert_eq!(r.line(off), [0; 8]));
+    }
+}
+
+#[test]
+fn bytes_are_filled_in_place_inside() {
+    let check = |expect, off, len| {
+        check(expect, |r| {
+            // SAFETY: nobody else uses the region.
+            let filled = unsafe { r.write_with(off, len, |bytes| bytes.fill(7)) };
+            assert_eq!(filled.map(<[u8]>::to_vec), (expect == 0).then(|| vec![7; len]));
+        });
+    };
+    check(0, LEN - 3, 3);
+    check(1, LEN - 2, 3);
+    check(1, u64::MAX - 600, 700);
+}
+
+#[test]
 fn slices() {
     let check = |expect, off, len: usize, found: usize| {
         // SAFETY: nobody writes to the region.

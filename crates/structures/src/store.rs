@@ -21,6 +21,19 @@ pub trait Fill {
     /// Writes `bytes` at offset `at` of a reserved block.
     fn write(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8]);
 
+    /// Lets `fill` write `len` bytes, few and all of them, at offset `at` of a reserved block; in place where it can.
+    fn write_with(
+        &mut self,
+        fresh: &Self::Fresh,
+        at: usize,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        let mut bytes = vec![0; len];
+        fill(&mut bytes);
+        self.write(fresh, at, &bytes);
+    }
+
     /// Writes a word at offset `at`, a multiple of 8, of a reserved block.
     fn write_word(&mut self, fresh: &Self::Fresh, at: usize, value: u64);
 
@@ -52,48 +65,64 @@ pub trait Store: View + Fill {
 impl Fill for Shard<'_> {
     type Fresh = Fresh;
 
+    #[inline]
     fn reserve(&mut self, len: usize) -> Result<Fresh, Full> {
         Shard::reserve(self, len)
     }
 
+    #[inline]
     fn room(&self, fresh: &Fresh) -> usize {
         fresh.capacity()
     }
 
+    #[inline]
     fn write(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) {
         Shard::write(self, fresh, at, bytes);
     }
 
+    #[inline]
+    fn write_with(&mut self, fresh: &Fresh, at: usize, len: usize, fill: impl FnOnce(&mut [u8])) {
+        Shard::write_with(self, fresh, at, len, fill);
+    }
+
+    #[inline]
     fn write_word(&mut self, fresh: &Fresh, at: usize, value: u64) {
         Shard::write_word(self, fresh, at, value);
     }
 
+    #[inline]
     fn publish(&mut self, fresh: Fresh, len: usize) -> Ptr {
         Shard::publish(self, fresh, len)
     }
 }
 
 impl Store for Shard<'_> {
+    #[inline]
     fn set(&mut self, at: Ptr, value: u64) {
         Shard::set(self, at, value);
     }
 
+    #[inline]
     fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) {
         Shard::append(self, block, at, bytes);
     }
 
+    #[inline]
     fn capacity(&self, block: Ptr) -> usize {
         Shard::capacity(self, block)
     }
 
+    #[inline]
     fn free(&mut self, block: Ptr) {
         Shard::free(self, block);
     }
 
+    #[inline]
     fn is_sparse(&self, block: Ptr) -> bool {
         Shard::is_sparse(self, block)
     }
 
+    #[inline]
     fn use_reserve(&mut self, yes: bool) {
         Shard::use_reserve(self, yes);
     }

@@ -1,0 +1,114 @@
+//! CRC-32C of what is short.
+//!
+//! Entries and records are a few dozen bytes each. The `crc32c` crate is made for long input: it finds its way and its
+//! tables anew in every call, some 150 instructions before the first byte. The processor's own instruction needs one for
+//! eight bytes. From [`LONG`] bytes on the crate is faster, since it runs three sums side by side.
+
+#![allow(unsafe_code, reason = "the processor's instruction is called where it was found")]
+
+/// Bytes from which the crate is faster.
+const LONG: usize = 768;
+
+/// The CRC-32C of `bytes`.
+#[inline]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc32c_append(0, bytes)
+}
+
+/// The CRC-32C of bytes whose first part has the sum `crc` and whose second is `bytes`.
+#[inline]
+pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+    if bytes.len() < LONG && available() {
+        // SAFETY: the processor has the instruction.
+        return !unsafe { short(!crc, bytes) };
+    }
+    crc32c::crc32c_append(crc, bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn available() -> bool {
+    std::arch::is_x86_feature_detected!("sse4.2")
+}
+
+/// # Safety
+/// The processor has SSE4.2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
+    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
+    let (words, mut rest) = bytes.as_chunks::<8>();
+    let sum = |sum, word: &[u8; 8]| _mm_crc32_u64(sum, u64::from_le_bytes(*word));
+    let mut crc = words.iter().fold(u64::from(crc), sum) as u32;
+    if let Some((half, tail)) = rest.split_first_chunk() {
+        crc = _mm_crc32_u32(crc, u32::from_le_bytes(*half));
+        rest = tail;
+    }
+    rest.iter().fold(crc, |crc, &byte| _mm_crc32_u8(crc, byte))
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn available() -> bool {
+    std::arch::is_aarch64_feature_detected!("crc")
+}
+
+/// # Safety
+/// The processor has the CRC extension.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "crc")]
+unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
+    use std::arch::aarch64::{__crc32cb, __crc32cd, __crc32cw};
+    let (words, mut rest) = bytes.as_chunks::<8>();
+    let sum = |sum, word: &[u8; 8]| __crc32cd(sum, u64::from_le_bytes(*word));
+    let mut crc = words.iter().fold(crc, sum);
+    if let Some((half, tail)) = rest.split_first_chunk() {
+        crc = __crc32cw(crc, u32::from_le_bytes(*half));
+        rest = tail;
+    }
+    rest.iter().fold(crc, |crc, &byte| __crc32cb(crc, byte))
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn available() -> bool {
+    false
+}
+
+/// # Safety
+/// None: never called.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
+    !crc32c::crc32c_append(!crc, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_and_alignment_has_the_sum_that_the_crate_gives() {
+        let bytes: Vec<u8> =
+            (0..1000u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+        for len in (0..300).chain(LONG - 10..LONG + 10) {
+            for at in 0..16 {
+                let part = &bytes[at..at + len];
+                assert_eq!(crc32c(part), crc32c::crc32c(part), "{len} bytes at {at}");
+                assert_eq!(crc32c_append(7, part), crc32c::crc32c_append(7, part));
+            }
+        }
+    }
+
+    #[test]
+    fn a_sum_goes_on_where_another_ended() {
+        let bytes = b"a transaction stages compact entries";
+        for cut in 0..bytes.len() {
+            let (first, second) = bytes.split_at(cut);
+            assert_eq!(crc32c_append(crc32c(first), second), crc32c(bytes));
+        }
+    }
+
+    #[test]
+    fn the_sum_is_the_one_that_others_know() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+}
