@@ -29,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-commands",
         ],
     ),
+    ("perdura-tool", &["perdura-pmem", "perdura-heap", "perdura-keyspace"]),
 ];
 
 /// Crates that exist for tests: nothing that ships may depend on them.
@@ -39,7 +40,9 @@ const FOR_TESTS: &[(&str, &[&str])] =
 const CONFINED: &[(&str, &[&str])] = &[
     ("tokio", &["perdura-server"]),
     ("memmap2", &["perdura-pmem"]),
-    ("libc", &[]),
+    ("libc", &["perdura-pmem"]),
+    ("clap", &["perdura-tool"]),
+    ("indicatif", &["perdura-tool"]),
     ("redis-protocol", &[]),
 ];
 

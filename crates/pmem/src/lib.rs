@@ -17,15 +17,21 @@ mod cpu;
 mod domain;
 mod error;
 mod growth;
+mod inspect;
 mod lines;
 mod mapping;
+mod media;
 mod open;
 mod options;
 mod pages;
 mod persist;
+mod readable;
 #[cfg(feature = "sim")]
 mod recorder;
 mod region;
+#[cfg(feature = "sim")]
+mod scratch;
+mod signal;
 mod step;
 mod stream;
 mod turn;
@@ -34,6 +40,7 @@ pub use counters::{Counters, counters};
 pub use domain::Domain;
 pub use error::{GrowError, MapError};
 pub use lines::{LINE, lines};
+pub use media::Lost;
 pub use options::{DomainRequest, MapOptions};
 #[cfg(feature = "sim")]
 pub use recorder::{NullRecorder, Recorder};

@@ -4,6 +4,7 @@
 //! usable when the file grows under them. So an address that was handed out stays valid for the region's life.
 //! The start is aligned for huge pages, which device DAX insists on.
 
+use memmap2::{MmapMut, MmapOptions};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::fs::{self, File};
 use std::io;
@@ -16,6 +17,10 @@ pub(crate) const PAGE: u64 = 4096;
 /// The alignment of a mapping's start and length.
 pub(crate) const HUGE: u64 = 2 << 20;
 
+/// Marks simulated memory that somebody else releases.
+#[cfg(feature = "sim")]
+const SHARED: usize = usize::MAX;
+
 /// A range of addresses that is released when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -23,6 +28,8 @@ pub(crate) struct Mapping {
     len: u64,
     /// What to unmap: more than `base` and `len` say, because of the alignment.
     raw: (*mut core::ffi::c_void, usize),
+    /// A mapping that releases itself.
+    copy: Option<MmapMut>,
 }
 
 // SAFETY: a mapping is a range of addresses of the process, bound to no thread.
@@ -43,21 +50,36 @@ impl Mapping {
         let raw =
             unsafe { mmap_anonymous(std::ptr::null_mut(), raw_len, ProtFlags::empty(), flags)? };
         let skip = (raw as u64).next_multiple_of(align) - raw as u64;
-        Ok(Mapping { base: raw.cast::<u8>().wrapping_add(skip as usize), len, raw: (raw, raw_len) })
+        Ok(Mapping {
+            base: raw.cast::<u8>().wrapping_add(skip as usize),
+            len,
+            raw: (raw, raw_len),
+            copy: None,
+        })
     }
 
     /// Maps `file` from its start over the whole range, with `MAP_SYNC` if `sync`: only where [`accepts_sync`] said so. A
     /// file system that refuses does so after the kernel has emptied the range, and another thread's mapping may be
     /// put there.
     pub(crate) fn put_file(&self, file: &File, sync: bool) -> rustix::io::Result<()> {
-        let shared =
-            if sync { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED };
         let prot = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = shared | MapFlags::FIXED;
+        let flags = file_flags(sync) | MapFlags::FIXED;
         // SAFETY: the range belongs to this mapping, and nobody has been given an address in it yet.
         unsafe { mmap(self.base.cast(), self.len as usize, prot, flags, file, 0)? };
         self.advise_huge();
         Ok(())
+    }
+
+    /// A private mapping of a file's bytes: what is stored into it stays in memory.
+    pub(crate) fn copy_on_write(file: &File, len: u64) -> io::Result<Mapping> {
+        let whole = usize::try_from(len.max(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut options = MmapOptions::new();
+        options.len(whole).no_reserve_swap();
+        // SAFETY: bytes of a private mapping that another process changes meanwhile may or may not show here. The caller
+        // holds a lock on the file that keeps every writer of pools away, and words are read as atomics.
+        let mut copy = unsafe { options.map_copy(file)? };
+        let base = copy.as_mut_ptr();
+        Ok(Mapping { base, len, raw: (std::ptr::null_mut(), 0), copy: Some(copy) })
     }
 
     /// Maps zeros over the whole range, without a claim on memory before it is touched.
@@ -77,7 +99,13 @@ impl Mapping {
         // SAFETY: the layout is not of size 0.
         let base = unsafe { std::alloc::alloc_zeroed(layout) };
         assert!(!base.is_null(), "no memory for a simulated region of {len} bytes");
-        Mapping { base, len: len as u64, raw: (std::ptr::null_mut(), 0) }
+        Mapping { base, len: len as u64, raw: (std::ptr::null_mut(), 0), copy: None }
+    }
+
+    /// The same memory once more, for somebody who keeps its owner.
+    #[cfg(feature = "sim")]
+    pub(crate) fn shared(&self) -> Mapping {
+        Mapping { base: self.base, len: self.len, raw: (std::ptr::null_mut(), SHARED), copy: None }
     }
 
     /// The first byte.
@@ -101,8 +129,14 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.copy.is_some() {
+            return;
+        }
         #[cfg(feature = "sim")]
         if self.raw.0.is_null() {
+            if self.raw.1 == SHARED {
+                return;
+            }
             // SAFETY: allocated by `simulated` with the same layout.
             unsafe { std::alloc::dealloc(self.base, simulated_layout(self.len as usize)) };
             return;
@@ -110,6 +144,11 @@ impl Drop for Mapping {
         // SAFETY: the range was mapped by `reserve`, and its owner, who handed out addresses, is gone.
         let _ = unsafe { munmap(self.raw.0, self.raw.1) };
     }
+}
+
+/// How a file is mapped.
+pub(crate) fn file_flags(sync: bool) -> MapFlags {
+    if sync { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED }
 }
 
 /// Whether the kernel maps a file with `MAP_SYNC`; asked at an address of its own choice, and undone.

@@ -5,11 +5,14 @@
 
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
 use crate::error::MapError;
-use crate::mapping::{HUGE, Mapping, accepts_sync, dax_device};
+use crate::mapping::{HUGE, Mapping, accepts_sync, dax_device, file_flags};
+use crate::media::{Mapped, Watch};
 use crate::options::{DomainRequest, MapOptions};
+use crate::readable;
 #[cfg(feature = "sim")]
 use crate::recorder::Recorder;
 use crate::region::{Parts, Region};
+use rustix::fd::AsRawFd;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -36,7 +39,9 @@ impl Region {
         let mapping = Mapping::reserve(reserve, align)
             .map_err(|source| MapError::Reserve { reserve, source })?;
         let (domain, emulated) = map(path, &file, &mapping, device, options)?;
-        Ok(Region::from_parts(Parts { mapping, len, domain, emulated, device, file: Some(file) }))
+        let watch = if device { Watch::none() } else { watch(&file, &mapping, domain, emulated) };
+        let file = Some(file);
+        Ok(Region::from_parts(Parts { watch, mapping, len, domain, emulated, device, file }))
     }
 
     /// Anonymous memory, of length 0: it grows up to `reserve` bytes, and takes memory when touched.
@@ -46,6 +51,7 @@ impl Region {
         let mapping = Mapping::reserve(reserve, HUGE).map_err(refused)?;
         mapping.put_anonymous().map_err(refused)?;
         Ok(Region::from_parts(Parts {
+            watch: Watch::none(),
             mapping,
             len: 0,
             domain: Domain::Volatile,
@@ -79,8 +85,9 @@ impl Region {
         Region::simulated_in(mapping, image.len() as u64, recorder)
     }
 
-    fn simulated_in(mapping: Mapping, len: u64, recorder: Arc<dyn Recorder>) -> Region {
+    pub(crate) fn simulated_in(mapping: Mapping, len: u64, recorder: Arc<dyn Recorder>) -> Region {
         Region::from_parts(Parts {
+            watch: Watch::none(),
             mapping,
             len,
             domain: Domain::Clwb,
@@ -100,6 +107,18 @@ fn open_file(path: &Path, options: &MapOptions) -> Result<File, MapError> {
         .truncate(false)
         .open(path)
         .map_err(|source| MapError::Io { path: path.to_owned(), step: "open", source })
+}
+
+/// Watches a mapped file for media errors. A device is not: its pages cannot be replaced one by one.
+fn watch(file: &File, mapping: &Mapping, domain: Domain, emulated: bool) -> Watch {
+    let synced = !emulated && matches!(domain, Domain::Clwb | Domain::Eadr);
+    Watch::new(&Mapped {
+        base: mapping.base(),
+        len: mapping.len(),
+        file: file.as_raw_fd(),
+        device: if synced { readable::block_device(file) } else { -1 },
+        flags: file_flags(synced).bits() as i32,
+    })
 }
 
 fn lock(path: &Path, file: &File) -> Result<(), MapError> {

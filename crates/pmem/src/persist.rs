@@ -139,6 +139,9 @@ impl Region {
             recorder.fence();
             return;
         }
+        if self.watch.has_fenced_off() {
+            self.mend();
+        }
         match self.domain {
             Domain::Clwb | Domain::Eadr => cpu::fence(),
             Domain::Msync => self.sync_remembered_pages(),
@@ -170,6 +173,7 @@ impl Region {
         if self.domain == Domain::Volatile || self.is_empty() {
             return Ok(());
         }
+        self.mend();
         if self.recorded() {
             self.flush_checked(0, self.len() as usize);
             self.fence();

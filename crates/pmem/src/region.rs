@@ -13,6 +13,7 @@ use crate::domain::Domain;
 use crate::error::GrowError;
 use crate::growth::{extend, prefault};
 use crate::mapping::{Mapping, PAGE};
+use crate::media::Watch;
 #[cfg(feature = "sim")]
 use crate::recorder::Recorder;
 use std::fs::File;
@@ -23,6 +24,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// A mapped range of bytes.
 pub struct Region {
+    /// Dropped before the mapping whose addresses it names.
+    pub(crate) watch: Watch,
     pub(crate) mapping: Mapping,
     len: AtomicU64,
     pub(crate) domain: Domain,
@@ -41,6 +44,7 @@ pub struct Region {
 
 /// What distinguishes one region from another when it is made.
 pub(crate) struct Parts {
+    pub(crate) watch: Watch,
     pub(crate) mapping: Mapping,
     pub(crate) len: u64,
     pub(crate) domain: Domain,
@@ -53,6 +57,7 @@ impl Region {
     pub(crate) fn from_parts(parts: Parts) -> Region {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Region {
+            watch: parts.watch,
             mapping: parts.mapping,
             len: AtomicU64::new(parts.len),
             domain: parts.domain,
@@ -156,6 +161,11 @@ impl Region {
     #[inline]
     fn word(&self, off: u64) -> Option<&AtomicU64> {
         self.words::<1>(off).map(|[word]| word)
+    }
+
+    /// Nothing is acknowledged from here on.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Relaxed);
     }
 
     #[cold]

@@ -1,0 +1,83 @@
+//! A region that is looked at and never written to: a private copy of the file, page by page as it is changed.
+//!
+//! For `perdura check`: a pool can be recovered and walked like any other, and the file keeps every byte.
+
+use crate::domain::Domain;
+use crate::error::MapError;
+use crate::mapping::Mapping;
+use crate::media::{Lost, Mapped, Watch};
+use crate::region::{Parts, Region};
+use rustix::fd::AsRawFd;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::File;
+use std::path::Path;
+
+impl Region {
+    /// Maps a file so that stores stay in memory. The file is locked against those that would write to it, not against
+    /// other inspections.
+    pub fn inspect(path: impl AsRef<Path>) -> Result<Region, MapError> {
+        let path = path.as_ref();
+        let failed = |step, source| MapError::Io { path: path.to_owned(), step, source };
+        let file = File::open(path).map_err(|source| failed("open", source))?;
+        let metadata = file.metadata().map_err(|source| failed("stat", source))?;
+        if !metadata.is_file() {
+            let found = "a device or a folder: only a file can be mapped privately";
+            return Err(MapError::WrongKind { path: path.to_owned(), found });
+        }
+        flock(&file, FlockOperation::NonBlockingLockShared).map_err(|errno| match errno {
+            Errno::WOULDBLOCK => MapError::Locked { path: path.to_owned() },
+            other => failed("lock", other.into()),
+        })?;
+        let len = metadata.len();
+        let mapping = Mapping::copy_on_write(&file, len).map_err(|source| failed("map", source))?;
+        let watch = Watch::new(&Mapped {
+            base: mapping.base(),
+            len: mapping.len(),
+            file: file.as_raw_fd(),
+            device: -1,
+            flags: 0,
+        });
+        Ok(Region::from_parts(Parts {
+            watch,
+            mapping,
+            len,
+            domain: Domain::Process,
+            emulated: false,
+            device: false,
+            file: Some(file),
+        }))
+    }
+}
+
+impl Region {
+    /// Whether the medium lost bytes of this region since somebody looked into it: zeros may have been read in their
+    /// place. One relaxed load. What was read before a `false` is what is there.
+    #[inline]
+    pub fn is_unsettled(&self) -> bool {
+        self.watch.is_unsettled()
+    }
+
+    /// How many damaged pages nobody has looked into, and the bytes that were lost with them.
+    pub fn lost(&self) -> (usize, Vec<Lost>) {
+        self.watch.lost()
+    }
+
+    /// Says that the first so many damaged pages were looked into. Whether no others have come since.
+    pub fn settle(&self, pages: usize) -> bool {
+        self.watch.settle(pages)
+    }
+
+    /// Damaged pages met since the region was opened.
+    pub fn media_errors(&self) -> u64 {
+        self.watch.total()
+    }
+
+    /// Writes damaged pages anew, with zeros for what was lost, so that the medium holds them again; durable on return.
+    /// A failure is that of a fence: [`Region::failed`].
+    pub fn mend(&self) {
+        if self.watch.mend().is_err() {
+            self.fail();
+        }
+    }
+}

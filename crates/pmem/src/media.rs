@@ -1,0 +1,317 @@
+//! What the medium lost, page by page: fenced off when it is met, mended at the next fence, told to whoever knows what
+//! the bytes meant.
+//!
+//! An access to bytes that the medium cannot give any more (or that the file no longer has) ends in `SIGBUS`. The
+//! handler in `signal` calls [`Watched::fence_off`]: it puts a private page in the place of the damaged one, with every
+//! line that can still be read and zeros for the others, so that the access goes on and the neighbours of a lost line
+//! are there. From then on, in ordinary code:
+//!
+//! - [`Watched::mend`] writes the page to the file (on persistent memory that clears the error) and maps the file there
+//!   again. A fence does this first, so that what was stored into a private page is durable when it says so.
+//! - The layer above finds out what the lost lines meant, and calls [`Watched::settle`]. Until then
+//!   [`Watched::is_unsettled`] says that zeros may have been read.
+//!
+//! Everything here that the handler uses is a fixed table of atomics and system calls: no allocation, no lock that the
+//! interrupted code could hold. Invariants:
+//!
+//! - `unsettled` counts up before the private page is there, so that whoever reads a zero of it sees the count;
+//! - a page is mapped anew only under `lock`, and while its bytes are copied it cannot be written to: a store meanwhile
+//!   waits in the handler, so that none is lost.
+
+use crate::lines::LINE;
+use crate::mapping::PAGE;
+use crate::readable;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+/// Regions that can be watched at a time.
+pub(crate) const REGIONS: usize = 64;
+/// Pages of a region that may be damaged and not settled; a medium that loses more at once is no longer one.
+const PAGES: usize = 256;
+/// Pages that are remembered for stores that came while they could not be written to.
+const RECENT: usize = 256;
+
+/// Bytes of a region that the medium lost. They read as zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Byte offset in the region, of a line.
+    pub at: u64,
+    /// Bytes, whole lines.
+    pub len: u64,
+}
+
+/// A page that was fenced off.
+struct Page {
+    at: AtomicU64,
+    /// One bit for each line that could not be read.
+    lost: AtomicU64,
+    mended: AtomicBool,
+}
+
+/// What is known of one region, where the handler finds it.
+pub(crate) struct Watched {
+    taken: AtomicBool,
+    base: AtomicUsize,
+    len: AtomicUsize,
+    file: AtomicI32,
+    /// The block device below the file, for lines whose page the file system refuses as a whole; -1 for none.
+    device: AtomicI32,
+    /// How the file is mapped; 0: privately, so that nothing is ever written to it.
+    flags: AtomicI32,
+    lock: AtomicBool,
+    /// Pages fenced off and not mended.
+    fenced_off: AtomicUsize,
+    /// Pages whose loss nobody has looked into.
+    unsettled: AtomicUsize,
+    /// Pages fenced off since the region was opened.
+    total: AtomicU64,
+    pages: [Page; PAGES],
+    recent: [AtomicU64; RECENT],
+    copies: AtomicUsize,
+}
+
+/// What the handler did about an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fenced {
+    /// The access can be tried again.
+    Again,
+    /// There is no page for it, or no room to remember one.
+    Hopeless,
+}
+
+impl Watched {
+    const fn new() -> Watched {
+        Watched {
+            taken: AtomicBool::new(false),
+            base: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            file: AtomicI32::new(-1),
+            device: AtomicI32::new(-1),
+            flags: AtomicI32::new(0),
+            lock: AtomicBool::new(false),
+            fenced_off: AtomicUsize::new(0),
+            unsettled: AtomicUsize::new(0),
+            total: AtomicU64::new(0),
+            pages: [const {
+                Page {
+                    at: AtomicU64::new(0),
+                    lost: AtomicU64::new(0),
+                    mended: AtomicBool::new(false),
+                }
+            }; PAGES],
+            recent: [const { AtomicU64::new(u64::MAX) }; RECENT],
+            copies: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// Every watched region. The handler looks through it; a region that found no place is not watched.
+pub(crate) static TABLE: [Watched; REGIONS] = [const { Watched::new() }; REGIONS];
+/// Stands for regions that are not watched: nothing is ever fenced off in it.
+static UNWATCHED: Watched = Watched::new();
+
+/// A region's place in the table; given back when dropped.
+pub(crate) struct Watch(&'static Watched);
+
+impl std::ops::Deref for Watch {
+    type Target = Watched;
+
+    fn deref(&self) -> &Watched {
+        self.0
+    }
+}
+
+/// How a file came into a mapping.
+pub(crate) struct Mapped {
+    pub(crate) base: *mut u8,
+    pub(crate) len: u64,
+    pub(crate) file: i32,
+    pub(crate) device: i32,
+    /// Flags of `mmap`; 0 for a private mapping.
+    pub(crate) flags: i32,
+}
+
+impl Watch {
+    /// Nothing to watch: memory that no medium holds.
+    pub(crate) fn none() -> Watch {
+        Watch(&UNWATCHED)
+    }
+
+    /// Begins to watch a mapping of a file. Its descriptors must stay open as long as this lives.
+    pub(crate) fn new(mapped: &Mapped) -> Watch {
+        crate::signal::install();
+        let free = |slot: &&Watched| !slot.taken.swap(true, Ordering::AcqRel);
+        let Some(slot) = TABLE.iter().find(free) else { return Watch::none() };
+        slot.file.store(mapped.file, Ordering::Relaxed);
+        slot.device.store(mapped.device, Ordering::Relaxed);
+        slot.flags.store(mapped.flags, Ordering::Relaxed);
+        slot.len.store(mapped.len as usize, Ordering::Relaxed);
+        slot.fenced_off.store(0, Ordering::Relaxed);
+        slot.unsettled.store(0, Ordering::Relaxed);
+        slot.total.store(0, Ordering::Relaxed);
+        slot.recent.iter().for_each(|page| page.store(u64::MAX, Ordering::Relaxed));
+        slot.base.store(mapped.base as usize, Ordering::Release);
+        Watch(slot)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::ptr::eq(self.0, &UNWATCHED) {
+            return;
+        }
+        self.0.base.store(0, Ordering::Release);
+        let device = self.0.device.swap(-1, Ordering::Relaxed);
+        if device >= 0 {
+            // SAFETY: opened for this slot alone, which no longer names it.
+            unsafe { libc::close(device) };
+        }
+        self.0.taken.store(false, Ordering::Release);
+    }
+}
+
+/// Frees the lock of a slot.
+struct Held<'w>(&'w Watched);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.lock.store(false, Ordering::Release);
+    }
+}
+
+impl Watched {
+    /// Whether bytes were lost since somebody looked into it. One load: for every commit and every batch.
+    #[inline]
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.unsettled.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether some page of the region is a private one.
+    #[inline]
+    pub(crate) fn has_fenced_off(&self) -> bool {
+        self.fenced_off.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// The offset of an address in this region.
+    pub(crate) fn offset(&self, address: usize) -> Option<u64> {
+        let base = self.base.load(Ordering::Acquire);
+        if base == 0 {
+            return None;
+        }
+        let offset = address.checked_sub(base)?;
+        (offset < self.len.load(Ordering::Relaxed)).then_some(offset as u64)
+    }
+
+    fn hold(&self) -> Held<'_> {
+        while self.lock.swap(true, Ordering::Acquire) {
+            // SAFETY: a system call without arguments.
+            unsafe { libc::sched_yield() };
+        }
+        Held(self)
+    }
+
+    fn address(&self, at: u64) -> *mut libc::c_void {
+        (self.base.load(Ordering::Relaxed) + at as usize) as *mut libc::c_void
+    }
+
+    /// Puts a private page in the place of the one at `at`. Called by the signal handler: system calls and atomics only.
+    pub(crate) fn fence_off(&self, at: u64) -> Fenced {
+        let page = at & !(PAGE - 1);
+        let _held = self.hold();
+        let known = self.unsettled.load(Ordering::Relaxed);
+        let is_private =
+            |p: &Page| p.at.load(Ordering::Relaxed) == page && !p.mended.load(Ordering::Relaxed);
+        if self.pages[..known].iter().any(is_private) {
+            // Another thread was here first.
+            return Fenced::Again;
+        }
+        let Some(entry) = self.pages.get(known) else { return Fenced::Hopeless };
+        let Some(private) = readable::blank_page() else { return Fenced::Hopeless };
+        // Other threads may store into the lines that are not lost.
+        self.hold_stores(page);
+        let (file, device) =
+            (self.file.load(Ordering::Relaxed), self.device.load(Ordering::Relaxed));
+        let lost = readable::copy_page(file, device, page, private);
+        entry.at.store(page, Ordering::Relaxed);
+        entry.lost.store(lost, Ordering::Relaxed);
+        entry.mended.store(false, Ordering::Relaxed);
+        self.total.fetch_add(1, Ordering::Relaxed);
+        self.fenced_off.fetch_add(1, Ordering::SeqCst);
+        self.unsettled.fetch_add(1, Ordering::SeqCst);
+        if readable::put_page(private, self.address(page)) {
+            return Fenced::Again;
+        }
+        Fenced::Hopeless
+    }
+
+    /// Makes a page read only while its bytes are copied.
+    fn hold_stores(&self, page: u64) {
+        let number = self.copies.fetch_add(1, Ordering::Relaxed);
+        self.recent[number % RECENT].store(page, Ordering::SeqCst);
+        readable::protect(self.address(page));
+    }
+
+    /// Whether a store to `at` met a page that was being copied: then it can be tried again. Waits until it is there.
+    pub(crate) fn was_held(&self, at: u64) -> bool {
+        let page = at & !(PAGE - 1);
+        let _held = self.hold();
+        self.recent.iter().any(|recent| recent.load(Ordering::Relaxed) == page)
+    }
+
+    /// Writes every private page to the file and maps the file there again. Durable on return.
+    pub(crate) fn mend(&self) -> io::Result<()> {
+        let flags = self.flags.load(Ordering::Relaxed);
+        if flags == 0 || !self.has_fenced_off() {
+            return Ok(());
+        }
+        let _held = self.hold();
+        let known = self.unsettled.load(Ordering::Relaxed);
+        for entry in self.pages[..known].iter().filter(|p| !p.mended.load(Ordering::Relaxed)) {
+            let page = entry.at.load(Ordering::Relaxed);
+            let file = self.file.load(Ordering::Relaxed);
+            self.hold_stores(page);
+            readable::write_back(file, page, self.address(page), flags)?;
+            entry.mended.store(true, Ordering::Relaxed);
+            self.fenced_off.fetch_sub(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// How many pages are not settled, and the lines that were lost with them.
+    pub(crate) fn lost(&self) -> (usize, Vec<Lost>) {
+        let _held = self.hold();
+        let known = self.unsettled.load(Ordering::Relaxed);
+        let mut all: Vec<Lost> = Vec::new();
+        for entry in &self.pages[..known] {
+            let (page, lost) =
+                (entry.at.load(Ordering::Relaxed), entry.lost.load(Ordering::Relaxed));
+            for line in (0..PAGE / LINE).filter(|line| lost & 1 << line != 0) {
+                let at = page + line * LINE;
+                match all.last_mut() {
+                    Some(last) if last.at + last.len == at => last.len += LINE,
+                    _ => all.push(Lost { at, len: LINE }),
+                }
+            }
+        }
+        (known, all)
+    }
+
+    /// Forgets the first `pages` pages, which were mended and looked into. Whether no others have come since.
+    pub(crate) fn settle(&self, pages: usize) -> bool {
+        let _held = self.hold();
+        let known = self.unsettled.load(Ordering::Relaxed);
+        let gone = pages.min(known);
+        for (to, from) in (gone..known).enumerate() {
+            let (to, from) = (&self.pages[to], &self.pages[from]);
+            to.at.store(from.at.load(Ordering::Relaxed), Ordering::Relaxed);
+            to.lost.store(from.lost.load(Ordering::Relaxed), Ordering::Relaxed);
+            to.mended.store(from.mended.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.unsettled.store(known - gone, Ordering::SeqCst);
+        known == gone
+    }
+}
