@@ -120,7 +120,7 @@ impl Header {
         }
     }
 
-    fn read_at(region: &Region, at: u64) -> Result<Header, HeaderError> {
+    pub(crate) fn read_at(region: &Region, at: u64) -> Result<Header, HeaderError> {
         let mut raw = [0; BYTES];
         for (i, word) in raw.chunks_exact_mut(8).enumerate() {
             word.copy_from_slice(&region.load(at + i as u64 * 8).to_le_bytes());

@@ -35,7 +35,7 @@ mod staged;
 mod state;
 mod step;
 
-pub use check::{Block, CheckError};
+pub use check::{Block, CheckError, Ledger, Reached, check_headers};
 pub use crc::{crc32c, crc32c_append};
 pub use detached::Detached;
 pub use error::{CommitError, CreateError, Full, OpenError};
