@@ -54,7 +54,7 @@ fn run(shared: &Shared, woken: &Receiver<()>) {
     }
 }
 
-/// Writes out and syncs. What waits because of this sync is written out behind it.
+/// Writes out and syncs. Others write on meanwhile.
 pub(crate) fn tick(shared: &Shared) {
     let Ok(()) = shared.flush() else { return };
     let (file, written) = {
@@ -65,10 +65,7 @@ pub(crate) fn tick(shared: &Shared) {
         return;
     }
     shared.background_sync.store(true, Ordering::Release);
-    let synced = shared.sync_file(&*file, written);
+    // A failure is kept in the log.
+    let _ = shared.sync_file(&*file, written);
     shared.background_sync.store(false, Ordering::Release);
-    if synced.is_ok() {
-        // A failure is kept in the log.
-        let _ = shared.flush();
-    }
 }

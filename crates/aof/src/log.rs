@@ -33,7 +33,6 @@ pub(crate) struct Shared {
     pub(crate) durable: AtomicU64,
     pub(crate) failure: OnceLock<Failure>,
     pub(crate) background_sync: AtomicBool,
-    pub(crate) delayed_syncs: AtomicU64,
     pub(crate) syncs: AtomicU64,
     pub(crate) rewriting: AtomicBool,
     pub(crate) history: Mutex<History>,
@@ -53,8 +52,6 @@ pub struct Figures {
     pub syncing: bool,
     /// Syncs since the log was opened.
     pub syncs: u64,
-    /// Writes that were postponed for a sync as long as they may be.
-    pub delayed_syncs: u64,
     /// Whether a rewrite is under way.
     pub rewriting: bool,
     /// Rewrites that came to their end.
@@ -86,7 +83,6 @@ impl Aof {
             durable: AtomicU64::new(0),
             failure: OnceLock::new(),
             background_sync: AtomicBool::new(false),
-            delayed_syncs: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
             rewriting: AtomicBool::new(false),
             history: Mutex::new(History::new(base_len)),
@@ -121,10 +117,21 @@ impl Aof {
     pub fn settle(&self, offset: u64) -> Result<(), Failure> {
         match self.fsync() {
             Fsync::Always => self.sync_to(offset),
-            _ if self.written() >= offset => Ok(()),
-            Fsync::EverySecond => self.flush(),
-            Fsync::No => self.flush(),
+            Fsync::EverySecond | Fsync::No => self.write_to(offset),
         }
+    }
+
+    /// Returns when the kernel has the log up to `offset`: what another thread has taken out of the buffer may still be
+    /// on its way, or may fail.
+    fn write_to(&self, offset: u64) -> Result<(), Failure> {
+        if self.written() >= offset {
+            return Ok(());
+        }
+        let mut writer = lock(&self.shared.writer);
+        if self.written() >= offset {
+            return Ok(());
+        }
+        self.shared.write_out(&mut writer)
     }
 
     /// Returns when the log is durable up to `offset`; many callers share one sync.
@@ -140,8 +147,9 @@ impl Aof {
         self.shared.sync(&writer)
     }
 
-    /// Writes out what is buffered, without a sync. Under `everysec`, while a sync is running, the write is
-    /// postponed, for two seconds at most: it would wait for the sync inside the kernel.
+    /// Writes out what is buffered, without a sync; also beside a sync that is running, where Redis puts the write
+    /// off for up to two seconds. The kernel may let it wait some milliseconds, but what has been acknowledged is then
+    /// out of the process and survives its end.
     pub fn flush(&self) -> Result<(), Failure> {
         self.shared.flush()
     }
@@ -196,7 +204,6 @@ impl Aof {
             buffered,
             syncing: self.shared.background_sync.load(Ordering::Relaxed),
             syncs: self.shared.syncs.load(Ordering::Relaxed),
-            delayed_syncs: self.shared.delayed_syncs.load(Ordering::Relaxed),
             rewriting: self.shared.rewriting.load(Ordering::Relaxed),
             rewrites: history.rewrites,
             last_rewrite_ok: history.failures == 0,

@@ -48,7 +48,7 @@ pub struct Options {
     pub load_truncated: bool,
     /// The files.
     pub storage: Arc<dyn Storage>,
-    /// The time, for the postponement of writes.
+    /// The time, for the pace of rewrites that fail.
     pub now: Now,
 }
 

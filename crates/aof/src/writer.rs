@@ -9,16 +9,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use crate::directory::write_all;
 use crate::error::{Failure, OpenError, Operation};
 use crate::log::{Shared, lock};
 use crate::manifest::Manifest;
-use crate::options::{Fsync, Options};
+use crate::options::Options;
 use crate::storage::LogFile;
-
-const POSTPONED_AT_MOST: Duration = Duration::from_secs(2);
 
 /// Room kept between two writes; what one large value took is given back.
 const SPARE_AT_MOST: usize = 16 << 20;
@@ -34,7 +31,6 @@ pub(crate) struct Writer {
     /// What follows at the buffer's cut.
     pub(crate) next: Option<NextFile>,
     spare: Vec<u8>,
-    postponed_since: Option<Duration>,
 }
 
 /// A file that is not yet listed.
@@ -77,7 +73,7 @@ impl Writer {
         let len = options.at(&name, |path| options.storage.len(path))?.unwrap_or(0);
         let before = size.saturating_sub(len);
         let spare = Vec::new();
-        Ok(Writer { manifest, file, len, before, next: None, spare, postponed_since: None })
+        Ok(Writer { manifest, file, len, before, next: None, spare })
     }
 
     /// Bytes of all files.
@@ -126,7 +122,6 @@ impl Shared {
         }
         done = done.and_then(|()| writer.append(later));
         done.map_err(|failure| self.fail(failure))?;
-        writer.postponed_since = None;
         self.written.store(end, Ordering::Release);
         if taken.bytes.capacity() <= SPARE_AT_MOST {
             writer.spare = taken.bytes;
@@ -182,27 +177,7 @@ impl Shared {
             return Ok(());
         }
         let mut writer = lock(&self.writer);
-        if self.postpones(&mut writer) {
-            return Ok(());
-        }
         self.write_out(&mut writer)
-    }
-
-    fn postpones(&self, writer: &mut Writer) -> bool {
-        if self.fsync() != Fsync::EverySecond || !self.background_sync.load(Ordering::Acquire) {
-            return false;
-        }
-        let now = (self.options.now)();
-        let since = *writer.postponed_since.get_or_insert(now);
-        if now.saturating_sub(since) < POSTPONED_AT_MOST {
-            return true;
-        }
-        self.delayed_syncs.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(
-            "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer \
-             without waiting for fsync to complete, this may slow down the server."
-        );
-        false
     }
 
     pub(crate) fn check(&self) -> Result<(), Failure> {

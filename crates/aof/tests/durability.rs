@@ -6,8 +6,6 @@
 
 mod medium;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use aof::{Aof, Fsync};
@@ -144,7 +142,7 @@ fn an_offset_is_durable_only_behind_its_sync_and_many_share_one() {
     std::thread::scope(|scope| {
         let first = log.append(0, 0, &number(0));
         let leader = scope.spawn(move || log.settle(first));
-        medium.wait_for_held_sync();
+        medium.wait_for_held();
         let later: Vec<u64> = (1..20).map(|n| log.append(0, 0, &number(n))).collect();
         let followers: Vec<_> =
             later.iter().copied().map(|end| scope.spawn(move || log.settle(end))).collect();
@@ -159,38 +157,54 @@ fn an_offset_is_durable_only_behind_its_sync_and_many_share_one() {
 }
 
 #[test]
-fn a_write_waits_for_a_running_sync_for_two_seconds_at_most() {
-    let medium = Medium::default();
-    let (loader, _) = medium.load(Fsync::No).expect("there is nothing to load");
-    drop(loader.into_log().expect("it opens"));
-    let seconds = Arc::new(AtomicU64::new(0));
-    let clock = Arc::clone(&seconds);
-    let now = Arc::new(move || Duration::from_secs(clock.load(Relaxed)));
-    let options = aof::Options { now, ..medium.options(Fsync::EverySecond) };
-    let mut loader = aof::Loader::open(options).expect("it opens");
-    while loader.next().expect("it is whole").is_some() {}
-    let log = loader.into_log().expect("it opens");
-    let in_file = || medium.file("appendonly.aof.1.incr.aof").len() as u64;
+fn what_is_settled_is_out_of_the_process_also_while_a_sync_runs() {
+    for policy in [Fsync::EverySecond, Fsync::No] {
+        let medium = Medium::default();
+        let (loader, _) = medium.load(policy).expect("there is nothing to load");
+        let log = loader.into_log().expect("it opens");
+        let in_file = || medium.file("appendonly.aof.1.incr.aof").len() as u64;
+        medium.hold_syncs(true);
+        let first = log.append(0, 0, &number(0));
+        log.settle(first).expect("nothing fails");
+        assert_eq!((in_file(), log.written()), (first, first));
+        if policy == Fsync::EverySecond {
+            medium.wait_for_held();
+        }
+        let second = log.append(0, 0, &number(1));
+        log.settle(second).expect("nothing fails");
+        assert_eq!((in_file(), log.written()), (second, second), "beside the sync");
+        assert_eq!(log.durable(), 0);
+        medium.hold_syncs(false);
+        log.sync_all().expect("nothing fails");
+        assert_eq!(log.durable(), second);
+    }
+}
 
-    medium.hold_syncs(true);
-    let first = log.append(0, 0, &number(0));
-    log.settle(first).expect("nothing fails");
-    assert_eq!(in_file(), first, "no sync is running yet");
-    medium.wait_for_held_sync();
-    let second = log.append(0, 0, &number(1));
-    log.settle(second).expect("nothing fails");
-    assert_eq!((in_file(), log.written()), (first, first), "postponed");
-    seconds.store(1, Relaxed);
-    log.settle(second).expect("nothing fails");
-    assert_eq!(in_file(), first, "still postponed");
-    seconds.store(2, Relaxed);
-    log.settle(second).expect("nothing fails");
-    assert_eq!(in_file(), second, "two seconds are enough");
-    assert_eq!(log.figures().delayed_syncs, 1);
-    assert_eq!(log.durable(), 0);
-    medium.hold_syncs(false);
-    log.sync_all().expect("nothing fails");
-    assert_eq!(log.durable(), second);
+#[test]
+fn what_another_thread_is_writing_is_settled_only_when_it_is_written() {
+    for fails in [false, true] {
+        let medium = Medium::default();
+        let (loader, _) = medium.load(Fsync::No).expect("there is nothing to load");
+        let log = &loader.into_log().expect("it opens");
+        medium.hold_writes(true);
+        std::thread::scope(|scope| {
+            let (first, second) = (log.append(0, 0, &number(0)), log.append(0, 0, &number(1)));
+            let writer = scope.spawn(move || log.settle(first));
+            medium.wait_for_held();
+            let other = scope.spawn(move || (log.settle(second), log.written()));
+            std::thread::sleep(Duration::from_millis(30));
+            let early = other.is_finished();
+            if fails {
+                medium.fail_at(0, 0, true);
+            }
+            medium.hold_writes(false);
+            assert!(!early, "the write had not returned");
+            assert_eq!(writer.join().unwrap().is_err(), fails);
+            let (settled, written) = other.join().unwrap();
+            assert_eq!(settled.is_err(), fails);
+            assert!(fails || written >= second);
+        });
+    }
 }
 
 #[test]

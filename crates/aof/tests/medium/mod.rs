@@ -34,6 +34,7 @@ pub struct State {
     history: Option<Vec<(State, u64)>>,
     acknowledged: u64,
     syncs_held: bool,
+    writes_held: bool,
     holding: usize,
 }
 
@@ -137,7 +138,14 @@ impl Medium {
         self.changed.notify_all();
     }
 
-    pub fn wait_for_held_sync(&self) {
+    /// Writes do not return until they are let go.
+    pub fn hold_writes(&self, yes: bool) {
+        self.lock().writes_held = yes;
+        self.changed.notify_all();
+    }
+
+    /// Returns when a sync or a write is held.
+    pub fn wait_for_held(&self) {
         let mut state = self.lock();
         while state.holding == 0 {
             state = self.changed.wait(state).expect("no test panics inside of the medium");
@@ -198,6 +206,12 @@ fn missing() -> io::Error {
 impl LogFile for Open {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.medium.lock();
+        state.holding += 1;
+        self.medium.changed.notify_all();
+        while state.writes_held {
+            state = self.medium.changed.wait(state).expect("no test panics inside of the medium");
+        }
+        state.holding -= 1;
         let done = state.step();
         let taken = match &done {
             Ok(()) => bytes.len(),
