@@ -13,20 +13,21 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::call::{Call, Next, Run};
-use crate::dispatch::Keys;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
+use crate::request::Request;
 use crate::session::{ReplyMode, Session};
 use crate::spec::{READONLY, WRITE};
 use crate::step::Step;
-use crate::table::{Command, Lookup};
 
 /// Commands of a run: its locks are held while they are executed.
 const LONGEST: usize = 16;
 /// Keys of one command, and bytes of its words: longer ones have a transaction of their own.
 const MOST_KEYS: usize = 8;
 const MOST_BYTES: usize = 8 * 1024;
+/// Commands that are executed one by one when the first of them only reads.
+const ALONE: usize = 4;
 
 impl Engine {
     /// Whether runs may be worth it: asked once for a batch.
@@ -37,22 +38,19 @@ impl Engine {
             && self.admin().paused_until_ms() == 0
     }
 
-    /// Whether a run may begin with this command: one that writes. Cheap, so that a batch that only reads pays little.
-    pub fn begins_run(&self, args: &[&[u8]]) -> bool {
-        let Lookup::Found(command) = self.table().find(args) else { return false };
-        matches!(command.spec.run, Run::Keys(_)) && command.spec.has(WRITE)
-    }
-
     /// Executes commands from the front of `batch` as one transaction: how many were. Where that does not pay or cannot
     /// be: how many are to be executed one by one before another run is tried.
     pub fn execute_run(
         &self,
         session: &mut Session,
-        batch: &[&[&[u8]]],
+        batch: &[Request<'_>],
         out: &mut Writer,
     ) -> Result<usize, usize> {
         if session.in_multi() || session.replay || session.reply != ReplyMode::On {
             return Err(1);
+        }
+        if !begins_run(&batch[0]) {
+            return Err(ALONE);
         }
         let steps = self.run_of(session, batch);
         let writes = steps.iter().filter(|step| step.command.spec.has(WRITE)).count();
@@ -61,7 +59,7 @@ impl Engine {
         }
         let now_ns = self.begin_ns(session);
         let shards: SmallVec<[usize; LONGEST]> =
-            steps.iter().flat_map(|step| &step.keys).map(Key::shard).collect();
+            steps.iter().flat_map(|step| step.keys).map(Key::shard).collect();
         let mut txn = self.keyspace().try_begin(&shards, now_ns / 1_000_000).ok_or(steps.len())?;
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         session.client.last_command.store(steps[steps.len() - 1].command.id, Relaxed);
@@ -82,7 +80,7 @@ impl Engine {
             pinned: None,
         };
         for step in &steps {
-            let savepoint = txn.savepoint_of(&step.keys);
+            let savepoint = txn.savepoint_of(step.keys);
             if step.run(&mut call, &mut txn, savepoint).no_room {
                 drop(txn);
                 out.truncate(mark);
@@ -102,35 +100,26 @@ impl Engine {
 
     /// The longest run of plain commands at the front.
     fn run_of<'a>(
-        &'a self,
-        session: &Session,
-        batch: &'a [&'a [&'a [u8]]],
-    ) -> SmallVec<[Step<'a>; LONGEST]> {
-        let mut steps = SmallVec::new();
-        for &args in batch.iter().take(LONGEST) {
-            let Lookup::Found(command) = self.table().find(args) else { break };
-            let Some(keys) = self.plain(session, command, args) else { break };
-            steps.push(Step { command, args, keys });
-        }
-        steps
-    }
-
-    /// The keys of a command that may be one of a run.
-    fn plain<'a>(
         &self,
         session: &Session,
-        command: &Command,
-        args: &'a [&'a [u8]],
-    ) -> Option<Keys<'a>> {
-        let of_keys = matches!(command.spec.run, Run::Keys(_));
-        if !of_keys || !(command.spec.has(WRITE) || command.spec.has(READONLY)) {
-            return None;
-        }
-        if args.iter().map(|arg| arg.len()).sum::<usize>() > MOST_BYTES {
-            return None;
-        }
-        self.admit(session, command, args.len()).ok()?;
-        let keys = self.keys(command, args);
-        (1..=MOST_KEYS).contains(&keys.len()).then_some(keys)
+        batch: &'a [Request<'_>],
+    ) -> SmallVec<[Step<'a>; LONGEST]> {
+        let plain = |request| Step::of(request).filter(|step| self.is_plain(session, step));
+        batch.iter().take(LONGEST).map_while(plain).collect()
     }
+
+    /// Whether a command may be one of a run.
+    fn is_plain(&self, session: &Session, step: &Step<'_>) -> bool {
+        let spec = step.command.spec;
+        matches!(spec.run, Run::Keys(_))
+            && (spec.has(WRITE) || spec.has(READONLY))
+            && (1..=MOST_KEYS).contains(&step.keys.len())
+            && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES
+            && self.admit(session, step.command, step.args.len()).is_ok()
+    }
+}
+
+/// Whether a run may begin with this command: one that writes.
+fn begins_run(request: &Request<'_>) -> bool {
+    Step::of(request).is_some_and(|step| step.command.spec.has(WRITE))
 }

@@ -13,18 +13,27 @@ use crate::call::{Call, Next, Outcome, Run};
 use crate::engine::Engine;
 use crate::failure::{self, Done, Failure};
 use crate::log::Effects;
+use crate::request::Request;
 use crate::session::Session;
 use crate::spec::*;
 use crate::table::{Command, Lookup};
 use crate::transactions;
 
-/// Keys of a command; so many without the heap.
-pub(crate) type Keys<'a> = SmallVec<[Key<'a>; 4]>;
-
 impl Engine {
     /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
     pub fn execute(&self, session: &mut Session, args: &[&[u8]], out: &mut Writer) -> Outcome {
-        let command = match self.table().find(args) {
+        self.perform(session, &self.request(args), out)
+    }
+
+    /// Executes a request that was looked up. The reply goes to `out`.
+    pub fn perform(
+        &self,
+        session: &mut Session,
+        request: &Request<'_>,
+        out: &mut Writer,
+    ) -> Outcome {
+        let args = request.args;
+        let command = match request.lookup {
             Lookup::Found(command) => command,
             Lookup::Container(command) => {
                 return self.reject(session, None, unknown_subcommand(command, args), out);
@@ -43,7 +52,7 @@ impl Engine {
         let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         session.client.last_command.store(command.id, Relaxed);
-        self.call(session, command, args, out, now_ns)
+        self.call(session, command, request, out, now_ns)
     }
 
     /// What must hold before a command is queued or executed.
@@ -117,20 +126,19 @@ impl Engine {
         &self,
         session: &mut Session,
         command: &Command,
-        args: &[&[u8]],
+        request: &Request<'_>,
         out: &mut Writer,
         now_ns: u64,
     ) -> Outcome {
         let logged = self.log().is_some() && !session.replay;
         let mut effects = Effects::new(std::mem::take(&mut session.effects), logged);
-        let keys = self.keys(command, args);
         let mark = out.mark();
         let mut call = Call {
             engine: self,
             session,
             command,
-            args,
-            keys: &keys,
+            args: request.args,
+            keys: &request.keys,
             out,
             now_ns,
             effects: &mut effects,
@@ -181,7 +189,7 @@ impl Engine {
     fn run(&self, call: &mut Call<'_>) -> Done {
         let now = call.now_ms();
         let keyspace = self.keyspace();
-        match call.command.spec.run {
+        let done = match call.command.spec.run {
             Run::Container => Err(Failure::text(format!(
                 "ERR wrong number of arguments for '{}' command",
                 call.command.spec.name
@@ -191,39 +199,39 @@ impl Engine {
                 [key] => {
                     let prepared = self.prepare(call, key)?;
                     let mut txn = keyspace.begin_one(key.shard(), now);
-                    prepared.into_iter().for_each(|value| txn.offer(value));
-                    self.transact(call, txn, run)
+                    if let Some(value) = prepared {
+                        txn.offer(value);
+                    }
+                    self.transact(call, &mut txn, run)
                 }
                 keys => {
                     let shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
-                    self.transact(call, keyspace.begin(&shards, now), run)
+                    self.transact(call, &mut keyspace.begin(&shards, now), run)
                 }
             },
-            Run::All(run) => self.transact(call, keyspace.begin_all(now), run),
+            Run::All(run) => self.transact(call, &mut keyspace.begin_all(now), run),
             Run::Scan(run) => {
                 let shard = keyspace.scan_shard(scan_cursor(call.args));
-                self.transact(call, keyspace.begin_one(shard, now), run)
+                self.transact(call, &mut keyspace.begin_one(shard, now), run)
             }
+        };
+        if call.pinned.is_some() && done.is_ok() {
+            send_pinned(call);
         }
+        done
     }
 
     /// Runs a command in a transaction of its own. Dropped uncommitted, the transaction did nothing.
     fn transact(
         &self,
         call: &mut Call<'_>,
-        mut txn: Txn<'_>,
+        txn: &mut Txn<'_>,
         run: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
-        run(call, &mut txn)?;
-        let settled = self.commit(&mut txn, call.effects, call.keys)?;
+        run(call, txn)?;
+        let settled = self.commit(txn, call.effects, call.keys)?;
         // What shows no data (INFO) answers also when the log has failed.
         call.durable_at = if call.command.spec.has(READONLY | WRITE) { settled } else { 0 };
-        drop(txn);
-        if let Some(value) = call.pinned.take() {
-            call.out.bulk_header(value.len());
-            value.append_to(call.out.buffer());
-            call.out.bulk_end();
-        }
         Ok(())
     }
 
@@ -301,14 +309,14 @@ impl Engine {
             self.log_ends.iter().for_each(|last| _ = last.fetch_max(end, Relaxed));
         }
     }
+}
 
-    /// The command's keys, hashed.
-    pub(crate) fn keys<'a>(&self, command: &Command, args: &'a [&'a [u8]]) -> Keys<'a> {
-        let mut keys = Keys::new();
-        for spec in command.spec.keys {
-            spec.each(args, |at| keys.push(self.keyspace().key(args[at])));
-        }
-        keys
+/// Ends a reply with a large string, after the locks were released.
+fn send_pinned(call: &mut Call<'_>) {
+    if let Some(value) = call.pinned.take() {
+        call.out.bulk_header(value.len());
+        value.append_to(call.out.buffer());
+        call.out.bulk_end();
     }
 }
 

@@ -1,17 +1,26 @@
 //! One of several commands that share a transaction of the keyspace: in EXEC, or in a pipelined run.
 
-use keyspace::{Savepoint, Txn};
+use keyspace::{Key, Savepoint, Txn};
 
 use crate::call::{Call, Next, Run};
-use crate::dispatch::Keys;
 use crate::failure::{Failure, SYNTAX};
-use crate::table::Command;
+use crate::request::Request;
+use crate::table::{Command, Lookup};
 
 /// A command with its words and keys.
+#[derive(Clone, Copy)]
 pub(crate) struct Step<'a> {
     pub(crate) command: &'a Command,
     pub(crate) args: &'a [&'a [u8]],
-    pub(crate) keys: Keys<'a>,
+    pub(crate) keys: &'a [Key<'a>],
+}
+
+impl<'a> Step<'a> {
+    /// The step of a request, if that names a command.
+    pub(crate) fn of(request: &'a Request<'_>) -> Option<Step<'a>> {
+        let Lookup::Found(command) = request.lookup else { return None };
+        Some(Step { command, args: request.args, keys: &request.keys })
+    }
 }
 
 /// How a step ended.
@@ -38,7 +47,7 @@ impl Step<'_> {
             session: around.session,
             command: self.command,
             args: self.args,
-            keys: &self.keys,
+            keys: self.keys,
             out: around.out,
             now_ns: around.now_ns,
             effects: around.effects,

@@ -23,19 +23,20 @@ fn engine(file: &std::path::Path) -> Arc<Engine> {
 fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
     let words: Vec<Vec<&[u8]>> =
         requests.iter().map(|request| request.iter().map(Vec::as_slice).collect()).collect();
-    let words: Vec<&[&[u8]]> = words.iter().map(Vec::as_slice).collect();
+    let engine = Arc::clone(&client.engine);
+    let words: Vec<_> = words.iter().map(|words| engine.request(words)).collect();
     let mut out = Writer::new(Protocol::Resp2);
     client.session.begin_batch();
     let (mut at, mut joined) = (0, 0);
     while at < words.len() {
-        match client.engine.execute_run(&mut client.session, &words[at..], &mut out) {
+        match engine.execute_run(&mut client.session, &words[at..], &mut out) {
             Ok(done) => {
                 at += done;
                 joined += done;
             }
             Err(alone) => {
                 for words in words[at..].iter().take(alone) {
-                    let _ = client.engine.execute(&mut client.session, words, &mut out);
+                    let _ = engine.perform(&mut client.session, words, &mut out);
                 }
                 at += alone;
             }

@@ -1,6 +1,7 @@
 //! What a transaction changed, by key: for watches, the command log, and whoever else wants to know.
 
 use crate::Db;
+use crate::databases::Flushed;
 
 /// Why a key changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ struct Noted {
 pub(crate) struct Changes {
     bytes: Vec<u8>,
     noted: Vec<Noted>,
+    /// What watchers of an emptied or swapped database are told.
+    pub(crate) flushed: Vec<Flushed>,
 }
 
 impl Changes {

@@ -177,7 +177,8 @@ impl Txn<'_> {
             let after = by.map_or(After::Absent, |by| self.after(Place { db: by, ..place }, &key));
             if was_there || after != After::Absent {
                 self.note(place.shard, db, &bytes, Event::Flushed);
-                self.flushed.push(Flushed { shard: place.shard, db, key: bytes, was_there, after });
+                let told = Flushed { shard: place.shard, db, key: bytes, was_there, after };
+                self.changes_mut().flushed.push(told);
             }
         }
     }

@@ -14,7 +14,7 @@ use structures::reclaim::Queue;
 use crate::key::Hashing;
 use crate::layout::{EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, word_at};
 
-/// Entries up to this length are put together before they are written.
+/// Entries up to this length are written in one piece.
 const SHORT: usize = 256;
 
 /// A value that is to be put into an entry.
@@ -93,47 +93,44 @@ pub(crate) fn create<S: Store>(
     value: Value<'_>,
     spare: usize,
 ) -> Result<Ptr, Full> {
-    let (kind, len) = match value {
-        Value::Int(_) => (Kind::Int, cell_at(key.len()) + 8),
-        Value::Blob(_) => (Kind::Blob, cell_at(key.len()) + 8),
-        Value::Inline { bytes, raw } => {
-            let crc = crc32c::crc32c(bytes);
-            (Kind::Inline { raw, len: bytes.len(), crc }, body_at(key.len()) + bytes.len())
-        }
-    };
     let long_key = if key.len() > KEY_INLINE { Some(Blob::create(store, key)?) } else { None };
-    let fresh = store.reserve(len + spare)?;
-    let key_word = key.len() as u64 | u64::from(crc32c::crc32c(key)) << 32;
-    let mut head = [0; HEADER];
-    head[..8].copy_from_slice(&kind.encode().to_le_bytes());
-    head[EXPIRY_AT as usize..][..8].copy_from_slice(&expiry.to_le_bytes());
-    head[KEY_LEN_AT as usize..][..8].copy_from_slice(&key_word.to_le_bytes());
-    let key_bytes = long_key.map(|blob| blob.word().to_le_bytes());
-    let key_bytes = key_bytes.as_ref().map_or(key, |word| word.as_slice());
+    let long_key = long_key.map(|blob| blob.word().to_le_bytes());
+    let key_bytes = long_key.as_ref().map_or(key, |word| word.as_slice());
     let cell = match value {
         Value::Int(int) => Some(int as u64),
         Value::Blob(blob) => Some(blob.word()),
         Value::Inline { .. } => None,
     };
     let cell = cell.map(u64::to_le_bytes);
-    let body = match (&cell, value) {
-        (Some(word), _) => word.as_slice(),
-        (None, Value::Inline { bytes, .. }) => bytes,
-        (None, _) => &[],
+    let (kind, body) = match (value, &cell) {
+        (Value::Inline { bytes, raw }, _) => {
+            let crc = heap::crc32c(bytes);
+            (Kind::Inline { raw, len: bytes.len(), crc }, bytes)
+        }
+        (Value::Int(_), cell) => (Kind::Int, cell.as_ref().map_or(&[][..], |word| word)),
+        (Value::Blob(_), cell) => (Kind::Blob, cell.as_ref().map_or(&[][..], |word| word)),
     };
-    let body_at = len - body.len();
+    let body_at = if cell.is_some() { cell_at(key.len()) } else { body_at(key.len()) };
+    let head = [kind.encode(), expiry, key.len() as u64 | u64::from(heap::crc32c(key)) << 32];
+    let fill = |room: &mut [u8]| {
+        let (header, rest) = room.split_at_mut(HEADER);
+        header
+            .chunks_exact_mut(8)
+            .zip(head)
+            .for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+        let (name, rest) = rest.split_at_mut(key_bytes.len());
+        name.copy_from_slice(key_bytes);
+        let (gap, rest) = rest.split_at_mut(body_at - HEADER - key_bytes.len());
+        gap.fill(0);
+        rest.copy_from_slice(&body[..rest.len()]);
+    };
+    let len = body_at + body.len();
+    let fresh = store.reserve(len + spare)?;
     if len <= SHORT {
-        // One write in order: the cheapest for the heap.
-        let mut whole = [0; SHORT];
-        whole[..HEADER].copy_from_slice(&head);
-        whole[HEADER..][..key_bytes.len()].copy_from_slice(key_bytes);
-        whole[body_at..len].copy_from_slice(body);
-        store.write(&fresh, 0, &whole[..len]);
+        store.write_with(&fresh, 0, len, fill);
     } else {
-        store.write(&fresh, 0, &head);
-        store.write(&fresh, HEADER, key_bytes);
-        let gap = HEADER + key_bytes.len()..body_at;
-        store.write(&fresh, gap.start, &[0; 8][..gap.len()]);
+        // The head through the cache, a long body past it.
+        store.write_with(&fresh, 0, body_at, fill);
         store.write(&fresh, body_at, body);
     }
     Ok(store.publish(fresh, len))

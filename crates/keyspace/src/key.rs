@@ -42,8 +42,8 @@ pub fn slot(key: &[u8]) -> u16 {
 }
 
 fn tag(key: &[u8]) -> &[u8] {
-    let Some(open) = key.iter().position(|&b| b == b'{') else { return key };
-    match key[open + 1..].iter().position(|&b| b == b'}') {
+    let Some(open) = memchr::memchr(b'{', key) else { return key };
+    match memchr::memchr(b'}', &key[open + 1..]) {
         Some(len) if len > 0 => &key[open + 1..open + 1 + len],
         _ => key,
     }

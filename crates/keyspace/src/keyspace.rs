@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use heap::{Heap, Ptr, View};
 use smallvec::SmallVec;
-use structures::index::Index;
+use structures::index::{Bucket, Index};
 
 use crate::access::Lfu;
 use crate::databases::cursor_shard;
@@ -97,17 +97,19 @@ impl Keyspace {
         Key::new(bytes, &self.hashing, self.shards())
     }
 
-    /// Asks the processor to load what a look-up of the key will need; takes no lock. For a batch of keys: stage 0
-    /// of each (its buckets), then stage 1 of each (its entry).
-    pub fn prefetch(&self, db: Db, key: &Key<'_>, stage: usize) {
+    /// Asks the processor to load the buckets in which a look-up of the key will search; takes no lock. For a batch of
+    /// keys: this for each, then [`Keyspace::prefetch_entry`] for each.
+    #[inline]
+    pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<Ahead> {
         let db = physical(self.map.load(Relaxed), db.number());
         let index = Index::at(self.root(key.shard(), keys_root(db)));
-        let hint = Hint(&self.heap);
-        if stage == 0 {
-            index.prefetch_bucket(&hint, key.hash);
-        } else {
-            index.prefetch_entry(&hint, key.hash);
-        }
+        index.prefetch_bucket(&Hint(&self.heap), key.hash).map(Ahead)
+    }
+
+    /// Asks the processor to load the entries that a look-up will compare.
+    #[inline]
+    pub fn prefetch_entry(&self, ahead: &Ahead) {
+        ahead.0.prefetch_entry(&Hint(&self.heap));
     }
 
     fn root(&self, shard: usize, n: usize) -> Ptr {
@@ -260,6 +262,9 @@ impl Keyspace {
         Lfu { log_factor: settings >> 1 & 0x7fff, decay_minutes: settings >> 16 }
     }
 }
+
+/// A look-up that is to come, whose buckets are on their way.
+pub struct Ahead(Bucket);
 
 /// A view that takes no lock: words of some moment, which decide nothing but what to prefetch.
 struct Hint<'h>(&'h Heap);

@@ -60,15 +60,16 @@ impl Keyspace {
 impl<'k> Txn<'k> {
     /// When these very bytes are set as a string, the prepared one takes their place.
     pub fn offer(&mut self, prepared: Prepared<'k>) {
-        self.offered = Some(prepared);
+        self.offered = Some(Box::new(prepared));
     }
 
     /// A blob of these bytes in the shard at this position: the prepared one, or a new one.
     pub(crate) fn large(&mut self, position: usize, bytes: &[u8]) -> Result<Blob, Error> {
         let source = (bytes.as_ptr() as usize, bytes.len());
         let shard = &mut self.shards[position];
-        let fits =
-            |offered: &mut Prepared<'_>| offered.source == source && offered.shard == shard.id();
+        let fits = |offered: &mut Box<Prepared<'_>>| {
+            offered.source == source && offered.shard == shard.id()
+        };
         match self.offered.take_if(fits) {
             Some(prepared) => {
                 prepared.reservation.adopt(shard);

@@ -139,7 +139,7 @@ impl Txn<'_> {
                 let end = body_at(key.bytes.len()) + old_len;
                 if end + bytes.len() <= shard.capacity(old.at) {
                     shard.append(old.at, end, bytes);
-                    let crc = crc32c::crc32c_append(crc, bytes);
+                    let crc = heap::crc32c_append(crc, bytes);
                     shard.set(old.at, Kind::Inline { raw: true, len, crc }.encode());
                 } else {
                     self.rewrite(place, key, Some(old), old_len, bytes)?;

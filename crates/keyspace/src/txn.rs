@@ -16,7 +16,6 @@ use structures::index::{Index, Slot};
 use structures::reclaim::Queue;
 
 use crate::changes::Changes;
-use crate::databases::Flushed;
 use crate::layout::{
     Counts, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, physical,
 };
@@ -63,17 +62,18 @@ pub struct Txn<'k> {
     pub(crate) shards: SmallVec<[Shard<'k>; 1]>,
     pub(crate) map: u64,
     now: u64,
-    changes: Changes,
-    pub(crate) flushed: Vec<Flushed>,
+    /// Made when there is something to list: most transactions have nothing.
+    changes: Option<Box<Changes>>,
     /// Whether `changes` are those of a commit that has happened.
     committed: bool,
     memo: Option<Memo>,
     /// A string that was written before the shards were locked.
-    pub(crate) offered: Option<Prepared<'k>>,
+    pub(crate) offered: Option<Box<Prepared<'k>>>,
 }
 
 impl<'k> Txn<'k> {
     /// `shards` in ascending order.
+    #[inline]
     pub(crate) fn new(
         keyspace: &'k Keyspace,
         shards: SmallVec<[Shard<'k>; 1]>,
@@ -86,8 +86,7 @@ impl<'k> Txn<'k> {
             shards,
             map,
             now,
-            changes: Changes::default(),
-            flushed: Vec::new(),
+            changes: None,
             committed: false,
             memo: None,
             offered: None,
@@ -278,23 +277,28 @@ impl<'k> Txn<'k> {
     }
 
     /// Lists a change, where somebody wants to know.
+    #[inline]
     pub(crate) fn note(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
         if self.committed {
-            self.changes.truncate(0);
+            self.changes = None;
             self.committed = false;
         }
         let wanted = matches!(event, Event::Expired | Event::Evicted)
             || self.keyspace.tracks_changes()
             || !self.side(shard).watches.is_empty();
         if wanted {
-            self.changes.note(shard, db, key, event);
+            self.changes_mut().note(shard, db, key, event);
         }
+    }
+
+    pub(crate) fn changes_mut(&mut self) -> &mut Changes {
+        self.changes.get_or_insert_default()
     }
 
     /// Keys changed by this transaction (after a commit: by the committed one): those that expired or were evicted
     /// always; the others when tracked or when somebody watches.
     pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
-        self.changes.iter().map(|(_, change)| change)
+        self.changes.iter().flat_map(|changes| changes.iter()).map(|(_, change)| change)
     }
 
     /// Sets `flag` when a later transaction changes the key.
@@ -335,9 +339,10 @@ impl<'k> Txn<'k> {
     }
 
     fn savepoint_at(&mut self, shards: impl Iterator<Item = usize>) -> Savepoint {
-        let changes = if self.committed { 0 } else { self.changes.len() };
+        let changes = self.changes.as_ref().filter(|_| !self.committed);
+        let (changes, flushed) = changes.map_or((0, 0), |c| (c.len(), c.flushed.len()));
         let shards = shards.map(|at| (at, self.shards[at].savepoint())).collect();
-        Savepoint { shards, changes, flushed: self.flushed.len(), map: self.map }
+        Savepoint { shards, changes, flushed, map: self.map }
     }
 
     /// Undoes everything since `savepoint`: a failed command.
@@ -345,15 +350,16 @@ impl<'k> Txn<'k> {
         for (at, to) in savepoint.shards {
             self.shards[at].rollback_to(to);
         }
-        if !self.committed {
-            self.changes.truncate(savepoint.changes);
+        if let Some(changes) = self.changes.as_mut().filter(|_| !self.committed) {
+            changes.truncate(savepoint.changes);
+            changes.flushed.truncate(savepoint.flushed);
         }
-        self.flushed.truncate(savepoint.flushed);
         self.map = savepoint.map;
         self.forget();
     }
 
     /// Whether there is anything to commit.
+    #[inline]
     pub fn is_dirty(&self) -> bool {
         self.shards.iter().any(Shard::is_dirty)
     }
@@ -368,19 +374,23 @@ impl<'k> Txn<'k> {
         if self.map != self.keyspace.map.load(Ordering::Relaxed) {
             self.keyspace.map.store(self.map, Ordering::Release);
         }
-        if !self.committed {
-            self.tell();
+        if let Some(mut changes) = self.changes.take() {
+            if !self.committed {
+                self.tell(&mut changes);
+            }
+            self.changes = Some(changes);
         }
         self.committed = true;
         Ok(())
     }
 
-    fn tell(&mut self) {
-        for told in std::mem::take(&mut self.flushed) {
+    #[cold]
+    fn tell(&self, changes: &mut Changes) {
+        for told in changes.flushed.drain(..) {
             let watches = &self.side(told.shard).watches;
             watches.touch_flushed(told.db, &told.key, told.was_there, told.after);
         }
-        for (shard, change) in self.changes.iter() {
+        for (shard, change) in changes.iter() {
             let side = self.side(shard);
             match change.event {
                 Event::Expired => side.counters.expired.add(1),

@@ -16,10 +16,6 @@ use crate::shutdown::Request;
 
 /// Commands of a batch.
 const MAX_COMMANDS: usize = 64;
-/// Commands that are offered at a time to be executed as one transaction.
-const MAX_RUN: usize = 16;
-/// Commands that are executed one by one when the first of them only reads.
-const ALONE: usize = 4;
 /// Bytes of replies after which a batch ends.
 const MAX_REPLY: usize = 256 * 1024;
 /// Time after which a batch ends.
@@ -29,7 +25,10 @@ const CLOCK_EVERY: usize = 16;
 /// From so many commands on it pays to ask for their keys ahead of time.
 const PREFETCH_FROM: usize = 2;
 
-type Words<'a> = SmallVec<[&'a [u8]; 8]>;
+/// The words of a batch; so many without the heap.
+type Words<'a> = SmallVec<[&'a [u8]; 256]>;
+type Ends = SmallVec<[usize; MAX_COMMANDS]>;
+type Requests<'a> = SmallVec<[commands::Request<'a>; MAX_COMMANDS]>;
 
 /// What follows a batch.
 pub(crate) enum Step {
@@ -126,11 +125,13 @@ fn execute(connection: &mut Connection) -> Step {
     let Connection { parser, input, filled, session, worker, out, next, log_end, .. } = connection;
     let engine = &*worker.shared.engine;
     let session = session.as_mut().expect("a session");
-    let input = &input[..*filled];
-    let commands = parser.complete();
     let first = next.take().unwrap_or(0);
-    if commands - first >= PREFETCH_FROM {
-        prefetch(engine, session, parser, input, first);
+    let (mut words, mut ends) = (Words::new(), Ends::new());
+    split(parser, &input[..*filled], first, &mut words, &mut ends);
+    let mut requests = Requests::new();
+    look_up(engine, &words, &ends, &mut requests);
+    if requests.len() >= PREFETCH_FROM {
+        prefetch(engine, session, &requests);
     }
     session.begin_batch();
     let joins = engine.joins_commands();
@@ -138,27 +139,27 @@ fn execute(connection: &mut Connection) -> Step {
     let mut since: Option<Instant> = None;
     // Commands to be executed one by one before a run is tried.
     let mut alone = 0;
-    let mut at = first;
-    while at < commands {
-        if joins && alone == 0 && commands - at > 1 {
-            match run_from(engine, session, parser, input, at, out) {
+    let mut at = 0;
+    while at < requests.len() {
+        if joins && alone == 0 && requests.len() - at > 1 {
+            match engine.execute_run(session, &requests[at..], out) {
                 Ok(executed) => at += executed,
                 Err(refused) => alone = refused,
             }
         }
-        if alone > 0 || !joins || commands - at == 1 {
-            let words: Words<'_> = parser.command(at, input).arguments().collect();
-            if engine.must_wait(session, &words) {
-                *next = Some(at);
+        if alone > 0 || !joins || requests.len() - at == 1 {
+            let request = &requests[at];
+            if engine.must_wait(session, request.args()) {
+                *next = Some(first + at);
                 return Step::Paused;
             }
-            let outcome = call(engine, session, &words, out);
+            let outcome = call(engine, session, request, out);
             *log_end = outcome.durable_at.max(*log_end);
             match outcome.next {
                 Next::Reply | Next::Monitor | Next::Block => {}
                 Next::Close => return Step::Close,
                 Next::Paused => {
-                    *next = Some(at);
+                    *next = Some(first + at);
                     return Step::Paused;
                 }
                 Next::Shutdown { nosave, now, force, save } => {
@@ -168,31 +169,40 @@ fn execute(connection: &mut Connection) -> Step {
             alone = alone.saturating_sub(1);
             at += 1;
         }
-        if at < commands && is_long(out.len() - begin, at - 1, &mut since) {
-            *next = Some(at);
+        if at < requests.len() && is_long(out.len() - begin, at - 1, &mut since) {
+            *next = Some(first + at);
             return Step::More;
         }
     }
     Step::Done
 }
 
-/// Executes a run of commands from `at` on as one transaction: how many, or how many are to be executed one by one.
-fn run_from(
-    engine: &Engine,
-    session: &mut Session,
-    parser: &Parser,
-    input: &[u8],
-    at: usize,
-    out: &mut Writer,
-) -> Result<usize, usize> {
-    let words_of = |command| -> Words<'_> { parser.command(command, input).arguments().collect() };
-    if !engine.begins_run(&words_of(at)) {
-        return Err(ALONE);
+/// The words of the commands from `first` on; where each command's words end.
+fn split<'a>(
+    parser: &'a Parser,
+    input: &'a [u8],
+    first: usize,
+    words: &mut Words<'a>,
+    ends: &mut Ends,
+) {
+    for at in first..parser.complete() {
+        words.extend(parser.command(at, input).arguments());
+        ends.push(words.len());
     }
-    let words: SmallVec<[Words<'_>; MAX_RUN]> =
-        (at..parser.complete().min(at + MAX_RUN)).map(words_of).collect();
-    let commands: SmallVec<[&[&[u8]]; MAX_RUN]> = words.iter().map(|words| &**words).collect();
-    engine.execute_run(session, &commands, out)
+}
+
+/// Looks all commands of the batch up, and hashes their keys.
+fn look_up<'a>(
+    engine: &'a Engine,
+    words: &'a [&'a [u8]],
+    ends: &[usize],
+    requests: &mut Requests<'a>,
+) {
+    let mut begin = 0;
+    for &end in ends {
+        requests.push(engine.request(&words[begin..end]));
+        begin = end;
+    }
 }
 
 fn is_long(reply: usize, at: usize, since: &mut Option<Instant>) -> bool {
@@ -211,12 +221,12 @@ fn is_long(reply: usize, at: usize, since: &mut Option<Instant>) -> bool {
 fn call(
     engine: &Engine,
     session: &mut Session,
-    words: &[&[u8]],
+    request: &commands::Request<'_>,
     out: &mut Writer,
 ) -> commands::Outcome {
     let before = session.reply;
     let mark = out.mark();
-    let outcome = engine.execute(session, words, out);
+    let outcome = engine.perform(session, request, out);
     if before == ReplyMode::On && session.reply == ReplyMode::On {
         return outcome;
     }
@@ -233,17 +243,8 @@ fn call(
 }
 
 /// Asks memory for what the batch's look-ups will need: first buckets, then entries.
-fn prefetch(engine: &Engine, session: &Session, parser: &Parser, input: &[u8], from: usize) {
-    let keyspace = engine.keyspace();
-    let mut keys: SmallVec<[_; MAX_COMMANDS]> = SmallVec::new();
-    for at in from..parser.complete() {
-        if let Some(word) = parser.command(at, input).get(1) {
-            let key = keyspace.key(word);
-            keyspace.prefetch(session.db, &key, 0);
-            keys.push(key);
-        }
-    }
-    for key in &keys {
-        keyspace.prefetch(session.db, key, 1);
-    }
+fn prefetch(engine: &Engine, session: &Session, requests: &[commands::Request<'_>]) {
+    let mut ahead: SmallVec<[_; MAX_COMMANDS]> = SmallVec::new();
+    ahead.extend(requests.iter().filter_map(|request| engine.prefetch_bucket(session, request)));
+    ahead.iter().for_each(|ahead| engine.prefetch_entry(ahead));
 }

@@ -3,6 +3,8 @@
 //! One task serves one connection. It reads whatever there is, parses all complete commands of it (up to
 //! a bound), executes them one after the other, collects the replies in one buffer and writes them at
 //! once: one read and one write per batch. Commands are executed where they were read, on any shard.
+//! Replies leave when all connections that had sent something were read: a client that is woken by the first
+//! reply finds the others there, instead of falling asleep and being woken for each.
 //!
 //! Who owns what: the task owns socket, buffers, parser and session; the engine's registry holds the
 //! session's shared face, through which others kill, wake or write to the client.
@@ -56,6 +58,10 @@ pub(crate) struct Connection {
     /// Since when the replies exceed their soft limit, unix ms.
     soft_since: Option<u64>,
     waker: Option<Waker>,
+    /// The worker's count of reads after this connection's last one.
+    reads: u64,
+    /// Whether the worker served no other connection since.
+    alone: bool,
 }
 
 impl Connection {
@@ -75,6 +81,8 @@ impl Connection {
             log_end: 0,
             soft_since: None,
             waker: None,
+            reads: 0,
+            alone: true,
             worker,
         }
     }
@@ -83,6 +91,9 @@ impl Connection {
     pub(crate) async fn serve(mut self) {
         let mut closing = false;
         while !closing {
+            if !self.alone && !self.out.is_empty() {
+                tokio::task::yield_now().await;
+            }
             if !poll_fn(|cx| self.poll_input(cx)).await {
                 return;
             }
@@ -148,6 +159,9 @@ impl Connection {
                 self.filled += read;
                 let meter = self.worker.meter();
                 add(&meter.reads, 1);
+                let reads = meter.reads.load(Relaxed);
+                self.alone = reads == self.reads + 1;
+                self.reads = reads;
                 add(&meter.bytes_in, read as u64);
                 Poll::Ready(true)
             }

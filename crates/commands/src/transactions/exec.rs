@@ -2,10 +2,10 @@
 
 use keyspace::Key;
 
-use super::{Queue, Queued, take};
+use super::{Queue, take};
 use crate::call::{Call, Next, Run};
-use crate::engine::Engine;
 use crate::failure::{Done, Failure};
+use crate::request::Request;
 use crate::spec::*;
 use crate::step::Step;
 
@@ -34,9 +34,9 @@ fn exec(call: &mut Call<'_>) -> Done {
 fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     let engine = call.engine;
     let words: Vec<Vec<&[u8]>> =
-        queue.commands.iter().map(|q| q.args.iter().map(|arg| &**arg).collect()).collect();
-    let steps: Vec<Step<'_>> =
-        queue.commands.iter().zip(&words).map(|(q, args)| step(engine, q, args)).collect();
+        queue.commands.iter().map(|args| args.iter().map(|arg| &**arg).collect()).collect();
+    let requests: Vec<Request<'_>> = words.iter().map(|args| engine.request(args)).collect();
+    let steps: Vec<Step<'_>> = requests.iter().filter_map(Step::of).collect();
     let watched: Vec<Vec<u8>> = call.session.watches.iter().map(|w| w.key().to_vec()).collect();
     let watched: Vec<Key<'_>> = watched.iter().map(|key| engine.keyspace().key(key)).collect();
 
@@ -99,9 +99,4 @@ fn attempt(
     }
     call.durable_at = call.engine.commit(&mut txn, call.effects, keys)?;
     Ok(true)
-}
-
-fn step<'a>(engine: &'a Engine, queued: &Queued, args: &'a [&'a [u8]]) -> Step<'a> {
-    let command = &engine.table().all()[queued.command];
-    Step { command, args, keys: engine.keys(command, args) }
 }

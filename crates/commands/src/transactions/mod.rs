@@ -23,18 +23,13 @@ pub(crate) const COMMANDS: &[&CommandSpec] =
 /// What MULTI collects.
 #[derive(Default)]
 pub(crate) struct Queue {
-    commands: Vec<Queued>,
+    /// Their words.
+    commands: Vec<Vec<Box<[u8]>>>,
     /// A command was refused: EXEC fails.
     spoilt: bool,
     /// Flags of all queued commands.
     flags: u32,
     bytes: usize,
-}
-
-struct Queued {
-    /// Number in the table.
-    command: usize,
-    args: Vec<Box<[u8]>>,
 }
 
 /// Whether a command is executed at once even while others are queued.
@@ -53,8 +48,7 @@ pub(crate) fn queue(session: &mut Session, command: &Command, args: &[&[u8]]) {
     let Some(queue) = &mut session.multi else { return };
     queue.flags |= command.spec.flags;
     queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
-    let args = args.iter().map(|arg| Box::from(*arg)).collect();
-    queue.commands.push(Queued { command: command.id, args });
+    queue.commands.push(args.iter().map(|arg| Box::from(*arg)).collect());
     session.client.queued.store(queue.commands.len() as i64, Relaxed);
     session.client.multi_mem.store(queue.bytes, Relaxed);
 }

@@ -140,6 +140,21 @@ pub(super) fn line<V: View>(view: &V, at: Ptr) -> [u64; SLOTS] {
     view.line(at)
 }
 
+/// Which slots of a line hold an entry with this tag.
+#[inline]
+pub(super) fn tagged(line: &[u64; SLOTS], tag: u16) -> impl Iterator<Item = usize> + use<'_> {
+    let mut bits = 0u8;
+    for (i, &slot) in line.iter().enumerate() {
+        bits |= u8::from(tag_of(slot) == tag) << i;
+    }
+    let numbers = std::iter::from_fn(move || {
+        let next = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(next)
+    });
+    numbers.filter(|&i| line[i] != 0)
+}
+
 /// The bytes of words, as they stand in the pool.
 pub(super) fn bytes<const WORDS: usize, const BYTES: usize>(words: &[u64; WORDS]) -> [u8; BYTES] {
     const { assert!(WORDS * WORD == BYTES) };

@@ -28,10 +28,12 @@ mod pick;
 mod scan;
 mod segment;
 mod split;
+mod survey;
 
 use heap::{Full, Ptr, View};
 
 pub use check::Part;
+pub use survey::{Found, Near};
 
 use crate::{Damaged, Store};
 use layout::{bucket_at, entry_of, home, neighbour, tag, tag_of};
@@ -61,6 +63,29 @@ impl Slot {
     }
 }
 
+/// The buckets of a hash, as a prefetch found them; the next change of the index may move them.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    segment: Ptr,
+    tag: u16,
+}
+
+impl Bucket {
+    /// Second stage of a prefetch, some lookups later: asks for the first line of each likely entry.
+    #[inline]
+    pub fn prefetch_entry<V: View>(&self, view: &V) {
+        for line in self.lines() {
+            let line = layout::line(view, line);
+            layout::tagged(&line, self.tag).for_each(|i| view.prefetch(entry_of(line[i])));
+        }
+    }
+
+    fn lines(&self) -> [Ptr; 2] {
+        let home = home(self.tag);
+        [bucket_at(self.segment, home), bucket_at(self.segment, neighbour(home))]
+    }
+}
+
 impl Index {
     /// The index whose root word is at `root`.
     pub const fn at(root: Ptr) -> Index {
@@ -76,11 +101,8 @@ impl Index {
         mut equal: impl FnMut(Ptr) -> bool,
     ) -> Option<Slot> {
         let segment = Place::of(view, self.root, hash)?.segment;
-        let tag = tag(hash);
-        segment::search(view, segment, home(tag), |at, word| {
-            let found = tag_of(word) == tag && equal(entry_of(word));
-            found.then_some(Slot { at, word, segment })
-        })
+        let slot = |(at, word)| Slot { at, word, segment };
+        segment::find(view, segment, tag(hash), |entry| equal(entry)).map(slot)
     }
 
     /// Adds an entry, which the caller knows to be absent. `rehash` gives the hash of an entry already here.
@@ -144,24 +166,11 @@ impl Index {
 
     /// First stage of a prefetch: asks for the two bucket lines that a lookup of this hash reads first.
     #[inline]
-    pub fn prefetch_bucket<V: View>(&self, view: &V, hash: u64) {
-        let Some(place) = Place::of(view, self.root, hash) else { return };
-        let home = home(tag(hash));
-        view.prefetch(bucket_at(place.segment, home));
-        view.prefetch(bucket_at(place.segment, neighbour(home)));
-    }
-
-    /// Second stage, some lookups later: reads those lines and asks for the first line of each likely entry.
-    #[inline]
-    pub fn prefetch_entry<V: View>(&self, view: &V, hash: u64) {
-        let Some(place) = Place::of(view, self.root, hash) else { return };
-        let tag = tag(hash);
-        for bucket in [home(tag), neighbour(home(tag))] {
-            let line = layout::line(view, bucket_at(place.segment, bucket));
-            for word in line.into_iter().filter(|&word| word != 0 && tag_of(word) == tag) {
-                view.prefetch(entry_of(word));
-            }
-        }
+    pub fn prefetch_bucket<V: View>(&self, view: &V, hash: u64) -> Option<Bucket> {
+        let segment = Place::of(view, self.root, hash)?.segment;
+        let bucket = Bucket { segment, tag: tag(hash) };
+        bucket.lines().into_iter().for_each(|line| view.prefetch(line));
+        Some(bucket)
     }
 
     /// A step of defragmentation from `cursor` on, over about `count` entries; answers where to go on (0: the end).
@@ -189,6 +198,14 @@ impl Index {
         mut visit: impl FnMut(Part),
     ) -> Result<(), Damaged> {
         check::check(view, self.root, 0, &mut rehash, &mut visit)
+    }
+
+    /// Shows every block and entry that can be reached, and all that is wrong, in an index that may be damaged.
+    ///
+    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or is no allocated block
+    /// of so many bytes.
+    pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
+        survey::survey(view, self.root, &mut visit);
     }
 
     /// As [`check`](Index::check), of what a partly drained index still has.

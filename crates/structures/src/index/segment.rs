@@ -156,6 +156,30 @@ pub(super) fn search<V: View, T>(
     super::overflow::search(view, segment, visit)
 }
 
+/// The place and content of the slot with this tag whose entry `equal` accepts.
+#[inline]
+pub(super) fn find<V: View>(
+    view: &V,
+    segment: Ptr,
+    tag: u16,
+    mut equal: impl FnMut(Ptr) -> bool,
+) -> Option<(Ptr, u64)> {
+    let home = home(tag);
+    for number in [home, neighbour(home)] {
+        let at = bucket_at(segment, number);
+        let line = line(view, at);
+        if let Some(i) = tagged(&line, tag).find(|&i| equal(entry_of(line[i]))) {
+            return Some((word_at(at, i), line[i]));
+        }
+    }
+    if view.word(word_at(segment, STASHED)) & 1 << home == 0 {
+        return None;
+    }
+    search(view, segment, home, |at, word| {
+        (tag_of(word) == tag && equal(entry_of(word))).then_some((at, word))
+    })
+}
+
 #[inline]
 fn search_line<V: View, T>(
     view: &V,
