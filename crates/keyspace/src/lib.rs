@@ -38,7 +38,7 @@ pub use defragment::Defragmentation;
 pub use error::{CommitError, Error};
 pub use evict::{Eviction, Policy};
 pub use key::{DATABASES, Db, Key, slot};
-pub use keyspace::Keyspace;
+pub use keyspace::{Ahead, Keyspace};
 pub use large::{Pinned, Prepared};
 pub use snapshot::{Item, Snapshot};
 pub use stats::Stats;
