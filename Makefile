@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill crash lint doc ci
+.PHONY: run build test packages kill dax crash lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -40,6 +40,21 @@ packages:
 # kill -9 under load, over and over: make kill ROUNDS=1000
 kill: packages
 	@KILL_ROUNDS=$(ROUNDS) cargo test --release --test kill -- --nocapture --test-threads 1
+
+# Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a look at what the server makes of each
+# kind of memory: make dax CUTS=200 LOG=docs/proof/dax.tsv, or a part of it: ONLY=domains, canary or cuts. The server is
+# linked statically, since there is nothing in the guest but a shell.
+CUTS ?= 5
+GUEST := x86_64-unknown-linux-gnu
+dax:
+	@PATH=$$PATH:/usr/sbin:/sbin; \
+	for program in qemu-system-x86_64 mkfs.ext4 mkfs.xfs debugfs redis-benchmark; do \
+		command -v $$program >/dev/null || exec .ci/packages qemu-system-x86 e2fsprogs xfsprogs redis-tools; \
+	done
+	@RUSTFLAGS="-C target-feature=+crt-static" \
+		cargo build --quiet --package perdura-server --target $(GUEST)
+	@PERDURA_SERVER=$(abspath $(TARGET))/$(GUEST)/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
+		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --test dax
 
 # Simulated power losses at every fence and between, for so many minutes: make crash MINUTES=10
 crash:

@@ -1,0 +1,42 @@
+//! The bed itself must be able to fail: what loses acknowledged writes is found out, in each of the two ways to look.
+
+use crate::Bed;
+use crate::cuts::{Failure, Subject};
+use crate::image::Format;
+use crate::load::Violation;
+use fastrand::Rng;
+
+/// Plants one fault after the other; one that passes is a violation.
+pub(crate) fn all(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
+    acknowledging_too_early(bed, random)?;
+    looking_at_an_older_copy(bed, random)
+}
+
+fn noticed(what: &str, result: Result<(), Failure>) -> Result<(), Failure> {
+    match result {
+        Err(Failure::Lost(Violation(how))) => {
+            println!("  {what}: noticed ({})", how.chars().take(90).collect::<String>());
+            Ok(())
+        }
+        Err(setup) => Err(setup),
+        Ok(()) => Err(Violation(format!("{what}: nobody noticed")).into()),
+    }
+}
+
+/// A server that acknowledges what is still in the page cache of a file system without DAX.
+fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
+    let mount = "mount -t ext4 -o dax=never /dev/pmem0 /pm";
+    let server = "--dir /pm --backend aof --appendfsync no".to_owned();
+    let mut subject = Subject::over(bed, Format::Ext4, mount, server)?;
+    let machine = subject.come_back()?;
+    subject.cut(machine, random, 0)?;
+    noticed("a server that acknowledges too early", subject.come_back().map(drop))
+}
+
+/// A copy of the medium that lacks the last half second.
+fn looking_at_an_older_copy(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
+    let mut subject = Subject::new(bed, Format::Ext4)?;
+    let machine = subject.come_back()?;
+    subject.keep_an_old_copy(machine, random)?;
+    noticed("a copy that lacks the last writes", subject.look_into_the_copy())
+}

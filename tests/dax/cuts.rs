@@ -1,0 +1,263 @@
+//! Power cuts under load: of the whole machine, and as copies of its medium while it runs.
+//!
+//! Clients that know what was acknowledged write beside redis-benchmark. A machine that is cut is booted again, its file
+//! system replays its journal, and the server must have what the clients know; now and then the power fails once more
+//! while it is still starting. Far more often in the same time the machine is only stopped for some milliseconds while
+//! its medium is copied: the copy is checked on the host, and the machine goes on.
+
+use crate::Bed;
+use crate::image::{Format, Image};
+use crate::inspect::{POOL, copy_holds};
+use crate::load::{self, Ledger, Violation};
+use crate::machine::{Hardware, Machine, USUAL};
+use crate::place::{Setup, cache, program};
+use fastrand::Rng;
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+use testkit::Client;
+
+const CLIENTS: usize = 5;
+
+/// Bytes of the medium, and the most that the pool may take of it.
+const MEDIUM: u64 = 512 << 20;
+const POOL_SIZE: &str = "384mb";
+
+/// Why a campaign ends early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no bed to test on, or it broke down.
+    Setup(Setup),
+    /// Perdura broke its promise.
+    Lost(Violation),
+}
+
+impl From<Setup> for Failure {
+    fn from(setup: Setup) -> Failure {
+        Failure::Setup(setup)
+    }
+}
+
+impl From<Violation> for Failure {
+    fn from(violation: Violation) -> Failure {
+        Failure::Lost(violation)
+    }
+}
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) machines: u64,
+    pub(crate) snapshots: u64,
+    pub(crate) steps: u64,
+}
+
+impl Tally {
+    pub(crate) fn cuts(&self) -> u64 {
+        self.machines + self.snapshots
+    }
+}
+
+/// One medium with its clients, from the first boot to the last.
+pub(crate) struct Subject<'b> {
+    bed: &'b Bed,
+    pub(crate) image: Image,
+    mount: &'static str,
+    server: String,
+    ledgers: Vec<Mutex<Ledger>>,
+    tally: Tally,
+}
+
+fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+impl<'b> Subject<'b> {
+    /// A new medium for the PMEM backend.
+    pub(crate) fn new(bed: &'b Bed, format: Format) -> Result<Subject<'b>, Setup> {
+        let server = format!("--dir /pm --pool {POOL} --pool-size {POOL_SIZE}");
+        let mount = match format {
+            Format::Ext4 => "mount -t ext4 -o dax=always /dev/pmem0 /pm",
+            Format::Xfs => "mount -t xfs -o dax=always /dev/pmem0 /pm",
+            Format::Device => "true",
+        };
+        Subject::over(bed, format, mount, server)
+    }
+
+    /// A new medium that is mounted, and served from, as told.
+    pub(crate) fn over(
+        bed: &'b Bed,
+        format: Format,
+        mount: &'static str,
+        server: String,
+    ) -> Result<Subject<'b>, Setup> {
+        let name = format!("cuts-{}", format.name());
+        let image = Image::make(&name, format, MEDIUM, true)?;
+        let ledgers = (0..CLIENTS).map(|number| Mutex::new(Ledger::new(number))).collect();
+        Ok(Subject { bed, image, mount, server, ledgers, tally: Tally::default() })
+    }
+
+    fn boot(&self) -> Result<Machine, Setup> {
+        let hardware: &Hardware = &USUAL;
+        let mut machine = Machine::boot(self.bed, hardware, &self.image)?;
+        machine.run("fsdax")?;
+        machine.run(self.mount)?;
+        Ok(machine)
+    }
+
+    /// Boots, and compares what is there with what the clients know.
+    pub(crate) fn come_back(&mut self) -> Result<Machine, Failure> {
+        let mut machine = self.boot()?;
+        // A server that does not start after a cut has lost everything.
+        let client = machine.serve(&self.server);
+        let mut client = client.map_err(|error| Violation(error.to_string()))?;
+        self.ledgers.iter().try_for_each(|ledger| locked(ledger).verify(&mut client))?;
+        Ok(machine)
+    }
+
+    /// Cuts the power while the server is starting, and thus recovering.
+    pub(crate) fn cut_early(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        let mut machine = self.boot()?;
+        machine.begin_to_serve(&self.server)?;
+        thread::sleep(Duration::from_millis(random.u64(..400)));
+        machine.cut();
+        self.tally.machines += 1;
+        Ok(())
+    }
+
+    /// Loads the machine, copies its medium so many times meanwhile, and cuts its power.
+    pub(crate) fn cut(
+        &mut self,
+        machine: Machine,
+        random: &mut Rng,
+        snapshots: u64,
+    ) -> Result<(), Failure> {
+        let address = machine.address();
+        let ledgers = &self.ledgers;
+        let (tally, image) = (&mut self.tally, &self.image);
+        let mut benchmark = benchmark(address)?;
+        let result = thread::scope(|scope| {
+            let mut clients = Vec::new();
+            for ledger in ledgers {
+                let mut client = Client::connect(address).map_err(Setup::from)?;
+                let mut random = Rng::with_seed(random.u64(..));
+                clients.push(scope.spawn(move || load::run(ledger, &mut client, &mut random)));
+            }
+            let mut result = Ok(());
+            for _ in 0..snapshots {
+                thread::sleep(Duration::from_millis(random.u64(20..500)));
+                result = result.and_then(|()| snapshot(&machine, image, ledgers));
+                tally.snapshots += u64::from(result.is_ok());
+            }
+            thread::sleep(Duration::from_millis(random.u64(20..1500)));
+            machine.cut();
+            tally.machines += 1;
+            for client in clients {
+                client.join().expect("a client's thread")?;
+            }
+            result
+        });
+        let _ = benchmark.kill();
+        let _ = benchmark.wait();
+        self.tally.steps = self.ledgers.iter().map(|ledger| locked(ledger).steps).sum();
+        result
+    }
+
+    /// Copies the medium, loads the machine a little longer, and cuts its power: the copy lacks the last writes.
+    pub(crate) fn keep_an_old_copy(
+        &mut self,
+        mut machine: Machine,
+        random: &mut Rng,
+    ) -> Result<(), Failure> {
+        machine.run("sync")?;
+        self.image.copy(&cache().join("copy.img"))?;
+        self.cut(machine, random, 0)
+    }
+
+    /// Compares the copy that was made last with what the clients know now.
+    pub(crate) fn look_into_the_copy(&self) -> Result<(), Failure> {
+        copy_holds(&cache().join("copy.img"), &mut known(&self.ledgers)).map(drop)
+    }
+
+    /// What the power cut left must be whole before anybody has mounted it.
+    pub(crate) fn look_into_the_medium(&self) -> Result<(), Failure> {
+        self.image.copy(&cache().join("copy.img"))?;
+        self.look_into_the_copy()
+    }
+}
+
+fn known(ledgers: &[Mutex<Ledger>]) -> Vec<Ledger> {
+    ledgers.iter().map(|ledger| locked(ledger).clone()).collect()
+}
+
+/// Copies the medium at one moment, and what the clients know at that moment; then compares them.
+fn snapshot(machine: &Machine, image: &Image, ledgers: &[Mutex<Ledger>]) -> Result<(), Failure> {
+    let copy = cache().join("copy.img");
+    machine.stop()?;
+    let copied = image.copy(&copy);
+    let mut known = known(ledgers);
+    machine.go_on()?;
+    copied?;
+    copy_holds(&copy, &mut known).map(drop)
+}
+
+/// More writes, by a client that is not ours, until its connections break.
+fn benchmark(address: SocketAddr) -> Result<Child, Setup> {
+    let port = address.port().to_string();
+    let mut command = program("redis-benchmark");
+    command.args(["-h", "127.0.0.1", "-p", &port, "-t", "set,incr,mset", "-r", "50000"]);
+    command.args(["-d", "1000", "-c", "4", "-P", "4", "-n", "100000000", "-l", "-q"]);
+    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+}
+
+/// So many cuts: one in eight, and at least two, of the whole machine; one in four of those on XFS.
+pub(crate) fn campaign(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
+    let mut random = Rng::with_seed(seed);
+    let machines = cuts.div_ceil(8).max(2).min(cuts);
+    let mut snapshots = cuts - machines;
+    let mut ext4 = Subject::new(bed, Format::Ext4)?;
+    let mut xfs = Subject::new(bed, Format::Xfs)?;
+    let mut rounds_on_ext4 = machines - (machines + 2) / 4;
+    while ext4.tally.machines + xfs.tally.machines < machines {
+        let on_xfs =
+            xfs.tally.machines < (machines + 2) / 4 && ext4.tally.machines > 3 * xfs.tally.machines;
+        let subject = if on_xfs { &mut xfs } else { &mut ext4 };
+        if subject.tally.machines % 4 == 3 {
+            subject.cut_early(&mut random)?;
+            rounds_on_ext4 -= u64::from(!on_xfs);
+            continue;
+        }
+        let machine = subject.come_back()?;
+        let share = if on_xfs { 0 } else { snapshots.div_ceil(rounds_on_ext4.max(1)) };
+        subject.cut(machine, &mut random, share)?;
+        if !on_xfs {
+            subject.look_into_the_medium()?;
+            snapshots -= share;
+            rounds_on_ext4 -= 1;
+        }
+        progress(&ext4, &xfs);
+    }
+    for subject in [&mut ext4, &mut xfs] {
+        if subject.tally.machines > 0 {
+            subject.come_back()?.cut();
+        }
+    }
+    let (a, b) = (ext4.tally, xfs.tally);
+    Ok(Tally {
+        machines: a.machines + b.machines,
+        snapshots: a.snapshots + b.snapshots,
+        steps: a.steps + b.steps,
+    })
+}
+
+fn progress(ext4: &Subject<'_>, xfs: &Subject<'_>) {
+    println!(
+        "  machines: ext4 {}, xfs {}; snapshots {}; steps acknowledged {}",
+        ext4.tally.machines,
+        xfs.tally.machines,
+        ext4.tally.snapshots,
+        ext4.tally.steps + xfs.tally.steps
+    );
+}

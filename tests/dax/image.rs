@@ -1,0 +1,129 @@
+//! The medium: a file of the host that the guest has as its persistent memory.
+//!
+//! QEMU maps it, so that at every moment it holds what the guest has stored. A copy of it, taken while the guest stands
+//! still, is what a power cut at that moment would have left. The pool is taken out of such a copy with the tools of
+//! ext4, which replay the journal as a mount would; that needs no root. XFS has no such tool: what is on it is looked at
+//! by the next boot.
+
+use crate::place::{Setup, cache, program, run};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Where the file system begins: the kernel keeps its own notes on the namespace before it.
+const OFFSET: u64 = 2 << 20;
+
+/// Bytes that are copied at once, or left out if they are zeros.
+const CHUNK: usize = 64 << 10;
+
+/// What the guest makes of its persistent memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Ext4,
+    Xfs,
+    /// A DAX device, without a file system.
+    Device,
+}
+
+impl Format {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Format::Ext4 => "ext4",
+            Format::Xfs => "xfs",
+            Format::Device => "devdax",
+        }
+    }
+}
+
+/// A medium of the host.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) path: PathBuf,
+    pub(crate) format: Format,
+    pub(crate) bytes: u64,
+}
+
+impl Image {
+    /// A new one; `namespace` leaves room for the kernel's notes, which virtio-pmem and disks do not have.
+    pub(crate) fn make(
+        name: &str,
+        format: Format,
+        bytes: u64,
+        namespace: bool,
+    ) -> Result<Image, Setup> {
+        let path = cache().join(format!("{name}.img"));
+        let image = Image { path, format, bytes };
+        File::create(&image.path)?.set_len(bytes)?;
+        let offset = if namespace { OFFSET } else { 0 };
+        let inner = cache().join(format!("{name}.fs"));
+        File::create(&inner)?.set_len(bytes - offset)?;
+        // Stripes of 2 MiB, so that a large file can be mapped with huge pages.
+        match format {
+            Format::Ext4 => {
+                let options = ["-q", "-F", "-b", "4096", "-E", "stride=512,stripe_width=512"];
+                run(program("mkfs.ext4").args(options).arg(&inner))?;
+            }
+            Format::Xfs => {
+                let options = ["-q", "-f", "-d", "su=2m,sw=1,agcount=2", "-l", "su=32k"];
+                run(program("mkfs.xfs").args(options).arg(&inner))?;
+            }
+            Format::Device => {}
+        }
+        let from = format!("if={}", inner.display());
+        let to = format!("of={}", image.path.display());
+        let seek = format!("seek={}", offset >> 20);
+        let options = ["bs=1M", "conv=sparse,notrunc", "status=none"];
+        run(program("dd").args([&from, &to, &seek]).args(options))?;
+        fs::remove_file(&inner)?;
+        Ok(image)
+    }
+
+    /// Copies the file system as it is now, without what lies before it.
+    pub(crate) fn copy(&self, to: &Path) -> Result<(), Setup> {
+        let (from, to) = (File::open(&self.path)?, File::create(to)?);
+        to.set_len(self.bytes - OFFSET)?;
+        let mut chunk = vec![0; CHUNK];
+        let mut at = OFFSET;
+        while let Some((start, end)) = written(&from, at)? {
+            at = start;
+            while at < end {
+                let part = &mut chunk[..CHUNK.min((end - at) as usize)];
+                from.read_exact_at(part, at)?;
+                if part.iter().any(|byte| *byte != 0) {
+                    to.write_all_at(part, at - OFFSET)?;
+                }
+                at += part.len() as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The next range of a sparse file that has been written.
+fn written(file: &File, from: u64) -> Result<Option<(u64, u64)>, Setup> {
+    let start = match seek(file, SeekFrom::Data(from)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        Err(errno) => return Err(io::Error::from(errno).into()),
+    };
+    Ok(Some((start, seek(file, SeekFrom::Hole(start)).map_err(io::Error::from)?)))
+}
+
+/// Takes a file out of a copy of an ext4 image, whose journal is replayed first. What is not whole after that is told.
+pub(crate) fn extract(copy: &Path, name: &str, to: &Path) -> Result<(), Setup> {
+    // Of its own accord it mends only what any crash leaves: counts of free blocks, and files that were being deleted.
+    let replay = program("e2fsck").args(["-f", "-p"]).arg(copy).output()?;
+    if replay.status.code().is_none_or(|code| code > 1) {
+        let said = String::from_utf8_lossy(&replay.stdout).into_owned();
+        return Err(Setup(format!("the file system of the copy: {said}")));
+    }
+    let _ = fs::remove_file(to);
+    run(program("debugfs").arg("-R").arg(format!("dump {name} {}", to.display())).arg(copy))?;
+    if to.exists() {
+        return Ok(());
+    }
+    Err(Setup(format!("{name} is not there")))
+}

@@ -1,0 +1,43 @@
+//! What is looked at in a copy of the medium: the pool comes back, holds what the clients know, and is whole.
+//!
+//! The server that opens it runs on the host, where the pool is a plain file. That it believes the pool, which was made
+//! by another machine and not closed, is because the pool says that its stores survive a power loss.
+
+use crate::cuts::Failure;
+use crate::image::extract;
+use crate::load::{Ledger, Violation};
+use crate::place::cache;
+use heap::Heap;
+use keyspace::{Checked, Keyspace};
+use pmem::{DomainRequest, MapOptions, Region};
+use std::path::Path;
+use testkit::Launch;
+
+/// The pool's name on its file system.
+pub(crate) const POOL: &str = "perdura.pool";
+
+/// Recovers the pool of a copied medium and compares it with what is known.
+pub(crate) fn copy_holds(copy: &Path, ledgers: &mut [Ledger]) -> Result<Checked, Failure> {
+    let pool = cache().join("copy.pool");
+    extract(copy, POOL, &pool)?;
+    let path = pool.display().to_string();
+    let launch = Launch::perdura().args(["--backend", "pmem", "--domain", "process"]);
+    let mut server = launch.args(["--pool", &path]).start();
+    let mut client = server.client();
+    ledgers.iter_mut().try_for_each(|ledger| ledger.verify(&mut client))?;
+    drop(client);
+    if !server.terminate().success() {
+        return Err(Violation(format!("the pool cannot be closed: {}", server.log())).into());
+    }
+    whole(&pool)
+}
+
+/// Every checksum and count of a pool that is closed, and that what is reachable is what is allocated.
+fn whole(pool: &Path) -> Result<Checked, Failure> {
+    let failed = |what: &dyn std::fmt::Display| Failure::from(Violation(what.to_string()));
+    let options =
+        MapOptions { domain: DomainRequest::Process, create: false, ..MapOptions::new(0) };
+    let region = Region::open(pool, &options).map_err(|error| failed(&error))?;
+    let (heap, _) = Heap::open(region, [0; 16]).map_err(|error| failed(&error))?;
+    Keyspace::new(heap, 0).check().map_err(|error| failed(&error))
+}

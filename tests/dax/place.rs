@@ -1,0 +1,60 @@
+//! Where the bed keeps its things, and how it runs the programs of others.
+//!
+//! All files lie below the target directory: what was fetched stays there, images and logs are written anew by each run.
+
+use std::env;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Why there is no bed to test on: nothing is said about Perdura.
+#[derive(Debug)]
+pub(crate) struct Setup(pub(crate) String);
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<io::Error> for Setup {
+    fn from(error: io::Error) -> Setup {
+        Setup(error.to_string())
+    }
+}
+
+/// The target directory that this test was built into.
+pub(crate) fn target() -> PathBuf {
+    let test = env::current_exe().expect("a test knows its own executable");
+    let profile = test.ancestors().find(|folder| folder.join("deps").is_dir());
+    let profile = profile.expect("a test lies in a target directory");
+    profile.parent().expect("a profile's folder lies in the target directory").to_owned()
+}
+
+/// The folder of the bed.
+pub(crate) fn cache() -> PathBuf {
+    target().join("dax")
+}
+
+/// Programs of the system, those for the administrator too.
+pub(crate) fn program(name: &str) -> Command {
+    for folder in ["/usr/bin", "/usr/sbin", "/bin", "/sbin"] {
+        let path = PathBuf::from(folder).join(name);
+        if path.exists() {
+            return Command::new(path);
+        }
+    }
+    Command::new(name)
+}
+
+/// Runs a program to its end; its output, or what it complained about.
+pub(crate) fn run(command: &mut Command) -> Result<String, Setup> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| Setup(format!("{name}: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(Setup(format!("{command:?}: {}: {said}", output.status)))
+}
