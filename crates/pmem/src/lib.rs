@@ -45,6 +45,8 @@ pub use options::{DomainRequest, MapOptions};
 #[cfg(feature = "sim")]
 pub use recorder::{NullRecorder, Recorder};
 pub use region::Region;
+#[cfg(feature = "sim")]
+pub use scratch::Scratch;
 pub use step::{STEPS, Step, step_is_done};
 #[cfg(feature = "sim")]
 pub use step::{StepSet, knock_out, take_steps};
