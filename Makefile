@@ -2,7 +2,7 @@
 
 PORT ?= 6379
 DATA ?= data
-ROUNDS ?= 100
+ROUNDS ?= 12
 MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
@@ -37,9 +37,10 @@ packages:
 	@redis-server --version | grep -q 'v=7\.0\.15 ' || \
 		echo "expected replies are those of Redis 7.0.15; this is $$(redis-server --version)"
 
-# kill -9 under load, over and over: make kill ROUNDS=1000
-kill: packages
-	@KILL_ROUNDS=$(ROUNDS) cargo test --release --test kill -- --nocapture --test-threads 1
+# kill -9 under load, over and over, so many times for each way to persist: make kill ROUNDS=500 LOG=docs/proof/kill.tsv
+# ONLY="aof always" chooses some of them.
+kill:
+	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test kill -- $(ONLY)
 
 # Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a look at what the server makes of each
 # kind of memory: make dax CUTS=200 LOG=docs/proof/dax.tsv, or a part of it: ONLY=domains, canary or cuts. The server is

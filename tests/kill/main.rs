@@ -1,153 +1,161 @@
 //! kill -9 under load, over and over, with clients that know what was acknowledged.
 //!
 //! After each restart every client must find the state after some prefix of its commands, from the last acknowledged to
-//! the last sent; transactions and multi-key commands are whole. This is what the end of a process may cost; what a
-//! power loss may cost is decided over simulated media, since the caches of a CPU survive a kill. A server that is asked
-//! to end under load keeps the same rule, whatever its policy of syncing.
+//! the last sent; transactions and multi-key commands are whole ([`testkit::load`]). Every seventh round ends by SIGTERM
+//! instead. This is what the end of a process may cost; what a power loss may cost is decided over simulated media, since
+//! the caches of a CPU survive a kill. That this check can fail is shown in `tests/kill_notices.rs`.
 //!
-//! `KILL_ROUNDS` sets the rounds, `KILL_SEED` repeats a run's commands (its timing repeats only roughly).
+//! It is a program, so that it can end with one line of figures: `make kill ROUNDS=500`. `KILL_ROUNDS` sets the kills of
+//! each scenario, a word on the command line chooses scenarios, `KILL_SEED` repeats a run's commands (its timing repeats
+//! only roughly), `KILL_LOG` names a table to which the figures of each scenario are added.
 
 #![forbid(unsafe_code)]
 
-mod load;
-mod model;
+mod report;
+mod scenario;
 
 use fastrand::Rng;
-use load::{Load, Violation};
+use report::Figures;
+use scenario::{SCENARIOS, Scenario, Short, SmallDisk};
+use std::panic::catch_unwind;
+use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
-use testkit::{Client, Launch, Server};
+use std::time::{Duration, Instant};
+use testkit::load::{Crew, Violation};
+use testkit::{Client, Server};
 
 const CLIENTS: usize = 5;
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-fn seed() -> u64 {
-    number("KILL_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000))
-}
+/// A round of SIGTERM follows so many kills.
+const TERMINATE_EVERY: u64 = 6;
+/// MiB of the small disk.
+const SMALL: u32 = 84;
 
 /// How a server ends.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Kill,
     Terminate,
 }
 
-/// Loads the server for a while and ends it.
-fn round(
-    server: &mut Server,
-    end: End,
-    loads: &mut [Load],
-    random: &mut Rng,
-) -> Result<(), Violation> {
-    thread::scope(|scope| {
-        let running: Vec<_> = loads
-            .iter_mut()
-            .map(|load| {
-                let mut client = server.client();
-                scope.spawn(move || load.run(&mut client))
-            })
-            .collect();
-        thread::sleep(Duration::from_millis(random.u64(20..400)));
-        match end {
-            End::Kill => server.kill(),
-            End::Terminate => assert!(server.terminate().success(), "{}", server.log()),
+/// A server, those who write to it, and what they have seen.
+struct Run<'s> {
+    scenario: &'s Scenario,
+    random: Rng,
+    crew: Crew,
+    server: Server,
+    figures: Figures,
+}
+
+impl Run<'_> {
+    /// Loads the server for a while, ends it, starts it again and compares.
+    fn round(&mut self, end: End, number: u64) -> Result<(), Violation> {
+        let long = self.scenario.waits_for_sync && number.is_multiple_of(4);
+        let wait = Duration::from_millis(self.random.u64(if long { 900..1300 } else { 5..150 }));
+        let address = self.server.address();
+        let (status, refused) = self.crew.run(
+            || Client::connect(address),
+            || {
+                thread::sleep(wait);
+                end_server(&mut self.server, end)
+            },
+        )?;
+        if status.is_some_and(|ok| !ok) && refused == 0 {
+            return Err(Violation(format!(
+                "SIGTERM was answered by a failure\n{}",
+                self.server.log()
+            )));
         }
-        running.into_iter().try_for_each(|load| load.join().expect("a client's thread"))
-    })
-}
-
-fn verify(client: &mut Client, loads: &mut [Load]) -> Result<(), Violation> {
-    loads.iter_mut().try_for_each(|load| load.verify(client))?;
-    let shared = client.run("GET shared").int().unwrap_or(0);
-    let acknowledged: i64 = loads.iter().map(|load| load.shared.0).sum();
-    let sent: i64 = acknowledged + loads.iter().map(|load| load.shared.1).sum::<i64>();
-    if !(acknowledged..=sent).contains(&shared) {
-        return Err(Violation(format!(
-            "the shared counter is {shared}, not in {acknowledged}..={sent}"
-        )));
-    }
-    loads.iter_mut().for_each(|load| load.shared = (0, 0));
-    if let Some(first) = loads.first_mut() {
-        first.shared.0 = shared;
-    }
-    let pair = client.run("MGET pair:a pair:b");
-    if pair.items()[0] != pair.items()[1] {
-        return Err(Violation(format!("half of an MSET: {pair}")));
-    }
-    let others = usize::from(shared > 0) + if pair.items()[0].bytes().is_some() { 2 } else { 0 };
-    let expected = loads.iter().map(Load::keys).sum::<usize>() + others;
-    match client.run("DBSIZE").int() {
-        Some(keys) if keys == expected as i64 => Ok(()),
-        keys => Err(Violation(format!("DBSIZE is {keys:?}, {expected} keys are readable"))),
+        self.figures.out_of_service += refused as u64;
+        self.server.start_as(self.scenario.launch(self.server.folder(), &mut self.random));
+        self.crew.verify(&mut self.server.client())?;
+        match end {
+            End::Kill => self.figures.kills += 1,
+            End::Terminate => self.figures.terminations += 1,
+        }
+        Ok(())
     }
 }
 
-/// Runs all rounds; the steps acknowledged, or the first violation.
-fn run(launch: Launch, end: End, rounds: u64, seed: u64) -> Result<u64, Violation> {
+/// Whether the server ended as it should, if it was asked.
+fn end_server(server: &mut Server, end: End) -> Option<bool> {
+    match end {
+        End::Kill => {
+            server.kill();
+            None
+        }
+        End::Terminate => Some(server.terminate().success()),
+    }
+}
+
+/// The same where a server that does not even start is a violation too.
+fn run_to_end(scenario: &Scenario, rounds: u64, seed: u64) -> Result<Option<Figures>, Violation> {
+    catch_unwind(|| run(scenario, rounds, seed))
+        .unwrap_or_else(|_| Err(Violation("see the panic above".into())))
+}
+
+/// Runs a scenario; its figures, or the first violation.
+fn run(scenario: &Scenario, rounds: u64, seed: u64) -> Result<Option<Figures>, Violation> {
+    let began = Instant::now();
     let mut random = Rng::with_seed(seed);
-    let mut loads: Vec<Load> = (0..CLIENTS).map(|number| Load::new(number, seed)).collect();
-    let mut server = launch.start();
-    for _ in 0..rounds {
-        round(&mut server, end, &mut loads, &mut random)?;
-        server.start_again();
-        verify(&mut server.client(), &mut loads)?;
+    let disk = match scenario.short {
+        Short::Disk => match SmallDisk::mount(SMALL) {
+            None => return Ok(None),
+            disk => disk,
+        },
+        _ => None,
+    };
+    let launch = scenario.launch("".as_ref(), &mut random);
+    let server = match &disk {
+        Some(disk) => launch.start_in(disk.scratch()),
+        None => launch.start(),
+    };
+    let crew = Crew::new(CLIENTS, seed, scenario.habits());
+    let mut run = Run { scenario, random, crew, server, figures: Figures::default() };
+    for number in 1..=rounds {
+        run.round(End::Kill, number)?;
+        if number.is_multiple_of(TERMINATE_EVERY) {
+            run.round(End::Terminate, number)?;
+        }
     }
-    Ok(loads.iter().map(|load| load.steps).sum())
-}
-
-fn nothing_is_lost(name: &str, launch: Launch) {
-    let (rounds, seed) = (number("KILL_ROUNDS").unwrap_or(12), seed());
-    match run(launch, End::Kill, rounds, seed) {
-        Ok(steps) => println!("{name}: seed={seed} steps={steps} kills={rounds} lost=0"),
-        Err(Violation(what)) => panic!("{name}: KILL_SEED={seed}: {what}"),
+    let Run { crew, mut figures, server, .. } = run;
+    drop(server);
+    (figures.steps, figures.refused) = (crew.steps(), crew.refused());
+    figures.seconds = began.elapsed().as_secs_f64();
+    if scenario.short != Short::Nothing && figures.refused + figures.out_of_service == 0 {
+        return Err(Violation("nothing ever ran short".into()));
     }
+    Ok(Some(figures))
 }
 
-#[test]
-fn a_pool_loses_nothing() {
-    nothing_is_lost("pmem, process domain", Launch::perdura_pmem());
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
-#[test]
-fn a_pool_with_flushes_and_fences_loses_nothing() {
-    nothing_is_lost("pmem, emulated clwb", Launch::perdura_emulated());
-}
-
-#[test]
-fn an_append_only_file_synced_always_loses_nothing() {
-    nothing_is_lost("aof, always", Launch::perdura_aof("always"));
-}
-
-#[test]
-fn an_append_only_file_that_is_always_being_rewritten_loses_nothing() {
-    let launch = Launch::perdura_aof("always");
-    let eager = ["--auto-aof-rewrite-percentage", "1", "--auto-aof-rewrite-min-size", "1kb"];
-    nothing_is_lost("aof, always, rewriting", launch.args(eager));
-}
-
-#[test]
-fn a_server_that_is_asked_to_end_loses_nothing() {
-    for launch in
-        [Launch::perdura_pmem(), Launch::perdura_aof("everysec"), Launch::perdura_aof("no")]
-    {
-        let kept = run(launch.clone(), End::Terminate, 2, seed());
-        assert!(kept.is_ok(), "{launch:?}: {kept:?}");
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        return ExitCode::SUCCESS;
     }
-}
-
-#[test]
-fn redis_itself_keeps_the_rule() {
-    let launch = Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]);
-    let kept = run(launch, End::Kill, 2, seed());
-    assert!(kept.is_ok(), "{kept:?}");
-}
-
-/// The check itself must be able to fail: a server that keeps nothing is found out.
-#[test]
-fn a_server_that_forgets_is_noticed() {
-    let noticed = run(Launch::redis(), End::Kill, 2, seed());
-    assert!(noticed.is_err(), "a server without persistence passed");
+    let words: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
+    let rounds = number("KILL_ROUNDS").unwrap_or(12);
+    let seed = number("KILL_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000));
+    let chosen = |scenario: &&Scenario| words.iter().all(|word| scenario.name.contains(*word));
+    let mut kills = 0;
+    for scenario in SCENARIOS.iter().filter(chosen) {
+        match run_to_end(scenario, rounds, seed) {
+            Ok(Some(figures)) => {
+                println!("{}: {figures} seed={seed}", scenario.name);
+                report::add(scenario.name, &figures, seed);
+                kills += figures.kills;
+            }
+            Ok(None) => println!("{}: skipped, since mounting needs root", scenario.name),
+            Err(Violation(what)) => {
+                println!("{}: KILL_SEED={seed}: {what}", scenario.name);
+                println!("kills={kills} lost=1");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    println!("kills={kills} lost=0");
+    ExitCode::SUCCESS
 }

@@ -37,6 +37,7 @@ pub struct Launch {
     arguments: Vec<OsString>,
     medium: Medium,
     patience: Duration,
+    longest_file: Option<u64>,
 }
 
 impl Launch {
@@ -46,6 +47,7 @@ impl Launch {
             arguments: Vec::new(),
             medium: Medium::Disk,
             patience: Duration::from_secs(60),
+            longest_file: None,
         }
     }
 
@@ -73,6 +75,12 @@ impl Launch {
     pub fn perdura_emulated() -> Launch {
         let launch = Launch::perdura().on(Medium::Memory);
         let launch = launch.args(["--backend", "pmem", "--domain", "clwb", "--emulate-pmem"]);
+        launch.args(["--pool", "perdura.pool", "--pool-size", "4gb"])
+    }
+
+    /// Perdura over a pool on a disk, synced by the kernel before each reply.
+    pub fn perdura_msync() -> Launch {
+        let launch = Launch::perdura().args(["--backend", "pmem", "--domain", "msync"]);
         launch.args(["--pool", "perdura.pool", "--pool-size", "4gb"])
     }
 
@@ -110,6 +118,18 @@ impl Launch {
         self
     }
 
+    /// No file may become longer than so many KiB: what is written beyond fails as on a full disk.
+    pub fn longest_file(mut self, kib: u64) -> Launch {
+        self.longest_file = Some(kib);
+        self
+    }
+
+    /// Starts the server in a directory that exists, and that is removed with it.
+    #[track_caller]
+    pub fn start_in(self, folder: TempDir) -> Server {
+        Server::start_in(self, folder)
+    }
+
     /// Starts the server in a new scratch directory and waits until it answers.
     #[track_caller]
     pub fn start(self) -> Server {
@@ -132,8 +152,18 @@ impl Launch {
         self.patience
     }
 
+    /// The program; under a limit, a shell sets that before it becomes the program.
+    fn program(&self) -> Command {
+        let Some(kib) = self.longest_file else { return Command::new(&self.program) };
+        let blocks = kib * 2;
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).arg(&self.program);
+        command
+    }
+
     pub(crate) fn command(&self, folder: &Path, port: u16) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = self.program();
         command.current_dir(folder).args([
             "--port",
             &port.to_string(),

@@ -12,6 +12,7 @@
 mod binary;
 mod client;
 mod launch;
+pub mod load;
 mod reply;
 mod server;
 

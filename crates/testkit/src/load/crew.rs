@@ -1,0 +1,138 @@
+//! Several clients at once, with keys that all of them share: a counter, and two keys that one MSET sets alike.
+
+use crate::load::step::{BRIEF, databases};
+use crate::load::{Habits, Knowledge, Load, Stop, Violation, lock};
+use crate::{Client, Reply};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Several clients.
+pub struct Crew {
+    loads: Vec<Load>,
+}
+
+/// Looks at what clients know while they run.
+pub struct View {
+    loads: Vec<(usize, Habits, Arc<Mutex<Knowledge>>)>,
+}
+
+impl View {
+    /// To be called before a copy of the medium is taken: what is acknowledged now must be in it.
+    pub fn begin(&self) {
+        for (_, _, knowledge) in &self.loads {
+            let mut knowledge = lock(knowledge);
+            knowledge.viewed = Some(knowledge.known.clone());
+        }
+    }
+
+    /// To be called after the copy was taken: what has been sent since the beginning may be in it. The clients given
+    /// back are to verify a server over the copy.
+    pub fn end(&self) -> Crew {
+        let of = |(number, habits, knowledge): &(usize, Habits, Arc<Mutex<Knowledge>>)| {
+            let known = lock(knowledge).viewed.take().unwrap_or_default();
+            Load::from_known(*number, *habits, known)
+        };
+        Crew { loads: self.loads.iter().map(of).collect() }
+    }
+}
+
+impl Crew {
+    /// A look at what the clients know, also while they run.
+    pub fn view(&self) -> View {
+        let of = |load: &Load| (load.number, load.habits, Arc::clone(&load.knowledge));
+        View { loads: self.loads.iter().map(of).collect() }
+    }
+
+    /// So many clients, at most 6, whose commands follow from the seed.
+    pub fn new(clients: usize, seed: u64, habits: Habits) -> Crew {
+        Crew { loads: (0..clients).map(|number| Load::new(number, seed, habits)).collect() }
+    }
+
+    /// Loads a server through connections that `connect` makes while `meanwhile` runs, which is to end the server.
+    /// Says how many clients were told that nothing more can be written.
+    pub fn run<T>(
+        &mut self,
+        connect: impl Fn() -> io::Result<Client> + Sync,
+        meanwhile: impl FnOnce() -> T,
+    ) -> Result<(T, usize), Violation> {
+        let connect = &connect;
+        thread::scope(|scope| {
+            let run = |load: &mut Load| match connect() {
+                Ok(mut client) => load.run(&mut client),
+                Err(_) => Ok(Stop::Broken),
+            };
+            let running: Vec<_> =
+                self.loads.iter_mut().map(|load| scope.spawn(move || run(load))).collect();
+            let result = meanwhile();
+            let mut refused = 0;
+            for load in running {
+                let stop = load.join().expect("a client's thread")?;
+                refused += usize::from(stop != Stop::Broken);
+            }
+            Ok((result, refused))
+        })
+    }
+
+    /// Compares what the server has with what the clients know, and goes on from there.
+    pub fn verify(&mut self, client: &mut Client) -> Result<(), Violation> {
+        self.loads.iter_mut().try_for_each(|load| load.verify(client))?;
+        let shared = self.verify_shared(client)?;
+        for db in (0..16).filter(|db| *db != BRIEF) {
+            let of_load = |load: &Load| match databases(load.number).contains(&db) {
+                true => load.keys(db),
+                false => 0,
+            };
+            let expected =
+                self.loads.iter().map(of_load).sum::<usize>() + if db == 0 { shared } else { 0 };
+            client.call(&["SELECT", &db.to_string()]);
+            let keys = client.run("DBSIZE");
+            if keys != Reply::Int(expected as i64) {
+                return Err(Violation(format!(
+                    "DBSIZE of database {db} is {keys}, {expected} keys are readable"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many of the shared keys there are.
+    fn verify_shared(&mut self, client: &mut Client) -> Result<usize, Violation> {
+        let shared = client.run("GET shared").int().unwrap_or(0);
+        let acknowledged: i64 =
+            self.loads.iter().map(|load| lock(&load.knowledge).known.shared.0).sum();
+        let sent = acknowledged
+            + self.loads.iter().map(|load| lock(&load.knowledge).known.shared.1).sum::<i64>();
+        if !(acknowledged..=sent).contains(&shared) {
+            return Err(Violation(format!(
+                "the shared counter is {shared}, not in {acknowledged}..={sent}"
+            )));
+        }
+        self.loads.iter().for_each(|load| lock(&load.knowledge).known.shared = (0, 0));
+        if let Some(first) = self.loads.first() {
+            lock(&first.knowledge).known.shared.0 = shared;
+        }
+        let pair = client.run("MGET pair:a pair:b");
+        match pair.items() {
+            [a, b] if a == b => {
+                Ok(usize::from(shared > 0) + if a.bytes().is_some() { 2 } else { 0 })
+            }
+            _ => Err(Violation(format!("half of an MSET: {pair}"))),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn knowledge(&self, load: usize) -> Arc<Mutex<Knowledge>> {
+        Arc::clone(&self.loads[load].knowledge)
+    }
+
+    /// Steps acknowledged since the beginning.
+    pub fn steps(&self) -> u64 {
+        self.loads.iter().map(|load| load.steps).sum()
+    }
+
+    /// Commands refused for want of room since the beginning.
+    pub fn refused(&self) -> u64 {
+        self.loads.iter().map(|load| load.refused).sum()
+    }
+}

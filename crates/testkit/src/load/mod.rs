@@ -1,0 +1,348 @@
+//! Clients under which a server is killed: each knows what it sent and what was acknowledged.
+//!
+//! A client's commands run in the order in which they were sent. What it finds after a crash must be the state after
+//! some prefix of them: none that was acknowledged may be missing, none may be there without those before it, and a
+//! transaction is there as a whole or not at all. Expiry times are part of the state; a key that expires meanwhile may
+//! be gone from then on, and only then. [`Load`] is one client, [`Crew`] several that share some keys besides.
+//!
+//! Everything goes over a connection, so that the server may run anywhere.
+
+mod crew;
+mod model;
+mod step;
+
+pub use crew::{Crew, View};
+pub use model::{Bytes, Entry, State};
+pub use step::{Sizes, Words};
+
+use crate::{Client, Reply};
+use fastrand::Rng;
+use model::is_refusal;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use step::{BRIEF, Maker, Step, What, databases, keys, now};
+
+/// What clients do.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// Steps that are sent in one write, at most.
+    pub burst: usize,
+    /// How large values are.
+    pub sizes: Sizes,
+    /// The medium may be full: a command that is refused for that changes nothing.
+    pub refusals: bool,
+    /// How far the server's clock may be from the client's, in milliseconds.
+    pub lag: i64,
+}
+
+impl Habits {
+    /// Pipelines of up to 64 steps with values of all sizes.
+    pub const USUAL: Habits = Habits { burst: 64, sizes: Sizes::Mixed, refusals: false, lag: 20 };
+    /// Few steps at a time, with values that fill a small medium.
+    pub const FILLING: Habits = Habits { burst: 3, sizes: Sizes::Large, refusals: true, lag: 20 };
+}
+
+/// What a crash lost or tore, or a reply that is wrong.
+#[derive(Debug)]
+pub struct Violation(pub String);
+
+/// How a client's run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The connection broke.
+    Broken,
+    /// The server says that it can take no more writes.
+    Refused(String),
+}
+
+/// What a client knows of what the server must have.
+#[derive(Clone, Default)]
+struct Known {
+    /// The state after everything that was acknowledged.
+    state: State,
+    /// What was sent and not yet acknowledged, oldest first.
+    open: VecDeque<Step>,
+    /// Increments of the counter that all clients share: acknowledged, and sent without an acknowledgement.
+    shared: (i64, i64),
+}
+
+#[derive(Default)]
+struct Knowledge {
+    known: Known,
+    /// What was known when a view began; what has been sent since is open there.
+    viewed: Option<Known>,
+}
+
+impl Knowledge {
+    fn send(&mut self, steps: &[Step]) {
+        for known in [Some(&mut self.known), self.viewed.as_mut()].into_iter().flatten() {
+            known.open.extend(steps.iter().cloned());
+            known.shared.1 += 1;
+        }
+    }
+}
+
+/// A client with its own keys.
+pub struct Load {
+    number: usize,
+    habits: Habits,
+    random: Rng,
+    knowledge: Arc<Mutex<Knowledge>>,
+    /// Steps acknowledged since the beginning.
+    steps: u64,
+    /// Commands refused for want of room since the beginning.
+    refused: u64,
+}
+
+fn lock(knowledge: &Mutex<Knowledge>) -> MutexGuard<'_, Knowledge> {
+    knowledge.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Load {
+    /// Client `number`, at most 5, whose steps follow from the seed.
+    pub fn new(number: usize, seed: u64, habits: Habits) -> Load {
+        Load {
+            number,
+            habits,
+            random: Rng::with_seed(seed.wrapping_add(number as u64)),
+            knowledge: Arc::default(),
+            steps: 0,
+            refused: 0,
+        }
+    }
+
+    /// A client that goes on from what another one knew.
+    fn from_known(number: usize, habits: Habits, known: Known) -> Load {
+        let knowledge = Knowledge { known, viewed: None };
+        Load { knowledge: Arc::new(Mutex::new(knowledge)), ..Load::new(number, 0, habits) }
+    }
+
+    /// Sends bursts until the connection breaks or writes are refused for good; a wrong reply is a violation.
+    pub fn run(&mut self, client: &mut Client) -> Result<Stop, Violation> {
+        let mut selected = 0;
+        loop {
+            let burst = match self.random.u8(..4) {
+                0 => 1,
+                1 => self.random.usize(1..=self.habits.burst),
+                _ => self.random.usize(1..=self.habits.burst.min(8)),
+            };
+            match self.burst(client, burst, &mut selected) {
+                Ok(Ok(None)) => {}
+                Ok(Ok(Some(why))) => return Ok(Stop::Refused(why)),
+                Ok(Err(violation)) => return Err(violation),
+                Err(_) => return Ok(Stop::Broken),
+            }
+        }
+    }
+
+    fn burst(
+        &mut self,
+        client: &mut Client,
+        length: usize,
+        selected: &mut u8,
+    ) -> io::Result<Result<Option<String>, Violation>> {
+        let Load { number, habits, random, .. } = self;
+        let mut maker = Maker { client: *number, sizes: habits.sizes, random };
+        let steps: Vec<Step> = (0..length).map(|_| maker.step()).collect();
+        let parts: Vec<Vec<Words>> = steps.iter().map(|step| step.commands(selected)).collect();
+        let mut commands: Vec<Words> = parts.iter().flatten().cloned().collect();
+        let shared = for_all_clients(random.u64(..), selected);
+        commands.extend(shared.iter().cloned());
+        lock(&self.knowledge).send(&steps);
+        client.send_pipeline(&commands)?;
+        for part in parts {
+            match self.acknowledge(client, part.len())? {
+                Ok(None) => {}
+                other => return Ok(other),
+            }
+        }
+        self.acknowledge_shared(client, shared.len())
+    }
+
+    /// Reads the replies to the oldest open step and checks them; a text if nothing more will be taken.
+    fn acknowledge(
+        &mut self,
+        client: &mut Client,
+        replies: usize,
+    ) -> io::Result<Result<Option<String>, Violation>> {
+        let replies = receive(client, replies)?;
+        if let Some(why) = replies.iter().find_map(is_final) {
+            return Ok(Ok(Some(why)));
+        }
+        self.refused += replies.iter().map(refusals).sum::<u64>();
+        let known = &mut lock(&self.knowledge).known;
+        let (Some(step), Some((last, before))) = (known.open.pop_front(), replies.split_last())
+        else {
+            return Ok(Err(Violation("a reply to nothing".into())));
+        };
+        let checked = match before.iter().find(|reply| !is_prelude(reply, &step)) {
+            Some(wrong) => Err((wrong, Reply::Simple("OK or QUEUED".into()))),
+            None if refusals(last) > 0 && !self.habits.refusals => {
+                Err((last, Reply::Simple("no refusal".into())))
+            }
+            None => step.settle(&mut known.state, last).map_err(|expected| (last, expected)),
+        };
+        if let Err((found, expected)) = checked {
+            let step = shorten(&format!("{step:?}"));
+            let (found, expected) = (shorten(&found.to_string()), shorten(&expected.to_string()));
+            let number = self.number;
+            return Ok(Err(Violation(format!(
+                "client {number}, {step}: replied {found}, expected {expected}"
+            ))));
+        }
+        self.steps += 1;
+        Ok(Ok(None))
+    }
+
+    fn acknowledge_shared(
+        &mut self,
+        client: &mut Client,
+        replies: usize,
+    ) -> io::Result<Result<Option<String>, Violation>> {
+        let replies = receive(client, replies)?;
+        if let Some(why) = replies.iter().find_map(is_final) {
+            return Ok(Ok(Some(why)));
+        }
+        // INCR is the last but one.
+        let shared = &mut lock(&self.knowledge).known.shared;
+        shared.1 -= 1;
+        if matches!(replies[replies.len() - 2], Reply::Int(_)) {
+            shared.0 += 1;
+        }
+        Ok(Ok(None))
+    }
+
+    /// Compares what the server has now with every state that the rule admits, and goes on from there.
+    pub fn verify(&mut self, client: &mut Client) -> Result<(), Violation> {
+        let began = now();
+        let found = self.read(client).map_err(|error| Violation(format!("reading: {error}")))?;
+        self.judge(found, began, now())
+    }
+
+    /// The same for a state that was read between two moments.
+    fn judge(&mut self, found: State, began: i64, ended: i64) -> Result<(), Violation> {
+        let known = &mut lock(&self.knowledge).known;
+        let mut first = None;
+        let mut reached = vec![known.state.clone()];
+        loop {
+            for state in &reached {
+                let differs = difference(state, &found, (began, ended), self.habits.lag);
+                let Some(what) = differs else {
+                    known.open.clear();
+                    known.state = found;
+                    return Ok(());
+                };
+                first.get_or_insert(what);
+            }
+            let Some(step) = known.open.pop_front() else {
+                let (number, what) = (self.number, first.unwrap_or_default());
+                return Err(Violation(format!(
+                    "client {number}: no prefix of what was sent; {what}"
+                )));
+            };
+            let refusals = self.habits.refusals;
+            reached = reached.iter().flat_map(|state| step.outcomes(state, refusals)).collect();
+            reached.dedup();
+        }
+    }
+
+    /// Keys of the client in a database.
+    pub fn keys(&self, db: u8) -> usize {
+        lock(&self.knowledge).known.state.keys().filter(|(of, _)| *of == db).count()
+    }
+
+    fn read(&self, client: &mut Client) -> io::Result<State> {
+        let mut found = State::new();
+        for db in databases(self.number).into_iter().chain([BRIEF]) {
+            client.call(&["SELECT", &db.to_string()]);
+            let names = keys(self.number, db);
+            let asks = |name: &String| [["PEXPIRETIME", name], ["GET", name]].map(words);
+            let replies = client.pipeline(&names.iter().flat_map(asks).collect::<Vec<_>>())?;
+            for (name, pair) in names.into_iter().zip(replies.chunks(2)) {
+                let Reply::Bulk(value) = &pair[1] else { continue };
+                let expires = pair[0].int().filter(|at| *at >= 0);
+                found.insert((db, name), Entry { value: value.as_slice().into(), expires });
+            }
+        }
+        client.call(&["SELECT", "0"]);
+        Ok(found)
+    }
+}
+
+fn words(words: [&str; 2]) -> Words {
+    words.map(|word| word.as_bytes().to_vec()).to_vec()
+}
+
+fn receive(client: &mut Client, replies: usize) -> io::Result<Vec<Reply>> {
+    (0..replies).map(|_| client.receive()).collect()
+}
+
+/// What every client does to the keys that all of them share: count, and set two keys to the same value.
+fn for_all_clients(value: u64, selected: &mut u8) -> Vec<Words> {
+    let value = value.to_string();
+    let lines = [
+        "SELECT 0".to_owned(),
+        "INCR shared".into(),
+        format!("MSET pair:a {value} pair:b {value}"),
+    ];
+    let skip = usize::from(std::mem::replace(selected, 0) == 0);
+    let split = |line: &String| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    lines[skip..].iter().map(split).collect()
+}
+
+/// Whether a reply before a step's last one is what it must be.
+fn is_prelude(reply: &Reply, step: &Step) -> bool {
+    match reply {
+        Reply::Simple(text) if text == "OK" => true,
+        Reply::Simple(text) => text == "QUEUED" && matches!(step.what, What::Exec(_)),
+        _ => false,
+    }
+}
+
+/// Commands that were refused for want of room.
+fn refusals(reply: &Reply) -> u64 {
+    reply.items().iter().map(refusals).sum::<u64>() + u64::from(is_refusal(reply))
+}
+
+/// The text of a reply after which no write is taken any more.
+fn is_final(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Error(text) if text.starts_with("MISCONF") => Some(text.clone()),
+        other => other.items().iter().find_map(is_final),
+    }
+}
+
+/// The first key in which two states differ, the second one having been read between two moments.
+fn difference(
+    expected: &State,
+    found: &State,
+    (began, ended): (i64, i64),
+    lag: i64,
+) -> Option<String> {
+    let differs = |at: &(u8, String)| match (expected.get(at), found.get(at)) {
+        (Some(entry), None) => entry.expires.is_none_or(|at| at > ended + lag),
+        (Some(entry), Some(other)) => {
+            entry != other || entry.expires.is_some_and(|at| at + lag < began)
+        }
+        (None, other) => other.is_some(),
+    };
+    let at = expected.keys().chain(found.keys()).find(|at| differs(at))?;
+    let show = |state: &State| {
+        let entry = state.get(at);
+        let shown = entry.map(|entry| {
+            let (value, expires) = (entry.value.escape_ascii().to_string(), entry.expires);
+            format!("{} bytes {} until {expires:?}", entry.value.len(), shorten(&value))
+        });
+        shown.unwrap_or_else(|| "nothing".into())
+    };
+    let (db, key) = at;
+    Some(format!("{key} of database {db} was {} and is {}", show(expected), show(found)))
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests;

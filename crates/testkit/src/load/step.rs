@@ -1,0 +1,230 @@
+//! What one client does: a command, or a transaction from MULTI to EXEC.
+//!
+//! Keys are few, so that they are rewritten often, and lie in several databases: one of all clients' (0), another (3),
+//! one of the client's own, which it may flush, and one for keys that expire while the test runs ([`BRIEF`]).
+
+use crate::load::model::{Bytes, FAR_AHEAD};
+use fastrand::Rng;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A command as it is sent.
+pub type Words = Vec<Vec<u8>>;
+
+/// The database of keys that expire soon.
+pub(crate) const BRIEF: u8 = 8;
+
+/// Keys of a client in each database.
+const KEYS: usize = 24;
+/// Keys of a client that expire soon.
+const BRIEF_KEYS: usize = 8;
+
+/// How large values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// Mostly small; one in some thousands has megabytes.
+    Mixed,
+    /// Up to hundreds of kilobytes, so that a small medium is soon full.
+    Large,
+}
+
+/// One thing that a client does, in one database.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) db: u8,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Get(String),
+    Set(String, Bytes),
+    SetUntil(String, Bytes, i64),
+    Incr(String),
+    Append(String, Bytes),
+    SetRange(String, usize, Bytes),
+    Del(Vec<String>),
+    GetDel(String),
+    ExpireAt(String, i64),
+    Persist(String),
+    Rename(String, String),
+    Copy(String, String, u8),
+    Move(String, u8),
+    MSet(Vec<(String, Bytes)>),
+    MSetNx(Vec<(String, Bytes)>),
+    FlushDb,
+    Exec(Vec<Step>),
+}
+
+/// The databases of a client; the last is its own.
+pub(crate) fn databases(client: usize) -> [u8; 3] {
+    [0, 3, 10 + client as u8 % 6]
+}
+
+/// Names of the keys that a client owns in a database.
+pub(crate) fn keys(client: usize, db: u8) -> Vec<String> {
+    let most = if db == BRIEF { BRIEF_KEYS } else { KEYS };
+    let mut names: Vec<String> = (0..most).map(|n| format!("client{client}:key{n}")).collect();
+    if db != BRIEF {
+        names.push(counter(client));
+    }
+    names
+}
+
+fn counter(client: usize) -> String {
+    format!("client{client}:counter")
+}
+
+/// The time, in milliseconds.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as i64)
+}
+
+/// Makes a client's steps.
+pub(crate) struct Maker<'r> {
+    pub(crate) client: usize,
+    pub(crate) sizes: Sizes,
+    pub(crate) random: &'r mut Rng,
+}
+
+impl Maker<'_> {
+    fn key(&mut self) -> String {
+        format!("client{}:key{}", self.client, self.random.usize(..KEYS))
+    }
+
+    fn keys(&mut self, most: usize) -> Vec<String> {
+        (0..self.random.usize(1..most)).map(|_| self.key()).collect()
+    }
+
+    fn db(&mut self) -> u8 {
+        databases(self.client)[[0, 0, 0, 1, 2, 2][self.random.usize(..6)]]
+    }
+
+    fn value(&mut self) -> Bytes {
+        let length = match (self.sizes, self.random.u16(..4096)) {
+            (Sizes::Large, _) => self.random.usize(..800_000),
+            (_, 0..2) => self.random.usize(..4_000_000),
+            (_, 2..34) => self.random.usize(..100_000),
+            (_, 34..320) => self.random.usize(..6_000),
+            (_, 320..1280) => self.random.usize(..600),
+            _ => self.random.usize(..60),
+        };
+        let seed = self.random.u64(..).to_le_bytes();
+        seed.into_iter().cycle().take(length).collect()
+    }
+
+    fn pairs(&mut self) -> Vec<(String, Bytes)> {
+        self.keys(6).into_iter().map(|key| (key, self.value())).collect()
+    }
+
+    /// A step or, one time in sixteen, a transaction.
+    pub(crate) fn step(&mut self) -> Step {
+        if self.random.u8(..16) > 0 {
+            return self.single();
+        }
+        let mut steps: Vec<Step> = (0..self.random.usize(1..5)).map(|_| self.single()).collect();
+        let db = self.db();
+        steps.push(Step { db, what: What::Incr(counter(self.client)) });
+        Step { db: steps[0].db, what: What::Exec(steps) }
+    }
+
+    fn single(&mut self) -> Step {
+        let (db, key) = (self.db(), self.key());
+        let what = match self.random.u8(..32) {
+            0..6 => What::Incr(counter(self.client)),
+            6..8 => What::Append(key, self.value()),
+            8..10 => What::SetRange(key, self.random.usize(..300), self.value()),
+            10 => What::Del(self.keys(4)),
+            11 => What::GetDel(key),
+            12..14 => What::ExpireAt(key, FAR_AHEAD + i64::from(self.random.u32(..))),
+            14 => What::ExpireAt(key, 1),
+            15 => What::Persist(key),
+            16 => What::Rename(key, self.key()),
+            17 => What::Copy(key, self.key(), self.db()),
+            18 => What::Move(key, self.db()),
+            19..21 => What::MSet(self.pairs()),
+            21 => What::MSetNx(self.pairs()),
+            22..24 => What::Get(key),
+            24 if self.random.u8(..8) == 0 => {
+                return Step { db: databases(self.client)[2], what: What::FlushDb };
+            }
+            25 => return self.brief(),
+            _ => What::Set(key, self.value()),
+        };
+        Step { db, what }
+    }
+
+    /// A key that expires soon: it may be there, or expired, but not there for ever.
+    fn brief(&mut self) -> Step {
+        let key = format!("client{}:key{}", self.client, self.random.usize(..BRIEF_KEYS));
+        let until = now() + self.random.i64(1..1500);
+        let value = self.random.u64(..).to_le_bytes();
+        Step { db: BRIEF, what: What::SetUntil(key, value.as_slice().into(), until) }
+    }
+}
+
+fn words<const N: usize>(words: [&[u8]; N]) -> Words {
+    words.map(<[u8]>::to_vec).to_vec()
+}
+
+fn number(n: impl ToString) -> Vec<u8> {
+    n.to_string().into_bytes()
+}
+
+/// SELECT, unless the database is selected already.
+fn select(db: u8, selected: &mut u8) -> Option<Words> {
+    let changes = *selected != db;
+    *selected = db;
+    changes.then(|| words([b"SELECT", &number(db)]))
+}
+
+impl Step {
+    /// The commands to send; `selected` is the connection's database before and after.
+    pub(crate) fn commands(&self, selected: &mut u8) -> Vec<Words> {
+        let mut all: Vec<Words> = select(self.db, selected).into_iter().collect();
+        let What::Exec(steps) = &self.what else {
+            all.push(self.command());
+            return all;
+        };
+        all.push(words([b"MULTI"]));
+        for step in steps {
+            all.extend(select(step.db, selected));
+            all.push(step.command());
+        }
+        all.push(words([b"EXEC"]));
+        all
+    }
+
+    fn command(&self) -> Words {
+        let of_keys = |name: &[u8], keys: &[String]| {
+            let keys = keys.iter().map(|key| key.clone().into_bytes());
+            [name.to_vec()].into_iter().chain(keys).collect()
+        };
+        let of_pairs = |name: &[u8], pairs: &[(String, Bytes)]| {
+            let words = pairs.iter().flat_map(|(k, v)| [k.clone().into_bytes(), v.to_vec()]);
+            [name.to_vec()].into_iter().chain(words).collect()
+        };
+        match &self.what {
+            What::Get(k) => words([b"GET", k.as_bytes()]),
+            What::Set(k, v) => words([b"SET", k.as_bytes(), v]),
+            What::SetUntil(k, v, at) => words([b"SET", k.as_bytes(), v, b"PXAT", &number(at)]),
+            What::Incr(k) => words([b"INCR", k.as_bytes()]),
+            What::Append(k, v) => words([b"APPEND", k.as_bytes(), v]),
+            What::SetRange(k, at, v) => words([b"SETRANGE", k.as_bytes(), &number(at), v]),
+            What::Del(keys) => of_keys(b"DEL", keys),
+            What::GetDel(k) => words([b"GETDEL", k.as_bytes()]),
+            What::ExpireAt(k, at) => words([b"PEXPIREAT", k.as_bytes(), &number(at)]),
+            What::Persist(k) => words([b"PERSIST", k.as_bytes()]),
+            What::Rename(from, to) => words([b"RENAME", from.as_bytes(), to.as_bytes()]),
+            What::Copy(from, to, db) => {
+                let (from, to) = (from.as_bytes(), to.as_bytes());
+                words([b"COPY", from, to, b"DB", &number(db), b"REPLACE"])
+            }
+            What::Move(k, db) => words([b"MOVE", k.as_bytes(), &number(db)]),
+            What::MSet(pairs) => of_pairs(b"MSET", pairs),
+            What::MSetNx(pairs) => of_pairs(b"MSETNX", pairs),
+            What::FlushDb => words([b"FLUSHDB"]),
+            What::Exec(_) => unreachable!("a transaction is several commands"),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The ways to persist under which servers are killed, and what may be short meanwhile.
+//!
+//! The end of a process takes nothing that the kernel was given: stores into a shared mapping stay, and so do bytes that
+//! write(2) took. So every backend and every policy of syncing has to keep everything that was acknowledged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testkit::load::Habits;
+use testkit::{Launch, Medium};
+
+/// Bytes that a log may grow by before its disk is full, in KiB.
+const ROOM: std::ops::Range<u64> = 16..320;
+
+/// What runs out while clients write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Short {
+    Nothing,
+    /// The pool has its largest size.
+    Pool,
+    /// A limit on the length of files, which a log meets after some more commands.
+    File,
+    /// A file system of its own that holds little. Needs root.
+    Disk,
+}
+
+/// One way to persist.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    launch: fn() -> Launch,
+    pub(crate) short: Short,
+    /// Every fourth round is long enough for a sync in the background.
+    pub(crate) waits_for_sync: bool,
+}
+
+const fn plain(name: &'static str, launch: fn() -> Launch) -> Scenario {
+    Scenario { name, launch, short: Short::Nothing, waits_for_sync: false }
+}
+
+fn full_pool() -> Launch {
+    let launch = Launch::perdura().on(Medium::Memory);
+    launch.args(["--backend", "pmem", "--domain", "process", "--pool-size", "80mb"])
+}
+
+fn rewriting() -> Launch {
+    let eager = ["--auto-aof-rewrite-percentage", "1", "--auto-aof-rewrite-min-size", "1kb"];
+    Launch::perdura_aof("always").args(eager)
+}
+
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    plain("pmem process", Launch::perdura_pmem),
+    plain("pmem clwb emulated", Launch::perdura_emulated),
+    plain("pmem msync", Launch::perdura_msync),
+    plain("aof always", || Launch::perdura_aof("always")),
+    Scenario { waits_for_sync: true, ..plain("aof everysec", || Launch::perdura_aof("everysec")) },
+    plain("aof no", || Launch::perdura_aof("no")),
+    plain("aof always rewriting", rewriting),
+    Scenario { short: Short::Pool, ..plain("pmem process full-pool", full_pool) },
+    Scenario { short: Short::Disk, ..plain("pmem clwb full-disk", Launch::perdura_emulated) },
+    Scenario {
+        short: Short::File,
+        ..plain("aof always full-disk", || Launch::perdura_aof("always"))
+    },
+    Scenario {
+        short: Short::File,
+        ..plain("aof everysec full-disk", || Launch::perdura_aof("everysec"))
+    },
+    Scenario { short: Short::File, ..plain("aof no full-disk", || Launch::perdura_aof("no")) },
+];
+
+impl Scenario {
+    /// What to start next over a folder.
+    pub(crate) fn launch(&self, folder: &Path, random: &mut fastrand::Rng) -> Launch {
+        match self.short {
+            Short::File => (self.launch)().longest_file(longest(folder) + random.u64(ROOM)),
+            _ => (self.launch)(),
+        }
+    }
+
+    pub(crate) fn habits(&self) -> Habits {
+        match self.short {
+            Short::Pool | Short::Disk => Habits::FILLING,
+            Short::Nothing | Short::File => Habits::USUAL,
+        }
+    }
+}
+
+/// The longest file of a log, in KiB.
+fn longest(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder.join("appendonlydir")).into_iter().flatten().flatten();
+    let lengths = files.filter_map(|file| Some(file.metadata().ok()?.len()));
+    lengths.max().unwrap_or(0).div_ceil(1024)
+}
+
+/// A small file system in memory, unmounted when dropped.
+pub(crate) struct SmallDisk {
+    folder: PathBuf,
+    _above: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// None where this process may not mount.
+    pub(crate) fn mount(mib: u32) -> Option<SmallDisk> {
+        let above = Medium::Memory.scratch();
+        let folder = above.path().join("small");
+        fs::create_dir(&folder).ok()?;
+        let size = format!("size={mib}m");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "none"]).arg(&folder);
+        let mounted = mount.output().is_ok_and(|output| output.status.success());
+        mounted.then_some(SmallDisk { folder, _above: above })
+    }
+
+    pub(crate) fn scratch(&self) -> tempfile::TempDir {
+        tempfile::TempDir::new_in(&self.folder).expect("a folder on the small disk")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).output();
+    }
+}
