@@ -236,6 +236,11 @@ impl<'h> Ledger<'h> {
         Reached::First(capacity)
     }
 
+    /// How many bytes a block at `at` holds, allocated or not; none if no block can begin there.
+    pub fn room(&self, at: Ptr) -> Option<usize> {
+        self.find(at).map(|(_, _, capacity)| capacity)
+    }
+
     /// How many bytes the allocated block at `at` holds; none if no block begins there.
     pub fn capacity(&self, at: Ptr) -> Option<usize> {
         let (word, bit, capacity) = self.find(at)?;

@@ -48,7 +48,7 @@ pub(crate) fn key_len<V: View>(view: &V, entry: Ptr) -> usize {
     view.word(entry.add(KEY_LEN_AT)) as u32 as usize
 }
 
-fn key_blob<V: View>(view: &V, entry: Ptr) -> Option<Blob> {
+pub(crate) fn key_blob<V: View>(view: &V, entry: Ptr) -> Option<Blob> {
     (key_len(view, entry) > KEY_INLINE).then(|| Blob::from_word(view.word(word_at(entry, HEADER))))
 }
 
@@ -63,8 +63,15 @@ pub(crate) fn key<V: View>(view: &V, entry: Ptr) -> Cow<'_, [u8]> {
     }
 }
 
+#[inline]
 pub(crate) fn has_key<V: View>(view: &V, entry: Ptr, wanted: &[u8]) -> bool {
-    key_len(view, entry) == wanted.len() && *key(view, entry) == *wanted
+    if key_len(view, entry) != wanted.len() {
+        return false;
+    }
+    if wanted.len() <= KEY_INLINE {
+        return view.bytes(word_at(entry, HEADER), wanted.len()) == wanted;
+    }
+    *key(view, entry) == *wanted
 }
 
 pub(crate) fn hash<V: View>(view: &V, entry: Ptr, hashing: &Hashing) -> u64 {
@@ -183,12 +190,4 @@ pub(crate) fn blobs<V: View>(view: &V, entry: Ptr, mut visit: impl FnMut(Ptr)) {
     if let Some(blob) = key_blob(view, entry) {
         blob.blocks(view, &mut visit);
     }
-}
-
-/// Verifies the blobs that an entry owns.
-pub(crate) fn check<V: View>(view: &V, entry: Ptr) -> Result<(), structures::Damaged> {
-    if kind(view, entry) == Kind::Blob {
-        blob(view, entry).check(view)?;
-    }
-    key_blob(view, entry).map_or(Ok(()), |blob| blob.check(view))
 }

@@ -8,7 +8,8 @@
 //! 32..48   per physical database: keys u32 | keys with an expiry time u32
 //! 48       free queue
 //! 49       in shard 0: which physical database stands behind each logical one, 4 bits each, XOR identity
-//! 50..128  zero
+//! 50..127  zero
+//! 127      an index that is being made anew by a repair; else 0
 //! ```
 //!
 //! Entry block:
@@ -29,6 +30,8 @@ use crate::key::DATABASES;
 pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
 pub(crate) const MAP_ROOT: usize = QUEUE_ROOT + 1;
 const _: () = assert!(MAP_ROOT < heap::ROOTS);
+/// An index that is being made anew.
+pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 
 /// Logical database n on physical database n.
 pub(crate) const IDENTITY: u64 = 0xfedc_ba98_7654_3210;
@@ -91,6 +94,8 @@ pub(crate) enum Kind {
 const TAG_INLINE: u64 = 1;
 const TAG_INT: u64 = 2;
 const TAG_BLOB: u64 = 3;
+/// The entry was found to be damaged: bits 5 to 7 hold its former tag, the others are as they were.
+const TAG_MARKED: u64 = 15;
 const RAW: u64 = 1 << 4;
 
 impl Kind {
@@ -116,6 +121,15 @@ impl Kind {
             _ => None,
         }
     }
+}
+
+/// The value word of an entry that was found to be damaged.
+pub(crate) fn marked(word: u64) -> u64 {
+    if is_marked(word) { word } else { word & !0xef | TAG_MARKED | (word & 7) << 5 }
+}
+
+pub(crate) fn is_marked(word: u64) -> bool {
+    word & 15 == TAG_MARKED
 }
 
 /// The two counts of a database in one shard, in one word, so that a change of both is one entry of the log.
@@ -172,6 +186,20 @@ mod tests {
         }
         assert_eq!(Kind::decode(0), None);
         assert_eq!(Kind::decode(15), None);
+    }
+
+    #[test]
+    fn a_mark_is_no_value_and_keeps_what_it_stands_on() {
+        let check = |kind: Kind| {
+            let word = marked(kind.encode());
+            assert_eq!(Kind::decode(word), None);
+            assert!(is_marked(word) && !is_marked(kind.encode()));
+            assert_eq!(marked(word), word);
+            assert_eq!(word & !0xe0 & !15 | word >> 5 & 7, kind.encode());
+        };
+        check(Kind::Int);
+        check(Kind::Blob);
+        check(Kind::Inline { raw: true, len: 77, crc: 0xdead_beef });
     }
 
     #[test]

@@ -30,10 +30,11 @@ mod steps;
 mod strings;
 mod txn;
 mod value;
+mod verify;
 mod watch;
 
 pub use changes::{Change, Event};
-pub use check::{CheckError, Checked};
+pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
 pub use defragment::Defragmentation;
 pub use error::{CommitError, Error};
 pub use evict::{Eviction, Policy};

@@ -18,6 +18,11 @@ pub struct Damaged {
 }
 
 impl Damaged {
+    /// What stands at a place that is not as it should be, said by whoever knows what should.
+    pub fn new(what: &'static str, at: Ptr, expected: u64, found: u64) -> Damaged {
+        Damaged { what, at: at.raw(), expected, found }
+    }
+
     /// Compares what is found with what is expected.
     pub(crate) fn unless_equal(
         what: &'static str,

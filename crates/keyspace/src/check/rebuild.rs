@@ -1,0 +1,72 @@
+//! Making an index anew from the entries themselves, each of which holds its key.
+//!
+//! The new index grows from a root word of its own, in transactions of bounded size, and takes the old one's place in
+//! one more. A crash before that leaves the old index as it was, and blocks that nothing leads to. The old index's
+//! blocks are then such blocks too: who repairs frees them at last.
+
+use heap::{Full, Shard};
+use structures::index::Index;
+
+use super::walk::{Sound, Walk};
+use super::{CheckError, Refusal};
+use crate::layout::{Counts, SCRATCH_ROOT, counts_root, expiry_root, keys_root};
+use crate::verify;
+use crate::{Keyspace, entry};
+
+/// Entries inserted by one transaction.
+const AT_ONCE: usize = 64;
+
+/// What a rebuilt index holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rebuilt {
+    pub(crate) keys: u64,
+    /// Of these, entries to which no slot led any more.
+    pub(crate) found: u64,
+}
+
+impl Keyspace {
+    /// Makes both indexes of a database in a locked shard anew. Damaged keys are left out.
+    pub(crate) fn rebuild(&self, shard: &mut Shard<'_>, db: u8) -> Result<Rebuilt, Refusal> {
+        let (sound, lost) = Walk::new(self, shard, &|_| {}, &mut |_: CheckError| {}).collect();
+        let mut keys: Vec<Sound> = sound.into_iter().filter(|entry| entry.db == db).collect();
+        let linked = keys.len();
+        for block in lost {
+            let seen = verify::entry(shard, block.ptr, block.capacity, true);
+            let (Some(key), None) = (seen.key, seen.fault) else { continue };
+            let (hash, home) = verify::place(&key, &self.hashing, self.shards());
+            if home == shard.id() {
+                keys.push(Sound { db, at: block.ptr, hash, expires: seen.expires });
+            }
+        }
+        let expiring: Vec<Sound> = keys.iter().copied().filter(|entry| entry.expires).collect();
+        self.replace(shard, keys_root(db), &keys)?;
+        self.replace(shard, expiry_root(db), &expiring)?;
+        let counts = Counts { keys: keys.len() as u32, expiring: expiring.len() as u32 };
+        let root = shard.root(counts_root(db));
+        shard.set(root, counts.encode());
+        shard.commit()?;
+        Ok(Rebuilt { keys: keys.len() as u64, found: (keys.len() - linked) as u64 })
+    }
+
+    fn replace(&self, shard: &mut Shard<'_>, root: usize, keys: &[Sound]) -> Result<(), Refusal> {
+        let (root, scratch) = (shard.root(root), shard.root(SCRATCH_ROOT));
+        shard.set(scratch, 0);
+        shard.use_reserve(true);
+        let index = Index::at(scratch);
+        for some in keys.chunks(AT_ONCE) {
+            for key in some {
+                index
+                    .insert(shard, key.hash, key.at, |s, at| entry::hash(s, at, &self.hashing))
+                    .map_err(|Full| Refusal::Full)?;
+            }
+            shard.commit()?;
+            shard.use_reserve(true);
+        }
+        use heap::View;
+        let word = shard.word(scratch);
+        shard.set(root, word);
+        shard.set(scratch, 0);
+        shard.commit()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! Putting right what a check found: by ordinary transactions, each whole or not at all.
+//!
+//! What is damaged is cut out and named; what can be made again from the rest (indexes, counts, the room of blocks that
+//! nothing leads to) is. Where the heap's own tables are damaged nothing is touched.
+
+use std::collections::BTreeSet;
+
+use heap::{CommitError, Ptr, Shard, View};
+use structures::index::{Found, Index};
+
+use super::walk::Walk;
+use super::{CheckError, DamagedKey};
+use crate::Keyspace;
+use crate::key::DATABASES;
+use crate::layout::{self, Counts, QUEUE_ROOT, counts_root, expiry_root, keys_root};
+
+/// Blocks freed by one transaction.
+const AT_ONCE: usize = 256;
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Keys that were cut out.
+    pub cut: Vec<DamagedKey>,
+    /// Databases whose indexes were made anew: shard, and number as clients know it.
+    pub rebuilt: Vec<(usize, usize)>,
+    /// Keys that no slot led to and that are found again.
+    pub found: u64,
+    /// Counts that were set right.
+    pub counts: u64,
+    /// Free queues that were given up.
+    pub queues: u64,
+    /// Blocks that nothing led to and that are free again.
+    pub freed: u64,
+    /// Bytes of these.
+    pub freed_bytes: u64,
+}
+
+/// Why nothing more was repaired. What was done before is done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Something is damaged that nothing else tells.
+    #[error("cannot be repaired: {0}")]
+    Metadata(String),
+    /// There is no room for what must be made anew.
+    #[error("the pool has no room for the repair: let it grow (--pool-size), or delete keys first")]
+    Full,
+    /// A transaction failed.
+    #[error("a repair could not be written: {0}")]
+    Commit(#[from] CommitError),
+}
+
+impl Keyspace {
+    /// Repairs what [`Keyspace::inspect`] found wrong. At rest: nobody else uses the keyspace.
+    pub fn repair(&self, problems: &[CheckError]) -> Result<Repaired, Refusal> {
+        let hopeless = problems.iter().find(|problem| match problem {
+            CheckError::Heap(error) => !error.is_repairable(),
+            CheckError::Dangling { .. } => true,
+            _ => false,
+        });
+        if let Some(hopeless) = hopeless {
+            return Err(Refusal::Metadata(hopeless.to_string()));
+        }
+        let mut done = Repaired::default();
+        self.repair_indexes(problems, &mut done)?;
+        for problem in problems {
+            match problem {
+                CheckError::Key(key) => self.repair_key(key, &mut done)?,
+                CheckError::Queue { shard, .. } => {
+                    let mut shard = self.heap().lock(*shard);
+                    let root = shard.root(QUEUE_ROOT);
+                    shard.set(root, 0);
+                    shard.commit()?;
+                    done.queues += 1;
+                }
+                _ => {}
+            }
+        }
+        for shard in 0..self.shards() {
+            self.repair_shard(shard, &mut done)?;
+        }
+        Ok(done)
+    }
+
+    fn repair_indexes(&self, problems: &[CheckError], done: &mut Repaired) -> Result<(), Refusal> {
+        let indexes: BTreeSet<(usize, usize)> = problems
+            .iter()
+            .filter_map(|problem| match problem {
+                CheckError::Index { shard, db, .. } | CheckError::Expiry { shard, db, .. } => {
+                    Some((*shard, *db))
+                }
+                _ => None,
+            })
+            .collect();
+        let keys_lost = |(shard, db): (usize, usize)| {
+            problems.iter().any(|problem| {
+                matches!(problem, CheckError::Index { shard: s, db: d, expiry: false, .. } if (*s, *d) == (shard, db))
+            })
+        };
+        for shard in 0..self.shards() {
+            let of_shard: Vec<_> = indexes.iter().copied().filter(|(s, _)| *s == shard).collect();
+            if of_shard.iter().filter(|index| keys_lost(**index)).count() > 1 {
+                // An entry does not say which database it belongs to.
+                let text = format!("shard {shard}: the indexes of several databases are damaged");
+                return Err(Refusal::Metadata(text));
+            }
+        }
+        for (shard, db) in indexes {
+            let mut locked = self.heap().lock(shard);
+            let rebuilt = self.rebuild(&mut locked, self.physical_of(db))?;
+            done.found += rebuilt.found;
+            done.rebuilt.push((shard, db));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn physical_of(&self, db: usize) -> u8 {
+        layout::physical(self.map.load(std::sync::atomic::Ordering::Relaxed), db)
+    }
+
+    fn repair_key(&self, key: &DamagedKey, done: &mut Repaired) -> Result<(), Refusal> {
+        let mut shard = self.heap().lock(key.shard);
+        // Where its index was made anew, the key is gone already.
+        self.cut(&mut shard, key);
+        shard.commit()?;
+        done.cut.push(key.clone());
+        Ok(())
+    }
+
+    /// Takes a damaged entry out of the indexes. Its blocks stay: what it says of them is not believed.
+    fn cut(&self, shard: &mut Shard<'_>, key: &DamagedKey) {
+        let db = self.physical_of(key.db);
+        let at = Ptr::from_raw(key.entry);
+        let mut counts = Counts::decode(shard.word(shard.root(counts_root(db))));
+        let keys = Index::at(shard.root(keys_root(db)));
+        if let Some(slot) = keys.find(shard, key.hash, |entry| entry == at) {
+            keys.remove(shard, slot);
+            counts.keys = counts.keys.saturating_sub(1);
+        }
+        let expiring = Index::at(shard.root(expiry_root(db)));
+        let mut slot = expiring.find(shard, key.hash, |entry| entry == at);
+        if slot.is_none() {
+            expiring.survey(shard, |found| {
+                if let Found::Entry(this, _) = found
+                    && this.entry() == at
+                {
+                    slot = Some(this);
+                }
+                true
+            });
+        }
+        if let Some(slot) = slot {
+            expiring.remove(shard, slot);
+            counts.expiring = counts.expiring.saturating_sub(1);
+        }
+        let root = shard.root(counts_root(db));
+        shard.set(root, counts.encode());
+    }
+
+    /// Sets the counts of a shard right, and frees what nothing leads to.
+    fn repair_shard(&self, shard: usize, done: &mut Repaired) -> Result<(), Refusal> {
+        let mut shard = self.heap().lock(shard);
+        let mut counts = Vec::new();
+        let (_, lost) = Walk::new(self, &shard, &|_| {}, &mut |problem: CheckError| {
+            if let CheckError::Count { db, found_keys, found_expiring, .. } = problem {
+                counts.push((db, Counts { keys: found_keys, expiring: found_expiring }));
+            }
+        })
+        .collect();
+        for (db, count) in counts.iter().filter(|(db, _)| *db < DATABASES) {
+            let root = shard.root(counts_root(self.physical_of(*db)));
+            shard.set(root, count.encode());
+            done.counts += 1;
+        }
+        shard.commit()?;
+        for some in lost.chunks(AT_ONCE) {
+            for block in some {
+                shard.free(block.ptr);
+                done.freed += 1;
+                done.freed_bytes += block.capacity as u64;
+            }
+            shard.commit()?;
+        }
+        done.counts += u64::from(shard.recount()?);
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! The walk through one shard: indexes, entries, free queue, and what of its blocks was not met.
+//!
+//! Bytes are verified before what they lead to is believed: a damaged blob reaches nothing, so that it cannot make
+//! another key's blocks look as if they were in use twice.
+
+use heap::{Block, Ledger, Ptr, Reached, Shard, View};
+use structures::index::{Found, Index, Near, Part};
+use structures::reclaim::Queue;
+
+use super::{CheckError, Checked, DamagedKey};
+use crate::entry;
+use crate::key::DATABASES;
+use crate::layout::{Counts, OWNER_KEYS, QUEUE_ROOT, counts_root, expiry_root, keys_root};
+use crate::verify::{self, Fault};
+use crate::{Keyspace, layout};
+
+/// Entries whose first lines are asked for ahead of their turn.
+const AHEAD: usize = 16;
+
+pub(super) struct Walk<'w, 'h> {
+    keyspace: &'w Keyspace,
+    shard: &'w Shard<'h>,
+    ledger: Ledger<'h>,
+    read: &'w dyn Fn(u64),
+    problem: &'w mut dyn FnMut(CheckError),
+    checked: Checked,
+    /// The keys that are sound, where they are asked for.
+    sound: Option<Vec<Sound>>,
+}
+
+/// A sound entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sound {
+    pub(super) db: u8,
+    pub(super) at: Ptr,
+    pub(super) hash: u64,
+    pub(super) expires: bool,
+}
+
+/// What was found in one index, in the order of the entries' places.
+pub(super) type Entries = Vec<(Ptr, Near)>;
+
+impl<'w, 'h> Walk<'w, 'h> {
+    pub(super) fn new(
+        keyspace: &'w Keyspace,
+        shard: &'w Shard<'h>,
+        read: &'w dyn Fn(u64),
+        problem: &'w mut dyn FnMut(CheckError),
+    ) -> Walk<'w, 'h> {
+        let ledger = Ledger::of(shard, &mut |error| problem(CheckError::Heap(error)));
+        Walk { keyspace, shard, ledger, read, problem, checked: Checked::default(), sound: None }
+    }
+
+    pub(super) fn run(mut self) -> Checked {
+        self.reach_all();
+        for block in self.ledger.unreached() {
+            let (at, bytes) = (block.ptr.raw(), block.capacity as u64);
+            (self.problem)(CheckError::Lost { at, bytes });
+        }
+        self.checked
+    }
+
+    /// The sound entries, and the blocks to which nothing led.
+    pub(super) fn collect(mut self) -> (Vec<Sound>, Vec<Block>) {
+        self.sound = Some(Vec::new());
+        self.reach_all();
+        (self.sound.unwrap_or_default(), self.ledger.unreached().collect())
+    }
+
+    fn reach_all(&mut self) {
+        for db in 0..DATABASES as u8 {
+            self.database(db);
+        }
+        self.queue();
+    }
+
+    fn logical(&self, db: u8) -> usize {
+        let map = self.keyspace.map.load(std::sync::atomic::Ordering::Relaxed);
+        (0..DATABASES).find(|&n| layout::physical(map, n) == db).unwrap_or(usize::from(db))
+    }
+
+    fn database(&mut self, db: u8) {
+        let entries = self.index(db, false);
+        let expiring = self.index(db, true);
+        let mut with_expiry = Vec::new();
+        let mut keys = 0;
+        for (number, &(at, near)) in entries.iter().enumerate() {
+            if let Some(&(ahead, _)) = entries.get(number + AHEAD) {
+                self.shard.prefetch(ahead);
+                self.shard.prefetch(ahead.add(64));
+            }
+            keys += 1;
+            if self.entry(db, at, near) {
+                with_expiry.push(at);
+            }
+        }
+        self.compare_expiry(db, &with_expiry, &expiring);
+        let counts = Counts::decode(self.shard.word(self.shard.root(counts_root(db))));
+        let found = (keys, expiring.len() as u32);
+        if (counts.keys, counts.expiring) != found {
+            let (shard, db) = (self.shard.id(), self.logical(db));
+            (self.problem)(CheckError::Count {
+                shard,
+                db,
+                keys: counts.keys,
+                expiring: counts.expiring,
+                found_keys: found.0,
+                found_expiring: found.1,
+            });
+        }
+        self.checked.keys += u64::from(keys);
+        self.checked.expiring += expiring.len() as u64;
+    }
+
+    /// The slots of an index; its blocks are reached.
+    fn index(&mut self, db: u8, expiry: bool) -> Entries {
+        let root = if expiry { expiry_root(db) } else { keys_root(db) };
+        let (id, logical) = (self.shard.id(), self.logical(db));
+        let mut entries = Entries::new();
+        let Walk { ledger, shard, problem, checked, read, .. } = self;
+        Index::at(shard.root(root)).survey(*shard, |found| {
+            match found {
+                Found::Block(at, bytes) => {
+                    let sound = matches!(ledger.reach(at), Reached::First(room) if room >= bytes);
+                    if sound {
+                        checked.blocks += 1;
+                        checked.bytes += bytes as u64;
+                        read(bytes as u64);
+                    }
+                    return sound;
+                }
+                Found::Entry(slot, near) => entries.push((slot.entry(), near)),
+                Found::Damage(source) => {
+                    problem(CheckError::Index { shard: id, db: logical, expiry, source });
+                }
+            }
+            true
+        });
+        entries.sort_unstable_by_key(|(at, _)| *at);
+        entries
+    }
+
+    /// Verifies an entry of an index of keys; whether it has an expiry time.
+    fn entry(&mut self, db: u8, at: Ptr, near: Near) -> bool {
+        let Some(capacity) = self.ledger.capacity(at).filter(|&room| room >= layout::HEADER) else {
+            self.nowhere(db, at, near);
+            return false;
+        };
+        let seen = verify::entry(self.shard, at, capacity, true);
+        if let Some(fault) = seen.fault {
+            self.ledger.reach(at);
+            self.damaged(db, at, near, seen.key, fault);
+            return seen.expires;
+        }
+        let key = seen.key.unwrap_or_default();
+        let (hash, home) = verify::place(&key, &self.keyspace.hashing, self.keyspace.shards());
+        if !near.fits(hash) || home != self.shard.id() {
+            // The entry is sound, so the slot that leads to it is not.
+            self.wrong_slot(db, at, near, hash);
+            return false;
+        }
+        self.reach(at, capacity);
+        if let Some(sound) = &mut self.sound {
+            sound.push(Sound { db, at, hash, expires: seen.expires });
+        }
+        let mut blocks = Vec::new();
+        entry::blobs(self.shard, at, |block| blocks.push(block));
+        for block in blocks {
+            let room = self.ledger.capacity(block).unwrap_or(0);
+            self.reach(block, room);
+        }
+        seen.expires
+    }
+
+    fn wrong_slot(&mut self, db: u8, at: Ptr, near: Near, hash: u64) {
+        let (shard, db) = (self.shard.id(), self.logical(db));
+        let source = structures::Damaged::new("index slot", at, near.hash(), hash);
+        (self.problem)(CheckError::Index { shard, db, expiry: false, source });
+    }
+
+    /// A slot leads where no block is allocated: either it is wrong, or the bitmap is.
+    fn nowhere(&mut self, db: u8, at: Ptr, near: Near) {
+        let room = self.ledger.room(at).filter(|&room| room >= layout::HEADER);
+        let seen = room.map(|room| verify::entry(self.shard, at, room, true));
+        let hash = seen.and_then(|seen| seen.key.filter(|_| seen.fault.is_none()));
+        let hash = hash.map(|key| verify::place(&key, &self.keyspace.hashing, 1).0);
+        match hash {
+            Some(hash) if near.fits(hash) => {
+                (self.problem)(CheckError::Dangling { at: at.raw() });
+            }
+            found => self.wrong_slot(db, at, near, found.unwrap_or(0)),
+        }
+    }
+
+    fn reach(&mut self, at: Ptr, bytes: usize) {
+        match self.ledger.reach(at) {
+            Reached::First(_) => {
+                self.checked.blocks += 1;
+                self.checked.bytes += bytes as u64;
+                (self.read)(bytes as u64);
+            }
+            _ => (self.problem)(CheckError::Dangling { at: at.raw() }),
+        }
+    }
+
+    fn damaged(&mut self, db: u8, at: Ptr, near: Near, key: Option<Vec<u8>>, fault: Fault) {
+        let hash = match &key {
+            Some(key) => self.keyspace.hashing.hash(key),
+            None => near.hash(),
+        };
+        let (shard, db) = (self.shard.id(), self.logical(db));
+        (self.problem)(CheckError::Key(DamagedKey {
+            shard,
+            db,
+            bits: if key.is_some() { 64 } else { near.bits() },
+            key,
+            entry: at.raw(),
+            what: fault.what,
+            at: fault.at,
+            hash,
+        }));
+    }
+
+    fn compare_expiry(&mut self, db: u8, with_expiry: &[Ptr], listed: &Entries) {
+        let (shard, db) = (self.shard.id(), self.logical(db));
+        let mut differs = |at: Ptr, listed| {
+            (self.problem)(CheckError::Expiry { shard, db, at: at.raw(), listed });
+        };
+        let mut listed = listed.iter().map(|(at, _)| *at).peekable();
+        for &at in with_expiry {
+            while let Some(other) = listed.next_if(|&other| other < at) {
+                differs(other, true);
+            }
+            if listed.next_if_eq(&at).is_none() {
+                differs(at, false);
+            }
+        }
+        listed.for_each(|other| differs(other, true));
+    }
+
+    fn queue(&mut self) {
+        let hashing = &self.keyspace.hashing;
+        let (mut blocks, mut entries) = (Vec::new(), Vec::new());
+        let shard = self.shard;
+        let checked = Queue::at(shard.root(QUEUE_ROOT)).check(
+            shard,
+            |_, at| entry::hash(shard, at, hashing),
+            |owner, part| match part {
+                Part::Block(at) => blocks.push(at),
+                Part::Entry(at) if owner == OWNER_KEYS => entries.push(at),
+                Part::Entry(_) => {}
+            },
+        );
+        if let Err(source) = checked {
+            (self.problem)(CheckError::Queue { shard: shard.id(), source });
+        }
+        for at in entries {
+            blocks.push(at);
+            entry::blobs(shard, at, |block| blocks.push(block));
+        }
+        for at in blocks {
+            let room = self.ledger.capacity(at).unwrap_or(0);
+            self.reach(at, room);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether the bytes of one entry are those that were written.
+//!
+//! Key, inline string and blobs have checksums; the words that the log changes (value word, expiry time, an integer's
+//! cell) have none, but make no sense when they are damaged more often than not. An entry that was found to be damaged
+//! is *marked*: its value word gets a tag that no value has, so that every later read of the key is refused, also in
+//! another life of the pool.
+
+use heap::{Ptr, View};
+
+use crate::entry;
+use crate::key::{Hashing, Key};
+use crate::layout::{EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, is_marked};
+
+/// What is wrong with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) what: &'static str,
+    /// Byte offset in the pool of what is damaged.
+    pub(crate) at: u64,
+}
+
+/// What an entry turned out to be.
+pub(crate) struct Seen {
+    /// The key, if its bytes are those that were written.
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) expires: bool,
+    pub(crate) fault: Option<Fault>,
+}
+
+/// The hash of a sound key, and its shard.
+pub(crate) fn place(key: &[u8], hashing: &Hashing, shards: usize) -> (u64, usize) {
+    let key = Key::new(key, hashing, shards);
+    (key.hash, key.shard())
+}
+
+/// Verifies the entry at `at`, whose block holds `capacity` bytes. `large` says whether tables of chunks are read too.
+pub(crate) fn entry<V: View>(view: &V, at: Ptr, capacity: usize, large: bool) -> Seen {
+    let expires = entry::expiry(view, at) != 0;
+    match key(view, at, capacity) {
+        Ok(key) => Seen { key: Some(key), expires, fault: value(view, at, capacity, large).err() },
+        Err(fault) => Seen { key: None, expires, fault: Some(fault) },
+    }
+}
+
+fn fault(what: &'static str, at: Ptr) -> Fault {
+    Fault { what, at: at.raw() }
+}
+
+fn key<V: View>(view: &V, at: Ptr, capacity: usize) -> Result<Vec<u8>, Fault> {
+    let len = entry::key_len(view, at);
+    if body_at(len) > capacity || len > crate::Keyspace::MAX_KEY {
+        return Err(fault("key length", at.add(KEY_LEN_AT)));
+    }
+    if len > KEY_INLINE {
+        let blob = entry::key_blob(view, at).unwrap_or_default();
+        blob.check(view).map_err(|damaged| Fault { what: "key", at: damaged.at })?;
+    }
+    let key = entry::key(view, at);
+    let sum = (view.word(at.add(KEY_LEN_AT)) >> 32) as u32;
+    if heap::crc32c(&key) != sum {
+        return Err(fault("key", at.add(HEADER as u64)));
+    }
+    Ok(key.into_owned())
+}
+
+fn value<V: View>(view: &V, at: Ptr, capacity: usize, large: bool) -> Result<(), Fault> {
+    let word = view.word(at);
+    let len = entry::key_len(view, at);
+    match Kind::decode(word) {
+        None if is_marked(word) => Err(fault("value, found before", at)),
+        None => Err(fault("value word", at)),
+        Some(Kind::Inline { len: bytes, crc, .. }) => {
+            let begin = body_at(len);
+            if begin + bytes > capacity {
+                return Err(fault("value word", at));
+            }
+            if heap::crc32c(entry::body(view, at, bytes)) == crc {
+                return Ok(());
+            }
+            Err(fault("value", at.add(begin as u64)))
+        }
+        Some(_) if cell_at(len) + 8 > capacity => Err(fault("value word", at)),
+        Some(Kind::Int) => Ok(()),
+        Some(Kind::Blob) => {
+            let blob = entry::blob(view, at);
+            if blob.is_large() && !large {
+                return Ok(());
+            }
+            blob.check(view).map_err(|damaged| Fault { what: "value", at: damaged.at })
+        }
+    }
+}
+
+/// Whether lost bytes `[from, to)` meet any that matter of an entry in a block of `capacity` bytes.
+pub(crate) fn meets<V: View>(view: &V, at: Ptr, capacity: usize, from: u64, to: u64) -> bool {
+    let used = entry::size(view, at).clamp(EXPIRY_AT as usize, capacity) as u64;
+    // Where the header is lost, it does not say how long the entry was.
+    let header_is_lost = from < at.raw() + HEADER as u64;
+    let end = at.raw() + if header_is_lost { capacity as u64 } else { used };
+    from < end && to > at.raw()
+}
