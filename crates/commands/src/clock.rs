@@ -1,6 +1,6 @@
 //! Time, passed in as a value: no command asks the machine for it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Where the engine takes the time from. Tests put their own in its place.
 pub trait Clock: Send + Sync {
@@ -19,6 +19,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn unix_ns(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+        let now = clock_gettime(ClockId::Realtime);
+        (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
     }
 }

@@ -32,7 +32,30 @@ impl Engine {
     /// Looks a request up. `args` are its words, never none.
     #[inline]
     pub fn request<'a>(&'a self, args: &'a [&'a [u8]]) -> Request<'a> {
-        let lookup = self.table().find(args);
+        self.found(self.table().find(args), args)
+    }
+
+    /// Looks up the request that follows `before`: of the same command, more often than not.
+    #[inline]
+    pub fn request_after<'a>(
+        &'a self,
+        before: Option<&Request<'a>>,
+        args: &'a [&'a [u8]],
+    ) -> Request<'a> {
+        match before {
+            Some(&Request { lookup: lookup @ Lookup::Found(command), args: words, .. })
+                if words[0] == args[0]
+                    && command.parent.is_none()
+                    && !command.spec.is_container() =>
+            {
+                self.found(lookup, args)
+            }
+            _ => self.request(args),
+        }
+    }
+
+    #[inline]
+    fn found<'a>(&'a self, lookup: Lookup<'a>, args: &'a [&'a [u8]]) -> Request<'a> {
         let keys = match lookup {
             Lookup::Found(command) if command.spec.accepts(args.len()) => self.keys(command, args),
             _ => Keys::new(),

@@ -79,7 +79,7 @@ impl Stats {
     }
 
     fn cell(&self, stripe: usize, id: usize) -> &Cell {
-        &self.stripes[stripe % self.stripes.len()][id]
+        &self.stripes[stripe.min(self.stripes.len() - 1)][id]
     }
 
     /// Counts of the command with this number.

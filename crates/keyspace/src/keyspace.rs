@@ -270,14 +270,21 @@ pub struct Ahead(Bucket);
 struct Hint<'h>(&'h Heap);
 
 impl View for Hint<'_> {
+    #[inline]
     fn word(&self, at: Ptr) -> u64 {
         self.0.region().load(at.raw())
+    }
+
+    #[inline]
+    fn line(&self, at: Ptr) -> [u64; 8] {
+        self.0.region().line(at.raw())
     }
 
     fn bytes(&self, _at: Ptr, _len: usize) -> &[u8] {
         &[]
     }
 
+    #[inline]
     fn prefetch(&self, at: Ptr) {
         self.0.region().prefetch(at.raw());
     }

@@ -78,6 +78,15 @@ impl<'t> Str<'t> {
         }
     }
 
+    /// The bytes, where they lie in one piece.
+    #[inline]
+    pub fn as_slice(&self) -> Option<&[u8]> {
+        match &self.repr {
+            Repr::Inline(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with the pieces of bytes `from..to` (cut to the length), in order.
     pub fn pieces(&self, from: usize, to: usize, visit: &mut dyn FnMut(&[u8])) {
         let cut = |bytes: &[u8], visit: &mut dyn FnMut(&[u8])| {

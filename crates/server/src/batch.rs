@@ -200,7 +200,8 @@ fn look_up<'a>(
 ) {
     let mut begin = 0;
     for &end in ends {
-        requests.push(engine.request(&words[begin..end]));
+        let request = engine.request_after(requests.last(), &words[begin..end]);
+        requests.push(request);
         begin = end;
     }
 }
@@ -245,6 +246,8 @@ fn call(
 /// Asks memory for what the batch's look-ups will need: first buckets, then entries.
 fn prefetch(engine: &Engine, session: &Session, requests: &[commands::Request<'_>]) {
     let mut ahead: SmallVec<[_; MAX_COMMANDS]> = SmallVec::new();
-    ahead.extend(requests.iter().filter_map(|request| engine.prefetch_bucket(session, request)));
+    for request in requests {
+        ahead.extend(engine.prefetch_bucket(session, request));
+    }
     ahead.iter().for_each(|ahead| engine.prefetch_entry(ahead));
 }

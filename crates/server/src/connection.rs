@@ -30,6 +30,8 @@ use crate::worker::Worker;
 
 /// Room for input that a connection keeps while it is idle, and the least that it reads into.
 const ROOM: usize = 16 * 1024;
+/// Room for input of a client that sends more at once than it is given room for.
+const MORE_ROOM: usize = 64 * 1024;
 /// Room that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
 /// Room for replies that a connection keeps.
@@ -46,6 +48,8 @@ pub(crate) struct Connection {
     pub(crate) parser: Parser,
     pub(crate) input: Vec<u8>,
     pub(crate) filled: usize,
+    /// Whether the last read filled all room.
+    crowded: bool,
     /// Bytes that the command which is arriving still needs, where that is known.
     pub(crate) missing: usize,
     pub(crate) out: Writer,
@@ -74,6 +78,7 @@ impl Connection {
             parser: Parser::new(),
             input: vec![0; ROOM],
             filled: 0,
+            crowded: false,
             missing: 1,
             out: Writer::new(Protocol::Resp2),
             sent: 0,
@@ -157,6 +162,7 @@ impl Connection {
             Poll::Ready(Ok(0)) => Poll::Ready(false),
             Poll::Ready(Ok(read)) => {
                 self.filled += read;
+                self.crowded = self.filled == self.input.len();
                 let meter = self.worker.meter();
                 add(&meter.reads, 1);
                 let reads = meter.reads.load(Relaxed);
@@ -247,6 +253,9 @@ impl Connection {
     /// Room for the next read. A large argument gets what it still needs, as far as its client has shown to mean it: as
     /// much again as was sent. So a length that is only claimed costs nothing, and the buffer still grows few times.
     fn make_room(&mut self) {
+        if std::mem::take(&mut self.crowded) && self.input.len() < MORE_ROOM {
+            self.input.resize(MORE_ROOM, 0);
+        }
         let large = self.missing >= BIG_BULK;
         let least = if large { self.missing.min(ROOM) } else { ROOM / 4 };
         if self.input.len() - self.filled >= least {

@@ -46,7 +46,7 @@ impl Histograms {
     /// Counts one execution. A stripe is written by one thread only.
     #[inline]
     pub(super) fn add(&self, stripe: usize, command: usize, nanos: u64) {
-        let stripe = &self.stripes[stripe % self.stripes.len()];
+        let stripe = &self.stripes[stripe.min(self.stripes.len() - 1)];
         let Some(cell) = stripe.get(command) else { return };
         let buckets = cell.get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
         let count = &buckets[bucket(nanos)];

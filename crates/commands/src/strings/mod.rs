@@ -62,7 +62,9 @@ fn reply_string(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result
         return Ok(false);
     };
     let value = txn.string(&entry)?;
-    if call.may_pin && value.len() >= Keyspace::LARGE {
+    if let Some(bytes) = value.as_slice() {
+        call.out.bulk(bytes);
+    } else if call.may_pin && value.len() >= Keyspace::LARGE {
         call.pinned = Some(txn.pin_string(&entry)?);
     } else {
         reply_part(call.out, &value, 0, value.len());

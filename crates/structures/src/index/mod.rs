@@ -71,12 +71,16 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Second stage of a prefetch, some lookups later: asks for the first line of each likely entry.
+    /// Second stage of a prefetch, some lookups later: asks for the first two lines of each likely entry.
     #[inline]
     pub fn prefetch_entry<V: View>(&self, view: &V) {
         for line in self.lines() {
             let line = layout::line(view, line);
-            layout::tagged(&line, self.tag).for_each(|i| view.prefetch(entry_of(line[i])));
+            for i in layout::tagged(&line, self.tag) {
+                let entry = entry_of(line[i]);
+                view.prefetch(entry);
+                view.prefetch(entry.add(64));
+            }
         }
     }
 
