@@ -11,16 +11,18 @@
     reason = "headers and bitmaps of spans that are not published are written here"
 )]
 
+use crate::by_number::ByNumber;
 use crate::class::{self, BITMAP_AT, CLASSES, Class, WHOLE};
 use crate::layout::{Geometry, SPAN};
 use crate::spans::{Spans, Taken, split_span_word};
 use pmem::Region;
-use rustc_hash::FxHashMap;
 
 /// A span of this shard that is cut into blocks.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub(crate) number: u32,
+    /// Where it begins in the pool.
+    pub(crate) base: u64,
     pub(crate) class: u8,
     /// Whether the span table says that it is ours.
     pub(crate) published: bool,
@@ -31,37 +33,61 @@ pub(crate) struct Span {
     busy: Vec<u64>,
 }
 
-/// Where a block lies: its span and its number there.
-#[derive(Debug, Clone, Copy)]
+/// Where a block lies. Valid while the block is taken: its span is not forgotten before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub(crate) span: usize,
+    /// The block's offset in the pool.
+    pub(crate) at: u64,
+    /// Its span, by the allocator's list, and its number there; 0 for a whole span, which is in no list.
+    pub(crate) span: u32,
     pub(crate) index: u32,
+    pub(crate) class: u8,
+}
+
+impl Place {
+    /// A whole span.
+    fn whole(at: u64) -> Place {
+        Place { at, span: 0, index: 0, class: WHOLE }
+    }
+
+    /// Bytes of the block.
+    #[inline]
+    pub(crate) fn size(&self) -> u32 {
+        class::TABLE[self.class as usize].size
+    }
+
+    fn bit(&self) -> (usize, u64) {
+        (self.index as usize / 64, 1 << (self.index % 64))
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Alloc {
     geometry: Geometry,
+    /// `geometry.zones_at()`.
+    zones_at: u64,
     shard: usize,
     spans: Vec<Option<Span>>,
-    vacant: Vec<usize>,
-    by_number: FxHashMap<u32, usize>,
-    current: [Option<usize>; CLASSES],
-    partial: Vec<Vec<usize>>,
+    vacant: Vec<u32>,
+    by_number: ByNumber,
+    current: [Option<u32>; CLASSES],
+    partial: Vec<Vec<u32>>,
     unvisited: Vec<Vec<u32>>,
     /// Free spans of this shard.
     free_spans: Vec<u32>,
     /// Spans whose last block was freed: the next commit may release them.
-    pub(crate) emptied: Vec<usize>,
+    pub(crate) emptied: Vec<u32>,
 }
 
 impl Alloc {
     pub(crate) fn new(geometry: Geometry, shard: usize) -> Alloc {
         Alloc {
             geometry,
+            zones_at: geometry.zones_at(),
             shard,
             spans: Vec::new(),
             vacant: Vec::new(),
-            by_number: FxHashMap::default(),
+            by_number: ByNumber::default(),
             current: [None; CLASSES],
             partial: vec![Vec::new(); CLASSES],
             unvisited: vec![Vec::new(); CLASSES],
@@ -70,71 +96,105 @@ impl Alloc {
         }
     }
 
-    /// Takes a block of `class`: its offset. None when there is no room.
+    /// Takes a block of `class`. None when there is no room.
+    #[inline]
     pub(crate) fn reserve(
         &mut self,
         region: &Region,
         spans: &Spans,
         class: u8,
         for_delete: bool,
-    ) -> Option<u64> {
+    ) -> Option<Place> {
+        if let Some(at) = self.current[class as usize]
+            && let Some(block) = self.take_block(at)
+        {
+            return Some(block);
+        }
+        self.reserve_elsewhere(region, spans, class, for_delete)
+    }
+
+    fn reserve_elsewhere(
+        &mut self,
+        region: &Region,
+        spans: &Spans,
+        class: u8,
+        for_delete: bool,
+    ) -> Option<Place> {
         if class == WHOLE {
-            return self
-                .take_span(region, spans, class, for_delete)
-                .map(|n| self.geometry.span_at(n));
+            let number = self.take_span(region, spans, class, for_delete)?;
+            return Some(Place::whole(self.geometry.span_at(number)));
         }
         loop {
-            if let Some(at) = self.current[class as usize]
-                && let Some(block) = self.take_block(at)
-            {
+            let span = self.next_span(region, spans, class, for_delete)?;
+            self.current[class as usize] = Some(span);
+            if let Some(block) = self.take_block(span) {
                 return Some(block);
             }
-            self.current[class as usize] = Some(self.next_span(region, spans, class, for_delete)?);
         }
     }
 
     /// Gives a block back that was reserved, or that was freed and may be used again.
-    pub(crate) fn release(&mut self, region: &Region, at: u64) {
-        let Some(number) = self.geometry.span_of(at) else { return };
-        let Some(place) = self.locate(region, at) else {
-            return self.free_spans.push(number);
-        };
-        let current = self.current;
-        let Some(span) = &mut self.spans[place.span] else { return };
-        let (word, bit) = (place.index as usize / 64, place.index % 64);
-        if span.busy[word] & 1 << bit == 0 {
+    #[inline]
+    pub(crate) fn release(&mut self, block: Place) {
+        if block.class == WHOLE {
+            return self.free_spans.extend(self.number_at(block.at));
+        }
+        let is_current = self.current[block.class as usize] == Some(block.span);
+        let Some(span) = &mut self.spans[block.span as usize] else { return };
+        let (word, bit) = block.bit();
+        if span.busy[word] & bit == 0 {
             return;
         }
-        span.busy[word] &= !(1 << bit);
+        span.busy[word] &= !bit;
         span.free += 1;
         span.hint = span.hint.min(word);
-        if !span.listed && current[span.class as usize] != Some(place.span) {
+        if !span.listed && !is_current {
             span.listed = true;
-            self.partial[span.class as usize].push(place.span);
+            self.partial[block.class as usize].push(block.span);
         }
-        if span.free == class::TABLE[span.class as usize].count {
-            self.emptied.push(place.span);
+        if span.free == class::TABLE[block.class as usize].count {
+            self.emptied.push(block.span);
         }
     }
 
-    /// Where the block that begins at `at` lies; none when no block of this shard begins there, or it is a whole span.
-    pub(crate) fn locate(&mut self, region: &Region, at: u64) -> Option<Place> {
-        let number = self.geometry.span_of(at)?;
-        let span = match self.by_number.get(&number) {
-            Some(&span) => span,
-            None => self.visit(region, number)?,
-        };
-        let class = self.spans[span].as_ref()?.class;
-        let offset = (at - self.geometry.span_at(number)) as u32;
-        let index = class::TABLE[class as usize].index(offset)?;
-        Some(Place { span, index })
+    /// The taken block of this shard that begins at `at`, if one does. Looks at its span, so that the block is known to
+    /// be taken from here on.
+    #[inline]
+    pub(crate) fn taken(&mut self, region: &Region, at: u64) -> Option<Place> {
+        let number = self.number_at(at)?;
+        let known = self.by_number.get(number).or_else(|| self.visit(region, number));
+        let Some(known) = known else { return self.taken_whole(region, number, at) };
+        let span = self.spans[known as usize].as_ref()?;
+        let offset = (at - span.base) as u32;
+        let index = class::TABLE[span.class as usize].index(offset)?;
+        let place = Place { at, span: known, index, class: span.class };
+        let (word, bit) = place.bit();
+        (span.busy[word] & bit != 0).then_some(place)
+    }
+
+    fn taken_whole(&self, region: &Region, number: u32, at: u64) -> Option<Place> {
+        let word = region.load(self.geometry.span_word(number));
+        let whole = split_span_word(word, self.geometry.shards) == Some((WHOLE, self.shard));
+        (whole && self.geometry.span_at(number) == at).then(|| Place::whole(at))
+    }
+
+    /// The number of the span in which `at` lies.
+    #[inline]
+    fn number_at(&self, at: u64) -> Option<u32> {
+        u32::try_from(at.checked_sub(self.zones_at)? / SPAN).ok()
+    }
+
+    /// The span with this number, if it is known.
+    fn by_number(&self, number: u32) -> Option<(u32, &Span)> {
+        let at = self.by_number.get(number)?;
+        Some((at, self.spans[at as usize].as_ref()?))
     }
 
     /// The class of the block at `at`, if this shard has one there.
     pub(crate) fn class_at(&self, region: &Region, at: u64) -> Option<u8> {
-        let number = self.geometry.span_of(at)?;
-        if let Some(&span) = self.by_number.get(&number) {
-            return self.spans[span].as_ref().map(|s| s.class);
+        let number = self.number_at(at)?;
+        if let Some((_, span)) = self.by_number(number) {
+            return Some(span.class);
         }
         let word = region.load(self.geometry.span_word(number));
         match split_span_word(word, self.geometry.shards) {
@@ -145,48 +205,41 @@ impl Alloc {
         }
     }
 
-    pub(crate) fn span(&self, at: usize) -> Option<&Span> {
-        self.spans.get(at)?.as_ref()
+    #[inline]
+    pub(crate) fn span(&self, at: u32) -> Option<&Span> {
+        self.spans.get(at as usize)?.as_ref()
     }
 
-    pub(crate) fn span_mut(&mut self, at: usize) -> Option<&mut Span> {
-        self.spans.get_mut(at)?.as_mut()
+    /// The word of the pool with the bit that says whether a block is allocated, and the bit's number. Not for whole spans.
+    #[inline]
+    pub(crate) fn bit_of(&self, block: Place) -> (u64, u32) {
+        let base = self.spans[block.span as usize].as_ref().map_or(0, |span| span.base);
+        (base + BITMAP_AT + u64::from(block.index / 64) * 8, block.index % 64)
+    }
+
+    pub(crate) fn span_mut(&mut self, at: u32) -> Option<&mut Span> {
+        self.spans.get_mut(at as usize)?.as_mut()
     }
 
     /// The begin of the block in which `at` lies, for a block of a span that this shard knows.
     pub(crate) fn block_begin(&self, at: u64) -> Option<u64> {
-        let number = self.geometry.span_of(at)?;
-        let base = self.geometry.span_at(number);
-        let Some(&span) = self.by_number.get(&number) else { return Some(base) };
-        let class = &class::TABLE[self.spans[span].as_ref()?.class as usize];
-        let index = ((at - base) as u32).checked_sub(class.first)? / class.size;
-        Some(base + u64::from(class.offset(index)))
-    }
-
-    /// Whether an allocated block of this shard begins at `at`. Looks at its span, so that the block is known to be
-    /// taken from here on.
-    pub(crate) fn is_allocated(&mut self, region: &Region, at: u64) -> bool {
-        let Some(number) = self.geometry.span_of(at) else { return false };
-        if let Some(place) = self.locate(region, at) {
-            let busy = self.span(place.span).map_or(0, |s| s.busy[place.index as usize / 64]);
-            return busy & 1 << (place.index % 64) != 0;
-        }
-        let word = region.load(self.geometry.span_word(number));
-        let whole = split_span_word(word, self.geometry.shards) == Some((WHOLE, self.shard));
-        whole && self.geometry.span_at(number) == at
+        let number = self.number_at(at)?;
+        let Some((_, span)) = self.by_number(number) else {
+            return Some(self.geometry.span_at(number));
+        };
+        let class = &class::TABLE[span.class as usize];
+        let index = ((at - span.base) as u32).checked_sub(class.first)? / class.size;
+        Some(span.base + u64::from(class.offset(index)))
     }
 
     /// Whether most blocks of the block's span are free, and it is not the one being filled.
     pub(crate) fn is_sparse(&self, region: &Region, at: u64) -> bool {
-        let (Some(class), Some(number)) = (self.class_at(region, at), self.geometry.span_of(at))
-        else {
+        let (Some(class), Some(number)) = (self.class_at(region, at), self.number_at(at)) else {
             return false;
         };
         let shape = &class::TABLE[class as usize];
-        let (free, filling) = match self.by_number.get(&number) {
-            Some(&span) => {
-                (self.span(span).map_or(0, |s| s.free), self.current[class as usize] == Some(span))
-            }
+        let (free, filling) = match self.by_number(number) {
+            Some((known, span)) => (span.free, self.current[class as usize] == Some(known)),
             None if class == WHOLE => return false,
             None => {
                 let bitmap = self.geometry.span_at(number) + BITMAP_AT;
@@ -199,7 +252,7 @@ impl Alloc {
     }
 
     /// Takes the spans that a commit may release: empty, published, and not the one being filled.
-    pub(crate) fn releasable(&mut self) -> Vec<usize> {
+    pub(crate) fn releasable(&mut self) -> Vec<u32> {
         let mut emptied = std::mem::take(&mut self.emptied);
         emptied.retain(|&at| {
             self.span(at).is_some_and(|s| {
@@ -214,9 +267,9 @@ impl Alloc {
     }
 
     /// Forgets an empty span whose release is durable; it is free for any class.
-    pub(crate) fn forget(&mut self, at: usize) {
-        let Some(span) = self.spans[at].take() else { return };
-        self.by_number.remove(&span.number);
+    pub(crate) fn forget(&mut self, at: u32) {
+        let Some(span) = self.spans[at as usize].take() else { return };
+        self.by_number.remove(span.number);
         self.partial[span.class as usize].retain(|&other| other != at);
         self.vacant.push(at);
         self.free_spans.push(span.number);
@@ -281,7 +334,7 @@ impl Alloc {
         spans: &Spans,
         class: u8,
         for_delete: bool,
-    ) -> Option<usize> {
+    ) -> Option<u32> {
         let c = class as usize;
         self.current[c] = None;
         loop {
@@ -294,7 +347,7 @@ impl Alloc {
                 }
             }
             if let Some(number) = self.unvisited[c].pop() {
-                if !self.by_number.contains_key(&number) {
+                if self.by_number.get(number).is_none() {
                     self.visit(region, number);
                 }
                 continue;
@@ -307,8 +360,10 @@ impl Alloc {
         }
     }
 
-    fn take_block(&mut self, at: usize) -> Option<u64> {
-        let span = self.spans[at].as_mut()?;
+    /// The first free block of a span.
+    #[inline]
+    fn take_block(&mut self, at: u32) -> Option<Place> {
+        let span = self.spans[at as usize].as_mut()?;
         if span.free == 0 {
             return None;
         }
@@ -319,12 +374,12 @@ impl Alloc {
         span.free -= 1;
         let index = word as u32 * 64 + bit;
         let offset = class::TABLE[span.class as usize].offset(index);
-        Some(self.geometry.span_at(span.number) + u64::from(offset))
+        Some(Place { at: span.base + u64::from(offset), span: at, index, class: span.class })
     }
 
     /// Cuts a free span into blocks of `class`. Its header is written, not flushed: the commit that publishes a block of
     /// it publishes the header with it.
-    fn cut(&mut self, region: &Region, number: u32, class: u8) -> usize {
+    fn cut(&mut self, region: &Region, number: u32, class: u8) -> u32 {
         let shape = &class::TABLE[class as usize];
         let base = self.geometry.span_at(number);
         // SAFETY: the span is free: no reader follows a pointer into it.
@@ -332,6 +387,7 @@ impl Alloc {
         self.clear_bitmap(region, number, shape);
         self.enter(Span {
             number,
+            base,
             class,
             published: false,
             listed: false,
@@ -352,22 +408,24 @@ impl Alloc {
     }
 
     /// Looks at a span of an earlier life: copies its bitmap, and lists it if it has free blocks.
-    fn visit(&mut self, region: &Region, number: u32) -> Option<usize> {
+    #[cold]
+    fn visit(&mut self, region: &Region, number: u32) -> Option<u32> {
         let word = region.load(self.geometry.span_word(number));
         let (class, shard) = split_span_word(word, self.geometry.shards)?;
         if shard != self.shard || class == WHOLE {
             return None;
         }
         let shape = &class::TABLE[class as usize];
-        let bitmap = self.geometry.span_at(number) + BITMAP_AT;
+        let base = self.geometry.span_at(number);
         let mut busy = blank(shape);
         for (i, word) in busy.iter_mut().enumerate() {
-            *word |= region.load(bitmap + i as u64 * 8);
+            *word |= region.load(base + BITMAP_AT + i as u64 * 8);
         }
         let taken: u32 = busy.iter().map(|w| w.count_ones()).sum();
         let free = busy.len() as u32 * 64 - taken;
         let at = self.enter(Span {
             number,
+            base,
             class,
             published: true,
             listed: free > 0,
@@ -384,13 +442,13 @@ impl Alloc {
         Some(at)
     }
 
-    fn enter(&mut self, span: Span) -> usize {
+    fn enter(&mut self, span: Span) -> u32 {
         let number = span.number;
         let at = self.vacant.pop().unwrap_or_else(|| {
             self.spans.push(None);
-            self.spans.len() - 1
+            self.spans.len() as u32 - 1
         });
-        self.spans[at] = Some(span);
+        self.spans[at as usize] = Some(span);
         self.by_number.insert(number, at);
         at
     }

@@ -21,6 +21,8 @@ pub(crate) struct Class {
     pub(crate) count: u32,
     /// Where the first block begins in its span.
     pub(crate) first: u32,
+    /// A little more than 2^32 / size.
+    reciprocal: u32,
 }
 
 /// Where the bitmap begins in a span.
@@ -41,7 +43,7 @@ const SIZES: [u32; 62] = [
 pub(crate) static TABLE: [Class; CLASSES] = table();
 
 const fn table() -> [Class; CLASSES] {
-    let mut table = [Class { size: 0, count: 1, first: 0 }; CLASSES];
+    let mut table = [shape(SPAN as u32); CLASSES];
     let mut i = 0;
     while i < CLASSES {
         table[i] = shape(SIZES[i]);
@@ -52,15 +54,16 @@ const fn table() -> [Class; CLASSES] {
 
 /// As many blocks as fit behind a bitmap of whole lines.
 const fn shape(size: u32) -> Class {
+    let reciprocal = ((1 << 32) / size as u64) as u32 + 1;
     if size as u64 == SPAN {
-        return Class { size, count: 1, first: 0 };
+        return Class { size, count: 1, first: 0, reciprocal };
     }
     let mut count = (SPAN as u32 - LINE as u32) / size;
     loop {
         let bitmap = count.div_ceil(512) * LINE as u32;
         let first = LINE as u32 + bitmap;
         if first + count * size <= SPAN as u32 {
-            return Class { size, count, first };
+            return Class { size, count, first, reciprocal };
         }
         count -= 1;
     }
@@ -73,10 +76,12 @@ impl Class {
     }
 
     /// The number of the block that begins `offset` bytes into the span, if one does.
+    #[inline]
     pub(crate) fn index(&self, offset: u32) -> Option<u32> {
         let from_first = offset.checked_sub(self.first)?;
-        (from_first % self.size == 0 && from_first / self.size < self.count)
-            .then(|| from_first / self.size)
+        // A division by `size`: exact, since offsets and sizes have 16 bits.
+        let index = ((u64::from(from_first) * u64::from(self.reciprocal)) >> 32) as u32;
+        (index * self.size == from_first && index < self.count).then_some(index)
     }
 
     /// Where block number `index` begins in the span.
@@ -144,6 +149,11 @@ mod tests {
             for index in [0, c.count / 2, c.count - 1] {
                 assert_eq!(c.index(c.offset(index)), Some(index));
                 assert_eq!(c.index(c.offset(index) + 4), None);
+            }
+            for offset in c.first..SPAN as u32 {
+                let (index, rest) = ((offset - c.first) / c.size, (offset - c.first) % c.size);
+                let expect = (rest == 0 && index < c.count).then_some(index);
+                assert_eq!(c.index(offset), expect, "{offset} in {c:?}");
             }
             assert_eq!(c.index(c.offset(c.count)), None);
         }

@@ -8,14 +8,14 @@
 //! Words reach the medium when their part of the ring is retired (`ring`), or are stored again by recovery
 //! (`recover`). In a volatile heap only step 4 is left.
 
-#![allow(unsafe_code, reason = "records and words are stored in the pool")]
+#![allow(unsafe_code, reason = "words are stored in the pool")]
 
+use crate::alloc::Place;
 use crate::error::CommitError;
-use crate::heap::Heap;
-use crate::layout::SPAN;
+use crate::heap::{Heap, Slot};
+use crate::log;
 use crate::plan;
-use crate::record::{self, HEADER_WORDS, Kind, Link, RecordHeader};
-use crate::ring::LongBody;
+use crate::record;
 use crate::state::State;
 use crate::step::{self, Step};
 use std::sync::atomic::Ordering;
@@ -38,8 +38,11 @@ pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), Co
 /// Commits what `plan::make` worked out.
 pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<(), CommitError> {
     if !heap.volatile {
-        let draft = draft(heap, shard, state, false)?;
-        log(heap, state, draft, heap.take_lsn(), None);
+        if let Err(full) = log::draft(heap, state, false) {
+            undo(heap, shard, state);
+            return Err(full);
+        }
+        log::write(heap, state, heap.take_lsn(), None);
         if !Step::StoreAfterFence.done() {
             store_words(heap, shard, state);
         }
@@ -54,71 +57,15 @@ pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<()
     Ok(())
 }
 
-/// A record that only lacks its header.
-pub(crate) struct Draft {
-    kind: Kind,
-    fresh: usize,
-    words: Vec<u64>,
-}
-
-/// Writes what of the planned transaction lies outside the ring, and drafts its record. The only step that can find no
-/// room; the plan is undone then.
-pub(crate) fn draft(
-    heap: &Heap,
-    shard: usize,
-    state: &mut State,
-    linked: bool,
-) -> Result<Draft, CommitError> {
-    let kind = Kind { linked, long: false };
-    let words = encode(heap, state, kind);
-    if words.len() <= state.ring.part_words() {
-        return Ok(Draft { kind, fresh: state.plan.fresh.len(), words });
-    }
-    let kind = Kind { linked, long: true };
-    let body = write_long(heap, state, kind, &words[kind.header_words()..]);
-    state.plan.record = words;
-    match body {
-        Ok(words) => Ok(Draft { kind, fresh: 0, words }),
-        Err(full) => {
-            undo(heap, shard, state);
-            Err(full)
-        }
-    }
-}
-
-/// Flushes the new bytes; seals the record, writes it where the ring has room, and flushes it. Not durable before
-/// the caller's fence.
-pub(crate) fn log(heap: &Heap, state: &mut State, draft: Draft, lsn: u64, link: Option<Link>) {
-    flush_fresh(heap, state);
-    let Draft { kind, fresh, mut words } = draft;
-    if let Some(link) = link {
-        words[HEADER_WORDS] = link.encode();
-    }
-    let seq = state.ring.seq;
-    let header = RecordHeader { epoch: heap.epoch, seq, kind, lsn, words: words.len(), fresh };
-    header.seal(&mut words);
-    let at = state.ring.place(&heap.region, header.lines() as u64);
-    // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
-    unsafe { heap.region.write(at, record::bytes_of(&words)) };
-    step::flush(&heap.region, at, words.len() * 8, Step::FlushRecord);
-    for entry in &state.plan.changes {
-        state.ring.changes(entry.at);
-    }
-    state.plan.record = words;
-}
-
 /// Stores the words in place. They are durable already: in the record.
 pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
     let region = &heap.region;
+    if state.overlay.is_some() && Step::SaveOverlay.done() {
+        save_words(heap, state);
+    }
     for entry in &state.plan.changes {
-        let old = region.load(entry.at);
-        if let Some(overlay) = &mut state.overlay
-            && Step::SaveOverlay.done()
-        {
-            overlay.entry(entry.at).or_insert(old);
-        }
         // SAFETY: words of this shard, whose lock the caller holds; logged words are never read as bytes.
-        unsafe { region.store(entry.at, entry.applied_to(old)) };
+        unsafe { region.change(entry.at, |old| entry.applied_to(old)) };
     }
     if !heap.volatile {
         let fenced = u64::from(heap.epoch) << 48 | (state.ring.seq - 1) & record::SEQ_MASK;
@@ -127,44 +74,62 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
     }
 }
 
+/// Saves the words that are about to change for the first time since a snapshot's cut.
+#[cold]
+fn save_words(heap: &Heap, state: &mut State) {
+    let Some(overlay) = &mut state.overlay else { return };
+    for entry in &state.plan.changes {
+        overlay.entry(entry.at).or_insert_with(|| heap.region.load(entry.at));
+    }
+}
+
 /// Brings the free blocks up to date with a transaction that is in effect, and opens a new one.
 pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
     let slot = &heap.slots[shard];
-    for &span in &state.plan.publishing {
-        if let Some(span) = state.alloc.span_mut(span) {
+    let State { tx, plan, alloc, ring, .. } = state;
+    for &span in &plan.publishing {
+        if let Some(span) = alloc.span_mut(span) {
             span.published = true;
         }
     }
-    for block in state.tx.reserved.iter().filter(|r| r.published.is_none()) {
-        state.alloc.release(&heap.region, block.at);
+    for block in tx.reserved.iter().filter(|r| r.published.is_none()) {
+        alloc.release(block.place);
     }
-    for &block in &state.tx.freed {
-        match slot.pins.mark() {
-            Some(mark) if Step::ReuseAfterPins.done() => state.limbo.push_back((mark, block)),
-            _ => state.alloc.release(&heap.region, block),
-        }
+    for span in ring.released.drain(..) {
+        alloc.give_span(span);
     }
-    while let Some(&(mark, block)) = state.limbo.front()
-        && slot.pins.allows(mark)
-    {
-        state.limbo.pop_front();
-        state.alloc.release(&heap.region, block);
-    }
+    reuse_freed(slot, state);
     for &span in &state.plan.releasing {
         state.alloc.forget(span);
-    }
-    for span in state.ring.released.drain(..) {
-        state.alloc.give_span(span);
     }
     slot.used.store(state.used, Ordering::Relaxed);
     state.tx.clear();
     state.committing = false;
 }
 
+/// Lets freed blocks be used again when no reader can look at them any more.
+fn reuse_freed(slot: &Slot, state: &mut State) {
+    let State { tx, alloc, limbo, .. } = state;
+    if !tx.freed.is_empty() {
+        match slot.pins.mark() {
+            Some(mark) if Step::ReuseAfterPins.done() => {
+                limbo.extend(tx.freed.iter().map(|freed| (mark, freed.place)));
+            }
+            _ => tx.freed.iter().for_each(|freed| alloc.release(freed.place)),
+        }
+    }
+    while let Some(&(mark, block)) = limbo.front()
+        && slot.pins.allows(mark)
+    {
+        limbo.pop_front();
+        alloc.release(block);
+    }
+}
+
 /// Drops the open transaction.
 pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
     for block in &state.tx.reserved {
-        state.alloc.release(&heap.region, block.at);
+        state.alloc.release(block.place);
     }
     state.tx.clear();
     state.committing = false;
@@ -175,11 +140,9 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
 pub(crate) fn take_back(heap: &Heap, shard: usize, state: &mut State) {
     let slot = &heap.slots[shard];
     if slot.has_returned.swap(false, Ordering::AcqRel) {
-        let returned =
-            std::mem::take(&mut *slot.returned.lock().unwrap_or_else(|e| e.into_inner()));
-        for block in returned {
-            state.alloc.release(&heap.region, block);
-        }
+        let mut returned = slot.returned.lock().unwrap_or_else(|e| e.into_inner());
+        let returned: Vec<Place> = std::mem::take(&mut *returned);
+        returned.into_iter().for_each(|block| state.alloc.release(block));
     }
 }
 
@@ -196,73 +159,4 @@ pub(crate) fn undo(heap: &Heap, shard: usize, state: &mut State) {
     let unused: Vec<u32> = state.ring.take_next_long();
     unused.into_iter().for_each(|span| state.alloc.give_span(span));
     abandon(heap, shard, state);
-}
-
-fn flush_fresh(heap: &Heap, state: &State) {
-    let region = &heap.region;
-    for block in state.tx.reserved.iter().filter(|r| r.published.is_some()) {
-        let (from, to) = block.cached;
-        if from < to {
-            step::flush(region, block.at + u64::from(from), (to - from) as usize, Step::FlushFresh);
-        }
-    }
-    for range in &state.tx.appended {
-        step::flush(region, range.at, range.len as usize, Step::FlushAppended);
-    }
-    for &span in &state.plan.publishing {
-        if let Some(span) = state.alloc.span(span) {
-            let len = crate::class::TABLE[span.class as usize].first as usize;
-            step::flush(region, heap.geometry.span_at(span.number), len, Step::FlushSpanHeader);
-        }
-    }
-}
-
-/// The record's words; the header's and the link are blank.
-fn encode(heap: &Heap, state: &mut State, kind: Kind) -> Vec<u64> {
-    let mut record = std::mem::take(&mut state.plan.record);
-    record.clear();
-    record.resize(kind.header_words(), 0);
-    for range in &state.plan.fresh {
-        record.extend(range.encode());
-    }
-    for entry in state.plan.changes.iter().filter(|entry| step::logs(heap, entry)) {
-        entry.encode(&mut record);
-    }
-    record
-}
-
-/// Writes a body too long for the ring into spans, flushes it, and gives the record that names them.
-fn write_long(
-    heap: &Heap,
-    state: &mut State,
-    kind: Kind,
-    body: &[u64],
-) -> Result<Vec<u64>, CommitError> {
-    let words_in_span = SPAN as usize / 8;
-    let mut long =
-        LongBody { fresh: state.plan.fresh.len(), words: body.len(), pieces: Vec::new() };
-    let mut spans = Vec::new();
-    for piece in body.chunks(words_in_span) {
-        let Some(span) =
-            state.alloc.take_span(&heap.region, &heap.spans, crate::class::WHOLE, true)
-        else {
-            spans.into_iter().for_each(|span| state.alloc.give_span(span));
-            return Err(CommitError::Full);
-        };
-        spans.push(span);
-        let at = heap.geometry.span_at(span);
-        let bytes = record::bytes_of(piece);
-        // SAFETY: a free span, reached by nobody.
-        unsafe { heap.region.write(at, bytes) };
-        step::flush(&heap.region, at, bytes.len(), Step::FlushLong);
-        long.pieces.push((at, bytes.len() as u32, crate::crc32c(bytes)));
-    }
-    let mut record = vec![0; kind.header_words()];
-    long.encode(&mut record);
-    if record.len() > state.ring.part_words() {
-        spans.into_iter().for_each(|span| state.alloc.give_span(span));
-        return Err(CommitError::Full);
-    }
-    spans.into_iter().for_each(|span| state.ring.hold_next(span));
-    Ok(record)
 }

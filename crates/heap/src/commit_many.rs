@@ -8,9 +8,10 @@
 //! behind its tail, was fenced, since the shard's lock is held until then; and the same fence made all of them durable.
 //! So `judge` follows the links over whole newest records until it is back, or meets a shard that has gone on.
 
-use crate::commit::{Draft, abandon, draft, finish, log, one, store_words, undo};
+use crate::commit::{abandon, finish, one, store_words, undo};
 use crate::error::CommitError;
 use crate::heap::Heap;
+use crate::log;
 use crate::plan;
 use crate::record::Link;
 use crate::shard::Shard;
@@ -19,76 +20,81 @@ use crate::step::{self, Step};
 impl Heap {
     /// Commits the open transactions of several shards as one: all are in effect after a crash, or none. Costs one fence.
     pub fn commit_all(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> {
-        let mut dirty: Vec<&mut Shard<'_>> = Vec::new();
-        for shard in shards {
+        let mut dirty = 0;
+        let mut last = 0;
+        for (at, shard) in shards.iter_mut().enumerate() {
             if shard.is_dirty() {
-                dirty.push(shard);
+                (dirty, last) = (dirty + 1, at);
             } else {
                 shard.rollback();
             }
         }
-        match dirty.as_mut_slice() {
-            [] => Ok(()),
-            [only] => one(self, only.id(), &mut only.state),
-            many => self.commit_many(many),
+        match dirty {
+            0 => Ok(()),
+            1 => one(self, shards[last].id(), &mut shards[last].state),
+            _ => self.commit_many(shards),
         }
     }
 
-    fn commit_many(&self, shards: &mut [&mut Shard<'_>]) -> Result<(), CommitError> {
+    fn commit_many(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> {
         if let Err(refused) = self.check_open() {
-            shards.iter_mut().for_each(|shard| abandon(self, shard.id(), &mut shard.state));
+            abandon_all(self, shards);
             return Err(refused);
         }
-        for shard in shards.iter_mut() {
+        for shard in shards.iter_mut().filter(|shard| shard.is_dirty()) {
             shard.state.committing = true;
             plan::make(self, shard.id(), &mut shard.state);
         }
         if !self.volatile {
             self.log_linked(shards)?;
             if !Step::StoreAllAfterFence.done() {
-                shards.iter_mut().for_each(|shard| store_words(self, shard.id(), &mut shard.state));
+                committing(shards)
+                    .for_each(|shard| store_words(self, shard.id(), &mut shard.state));
             }
             step::fence(&self.region, Step::FenceCommitAll);
             if self.region.failed() {
-                shards.iter_mut().for_each(|shard| abandon(self, shard.id(), &mut shard.state));
+                abandon_all(self, shards);
                 return Err(self.poison());
             }
         }
-        for shard in shards.iter_mut() {
+        for shard in committing(shards) {
             store_words(self, shard.id(), &mut shard.state);
             finish(self, shard.id(), &mut shard.state);
         }
         Ok(())
     }
 
-    fn log_linked(&self, shards: &mut [&mut Shard<'_>]) -> Result<(), CommitError> {
-        let drafts = self.draft_all(shards)?;
+    /// Writes all records, each with the place of the next.
+    fn log_linked(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> {
+        // All are drafted before any is written: one may find no room.
+        let drafted = committing(shards)
+            .try_for_each(|shard| log::draft(self, &mut shard.state, Step::LinkRecords.done()));
+        if let Err(full) = drafted {
+            committing(shards).for_each(|shard| undo(self, shard.id(), &mut shard.state));
+            return Err(full);
+        }
         let lsn = self.take_lsn();
-        let mut links: Vec<Link> = shards
-            .iter()
-            .map(|shard| Link { shard: shard.id(), seq: shard.state.ring.seq })
-            .collect();
-        links.rotate_left(1);
-        for ((shard, draft), link) in shards.iter_mut().zip(drafts).zip(links) {
-            let link = Step::LinkRecords.done().then_some(link);
-            log(self, &mut shard.state, draft, lsn, link);
+        let first = committing(shards).next().map(|first| link(first));
+        let mut rest = committing(shards).peekable();
+        while let Some(shard) = rest.next() {
+            let next = rest.peek().map(|next| link(next)).or(first);
+            let next = next.filter(|_| Step::LinkRecords.done());
+            log::write(self, &mut shard.state, lsn, next);
         }
         Ok(())
     }
+}
 
-    /// Drafts all records before any is written, since one may find no room.
-    fn draft_all(&self, shards: &mut [&mut Shard<'_>]) -> Result<Vec<Draft>, CommitError> {
-        let mut drafts = Vec::with_capacity(shards.len());
-        for at in 0..shards.len() {
-            match draft(self, shards[at].id(), &mut shards[at].state, Step::LinkRecords.done()) {
-                Ok(draft) => drafts.push(draft),
-                Err(full) => {
-                    let others = shards.iter_mut().enumerate().filter(|&(i, _)| i != at);
-                    others.for_each(|(_, other)| undo(self, other.id(), &mut other.state));
-                    return Err(full);
-                }
-            }
-        }
-        Ok(drafts)
-    }
+/// The shards that the commit in progress changes.
+fn committing<'s, 'h>(shards: &'s mut [Shard<'h>]) -> impl Iterator<Item = &'s mut Shard<'h>> {
+    shards.iter_mut().filter(|shard| shard.state.committing)
+}
+
+/// The record that a shard writes next.
+fn link(shard: &Shard<'_>) -> Link {
+    Link { shard: shard.id(), seq: shard.state.ring.seq }
+}
+
+fn abandon_all(heap: &Heap, shards: &mut [Shard<'_>]) {
+    shards.iter_mut().for_each(|shard| abandon(heap, shard.id(), &mut shard.state));
 }

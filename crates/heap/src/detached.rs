@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code, reason = "reserved blocks are written here")]
 
-use crate::class::{self, TABLE};
+use crate::alloc::Place;
+use crate::class;
 use crate::error::Full;
 use crate::heap::Heap;
 use crate::ptr::Ptr;
@@ -17,26 +18,25 @@ use std::sync::atomic::Ordering;
 pub struct Detached<'h> {
     heap: &'h Heap,
     shard: usize,
-    at: u64,
-    class: u8,
+    place: Place,
     adopted: bool,
 }
 
 impl<'h> Detached<'h> {
     /// How many bytes the block holds.
     pub fn capacity(&self) -> usize {
-        TABLE[self.class as usize].size as usize
+        self.place.size() as usize
     }
 
     /// Where the block lies.
     pub fn ptr(&self) -> Ptr {
-        Ptr::from_raw(self.at)
+        Ptr::from_raw(self.place.at)
     }
 
     /// Writes `bytes` at offset `at` of the block.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.capacity(), "a write past the block's end");
-        let to = self.at + at as u64;
+        let to = self.place.at + at as u64;
         // SAFETY: the block is reserved: it is reached through this value alone, which is borrowed mutably.
         unsafe { self.heap.region.write_streaming(to, bytes) };
     }
@@ -53,7 +53,7 @@ impl Drop for Detached<'_> {
     fn drop(&mut self) {
         if !self.adopted {
             let slot = &self.heap.slots[self.shard];
-            slot.returned.lock().unwrap_or_else(PoisonError::into_inner).push(self.at);
+            slot.returned.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
             slot.has_returned.store(true, Ordering::Release);
         }
     }
@@ -65,14 +65,14 @@ impl<'h> Shard<'h> {
         let class = class::for_len(len).ok_or(Full)?;
         let heap = self.heap();
         let shard = self.id();
-        let at = self.take_block(class)?;
-        Ok(Detached { heap, shard, at, class, adopted: false })
+        let place = self.take_block(class)?;
+        Ok(Detached { heap, shard, place, adopted: false })
     }
 
     /// Takes a filled and persisted block into the open transaction.
     pub fn adopt(&mut self, mut block: Detached<'h>) -> Fresh {
         assert!(block.shard == self.id(), "a block belongs to the shard that reserved it");
         block.adopted = true;
-        self.enter(Reserved { fenced: true, ..Reserved::new(block.at, block.class) })
+        self.enter(Reserved { fenced: true, ..Reserved::new(block.place) })
     }
 }

@@ -1,5 +1,6 @@
 //! A pool in use: its region, its shards and what they share.
 
+use crate::alloc::Place;
 use crate::error::CommitError;
 use crate::handover;
 use crate::header::Header;
@@ -20,7 +21,7 @@ pub(crate) struct Slot {
     /// Bytes in allocated blocks.
     pub(crate) used: AtomicU64,
     /// Reservations outside a transaction that were dropped without being adopted.
-    pub(crate) returned: Mutex<Vec<u64>>,
+    pub(crate) returned: Mutex<Vec<Place>>,
     pub(crate) has_returned: AtomicBool,
 }
 
@@ -121,6 +122,7 @@ impl Heap {
     }
 
     /// Locks a shard and opens a transaction on it.
+    #[inline]
     pub fn lock(&self, shard: usize) -> Shard<'_> {
         let guard =
             pmem::lock(&self.slots[shard].state).unwrap_or_else(|poison| self.heal(shard, poison));

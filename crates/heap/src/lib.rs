@@ -7,6 +7,7 @@
 //! This crate is the only writer of persistent words. It knows nothing of keys, types or time.
 
 mod alloc;
+mod by_number;
 mod check;
 mod class;
 mod commit;
@@ -19,6 +20,7 @@ mod header;
 mod heap;
 mod judge;
 mod layout;
+mod log;
 mod open;
 mod pinned;
 mod pins;

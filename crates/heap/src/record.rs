@@ -38,7 +38,7 @@ const OP_BIT_SET: u64 = 2;
 const OP_BIT_CLEAR: u64 = 3;
 
 /// What a record is: the bits of its kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Kind {
     /// One of the records of a transaction over several shards: its first word behind the header is its link.
     pub(crate) linked: bool,
@@ -130,8 +130,7 @@ impl RecordHeader {
 
 /// The checksum of a record: all of it but its own four bytes.
 pub(crate) fn checksum(record: &[u64]) -> u32 {
-    let first = crate::crc32c(&record[0].to_le_bytes()[4..]);
-    checksum_words(first, &record[1..])
+    crate::crc32c(&bytes_of(record)[4..])
 }
 
 /// CRC-32C of words in little-endian order, continued from `crc`.

@@ -158,8 +158,8 @@ impl Ring {
         if self.parts[part].first.is_none() {
             return;
         }
-        for &line in &self.parts[part].lines {
-            step::flush(region, line, 1, Step::FlushRetired);
+        if Step::FlushRetired.done() {
+            region.flush_lines(&self.parts[part].lines);
         }
         self.parts[part].clear();
         step::fence(region, Step::FenceRetired);

@@ -8,7 +8,8 @@
     reason = "reserved blocks and room behind published lengths are written here"
 )]
 
-use crate::class::{self, TABLE};
+use crate::alloc::Place;
+use crate::class::{self, TABLE, WHOLE};
 use crate::commit;
 use crate::error::{CommitError, Full};
 use crate::handover;
@@ -16,7 +17,7 @@ use crate::heap::Heap;
 use crate::pins::Pin;
 use crate::ptr::{Ptr, View};
 use crate::record::FreshRange;
-use crate::state::{Reserved, State};
+use crate::state::{Freed, Reserved, State, span_group};
 use crate::step::Step;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -94,6 +95,7 @@ impl View for Shard<'_> {
 }
 
 impl<'h> Shard<'h> {
+    #[inline]
     pub(crate) fn new(heap: &'h Heap, id: usize, state: MutexGuard<'h, State>) -> Shard<'h> {
         let mut shard = Shard { heap, id, state };
         if heap.slots[id].has_returned.load(Ordering::Relaxed) {
@@ -121,7 +123,7 @@ impl<'h> Shard<'h> {
     /// Stages a new value of the word at `at`: a root, or a word of a block of this shard.
     #[inline]
     pub fn set(&mut self, at: Ptr, value: u64) {
-        if !self.state.tx.reserved.is_empty()
+        if self.state.tx.reserved_in & span_group(at.raw()) != 0
             && let Some(index) = self.reserved_with(at.raw())
             && Step::PatchReserved.done()
         {
@@ -131,14 +133,16 @@ impl<'h> Shard<'h> {
     }
 
     /// Reserves a block of at least `len` bytes, 1 to [`crate::MAX_BLOCK`]. Its content is undefined.
+    #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<Fresh, Full> {
         let class = class::for_len(len).ok_or(Full)?;
-        let at = self.take_block(class)?;
-        Ok(self.enter(Reserved::new(at, class)))
+        let place = self.take_block(class)?;
+        Ok(self.enter(Reserved::new(place)))
     }
 
     /// A free block of `class`: of this shard, or, when there is none, of a span that another shard does not need.
-    pub(crate) fn take_block(&mut self, class: u8) -> Result<u64, Full> {
+    #[inline]
+    pub(crate) fn take_block(&mut self, class: u8) -> Result<Place, Full> {
         let heap = self.heap;
         loop {
             let State { alloc, tx, .. } = &mut *self.state;
@@ -235,14 +239,23 @@ impl<'h> Shard<'h> {
     pub fn free(&mut self, block: Ptr) {
         let heap = self.heap;
         let state = &mut *self.state;
-        let own = state.tx.reserved.iter().rev().any(|r| r.at == block.raw());
-        if !own && !state.alloc.is_allocated(&heap.region, block.raw()) {
-            return heap.count_damage();
-        }
-        debug_assert!(!state.tx.freed.contains(&block.raw()), "freed twice");
-        state.tx.freed.push(block.raw());
+        let freed = match state.alloc.taken(&heap.region, block.raw()) {
+            // A block that is not allocated in the pool is this transaction's own.
+            Some(place) if place.class != WHOLE => {
+                let (word, bit) = state.alloc.bit_of(place);
+                Some(Freed { place, own: heap.region.load(word) >> bit & 1 == 0 })
+            }
+            Some(place) => Some(Freed { place, own: false }),
+            None => {
+                let own = state.tx.reserved.iter().rev().find(|r| r.place.at == block.raw());
+                own.map(|r| Freed { place: r.place, own: true })
+            }
+        };
+        let Some(freed) = freed else { return heap.count_damage() };
+        debug_assert!(!state.tx.freed.iter().any(|f| f.place == freed.place), "freed twice");
+        state.tx.freed.push(freed);
         if !Step::ReuseAfterFence.done() {
-            state.alloc.release(&heap.region, block.raw());
+            state.alloc.release(freed.place);
         }
     }
 
@@ -292,8 +305,8 @@ impl<'h> Shard<'h> {
             }
         }
         for reserved in state.tx.reserved.drain(to.reserved..) {
-            state.tx.by_begin.remove(&reserved.at);
-            state.alloc.release(&heap.region, reserved.at);
+            state.tx.by_begin.remove(&reserved.place.at);
+            state.alloc.release(reserved.place);
         }
         state.tx.staged.truncate(to.staged);
         state.tx.appended.truncate(to.appended);
@@ -315,26 +328,24 @@ impl<'h> Shard<'h> {
         commit::abandon(self.heap, self.id, &mut self.state);
     }
 
+    #[inline]
     pub(crate) fn enter(&mut self, reserved: Reserved) -> Fresh {
-        let (at, class) = (reserved.at, reserved.class);
+        let place = reserved.place;
         let tx = &mut self.state.tx;
+        let index = tx.reserved.len();
         tx.reserved.push(reserved);
-        let index = tx.reserved.len() - 1;
-        if index == FEW {
-            tx.by_begin = tx.reserved.iter().enumerate().map(|(i, r)| (r.at, i)).collect();
-        } else if index > FEW {
-            tx.by_begin.insert(at, index);
+        tx.reserved_in |= span_group(place.at);
+        if index >= FEW {
+            tx.list_by_begin();
         }
-        Fresh { ptr: Ptr::from_raw(at), capacity: TABLE[class as usize].size as usize, index }
+        Fresh { ptr: Ptr::from_raw(place.at), capacity: place.size() as usize, index }
     }
 
     /// The reserved block in which `at` lies.
     fn reserved_with(&self, at: u64) -> Option<usize> {
         let State { tx, alloc, .. } = &*self.state;
         if tx.reserved.len() <= FEW {
-            let inside =
-                |r: &Reserved| at.wrapping_sub(r.at) < u64::from(TABLE[r.class as usize].size);
-            return tx.reserved.iter().rposition(inside);
+            return tx.reserved.iter().rposition(|r| r.holds(at));
         }
         tx.by_begin.get(&alloc.block_begin(at)?).copied()
     }
@@ -349,7 +360,7 @@ impl<'h> Shard<'h> {
         // SAFETY: the block is reserved by this guard, which is borrowed mutably.
         unsafe { region.store(at.raw(), value) };
         let reserved = &mut tx.reserved[index];
-        let from = (at.raw() - reserved.at) as u32;
+        let from = (at.raw() - reserved.place.at) as u32;
         reserved.cached = (reserved.cached.0.min(from), reserved.cached.1.max(from + 8));
         reserved.summed = None;
         reserved.fenced = false;
@@ -357,8 +368,9 @@ impl<'h> Shard<'h> {
 }
 
 impl Drop for Shard<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if !self.state.tx.reserved.is_empty() || self.state.tx.is_dirty() {
+        if !self.state.tx.is_blank() {
             self.rollback();
         }
     }

@@ -1,7 +1,8 @@
 //! What a shard keeps in DRAM behind its lock: the open transaction, the log's state, the free blocks.
 
-use crate::alloc::Alloc;
-use crate::record::{Entry, FreshRange};
+use crate::alloc::{Alloc, Place};
+use crate::layout::SPAN;
+use crate::record::{Entry, FreshRange, Kind};
 use crate::ring::Ring;
 use crate::staged::Staged;
 use rustc_hash::FxHashMap;
@@ -10,8 +11,7 @@ use std::collections::VecDeque;
 /// A block that the open transaction reserved.
 #[derive(Debug, Clone)]
 pub(crate) struct Reserved {
-    pub(crate) at: u64,
-    pub(crate) class: u8,
+    pub(crate) place: Place,
     /// Length of what becomes part of the transaction, once it is published.
     pub(crate) published: Option<u32>,
     /// Bytes that went through the cache and must be flushed: from, to.
@@ -24,16 +24,22 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    pub(crate) fn new(at: u64, class: u8) -> Reserved {
+    #[inline]
+    pub(crate) fn new(place: Place) -> Reserved {
         Reserved {
-            at,
-            class,
+            place,
             published: None,
             cached: (u32::MAX, 0),
             summed: Some(0),
             crc: 0,
             fenced: false,
         }
+    }
+
+    /// Whether a byte at `at` belongs to the block.
+    #[inline]
+    pub(crate) fn holds(&self, at: u64) -> bool {
+        at.wrapping_sub(self.place.at) < u64::from(self.place.size())
     }
 
     /// Notes that bytes `from..to` were written, through the cache or past it.
@@ -52,6 +58,14 @@ impl Reserved {
     }
 }
 
+/// A block that the open transaction frees.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Freed {
+    pub(crate) place: Place,
+    /// Whether the transaction reserved it itself.
+    pub(crate) own: bool,
+}
+
 /// The open transaction of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Tx {
@@ -59,8 +73,10 @@ pub(crate) struct Tx {
     pub(crate) reserved: Vec<Reserved>,
     /// Index in `reserved` by begin, kept when there are many.
     pub(crate) by_begin: FxHashMap<u64, usize>,
+    /// One bit for each of 64 groups of spans: no block is reserved in a group whose bit is 0.
+    pub(crate) reserved_in: u64,
     pub(crate) appended: Vec<FreshRange>,
-    pub(crate) freed: Vec<u64>,
+    pub(crate) freed: Vec<Freed>,
     /// Old values of words that were changed in reserved blocks after a savepoint.
     pub(crate) undo: Vec<(u64, u64)>,
     /// Published lengths of reserved blocks, by index, before they changed after a savepoint.
@@ -69,12 +85,36 @@ pub(crate) struct Tx {
     pub(crate) for_delete: bool,
 }
 
+/// The group of the span in which `at` lies: a bit.
+#[inline]
+pub(crate) fn span_group(at: u64) -> u64 {
+    1 << (at / SPAN % 64)
+}
+
 impl Tx {
+    /// Whether there is nothing that could be dropped.
+    #[inline]
+    pub(crate) fn is_blank(&self) -> bool {
+        self.reserved.is_empty()
+            && self.staged.is_empty()
+            && self.freed.is_empty()
+            && self.appended.is_empty()
+            && !self.for_delete
+            && !self.has_savepoint
+    }
+
+    #[inline]
     pub(crate) fn is_dirty(&self) -> bool {
         !self.staged.is_empty()
             || !self.freed.is_empty()
             || !self.appended.is_empty()
             || self.reserved.iter().any(|r| r.published.is_some())
+    }
+
+    /// Brings `by_begin` up to date with a block that was entered.
+    pub(crate) fn list_by_begin(&mut self) {
+        let unlisted = self.reserved.iter().enumerate().skip(self.by_begin.len());
+        self.by_begin.extend(unlisted.map(|(i, r)| (r.place.at, i)));
     }
 
     /// Makes so many bytes of a reserved block part of the transaction.
@@ -89,6 +129,7 @@ impl Tx {
         self.staged.clear();
         self.reserved.clear();
         self.by_begin.clear();
+        self.reserved_in = 0;
         self.appended.clear();
         self.freed.clear();
         self.undo.clear();
@@ -104,9 +145,12 @@ pub(crate) struct Plan {
     pub(crate) fresh: Vec<FreshRange>,
     pub(crate) changes: Vec<Entry>,
     /// Spans, by their place in the allocator, that this commit publishes or releases.
-    pub(crate) publishing: Vec<usize>,
-    pub(crate) releasing: Vec<usize>,
+    pub(crate) publishing: Vec<u32>,
+    pub(crate) releasing: Vec<u32>,
+    /// The record, complete but for its header and link; its kind, and how many fresh ranges are in it.
     pub(crate) record: Vec<u64>,
+    pub(crate) kind: Kind,
+    pub(crate) listed: usize,
 }
 
 impl Plan {
@@ -127,7 +171,7 @@ pub(crate) struct State {
     pub(crate) ring: Ring,
     pub(crate) alloc: Alloc,
     /// Freed blocks that a reader may still look at, with the pin that was newest when they were freed.
-    pub(crate) limbo: VecDeque<(u64, u64)>,
+    pub(crate) limbo: VecDeque<(u64, Place)>,
     pub(crate) used: u64,
     /// Old values of words changed since the snapshot's cut, while there is a snapshot.
     pub(crate) overlay: Option<FxHashMap<u64, u64>>,

@@ -93,6 +93,20 @@ impl Region {
         self.flush_checked(off, len);
     }
 
+    /// Begins to make several lines durable, each given by the offset of its begin.
+    pub fn flush_lines(&self, offsets: &[u64]) {
+        if self.domain == Domain::Volatile {
+            return;
+        }
+        let inside = |off: &&u64| self.place(**off, LINE as usize).is_some();
+        let mut flushed = 0;
+        for &off in offsets.iter().filter(inside) {
+            self.flush_checked(off, LINE as usize);
+            flushed += 1;
+        }
+        count_lines(flushed);
+    }
+
     /// The flush itself: of a range inside the region, uncounted.
     #[inline]
     fn flush_checked(&self, off: u64, len: usize) {
@@ -112,18 +126,12 @@ impl Region {
 
     #[inline]
     fn write_back_lines(&self, off: u64, len: usize) {
-        for line in lines(off, len) {
-            #[cfg(test)]
-            touched::note(line);
-            // SAFETY: a line that holds a byte of a checked range, in a mapping that starts and ends at a line.
-            unsafe {
-                cpu::write_back(
-                    self.write_back,
-                    self.mapping.base().wrapping_add(line as usize),
-                    1,
-                );
-            }
-        }
+        let lines = lines(off, len);
+        #[cfg(test)]
+        lines.clone().for_each(touched::note);
+        let first = self.mapping.base().wrapping_add((off & !(LINE - 1)) as usize);
+        // SAFETY: the lines that hold the bytes of a checked range, in a mapping that starts and ends at a line.
+        unsafe { cpu::write_back(self.write_back, first, lines.len()) };
     }
 
     /// Completes the calling thread's flushes: what it stored before flushing is durable in this domain. If that

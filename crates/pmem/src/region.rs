@@ -221,6 +221,21 @@ impl Region {
         }
     }
 
+    /// Stores at `off`, a multiple of 8, what `change` makes of the word there. Not one step for other writers.
+    ///
+    /// # Safety
+    /// As for [`Region::store`].
+    #[inline]
+    pub unsafe fn change(&self, off: u64, change: impl FnOnce(u64) -> u64) {
+        let Some(word) = self.word(off) else { return };
+        let value = change(word.load(Relaxed));
+        word.store(value, Relaxed);
+        #[cfg(feature = "sim")]
+        if let Some(recorder) = &self.recorder {
+            recorder.store(off, &value.to_ne_bytes());
+        }
+    }
+
     /// Copies bytes to `off`.
     ///
     /// # Safety
