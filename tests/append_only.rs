@@ -161,27 +161,49 @@ fn incremental(folder: &Path) -> PathBuf {
     files.pop().expect("an incremental file")
 }
 
+/// Commands whose records are cut, with what `WHAT` says after each.
+const RECORDS: [&[&str]; 5] = [
+    &["SET first one"],
+    &["SELECT 3", "SET there value PXAT 4102444800000", "SELECT 0"],
+    &["MULTI", "SET second two", "APPEND first more", "DEL third", "EXEC"],
+    &["DEL first"],
+    &["SET first again"],
+];
+const WHAT: [&str; 4] = ["MGET first second", "SELECT 3", "PEXPIRETIME there", "SELECT 0"];
+
+fn what(client: &mut Client) -> Vec<String> {
+    WHAT.iter().map(|line| client.run(line).to_string()).collect()
+}
+
 #[test]
-fn a_log_cut_anywhere_in_its_last_command_loads_up_to_there() {
+fn a_log_cut_at_every_byte_of_its_last_records_loads_up_to_the_one_before() {
     let mut server = perdura().start();
     let mut client = server.client();
-    client.check("SET first one", "OK");
-    let whole = fs::metadata(incremental(server.folder())).expect("the log").len();
-    client.check("MULTI", "OK");
-    client.run("SET second two");
-    client.run("SET third three");
-    client.check("EXEC", "[OK, OK]");
+    client.check("SET third three", "OK");
+    let length = |server: &Server| fs::metadata(incremental(server.folder())).expect("a log").len();
+    let mut states = vec![(length(&server), what(&mut client))];
+    for record in RECORDS {
+        record.iter().for_each(|line| drop(client.run(line)));
+        states.push((length(&server), what(&mut client)));
+    }
     server.kill();
     let path = incremental(server.folder());
     let bytes = fs::read(&path).expect("the log");
-    for cut in (whole as usize + 1..bytes.len()).step_by(7) {
-        fs::write(&path, &bytes[..cut]).expect("written");
+    let mut cuts = 0;
+    for cut in states[0].0..=bytes.len() as u64 {
+        fs::write(&path, &bytes[..cut as usize]).expect("written");
         server.start_again();
         let mut client = server.client();
-        client.check("GET first", "\"one\"");
-        client.check("EXISTS second third", "(integer) 0");
+        let whole = states.iter().rev().find(|(end, _)| *end <= cut).expect("a record");
+        assert_eq!(what(&mut client), whole.1, "cut at {cut} of {}", bytes.len());
+        client.check("INCR written:behind:it", "(integer) 1");
+        server.crash();
+        server.client().check("GET written:behind:it", "\"1\"");
         server.kill();
+        cuts += 1;
     }
+    println!("{cuts} cuts");
+    assert!(cuts > 200, "{cuts} cuts");
     fs::write(&path, &bytes[..bytes.len() - 3]).expect("written");
     let ended = perdura().args(["--aof-load-truncated", "no"]).run_to_end_in(server.folder());
     assert!(!ended.status.success(), "a truncated log was taken\n{}", ended.log);
