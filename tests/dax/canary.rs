@@ -3,12 +3,13 @@
 use crate::Bed;
 use crate::cuts::{Failure, Subject};
 use crate::image::Format;
-use crate::load::Violation;
 use fastrand::Rng;
+use testkit::load::Violation;
 
 /// Plants one fault after the other; one that passes is a violation.
 pub(crate) fn all(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     acknowledging_too_early(bed, random)?;
+    mapping_without_sync(bed, random)?;
     looking_at_an_older_copy(bed, random)
 }
 
@@ -27,15 +28,26 @@ fn noticed(what: &str, result: Result<(), Failure>) -> Result<(), Failure> {
 fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     let mount = "mount -t ext4 -o dax=never /dev/pmem0 /pm";
     let server = "--dir /pm --backend aof --appendfsync no".to_owned();
-    let mut subject = Subject::over(bed, Format::Ext4, mount, server)?;
+    let mut subject = Subject::over(bed, Format::Ext4, mount, server, random.u64(..))?;
     let machine = subject.come_back()?;
     subject.cut(machine, random, 0)?;
     noticed("a server that acknowledges too early", subject.come_back().map(drop))
 }
 
+/// A pool on a DAX file system that is mapped without `MAP_SYNC` and never synced: its bytes reach the medium, but not
+/// what the file system knows of them.
+fn mapping_without_sync(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
+    let mount = "mount -t ext4 -o dax=always /dev/pmem0 /pm";
+    let server = "--dir /pm --backend pmem --domain process --pool-size 384mb".to_owned();
+    let mut subject = Subject::over(bed, Format::Ext4, mount, server, random.u64(..))?;
+    let machine = subject.come_back()?;
+    subject.cut(machine, random, 0)?;
+    noticed("a pool mapped without MAP_SYNC", subject.come_back().map(drop))
+}
+
 /// A copy of the medium that lacks the last half second.
 fn looking_at_an_older_copy(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
-    let mut subject = Subject::new(bed, Format::Ext4)?;
+    let mut subject = Subject::new(bed, Format::Ext4, random.u64(..))?;
     let machine = subject.come_back()?;
     subject.keep_an_old_copy(machine, random)?;
     noticed("a copy that lacks the last writes", subject.look_into_the_copy())

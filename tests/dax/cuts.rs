@@ -8,18 +8,23 @@
 use crate::Bed;
 use crate::image::{Format, Image};
 use crate::inspect::{POOL, copy_holds};
-use crate::load::{self, Ledger, Violation};
 use crate::machine::{Hardware, Machine, USUAL};
 use crate::place::{Setup, cache, program};
 use fastrand::Rng;
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
-use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 use testkit::Client;
+use testkit::load::{Crew, Habits, View, Violation};
 
 const CLIENTS: usize = 5;
+
+/// The guest reads its clock from the board, to the second.
+const HABITS: Habits = Habits { lag: 3_000, ..Habits::USUAL };
+
+/// The database that the clients leave to others.
+const OTHERS: &str = "8";
 
 /// Bytes of the medium, and the most that the pool may take of it.
 const MEDIUM: u64 = 512 << 20;
@@ -66,24 +71,20 @@ pub(crate) struct Subject<'b> {
     pub(crate) image: Image,
     mount: &'static str,
     server: String,
-    ledgers: Vec<Mutex<Ledger>>,
+    crew: Crew,
     tally: Tally,
-}
-
-fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
-    ledger.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
 impl<'b> Subject<'b> {
     /// A new medium for the PMEM backend.
-    pub(crate) fn new(bed: &'b Bed, format: Format) -> Result<Subject<'b>, Setup> {
+    pub(crate) fn new(bed: &'b Bed, format: Format, seed: u64) -> Result<Subject<'b>, Setup> {
         let server = format!("--dir /pm --pool {POOL} --pool-size {POOL_SIZE}");
         let mount = match format {
             Format::Ext4 => "mount -t ext4 -o dax=always /dev/pmem0 /pm",
             Format::Xfs => "mount -t xfs -o dax=always /dev/pmem0 /pm",
             Format::Device => "true",
         };
-        Subject::over(bed, format, mount, server)
+        Subject::over(bed, format, mount, server, seed)
     }
 
     /// A new medium that is mounted, and served from, as told.
@@ -92,11 +93,12 @@ impl<'b> Subject<'b> {
         format: Format,
         mount: &'static str,
         server: String,
+        seed: u64,
     ) -> Result<Subject<'b>, Setup> {
         let name = format!("cuts-{}", format.name());
         let image = Image::make(&name, format, MEDIUM, true)?;
-        let ledgers = (0..CLIENTS).map(|number| Mutex::new(Ledger::new(number))).collect();
-        Ok(Subject { bed, image, mount, server, ledgers, tally: Tally::default() })
+        let crew = Crew::new(CLIENTS, seed, HABITS);
+        Ok(Subject { bed, image, mount, server, crew, tally: Tally::default() })
     }
 
     fn boot(&self) -> Result<Machine, Setup> {
@@ -113,7 +115,7 @@ impl<'b> Subject<'b> {
         // A server that does not start after a cut has lost everything.
         let client = machine.serve(&self.server);
         let mut client = client.map_err(|error| Violation(error.to_string()))?;
-        self.ledgers.iter().try_for_each(|ledger| locked(ledger).verify(&mut client))?;
+        self.crew.verify(&mut client)?;
         Ok(machine)
     }
 
@@ -135,34 +137,25 @@ impl<'b> Subject<'b> {
         snapshots: u64,
     ) -> Result<(), Failure> {
         let address = machine.address();
-        let ledgers = &self.ledgers;
+        let view = self.crew.view();
         let (tally, image) = (&mut self.tally, &self.image);
         let mut benchmark = benchmark(address)?;
-        let result = thread::scope(|scope| {
-            let mut clients = Vec::new();
-            for ledger in ledgers {
-                let mut client = Client::connect(address).map_err(Setup::from)?;
-                let mut random = Rng::with_seed(random.u64(..));
-                clients.push(scope.spawn(move || load::run(ledger, &mut client, &mut random)));
-            }
-            let mut result = Ok(());
+        let meanwhile = || {
             for _ in 0..snapshots {
                 thread::sleep(Duration::from_millis(random.u64(20..500)));
-                result = result.and_then(|()| snapshot(&machine, image, ledgers));
-                tally.snapshots += u64::from(result.is_ok());
+                snapshot(&machine, image, &view)?;
+                tally.snapshots += 1;
             }
             thread::sleep(Duration::from_millis(random.u64(20..1500)));
             machine.cut();
             tally.machines += 1;
-            for client in clients {
-                client.join().expect("a client's thread")?;
-            }
-            result
-        });
+            Ok::<(), Failure>(())
+        };
+        let result = self.crew.run(|| Client::connect(address), meanwhile);
         let _ = benchmark.kill();
         let _ = benchmark.wait();
-        self.tally.steps = self.ledgers.iter().map(|ledger| locked(ledger).steps).sum();
-        result
+        self.tally.steps = self.crew.steps();
+        result?.0
     }
 
     /// Copies the medium, loads the machine a little longer, and cuts its power: the copy lacks the last writes.
@@ -178,7 +171,9 @@ impl<'b> Subject<'b> {
 
     /// Compares the copy that was made last with what the clients know now.
     pub(crate) fn look_into_the_copy(&self) -> Result<(), Failure> {
-        copy_holds(&cache().join("copy.img"), &mut known(&self.ledgers)).map(drop)
+        let view = self.crew.view();
+        view.begin();
+        copy_holds(&cache().join("copy.img"), &mut view.end()).map(drop)
     }
 
     /// What the power cut left must be whole before anybody has mounted it.
@@ -188,19 +183,16 @@ impl<'b> Subject<'b> {
     }
 }
 
-fn known(ledgers: &[Mutex<Ledger>]) -> Vec<Ledger> {
-    ledgers.iter().map(|ledger| locked(ledger).clone()).collect()
-}
-
-/// Copies the medium at one moment, and what the clients know at that moment; then compares them.
-fn snapshot(machine: &Machine, image: &Image, ledgers: &[Mutex<Ledger>]) -> Result<(), Failure> {
+/// Copies the medium at one moment, and compares it with what the clients know at that moment.
+fn snapshot(machine: &Machine, image: &Image, view: &View) -> Result<(), Failure> {
     let copy = cache().join("copy.img");
+    view.begin();
     machine.stop()?;
     let copied = image.copy(&copy);
-    let mut known = known(ledgers);
+    let mut crew = view.end();
     machine.go_on()?;
     copied?;
-    copy_holds(&copy, &mut known).map(drop)
+    copy_holds(&copy, &mut crew).map(drop)
 }
 
 /// More writes, by a client that is not ours, until its connections break.
@@ -208,7 +200,20 @@ fn benchmark(address: SocketAddr) -> Result<Child, Setup> {
     let port = address.port().to_string();
     let mut command = program("redis-benchmark");
     command.args(["-h", "127.0.0.1", "-p", &port, "-t", "set,incr,mset", "-r", "50000"]);
-    command.args(["-d", "1000", "-c", "4", "-P", "4", "-n", "100000000", "-l", "-q"]);
+    command.args([
+        "-d",
+        "1000",
+        "--dbnum",
+        OTHERS,
+        "-c",
+        "4",
+        "-P",
+        "4",
+        "-n",
+        "100000000",
+        "-l",
+        "-q",
+    ]);
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
 }
 
@@ -217,8 +222,8 @@ pub(crate) fn campaign(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure
     let mut random = Rng::with_seed(seed);
     let machines = cuts.div_ceil(8).max(2).min(cuts);
     let mut snapshots = cuts - machines;
-    let mut ext4 = Subject::new(bed, Format::Ext4)?;
-    let mut xfs = Subject::new(bed, Format::Xfs)?;
+    let mut ext4 = Subject::new(bed, Format::Ext4, seed)?;
+    let mut xfs = Subject::new(bed, Format::Xfs, seed)?;
     let mut rounds_on_ext4 = machines - (machines + 2) / 4;
     while ext4.tally.machines + xfs.tally.machines < machines {
         let on_xfs =

@@ -3,8 +3,8 @@
 use crate::Bed;
 use crate::cuts::Failure;
 use crate::image::{Format, Image};
-use crate::load::Violation;
 use crate::machine::{Hardware, Machine, Memory, USUAL};
+use testkit::load::Violation;
 
 const MEDIUM: u64 = 320 << 20;
 

@@ -112,8 +112,8 @@ fn written(file: &File, from: u64) -> Result<Option<(u64, u64)>, Setup> {
     Ok(Some((start, seek(file, SeekFrom::Hole(start)).map_err(io::Error::from)?)))
 }
 
-/// Takes a file out of a copy of an ext4 image, whose journal is replayed first. What is not whole after that is told.
-pub(crate) fn extract(copy: &Path, name: &str, to: &Path) -> Result<(), Setup> {
+/// Takes a file out of a copy of an ext4 image, whose journal is replayed first; false if it is not there.
+pub(crate) fn extract(copy: &Path, name: &str, to: &Path) -> Result<bool, Setup> {
     // Of its own accord it mends only what any crash leaves: counts of free blocks, and files that were being deleted.
     let replay = program("e2fsck").args(["-f", "-p"]).arg(copy).output()?;
     if replay.status.code().is_none_or(|code| code > 1) {
@@ -122,8 +122,5 @@ pub(crate) fn extract(copy: &Path, name: &str, to: &Path) -> Result<(), Setup> {
     }
     let _ = fs::remove_file(to);
     run(program("debugfs").arg("-R").arg(format!("dump {name} {}", to.display())).arg(copy))?;
-    if to.exists() {
-        return Ok(());
-    }
-    Err(Setup(format!("{name} is not there")))
+    Ok(to.exists())
 }

@@ -5,26 +5,28 @@
 
 use crate::cuts::Failure;
 use crate::image::extract;
-use crate::load::{Ledger, Violation};
 use crate::place::cache;
 use heap::Heap;
 use keyspace::{Checked, Keyspace};
 use pmem::{DomainRequest, MapOptions, Region};
 use std::path::Path;
 use testkit::Launch;
+use testkit::load::{Crew, Violation};
 
 /// The pool's name on its file system.
 pub(crate) const POOL: &str = "perdura.pool";
 
 /// Recovers the pool of a copied medium and compares it with what is known.
-pub(crate) fn copy_holds(copy: &Path, ledgers: &mut [Ledger]) -> Result<Checked, Failure> {
+pub(crate) fn copy_holds(copy: &Path, crew: &mut Crew) -> Result<Checked, Failure> {
     let pool = cache().join("copy.pool");
-    extract(copy, POOL, &pool)?;
+    if !extract(copy, POOL, &pool)? {
+        return Err(Violation("the pool is not there".into()).into());
+    }
     let path = pool.display().to_string();
     let launch = Launch::perdura().args(["--backend", "pmem", "--domain", "process"]);
     let mut server = launch.args(["--pool", &path]).start();
     let mut client = server.client();
-    ledgers.iter_mut().try_for_each(|ledger| ledger.verify(&mut client))?;
+    crew.verify(&mut client)?;
     drop(client);
     if !server.terminate().success() {
         return Err(Violation(format!("the pool cannot be closed: {}", server.log())).into());

@@ -21,22 +21,19 @@ mod domains;
 mod image;
 mod initramfs;
 mod inspect;
-mod load;
 mod machine;
-#[path = "../kill/model.rs"]
-mod model;
 mod place;
 mod proof;
 
 use cuts::{Failure, Tally};
 use debian::Kernel;
 use fastrand::Rng;
-use load::Violation;
 use place::{Setup, cache};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
+use testkit::load::Violation;
 
 /// What every guest is made of.
 struct Bed {
