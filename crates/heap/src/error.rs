@@ -17,6 +17,9 @@ pub enum CommitError {
     /// The heap was closed.
     #[error("the heap is closed")]
     Closed,
+    /// The medium lost bytes, and what they were is being found out: worth another try.
+    #[error("the medium lost bytes that this transaction may have read")]
+    Unsettled,
     /// No room for the record of a very long transaction.
     #[error("the heap is full")]
     Full,
@@ -123,6 +126,17 @@ pub enum OpenError {
         expected: u64,
         /// A later one that was seen.
         found: u64,
+    },
+    /// The medium lost bytes where the log may have gone on.
+    #[error(
+        "the log of shard {shard} may have gone on at offset {at:#x}, where the medium cannot be read: what was \
+         acknowledged last may be lost"
+    )]
+    LostLog {
+        /// Shard number.
+        shard: usize,
+        /// Byte offset in the pool.
+        at: u64,
     },
     /// The word that says where a log begins names no place in its ring.
     #[error("the log of shard {shard} is damaged: it begins on line {found} of {lines}")]

@@ -184,6 +184,9 @@ impl Heap {
         if self.closed.load(Ordering::Relaxed) {
             return Err(CommitError::Closed);
         }
+        if self.region.is_unsettled() && !crate::media::is_settling() {
+            return Err(CommitError::Unsettled);
+        }
         Ok(())
     }
 
@@ -196,7 +199,7 @@ impl Heap {
         self.damaged.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn header(&self) -> MutexGuard<'_, Header> {
+    pub(crate) fn header(&self) -> MutexGuard<'_, Header> {
         self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,6 +9,7 @@
 use crate::error::OpenError;
 use crate::judge;
 use crate::layout::{Geometry, LINE, ZONES_WORD};
+use crate::media;
 use crate::record::entries;
 use crate::ring::tail_word;
 use crate::scan::{self, Found, Log};
@@ -48,6 +49,7 @@ pub(crate) fn all(
         .map(|shard| scan::shard(region, geometry, shard, epoch))
         .collect::<Result<Vec<Log>, _>>()?;
     judge::newest(region, geometry, &mut logs)?;
+    media::refuse_lost_logs(region, geometry, &logs)?;
     flush_believed(region, &logs);
     let mut recovered = Recovered { ends: Vec::new(), report: Recovery::default(), lsn };
     for log in &logs {

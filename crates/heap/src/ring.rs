@@ -177,7 +177,7 @@ impl Ring {
     }
 
     /// The tail word for the records that are held.
-    fn tail(&self) -> u64 {
+    pub(crate) fn tail(&self) -> u64 {
         let oldest_first = (1..=self.parts.len()).map(|i| (self.part + i) % self.parts.len());
         oldest_first
             .filter_map(|part| self.parts[part].first)

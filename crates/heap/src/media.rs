@@ -1,0 +1,221 @@
+//! What bytes meant that the medium lost, and making again what the heap itself knows.
+//!
+//! Headers, the number of zones, a shard's tail and counter, and the headers of spans are known in DRAM or follow from
+//! the rest. A log's bytes are needed by nobody once all its records are retired. What lay in a block, or in a root word,
+//! is the business of the layer above, which is told. Bitmaps and the span table are the only truth of what they say: where
+//! they are lost nothing may be written any more, since a block in use could be given away.
+//!
+//! While a loss is not settled no transaction commits, for it may have read zeros in the place of what was lost; only the
+//! thread that settles it writes.
+
+#![allow(unsafe_code, reason = "metadata is stored in the pool")]
+
+use crate::class::{BITMAP_AT, TABLE, WHOLE};
+use crate::error::OpenError;
+use crate::heap::Heap;
+use crate::layout::{Geometry, HEADER_B, LINE, ROOTS, SPAN, ZONES_WORD};
+use crate::ptr::Ptr;
+use crate::scan::Log;
+use crate::spans::{publish_zones, split_span_word};
+use pmem::{Lost, Region};
+use std::cell::Cell;
+
+thread_local! {
+    static SETTLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread settles a loss.
+#[cold]
+pub(crate) fn is_settling() -> bool {
+    SETTLING.get()
+}
+
+/// Lost bytes that only the layer above can tell the meaning of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostPart {
+    /// Some bytes of an allocated block: from, to, as offsets in the pool.
+    Block {
+        /// The shard that owns it.
+        shard: usize,
+        /// Where it begins.
+        at: Ptr,
+        /// The first lost byte.
+        from: u64,
+        /// The first byte behind.
+        to: u64,
+    },
+    /// Root words of a shard: these numbers.
+    Roots {
+        /// The shard.
+        shard: usize,
+        /// The first one.
+        from: usize,
+        /// The first one behind.
+        to: usize,
+    },
+}
+
+/// Metadata was lost that nothing else tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the medium lost {what} at offset {at:#x}, which nothing else tells")]
+pub struct Irreplaceable {
+    /// What it was.
+    pub what: &'static str,
+    /// Byte offset in the pool.
+    pub at: u64,
+}
+
+impl Heap {
+    /// Lets `work` commit although a loss is not settled: it is what settles it.
+    pub fn settling<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct Reset;
+        impl Drop for Reset {
+            fn drop(&mut self) {
+                SETTLING.set(false);
+            }
+        }
+        let _reset = Reset;
+        SETTLING.set(true);
+        work()
+    }
+
+    /// Makes again what the heap knows of lost bytes, which read as zeros and whose pages were mended. Tells what else
+    /// they were. The caller holds no shard.
+    pub fn restore(&self, lost: &[Lost]) -> Result<Vec<LostPart>, Irreplaceable> {
+        let mut parts = Vec::new();
+        for lost in lost {
+            for line in (lost.at..lost.at + lost.len).step_by(LINE as usize) {
+                self.restore_line(line, &mut parts)?;
+            }
+        }
+        self.region.fence();
+        Ok(parts)
+    }
+
+    /// Takes no write from here on: what is in the pool cannot be relied on.
+    pub fn stop(&self) {
+        self.poison();
+    }
+
+    fn restore_line(&self, line: u64, parts: &mut Vec<LostPart>) -> Result<(), Irreplaceable> {
+        let areas = self.geometry.shard_area(0).tail();
+        if line < HEADER_B + 4096 {
+            self.header().write(&self.region);
+            self.header().write(&self.region);
+        } else if line == ZONES_WORD {
+            publish_zones(&self.region, self.spans.zones());
+        } else if (areas..self.geometry.shard_area(self.shards()).tail()).contains(&line) {
+            self.restore_area(line, areas, parts);
+        } else if (self.geometry.ring_at(0)..self.geometry.ring_at(self.shards())).contains(&line) {
+            let shard = (line - self.geometry.ring_at(0)) / self.geometry.ring_bytes();
+            self.retire(shard as usize);
+        } else if let Some(span) = self.geometry.span_of(line)
+            && line < self.geometry.pool_bytes(self.spans.zones())
+        {
+            self.restore_span(span, line, parts)?;
+        }
+        Ok(())
+    }
+
+    /// Makes every word durable in place that the log of a shard changed, so that the log is needed no more.
+    fn retire(&self, shard: usize) {
+        let mut locked = self.lock(shard);
+        locked.state.ring.retire_all(&self.region);
+        let tail = locked.state.ring.tail();
+        let at = self.area(shard).tail();
+        // SAFETY: the tail belongs to this shard, whose lock is held.
+        unsafe { self.region.store(at, tail) };
+        self.region.flush(at, 8);
+        self.region.fence();
+    }
+
+    fn restore_area(&self, line: u64, areas: u64, parts: &mut Vec<LostPart>) {
+        let size = self.geometry.shard_area(1).tail() - areas;
+        let shard = ((line - areas) / size) as usize;
+        let area = self.area(shard);
+        let roots = area.root(0);
+        if line >= roots {
+            let from = ((line - roots) / 8) as usize;
+            parts.push(LostPart::Roots { shard, from, to: (from + LINE as usize / 8).min(ROOTS) });
+        } else if line == area.tail() {
+            self.retire(shard);
+        } else if line == area.used() {
+            let used = self.lock(shard).state.used;
+            // SAFETY: a word of the shard that changes under its lock; the value is the one that it had.
+            unsafe { self.region.store(area.used(), used) };
+            self.region.flush(area.used(), 8);
+        }
+    }
+
+    fn restore_span(
+        &self,
+        span: u32,
+        line: u64,
+        parts: &mut Vec<LostPart>,
+    ) -> Result<(), Irreplaceable> {
+        if self.geometry.is_table(span) {
+            return Err(Irreplaceable { what: "a part of the span table", at: line });
+        }
+        let word = self.region.load(self.geometry.span_word(span));
+        let Some((class, shard)) = split_span_word(word, self.shards()) else { return Ok(()) };
+        let (shape, base) = (&TABLE[class as usize], self.geometry.span_at(span));
+        if class == WHOLE {
+            let at = Ptr::from_raw(base);
+            parts.push(LostPart::Block { shard, at, from: line, to: line + LINE });
+            return Ok(());
+        }
+        if line < base + BITMAP_AT {
+            let _locked = self.lock(shard);
+            // SAFETY: the span's header never changes while the span is published; these are its bytes.
+            unsafe { self.region.write(base, &crate::alloc::header(class, shape)) };
+            self.region.flush(base, LINE as usize);
+        } else if line < base + u64::from(shape.first) {
+            return Err(Irreplaceable { what: "a part of a span's bitmap", at: line });
+        } else {
+            let inside = (line - base) as u32 - shape.first;
+            let (first, last) = (inside / shape.size, (inside + LINE as u32 - 1) / shape.size);
+            for index in first..=last.min(shape.count.saturating_sub(1)) {
+                let bits = self.region.load(base + BITMAP_AT + u64::from(index / 64) * 8);
+                if bits & 1 << (index % 64) == 0 {
+                    continue;
+                }
+                let at = base + u64::from(shape.offset(index));
+                let to = (at + u64::from(shape.size)).min(line + LINE);
+                let at_ptr = Ptr::from_raw(at);
+                parts.push(LostPart::Block { shard, at: at_ptr, from: line.max(at), to });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A pool whose logs may have ended in lost bytes is not opened: an acknowledged write could be among them. To be
+/// asked before recovery writes anything.
+pub(crate) fn refuse_lost_logs(
+    region: &Region,
+    geometry: &Geometry,
+    logs: &[Log],
+) -> Result<(), OpenError> {
+    if !region.is_unsettled() {
+        return Ok(());
+    }
+    let (_, lost) = region.lost();
+    for log in logs {
+        let tail = geometry.shard_area(log.shard).tail();
+        let base = geometry.ring_at(log.shard);
+        let part = geometry.ring_part as u64;
+        let end = base + log.end * LINE;
+        let begin_of_part = end - (end - base) % part;
+        let next = base + (begin_of_part + part - base) % geometry.ring_bytes();
+        let needed = [(tail, tail + 8), (end, begin_of_part + part), (next, next + part)];
+        for lost in &lost {
+            let meets = |&(from, to): &(u64, u64)| lost.at < to && lost.at + lost.len > from;
+            if needed.iter().any(meets) {
+                return Err(OpenError::LostLog { shard: log.shard, at: lost.at });
+            }
+        }
+    }
+    Ok(())
+}
+
+const _: () = assert!(SPAN.is_multiple_of(LINE));
