@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill dax crash lint doc ci
+.PHONY: run build test packages kill differential dax crash lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -56,6 +56,10 @@ dax:
 		cargo build --quiet --package perdura-server --target $(GUEST)
 	@PERDURA_SERVER=$(abspath $(TARGET))/$(GUEST)/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
 		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --test dax
+
+# Random commands to Perdura, killed and started again meanwhile, and to redis-server: make differential MINUTES=10
+differential: packages
+	@DIFFERENTIAL_MINUTES=$(MINUTES) cargo test --quiet --release --test differential
 
 # Simulated power losses at every fence and between, for so many minutes: make crash MINUTES=10
 crash:

@@ -29,6 +29,8 @@ Known differences:
 - There are 16 databases.
 - The cursors of SCAN are other numbers; its guarantee is the same.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC.
+- After a restart from the append-only file OBJECT ENCODING tells how a string would be stored now (`int` for what
+  INCRBYFLOAT made), as Redis does after a restart of its own. A pool keeps encodings over restarts.
 
 ";
 

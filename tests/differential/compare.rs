@@ -1,0 +1,142 @@
+//! The two servers, and when two replies are the same.
+//!
+//! Time goes on between the two, so that what is left of a TTL may differ a little; the order of KEYS is nobody's. How a
+//! string is encoded follows from the command that made it, which is not what a log says: behind a restart from a log it
+//! is told as a restarted redis-server would tell it.
+
+use crate::generate::Op;
+use testkit::{Client, Launch, Reply, Server};
+
+/// How far apart two clocks may tell a time, in milliseconds.
+const TOLERANCE: u64 = 10_000;
+
+/// Two replies that differ.
+pub(crate) struct Difference {
+    pub(crate) ours: Reply,
+    pub(crate) theirs: Reply,
+}
+
+/// Perdura and redis-server.
+pub(crate) struct Pair {
+    ours: Server,
+    theirs: Server,
+    /// Perdura's data come back from a log.
+    from_log: bool,
+}
+
+struct Connections {
+    ours: Client,
+    theirs: Client,
+    /// Encodings may be others.
+    encoded_anew: bool,
+}
+
+impl Pair {
+    pub(crate) fn start(ours: Launch, from_log: bool) -> Pair {
+        Pair { ours: ours.start(), theirs: Launch::redis().start(), from_log }
+    }
+
+    /// Runs a sequence over empty data; what differs first.
+    pub(crate) fn run(&mut self, ops: &[Op], protocol: u8) -> Option<Difference> {
+        let mut both = self.connect(protocol);
+        both.ours.check("FLUSHALL", "OK");
+        both.theirs.check("FLUSHALL", "OK");
+        for op in ops {
+            let Op::Call(words) = op else {
+                self.restart(op);
+                both = self.connect(protocol);
+                both.encoded_anew = self.from_log;
+                continue;
+            };
+            let different = both.call(words);
+            if different.is_some() {
+                return different;
+            }
+        }
+        Connections { encoded_anew: both.encoded_anew, ..self.connect(protocol) }.compare_data()
+    }
+
+    fn restart(&mut self, op: &Op) {
+        match op {
+            Op::Terminate => assert!(self.ours.terminate().success(), "{}", self.ours.log()),
+            _ => self.ours.kill(),
+        }
+        self.ours.start_again();
+    }
+
+    fn connect(&self, protocol: u8) -> Connections {
+        let (mut ours, mut theirs) = (self.ours.client(), self.theirs.client());
+        for client in [&mut ours, &mut theirs] {
+            let reply = client.run(&format!("HELLO {protocol}"));
+            assert!(!reply.is_error(), "{reply}");
+        }
+        Connections { ours, theirs, encoded_anew: false }
+    }
+}
+
+impl Connections {
+    fn call(&mut self, words: &[Vec<u8>]) -> Option<Difference> {
+        let ask = |client: &mut Client| {
+            let reply = client.try_call(words);
+            reply.unwrap_or_else(|error| Reply::Error(format!("the connection: {error}")))
+        };
+        let (ours, theirs) = (ask(&mut self.ours), ask(&mut self.theirs));
+        let name = words.first().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
+        let same = match name.as_slice() {
+            b"keys" => sorted(&ours) == sorted(&theirs),
+            b"ttl" | b"pttl" | b"expiretime" | b"pexpiretime" | b"exec" | b"time" => {
+                is_close(&ours, &theirs, self.encoded_anew)
+            }
+            b"object" => is_close(&ours, &theirs, self.encoded_anew),
+            _ => ours == theirs,
+        };
+        (!same).then_some(Difference { ours, theirs })
+    }
+
+    /// Compares all that can be asked about all keys.
+    fn compare_data(&mut self) -> Option<Difference> {
+        for db in 0..16 {
+            let select = [b"SELECT".to_vec(), db.to_string().into_bytes()];
+            let keys = [b"KEYS".to_vec(), b"*".to_vec()];
+            let different = self.call(&select).or_else(|| self.call(&keys));
+            if different.is_some() {
+                return different;
+            }
+            for key in self.theirs.run("KEYS *").items().iter().filter_map(Reply::bytes) {
+                for about in [&["GET"][..], &["OBJECT", "ENCODING"], &["PEXPIRETIME"], &["TYPE"]] {
+                    let words = about.iter().map(|word| word.as_bytes().to_vec());
+                    let different = self.call(&words.chain([key.to_vec()]).collect::<Vec<_>>());
+                    if different.is_some() {
+                        return different;
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+fn is_encoding(reply: &Reply) -> bool {
+    matches!(reply.bytes(), Some(b"int" | b"embstr" | b"raw"))
+}
+
+fn sorted(reply: &Reply) -> Vec<String> {
+    let mut items: Vec<String> = reply.items().iter().map(Reply::to_string).collect();
+    items.sort();
+    items
+}
+
+/// Equal but for a little time, for the order of what may be KEYS, and for encodings where those may differ.
+fn is_close(ours: &Reply, theirs: &Reply, encoded_anew: bool) -> bool {
+    match (ours, theirs) {
+        (Reply::Int(a), Reply::Int(b)) => {
+            a == b || (*a > 0 && *b > 0 && a.abs_diff(*b) <= TOLERANCE)
+        }
+        (Reply::Array(a), Reply::Array(b)) => {
+            a.len() == b.len()
+                && (a.iter().zip(b).all(|(a, b)| is_close(a, b, encoded_anew))
+                    || sorted(ours) == sorted(theirs))
+        }
+        _ => ours == theirs || (encoded_anew && is_encoding(ours) && is_encoding(theirs)),
+    }
+}

@@ -1,0 +1,110 @@
+//! Sequences: requests made from the command table, and restarts between them.
+
+#[path = "../../crates/commands/tests/generate/mod.rs"]
+mod request;
+
+use commands::spec::{CommandSpec, Group};
+use commands::{Engine, EngineOptions, Run};
+use fastrand::Rng;
+use heap::{CreateOptions, Geometry, Heap};
+use keyspace::Keyspace;
+use std::fmt;
+use std::sync::Arc;
+
+/// Steps of a sequence, at most.
+const STEPS: usize = 120;
+
+/// Commands that answer differently each time, that tell of the process or the memory, or that end the connection.
+const LEFT_OUT: &[&str] = &[
+    "randomkey", // chosen by chance
+    "dbsize",    // an expired key counts until it is deleted
+    "refcount",  // nothing is shared here
+    "idletime",  // in whole seconds of another clock
+    "freq",      // grows by chance
+    "scan",      // other cursors
+    "hello",     // tells the server's name and the connection's number
+    "quit",
+    "shutdown",
+    "lolwut",
+    "wait",
+    "info",
+    "docs", // subcommands come in the order of a hash table
+];
+/// Commands of the group `server` that are about data; the others are about the process.
+const DATA: &[&str] = &["flushall", "flushdb", "swapdb"];
+/// Commands that would leave little behind, were they as frequent as the others.
+const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "reset", "select", "discard"];
+
+/// A step of a sequence.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Call(Vec<Vec<u8>>),
+    /// kill -9 of Perdura, and a new start.
+    Kill,
+    /// SIGTERM, and a new start.
+    Terminate,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Kill => f.write_str("-- kill -9, start --"),
+            Op::Terminate => f.write_str("-- SIGTERM, start --"),
+            Op::Call(words) => {
+                let words = words.iter().map(|word| format!("\"{}\"", word.escape_ascii()));
+                f.write_str(&words.collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+}
+
+/// Makes sequences.
+pub(crate) struct Generator {
+    commands: Vec<(Option<&'static CommandSpec>, &'static CommandSpec)>,
+}
+
+fn engine() -> Engine {
+    let geometry = Geometry { shards: 1, ..Geometry::default() };
+    let options = CreateOptions { geometry, ..CreateOptions::default() };
+    let heap = Heap::volatile(1 << 30, &options).expect("a heap in memory");
+    Engine::new(EngineOptions::new(Arc::new(Keyspace::new(heap, 0))))
+}
+
+impl Generator {
+    pub(crate) fn new() -> Generator {
+        let engine = engine();
+        let asked = |spec: &CommandSpec| match spec.group {
+            Group::Server => DATA.contains(&spec.name),
+            _ => !LEFT_OUT.contains(&spec.name),
+        };
+        let all = engine.table().all().iter();
+        let commands = all
+            .filter(|c| !matches!(c.spec.run, Run::Container) && asked(c.spec))
+            .filter(|c| c.parent.is_none_or(|p| !["client", "command"].contains(&p.name)))
+            .map(|c| (c.parent, c.spec));
+        Generator { commands: commands.collect() }
+    }
+
+    /// The protocol and the steps of a sequence.
+    pub(crate) fn sequence(&self, seed: u64) -> (u8, Vec<Op>) {
+        let mut random = Rng::with_seed(seed);
+        let protocol = if random.bool() { 2 } else { 3 };
+        let steps = random.usize(STEPS / 4..STEPS);
+        let mut ops = Vec::new();
+        while ops.len() < steps {
+            if random.u8(..50) == 0 {
+                ops.push(if random.bool() { Op::Kill } else { Op::Terminate });
+                continue;
+            }
+            let (container, spec) = self.commands[random.usize(..self.commands.len())];
+            if RARE.contains(&spec.name) && random.u8(..) > 24 {
+                continue;
+            }
+            ops.push(Op::Call(match container {
+                Some(container) => request::sub_request(container, spec, &mut random),
+                None => request::request(spec, &mut random),
+            }));
+        }
+        (protocol, ops)
+    }
+}
