@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crossbeam_utils::CachePadded;
 use heap::{Heap, Ptr, View};
 use smallvec::SmallVec;
 use structures::index::{Bucket, Index};
@@ -28,7 +29,7 @@ pub struct Keyspace {
     pub(crate) hashing: Hashing,
     /// The first root word of each shard.
     roots: Vec<Ptr>,
-    sides: Vec<Side>,
+    sides: Vec<CachePadded<Side>>,
     pub(crate) map: AtomicU64,
     pub(crate) longest_hold: AtomicU64,
     tracks: AtomicBool,
@@ -55,7 +56,7 @@ impl Keyspace {
         };
         let hashing = Hashing::new(&seed);
         let sides = (0..heap.shards() as u64)
-            .map(|shard| Side::new(now, hashing.hash(&shard.to_le_bytes())))
+            .map(|shard| Side::new(now, hashing.hash(&shard.to_le_bytes())).into())
             .collect();
         let keyspace = Keyspace {
             heap: Arc::new(heap),
@@ -126,21 +127,18 @@ impl Keyspace {
         if let [shard] = shards {
             return self.begin_one(*shard, now);
         }
-        let mut ascending: SmallVec<[usize; 16]> = SmallVec::from_slice(shards);
-        ascending.sort_unstable();
-        ascending.dedup();
-        let locked = ascending.into_iter().map(|shard| self.heap.lock(shard)).collect();
+        let locked = ascending(shards).into_iter().map(|shard| self.heap.lock(shard)).collect();
         Txn::new(self, locked, now)
     }
 
     /// As [`Keyspace::begin`], unless one of the shards is locked: then nothing is.
     pub fn try_begin(&self, shards: &[usize], now: u64) -> Option<Txn<'_>> {
-        let mut ascending: SmallVec<[usize; 16]> = SmallVec::from_slice(shards);
-        ascending.sort_unstable();
-        ascending.dedup();
-        let locked: Option<_> =
-            ascending.into_iter().map(|shard| self.heap.try_lock(shard)).collect();
-        Some(Txn::new(self, locked?, now))
+        let shards = ascending(shards);
+        let mut locked = SmallVec::with_capacity(shards.len());
+        for shard in shards {
+            locked.push(self.heap.try_lock(shard)?);
+        }
+        Some(Txn::new(self, locked, now))
     }
 
     /// Locks one shard.
@@ -261,6 +259,17 @@ impl Keyspace {
         let settings = self.lfu.load(Relaxed);
         Lfu { log_factor: settings >> 1 & 0x7fff, decay_minutes: settings >> 16 }
     }
+}
+
+/// The order in which shards are locked, each once.
+fn ascending(shards: &[usize]) -> SmallVec<[usize; 16]> {
+    let mut ascending = SmallVec::new();
+    for &shard in shards {
+        if let Err(at) = ascending.binary_search(&shard) {
+            ascending.insert(at, shard);
+        }
+    }
+    ascending
 }
 
 /// A look-up that is to come, whose buckets are on their way.

@@ -9,8 +9,7 @@ use crate::key::DATABASES;
 use crate::stats::Counters;
 use crate::watch::Watches;
 
-/// Aligned so that two shards never share a line.
-#[repr(align(128))]
+/// In `CachePadded`, so that two shards never share a line.
 pub(crate) struct Side {
     pub(crate) access: AccessTable,
     pub(crate) counters: Counters,

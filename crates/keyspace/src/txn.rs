@@ -331,6 +331,9 @@ impl<'k> Txn<'k> {
 
     /// A point to come back to, for a command that changes nothing but these keys.
     pub fn savepoint_of(&mut self, keys: &[Key<'_>]) -> Savepoint {
+        if let [key] = keys {
+            return self.savepoint_at(self.position(key.shard()).into_iter());
+        }
         let shards = keys.iter().filter_map(|key| self.position(key.shard()));
         let mut shards: SmallVec<[usize; 4]> = shards.collect();
         shards.sort_unstable();

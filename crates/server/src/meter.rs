@@ -3,11 +3,11 @@
 //! A worker writes its own meter only, with a plain load and store; others read. Fences are counted by
 //! `pmem` per thread, and published here from time to time.
 
+use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// The counters of one worker, on cache lines of their own.
+/// The counters of one worker; in `CachePadded`, so that no two workers write one line.
 #[derive(Default)]
-#[repr(align(128))]
 pub(crate) struct Meter {
     /// Connections that it serves now.
     pub(crate) serving: AtomicUsize,
@@ -52,7 +52,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    pub(crate) fn of(meters: &[Meter]) -> Totals {
+    pub(crate) fn of(meters: &[CachePadded<Meter>]) -> Totals {
         let sum =
             |pick: fn(&Meter) -> &AtomicU64| meters.iter().map(|m| pick(m).load(Relaxed)).sum();
         Totals {
@@ -69,7 +69,7 @@ impl Totals {
 }
 
 /// Zeroes what CONFIG RESETSTAT zeroes. A count that a worker is just adding to may survive it.
-pub(crate) fn reset(meters: &[Meter]) {
+pub(crate) fn reset(meters: &[CachePadded<Meter>]) {
     for meter in meters {
         for counter in [&meter.reads, &meter.writes, &meter.bytes_in, &meter.bytes_out] {
             counter.store(0, Relaxed);

@@ -206,7 +206,7 @@ fn share(
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),
         limits: Default::default(),
-        meters: (0..threads).map(|_| Meter::default()).collect(),
+        meters: (0..threads).map(|_| Meter::default().into()).collect(),
         rates: Default::default(),
         accepted: AtomicU64::new(0),
         rejected: AtomicU64::new(0),

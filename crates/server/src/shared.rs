@@ -1,5 +1,6 @@
 //! What all threads of the server share.
 
+use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +22,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) limits: Limits,
     /// One per worker.
-    pub(crate) meters: Box<[Meter]>,
+    pub(crate) meters: Box<[CachePadded<Meter>]>,
     pub(crate) rates: Rates,
     /// Connections accepted, and refused for there being too many.
     pub(crate) accepted: AtomicU64,
