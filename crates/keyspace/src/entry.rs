@@ -34,6 +34,14 @@ pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
     Kind::decode(view.word(entry)).unwrap_or(Kind::Inline { raw: false, len: 0, crc: 0 })
 }
 
+/// Refuses an entry whose value word makes no sense, or that was marked as damaged.
+pub(crate) fn sound<V: View>(view: &V, entry: Ptr) -> Result<(), crate::Error> {
+    match Kind::decode(view.word(entry)) {
+        Some(_) => Ok(()),
+        None => Err(crate::Error::Damaged(entry.raw())),
+    }
+}
+
 /// Unix ms, or 0.
 pub(crate) fn expiry<V: View>(view: &V, entry: Ptr) -> u64 {
     view.word(entry.add(EXPIRY_AT))

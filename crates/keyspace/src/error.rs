@@ -18,6 +18,9 @@ pub enum Error {
     /// The key is longer than [`crate::Keyspace::MAX_KEY`].
     #[error("the key is longer than a key may be")]
     KeyTooLong,
+    /// The value is damaged; the entry's byte offset in the pool.
+    #[error("the value of this key is damaged (pool offset {0:#x})")]
+    Damaged(u64),
     /// A durable step failed; the store takes no more writes until it is opened again.
     #[error("a durable step failed earlier")]
     ReadOnly,

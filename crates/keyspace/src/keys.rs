@@ -71,7 +71,7 @@ impl Txn<'_> {
     /// Moves a value with its expiry to another key, another database, or both, replacing what is there; false if
     /// there is none. Nothing changes when both are the same.
     pub fn rename(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
-        let (place, Some(_)) = self.open(from.0, from.1)? else { return Ok(false) };
+        let (place, Some(_)) = self.open_sound(from.0, from.1)? else { return Ok(false) };
         let target = self.place(to.0, to.1);
         if place == target && from.1.bytes == to.1.bytes {
             return Ok(true);
@@ -116,7 +116,7 @@ impl Txn<'_> {
 
     /// Copies a value with its expiry, replacing what is there; false if there is none.
     pub fn copy(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
-        let (place, Some(_)) = self.open(from.0, from.1)? else { return Ok(false) };
+        let (place, Some(_)) = self.open_sound(from.0, from.1)? else { return Ok(false) };
         let target = self.place(to.0, to.1);
         if place == target && from.1.bytes == to.1.bytes {
             return Ok(true);

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use structures::index::{Bucket, Index};
 
 use crate::access::Lfu;
+use crate::damage::Damage;
 use crate::databases::cursor_shard;
 use crate::evict::Random;
 use crate::key::Hashing;
@@ -30,6 +31,7 @@ pub struct Keyspace {
     /// The first root word of each shard.
     roots: Vec<Ptr>,
     sides: Vec<CachePadded<Side>>,
+    pub(crate) damage: Damage,
     pub(crate) map: AtomicU64,
     pub(crate) longest_hold: AtomicU64,
     tracks: AtomicBool,
@@ -63,6 +65,7 @@ impl Keyspace {
             hashing,
             roots,
             sides,
+            damage: Damage::default(),
             map: AtomicU64::new(map),
             longest_hold: AtomicU64::new(0),
             tracks: AtomicBool::new(false),

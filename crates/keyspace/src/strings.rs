@@ -107,7 +107,7 @@ impl Txn<'_> {
 
     /// Appends (or sets) and returns the new length.
     pub fn append(&mut self, db: Db, key: &Key<'_>, bytes: &[u8]) -> Result<usize, Error> {
-        let (place, old) = self.open(db, key)?;
+        let (place, old) = self.open_sound(db, key)?;
         let len = match old {
             None => {
                 self.set(db, key, bytes, Expire::Clear)?;
@@ -158,7 +158,7 @@ impl Txn<'_> {
         at: usize,
         bytes: &[u8],
     ) -> Result<usize, Error> {
-        let (place, old) = self.open(db, key)?;
+        let (place, old) = self.open_sound(db, key)?;
         let old_len = old.map_or(0, |old| Str::read(&self.shards[place.shard], old.at).len());
         if bytes.is_empty() {
             return Ok(old_len);
@@ -242,6 +242,17 @@ impl Txn<'_> {
             let cell = entry::cell(shard, old.at);
             shard.set(cell, after.word());
         }
+    }
+
+    /// As [`Txn::open`], for a change that needs the value as it is.
+    pub(crate) fn open_sound(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+    ) -> Result<(Place, Option<Old>), Error> {
+        let (place, old) = self.open(db, key)?;
+        old.map_or(Ok(()), |old| entry::sound(&self.shards[place.shard], old.at))?;
+        Ok((place, old))
     }
 
     /// Where a key belongs, and its entry; one that has expired is deleted.

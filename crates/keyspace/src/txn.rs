@@ -250,6 +250,7 @@ impl<'k> Txn<'k> {
 
     /// The string that the key holds.
     pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
+        entry::sound(&self.shards[entry.shard], entry.at)?;
         Ok(Str::read(&self.shards[entry.shard], entry.at))
     }
 

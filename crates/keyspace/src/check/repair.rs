@@ -115,8 +115,14 @@ impl Keyspace {
         Ok(())
     }
 
+    /// The physical database behind a logical one.
     pub(crate) fn physical_of(&self, db: usize) -> u8 {
         layout::physical(self.map.load(std::sync::atomic::Ordering::Relaxed), db)
+    }
+
+    /// The logical database before a physical one.
+    pub(crate) fn logical_of(&self, db: u8) -> usize {
+        (0..DATABASES).find(|&n| self.physical_of(n) == db).unwrap_or(usize::from(db))
     }
 
     fn repair_key(&self, key: &DamagedKey, done: &mut Repaired) -> Result<(), Refusal> {
@@ -129,7 +135,7 @@ impl Keyspace {
     }
 
     /// Takes a damaged entry out of the indexes. Its blocks stay: what it says of them is not believed.
-    fn cut(&self, shard: &mut Shard<'_>, key: &DamagedKey) {
+    pub(crate) fn cut(&self, shard: &mut Shard<'_>, key: &DamagedKey) {
         let db = self.physical_of(key.db);
         let at = Ptr::from_raw(key.entry);
         let mut counts = Counts::decode(shard.word(shard.root(counts_root(db))));

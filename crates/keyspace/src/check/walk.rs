@@ -11,7 +11,7 @@ use super::{CheckError, Checked, DamagedKey};
 use crate::entry;
 use crate::key::DATABASES;
 use crate::layout::{Counts, OWNER_KEYS, QUEUE_ROOT, counts_root, expiry_root, keys_root};
-use crate::verify::{self, Fault};
+use crate::verify::{self, Fault, Seen};
 use crate::{Keyspace, layout};
 
 /// Entries whose first lines are asked for ahead of their turn.
@@ -28,7 +28,7 @@ pub(super) struct Walk<'w, 'h> {
     sound: Option<Vec<Sound>>,
 }
 
-/// A sound entry.
+/// An entry whose key is sound.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sound {
     pub(super) db: u8,
@@ -75,8 +75,7 @@ impl<'w, 'h> Walk<'w, 'h> {
     }
 
     fn logical(&self, db: u8) -> usize {
-        let map = self.keyspace.map.load(std::sync::atomic::Ordering::Relaxed);
-        (0..DATABASES).find(|&n| layout::physical(map, n) == db).unwrap_or(usize::from(db))
+        self.keyspace.logical_of(db)
     }
 
     fn database(&mut self, db: u8) {
@@ -149,6 +148,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         let seen = verify::entry(self.shard, at, capacity, true);
         if let Some(fault) = seen.fault {
             self.ledger.reach(at);
+            self.keep_named(db, at, near, &seen);
             self.damaged(db, at, near, seen.key, fault);
             return seen.expires;
         }
@@ -170,6 +170,15 @@ impl<'w, 'h> Walk<'w, 'h> {
             self.reach(block, room);
         }
         seen.expires
+    }
+
+    /// A damaged entry that still says its name keeps its place.
+    fn keep_named(&mut self, db: u8, at: Ptr, near: Near, seen: &Seen) {
+        let (Some(sound), Some(key)) = (&mut self.sound, &seen.key) else { return };
+        let hash = self.keyspace.hashing.hash(key);
+        if near.fits(hash) {
+            sound.push(Sound { db, at, hash, expires: seen.expires });
+        }
     }
 
     fn wrong_slot(&mut self, db: u8, at: Ptr, near: Near, hash: u64) {

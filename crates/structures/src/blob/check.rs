@@ -34,6 +34,17 @@ pub(super) fn check<V: View>(view: &V, blob: Blob) -> Result<(), Damaged> {
     }
 }
 
+/// Visits each chunk of a table: where it lies, how many bytes it stores, and their checksum.
+pub(super) fn sums<V: View>(view: &V, blob: Blob, mut visit: impl FnMut(Ptr, usize, u32)) {
+    let Form::Table(table) = blob.form() else { return };
+    for number in 0..chunks(table.len(view)) {
+        let chunk = table.chunk(view, number);
+        if !chunk.at.is_null() {
+            visit(chunk.at, (u64::from(chunk.sum.len)).min(CHUNK) as usize, chunk.sum.crc);
+        }
+    }
+}
+
 fn at_most(what: &'static str, at: Ptr, most: u64, found: u64) -> Result<(), Damaged> {
     Damaged::unless_equal(what, at, found.min(most), found)
 }

@@ -242,6 +242,12 @@ impl Blob {
         check::check(view, self)
     }
 
+    /// Visits each chunk of a large blob: where it lies, how many bytes it stores, and their checksum. Bytes that it
+    /// shows do not change while they are pinned.
+    pub fn sums<V: View>(self, view: &V, visit: impl FnMut(Ptr, usize, u32)) {
+        check::sums(view, self, visit);
+    }
+
     /// Visits each block of the blob.
     pub fn blocks<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
         match self.form() {

@@ -1,0 +1,397 @@
+//! What is known of damage while the keyspace is in use, and finding out what lost bytes meant.
+//!
+//! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business), and the loss is
+//! *unsettled*: nothing commits, and whoever read meanwhile reads again. [`Keyspace::settle`] finds the owner of each lost
+//! byte. The entry that it hit is marked, in its value word, by an ordinary transaction, so that the mark outlives a
+//! restart; an index is made anew from the entries; what the heap knows it makes again. What nothing tells any more stops
+//! the store: no write is taken, and every command on data is answered with the reason.
+//!
+//! An entry whose key is lost cannot be found by name. It is remembered here, in DRAM, by what its slot says of its
+//! hash: 24 bits or more, so that a command that names the key is answered with the damage and not with "no such key".
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use heap::{Ledger, LostPart, Ptr, Reached, Shard, View};
+use structures::index::{Found, Index, Near};
+
+use crate::check::Refusal;
+use crate::key::DATABASES;
+use crate::layout::{
+    EXPIRY_AT, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, marked,
+};
+use crate::verify::{self, Fault, Seen};
+use crate::{CommitError, DamagedKey, Db, Key, Keyspace, entry};
+
+/// Damaged keys that are remembered by name.
+const REMEMBERED: usize = 1024;
+
+/// An entry that leads to no name.
+#[derive(Clone, Copy, Debug)]
+struct Nameless {
+    shard: usize,
+    db: u8,
+    at: Ptr,
+    near: Near,
+}
+
+/// Why a command on a key is refused before it is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Harm {
+    /// The store's own tables were lost.
+    Stopped(String),
+    /// The key's entry was lost with its name: the entry's place.
+    Nameless(u64),
+}
+
+/// What a keyspace knows of damage.
+#[derive(Default)]
+pub(crate) struct Damage {
+    /// Whether `harm` has anything to say: one load for each command.
+    alert: AtomicBool,
+    settling: Mutex<()>,
+    nameless: Mutex<Vec<Nameless>>,
+    keys: Mutex<Vec<DamagedKey>>,
+    /// What happened and was not told yet.
+    news: Mutex<Vec<String>>,
+    found: AtomicU64,
+    stopped: OnceLock<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Damage {
+    fn tell(&self, text: String) {
+        lock(&self.news).push(text);
+    }
+
+    /// Remembers a damaged key; whether it is news.
+    fn remember(&self, key: DamagedKey) -> bool {
+        let mut keys = lock(&self.keys);
+        if keys.iter().any(|known| {
+            (known.entry, known.shard) == (key.entry, key.shard) && known.key == key.key
+        }) {
+            return false;
+        }
+        self.found.fetch_add(1, Relaxed);
+        self.tell(format!("Media error: {key}"));
+        if keys.len() == REMEMBERED {
+            keys.remove(0);
+        }
+        keys.push(key);
+        true
+    }
+}
+
+/// The lost bytes of a shard's blocks: from, to, by the block's begin.
+type Hits = HashMap<u64, Vec<(u64, u64)>>;
+
+impl Keyspace {
+    /// Whether bytes were lost and nobody knows yet what they were: what was read may be zeros. One load.
+    #[inline]
+    pub fn is_unsettled(&self) -> bool {
+        self.heap().region().is_unsettled()
+    }
+
+    /// Whether [`Keyspace::harm`] is to be asked before a command. One load.
+    #[inline]
+    pub fn has_alert(&self) -> bool {
+        self.damage.alert.load(Relaxed)
+    }
+
+    /// Damaged keys found since the keyspace was opened.
+    pub fn damaged_keys(&self) -> u64 {
+        self.damage.found.load(Relaxed)
+    }
+
+    /// Why the store was stopped, if it was.
+    pub fn stopped(&self) -> Option<&str> {
+        self.damage.stopped.get().map(String::as_str)
+    }
+
+    /// What was found and done since this was asked last, for the log.
+    pub fn damage_news(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.damage.news))
+    }
+
+    /// Why a command on this key cannot be tried. The caller holds no shard.
+    pub fn harm(&self, db: Db, key: &Key<'_>) -> Option<Harm> {
+        if let Some(why) = self.stopped() {
+            return Some(Harm::Stopped(why.to_owned()));
+        }
+        let physical = self.physical_of(db.number());
+        let fits = |entry: &Nameless| {
+            (entry.shard, entry.db) == (key.shard(), physical) && entry.near.fits(key.hash)
+        };
+        let found = lock(&self.damage.nameless).iter().copied().find(fits)?;
+        if self.is_still_lost(&found) {
+            return Some(Harm::Nameless(found.at.raw()));
+        }
+        self.forget_nameless(found.at);
+        None
+    }
+
+    fn is_still_lost(&self, lost: &Nameless) -> bool {
+        let shard = self.heap().lock(lost.shard);
+        let index = Index::at(shard.root(keys_root(lost.db)));
+        let linked = index.find(&shard, lost.near.hash(), |at| at == lost.at).is_some();
+        linked && verify::entry(&shard, lost.at, shard.capacity(lost.at), false).key.is_none()
+    }
+
+    fn forget_nameless(&self, at: Ptr) {
+        let mut nameless = lock(&self.damage.nameless);
+        nameless.retain(|entry| entry.at != at);
+        if nameless.is_empty() && self.stopped().is_none() {
+            self.damage.alert.store(false, Relaxed);
+        }
+    }
+
+    /// Takes a lost entry that this key led to out of the indexes: whoever names it deletes or overwrites it.
+    pub fn cut_nameless(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
+        let Some(Harm::Nameless(at)) = self.harm(db, key) else { return Ok(()) };
+        let mut shard = self.heap().lock(key.shard());
+        let lost = DamagedKey {
+            shard: key.shard(),
+            db: db.number(),
+            key: None,
+            entry: at,
+            what: "key",
+            at,
+            hash: key.hash,
+            bits: 64,
+        };
+        self.cut(&mut shard, &lost);
+        shard.commit()?;
+        drop(shard);
+        self.forget_nameless(Ptr::from_raw(at));
+        Ok(())
+    }
+
+    /// Finds out what lost bytes meant, until nothing is unsettled. The caller holds no shard.
+    pub fn settle(&self) {
+        let _one_at_a_time = lock(&self.damage.settling);
+        let region = self.heap().region();
+        for _ in 0..1000 {
+            let (pages, lost) = region.lost();
+            if pages == 0 {
+                return;
+            }
+            region.mend();
+            if region.failed() {
+                self.stop("a page that the medium lost could not be written anew".into());
+            }
+            for lost in &lost {
+                let (at, len) = (lost.at, lost.len);
+                self.damage
+                    .tell(format!("Media error: {len} bytes at pool offset {at:#x} were lost"));
+            }
+            self.heap().settling(|| match self.heap().restore(&lost) {
+                Ok(parts) => self.settle_parts(&parts),
+                Err(lost) => self.stop(lost.to_string()),
+            });
+            region.settle(pages);
+        }
+    }
+
+    pub(crate) fn tell_rebuilt(&self, shard: usize, db: u8) {
+        let db = self.logical_of(db);
+        self.damage
+            .tell(format!("An index of database {db} in shard {shard} was damaged and made anew"));
+    }
+
+    fn stop(&self, why: String) {
+        self.heap().stop();
+        self.damage.tell(format!("Media error: {why}. No write is taken any more"));
+        let _ = self.damage.stopped.set(why);
+        self.damage.alert.store(true, Relaxed);
+    }
+
+    fn settle_parts(&self, parts: &[LostPart]) {
+        let mut blocks: BTreeMap<usize, Hits> = BTreeMap::new();
+        for part in parts {
+            match *part {
+                LostPart::Block { shard, at, from, to } => {
+                    let hits = blocks.entry(shard).or_default();
+                    hits.entry(at.raw()).or_default().push((from, to));
+                }
+                LostPart::Roots { shard, from, to } => self.settle_roots(shard, from, to),
+            }
+        }
+        for (shard, hits) in blocks {
+            let mut shard = self.heap().lock(shard);
+            if let Err(refusal) = self.settle_blocks(&mut shard, &hits) {
+                drop(shard);
+                self.stop(refusal.to_string());
+            }
+        }
+    }
+
+    /// Lost root words read as zero. Counts and the index of expiry times follow from the keys; what the free queue led to is
+    /// lost room; the map of databases is known.
+    fn settle_roots(&self, shard: usize, from: usize, to: usize) {
+        if from < expiry_root(0) {
+            let what = format!("the medium lost where shard {shard} keeps the indexes of its keys");
+            return self.stop(what);
+        }
+        let mut locked = self.heap().lock(shard);
+        let lost = |root: usize| (from..to).contains(&root);
+        let databases =
+            (0..DATABASES as u8).filter(|&db| lost(expiry_root(db)) || lost(counts_root(db)));
+        let done = databases.map(|db| self.rebuild(&mut locked, db)).find_map(Result::err);
+        if shard == 0 && lost(MAP_ROOT) {
+            let root = locked.root(MAP_ROOT);
+            locked.set(root, map_word(self.map.load(Relaxed)));
+        }
+        let committed = locked.commit().map_err(Refusal::from).err();
+        drop(locked);
+        if let Some(refusal) = done.or(committed) {
+            return self.stop(refusal.to_string());
+        }
+        if lost(QUEUE_ROOT) {
+            let text = format!(
+                "Media error: shard {shard} lost what its free queue led to; `perdura check --repair` frees it"
+            );
+            self.damage.tell(text);
+        }
+    }
+
+    fn settle_blocks(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
+        let (keys, all) = self.hit_indexes(shard, hits);
+        if keys.len() > 1 {
+            let text = format!("shard {}: the indexes of several databases were lost", shard.id());
+            return Err(Refusal::Metadata(text));
+        }
+        for db in all {
+            let done = self.rebuild(shard, db)?;
+            self.damage.tell(format!(
+                "Media error: an index of shard {} was made anew: {} keys, {} of them found again",
+                shard.id(),
+                done.keys,
+                done.found
+            ));
+        }
+        for db in 0..DATABASES as u8 {
+            for (at, near) in self.hit_entries(shard, db, hits) {
+                self.settle_entry(shard, db, at, near, hits)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The databases whose index of keys was hit, and those of which any index was.
+    fn hit_indexes(&self, shard: &Shard<'_>, hits: &Hits) -> (Vec<u8>, Vec<u8>) {
+        let (mut keys, mut all) = (Vec::new(), Vec::new());
+        let mut ledger = Ledger::of(shard, &mut |_| {});
+        for db in 0..DATABASES as u8 {
+            for (root, is_keys) in [(keys_root(db), true), (expiry_root(db), false)] {
+                let mut hit = false;
+                Index::at(shard.root(root)).survey(shard, |found| match found {
+                    Found::Block(at, len) => {
+                        hit |= hits.contains_key(&at.raw());
+                        matches!(ledger.reach(at), Reached::First(room) if room >= len)
+                    }
+                    _ => true,
+                });
+                if hit && !all.contains(&db) {
+                    all.push(db);
+                }
+                if hit && is_keys {
+                    keys.push(db);
+                }
+            }
+        }
+        (keys, all)
+    }
+
+    /// The entries of a database that were hit, in their own block or in those of their blobs.
+    fn hit_entries(&self, shard: &Shard<'_>, db: u8, hits: &Hits) -> Vec<(Ptr, Near)> {
+        let mut found = Vec::new();
+        let mut ledger = Ledger::of(shard, &mut |_| {});
+        Index::at(shard.root(keys_root(db))).survey(shard, |part| match part {
+            Found::Block(at, len) => {
+                matches!(ledger.reach(at), Reached::First(room) if room >= len)
+            }
+            Found::Entry(slot, near) => {
+                let at = slot.entry();
+                let mut hit = hits.contains_key(&at.raw());
+                entry::blobs(shard, at, |block| hit |= hits.contains_key(&block.raw()));
+                if hit {
+                    found.push((at, near));
+                }
+                true
+            }
+            Found::Damage(_) => true,
+        });
+        found
+    }
+
+    fn settle_entry(
+        &self,
+        shard: &mut Shard<'_>,
+        db: u8,
+        at: Ptr,
+        near: Near,
+        hits: &Hits,
+    ) -> Result<(), Refusal> {
+        let capacity = shard.capacity(at);
+        let seen = verify::entry(shard, at, capacity, true);
+        let own = hits.get(&at.raw());
+        let words_hit = own.is_some_and(|own| {
+            let (words, cell) = (at.raw() + EXPIRY_AT + 8, entry::cell(shard, at).raw());
+            let inline = matches!(entry::kind(shard, at), Kind::Inline { .. });
+            own.iter().any(|&(from, to)| from < words || !inline && from < cell + 8 && to > cell)
+        });
+        let used = own.is_none_or(|own| {
+            own.iter().any(|&(from, to)| verify::meets(shard, at, capacity, from, to))
+        });
+        if seen.fault.is_none() && !(words_hit && used) {
+            // Lost bytes that were zeros, or room behind the value.
+            return Ok(());
+        }
+        let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });
+        self.mark(shard, db, at, near, Seen { fault: Some(fault), ..seen })?;
+        Ok(())
+    }
+
+    /// Marks an entry as damaged, so that reads of its key are refused from here on, and remembers it.
+    pub(crate) fn mark(
+        &self,
+        shard: &mut Shard<'_>,
+        db: u8,
+        at: Ptr,
+        near: Near,
+        seen: Seen,
+    ) -> Result<(), CommitError> {
+        let word = shard.word(at);
+        shard.set(at, marked(word));
+        shard.commit()?;
+        self.remember(shard.id(), db, at, near, seen);
+        Ok(())
+    }
+
+    /// Remembers a damaged entry, by name or by what its slot says of its hash.
+    pub(crate) fn remember(&self, shard: usize, db: u8, at: Ptr, near: Near, seen: Seen) {
+        let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });
+        if seen.key.is_none() {
+            let mut nameless = lock(&self.damage.nameless);
+            if !nameless.iter().any(|known| known.at == at) {
+                nameless.push(Nameless { shard, db, at, near });
+            }
+            self.damage.alert.store(true, Relaxed);
+        }
+        let hash = seen.key.as_ref().map_or(near.hash(), |key| self.hashing.hash(key));
+        self.damage.remember(DamagedKey {
+            shard,
+            db: self.logical_of(db),
+            bits: if seen.key.is_some() { 64 } else { near.bits() },
+            key: seen.key,
+            entry: at.raw(),
+            what: fault.what,
+            at: fault.at,
+            hash,
+        });
+    }
+}
