@@ -46,7 +46,8 @@ impl Engine {
         batch: &[Request<'_>],
         out: &mut Writer,
     ) -> Result<usize, usize> {
-        if session.in_multi() || session.replay || session.reply != ReplyMode::On {
+        let harmed = self.keyspace().has_alert();
+        if session.in_multi() || session.replay || session.reply != ReplyMode::On || harmed {
             return Err(1);
         }
         if !begins_run(&batch[0]) {
@@ -81,7 +82,8 @@ impl Engine {
         };
         for step in &steps {
             let savepoint = txn.savepoint_of(step.keys);
-            if step.run(&mut call, &mut txn, savepoint).no_room {
+            let no_room = step.run(&mut call, &mut txn, savepoint).no_room;
+            if no_room || self.keyspace().is_unsettled() {
                 drop(txn);
                 out.truncate(mark);
                 session.effects = effects.into_room();

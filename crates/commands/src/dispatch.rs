@@ -148,10 +148,8 @@ impl Engine {
             pinned: None,
         };
         let mut done = self.run(&mut call);
-        if done.as_ref().is_err_and(Failure::is_no_room) && self.find_room() {
-            call.out.truncate(mark);
-            call.effects.clear();
-            done = self.run(&mut call);
+        if done.is_err() {
+            done = self.again(&mut call, mark, done);
         }
         if let Err(failure) = &done {
             call.out.truncate(mark);
@@ -186,9 +184,12 @@ impl Engine {
         }
     }
 
-    fn run(&self, call: &mut Call<'_>) -> Done {
+    pub(crate) fn run(&self, call: &mut Call<'_>) -> Done {
         let now = call.now_ms();
         let keyspace = self.keyspace();
+        if keyspace.has_alert() {
+            self.refuse_harmed(call.db(), call.command, call.args, call.keys)?;
+        }
         let done = match call.command.spec.run {
             Run::Container => Err(Failure::text(format!(
                 "ERR wrong number of arguments for '{}' command",
@@ -217,6 +218,9 @@ impl Engine {
         };
         if call.pinned.is_some() && done.is_ok() {
             send_pinned(call);
+            if keyspace.is_unsettled() {
+                return Err(Failure::unsettled());
+            }
         }
         done
     }
@@ -228,7 +232,11 @@ impl Engine {
         txn: &mut Txn<'_>,
         run: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
-        run(call, txn)?;
+        let done = run(call, txn);
+        if self.keyspace().is_unsettled() {
+            return Err(Failure::unsettled());
+        }
+        done?;
         let settled = self.commit(txn, call.effects, call.keys)?;
         // What shows no data (INFO) answers also when the log has failed.
         call.durable_at = if call.command.spec.has(READONLY | WRITE) { settled } else { 0 };

@@ -13,6 +13,7 @@ pub type Done = Result<(), Failure>;
 pub struct Failure {
     text: Cow<'static, [u8]>,
     no_room: bool,
+    unsettled: bool,
 }
 
 /// Options that do not fit together or are unknown.
@@ -45,13 +46,15 @@ pub(crate) const LOG_FAILED: &str = "MISCONF Errors writing to the AOF file: ";
 /// The heap could not make a transaction durable.
 pub(crate) const HEAP_FAILED: &str =
     "MISCONF Errors writing to the persistent heap: it takes no writes until it is reopened";
+/// The medium loses bytes faster than it can be found out what they were.
+const UNSETTLED: &str = "MEDIAERR the medium loses bytes: try again";
 /// Data is being loaded.
 pub(crate) const LOADING_DATA: &str = "LOADING Redis is loading the dataset in memory";
 
 impl Failure {
     /// An error made up at run time.
     pub fn text(text: impl Into<Vec<u8>>) -> Failure {
-        Failure { text: Cow::Owned(text.into()), no_room: false }
+        Failure { text: Cow::Owned(text.into()), no_room: false, unsettled: false }
     }
 
     /// The text of the reply, code word first.
@@ -68,6 +71,26 @@ impl Failure {
         Failure { no_room: true, ..OOM.into() }
     }
 
+    /// Whether zeros may have been read in the place of bytes that the medium lost: to be tried again once that is
+    /// settled.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.unsettled
+    }
+
+    /// The medium lost bytes while the command ran.
+    #[cold]
+    pub(crate) fn unsettled() -> Failure {
+        Failure { unsettled: true, ..UNSETTLED.into() }
+    }
+
+    /// The command needs a value that is damaged; its entry's place in the pool.
+    #[cold]
+    pub(crate) fn damaged(at: u64) -> Failure {
+        Failure::text(format!(
+            "MEDIAERR the value of this key is damaged (pool offset {at:#x}): DEL it, or SET it again"
+        ))
+    }
+
     /// The first word, under which INFO counts errors.
     pub fn code(&self) -> &[u8] {
         self.text.split(|b| *b == b' ').next().unwrap_or_default()
@@ -76,7 +99,7 @@ impl Failure {
 
 impl From<&'static str> for Failure {
     fn from(text: &'static str) -> Failure {
-        Failure { text: Cow::Borrowed(text.as_bytes()), no_room: false }
+        Failure { text: Cow::Borrowed(text.as_bytes()), no_room: false, unsettled: false }
     }
 }
 
@@ -87,6 +110,7 @@ impl From<keyspace::Error> for Failure {
             keyspace::Error::WrongType => WRONG_TYPE.into(),
             keyspace::Error::TooLong => TOO_LONG.into(),
             keyspace::Error::KeyTooLong => KEY_TOO_LONG.into(),
+            keyspace::Error::Damaged(at) => Failure::damaged(at),
             other => Failure::text(format!("ERR {other}")),
         }
     }
@@ -96,6 +120,7 @@ impl From<keyspace::CommitError> for Failure {
     fn from(error: keyspace::CommitError) -> Failure {
         match error {
             keyspace::CommitError::Full => Failure::no_room(),
+            keyspace::CommitError::Unsettled => Failure::unsettled(),
             _ => HEAP_FAILED.into(),
         }
     }

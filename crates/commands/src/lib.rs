@@ -20,6 +20,7 @@ mod call;
 mod client;
 mod clock;
 mod config;
+mod damage;
 mod connection;
 mod dispatch;
 mod engine;

@@ -4,6 +4,7 @@ use keyspace::Key;
 
 use super::{Queue, take};
 use crate::call::{Call, Next, Run};
+use crate::damage::TRIES;
 use crate::failure::{Done, Failure};
 use crate::request::Request;
 use crate::spec::*;
@@ -48,14 +49,24 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     }
     let locks = if needs_all { Locks::All } else { Locks::Of(&keys) };
     let (db, mark, effects) = (call.session.db, call.out.mark(), call.effects.mark());
-    if !attempt(call, &steps, &locks, true)? {
-        engine.find_room();
+    let (mut may_give_up, mut tries) = (true, 0);
+    loop {
+        match attempt(call, &steps, &locks, may_give_up) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                engine.find_room();
+                may_give_up = false;
+            }
+            Err(failure) if failure.is_unsettled() && tries < TRIES => {
+                engine.keyspace().settle();
+                tries += 1;
+            }
+            Err(failure) => return Err(failure),
+        }
         call.session.select(db);
         call.out.truncate(mark);
         call.effects.truncate(effects);
-        attempt(call, &steps, &locks, false)?;
     }
-    Ok(())
 }
 
 /// What is locked for all steps and watches.
@@ -73,6 +84,11 @@ fn attempt(
     may_give_up: bool,
 ) -> Result<bool, Failure> {
     let keyspace = call.engine.keyspace();
+    if keyspace.has_alert() {
+        for step in steps {
+            call.engine.refuse_harmed(call.session.db, step.command, step.args, step.keys)?;
+        }
+    }
     let (mut txn, keys) = match locks {
         Locks::All => (keyspace.begin_all(call.now_ms()), &[][..]),
         Locks::Of([]) => (keyspace.begin_one(0, call.now_ms()), &[][..]),
@@ -96,6 +112,9 @@ fn attempt(
         if ended.next != Next::Reply {
             call.next = ended.next;
         }
+    }
+    if keyspace.is_unsettled() {
+        return Err(Failure::unsettled());
     }
     call.durable_at = call.engine.commit(&mut txn, call.effects, keys)?;
     Ok(true)

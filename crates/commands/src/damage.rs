@@ -1,0 +1,87 @@
+//! Commands and damage: what a client is told of a key whose bytes the medium lost, and running a command again that may
+//! have read zeros in their place.
+//!
+//! While nothing is damaged this costs a command two loads of words that nobody writes.
+
+use keyspace::{Db, Harm, Key};
+
+use resp::Mark;
+
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::failure::{Done, Failure};
+use crate::spec::*;
+use crate::table::Command;
+
+/// How often a command is tried while the medium goes on losing bytes.
+pub(crate) const TRIES: usize = 8;
+
+/// Commands that need nothing of what a key held before: they may take a damaged key away.
+const REPLACING: [&str; 6] = ["del", "unlink", "set", "setex", "psetex", "mset"];
+
+impl Engine {
+    /// Refuses a command on a key that is lost with its name, and every command on data when the store was stopped.
+    #[cold]
+    pub(crate) fn refuse_harmed(
+        &self,
+        db: Db,
+        command: &Command,
+        args: &[&[u8]],
+        keys: &[Key<'_>],
+    ) -> Done {
+        let keyspace = self.keyspace();
+        if let Some(why) = keyspace.stopped()
+            && command.spec.has(READONLY | WRITE)
+        {
+            return Err(stopped(why));
+        }
+        for key in keys {
+            match keyspace.harm(db, key) {
+                None => {}
+                Some(Harm::Stopped(why)) => return Err(stopped(&why)),
+                Some(Harm::Nameless(_)) if replaces(command, args) => {
+                    keyspace.cut_nameless(db, key)?;
+                }
+                Some(Harm::Nameless(at)) => return Err(Failure::damaged(at)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a command again that found no room, or that may have read what the medium lost.
+    #[cold]
+    pub(crate) fn again(&self, call: &mut Call<'_>, mark: Mark, first: Done) -> Done {
+        let mut done = first;
+        let mut made_room = false;
+        for _ in 0..TRIES {
+            match &done {
+                Err(failure) if failure.is_no_room() && !made_room => {
+                    made_room = true;
+                    if !self.find_room() {
+                        break;
+                    }
+                }
+                Err(failure) if failure.is_unsettled() => self.keyspace().settle(),
+                _ => break,
+            }
+            call.out.truncate(mark);
+            call.effects.clear();
+            call.pinned = None;
+            done = self.run(call);
+        }
+        done
+    }
+}
+
+/// Whether a command puts a new value in the place of whatever a key held, and tells nothing of it.
+fn replaces(command: &Command, args: &[&[u8]]) -> bool {
+    let looks_back = |arg: &&[u8]| {
+        [&b"get"[..], b"keepttl", b"nx", b"xx"].iter().any(|word| arg.eq_ignore_ascii_case(word))
+    };
+    let options = if command.spec.name == "set" { args.get(3..).unwrap_or(&[]) } else { &[] };
+    REPLACING.contains(&command.spec.name) && !options.iter().any(looks_back)
+}
+
+fn stopped(why: &str) -> Failure {
+    Failure::text(format!("MEDIAERR the store is stopped: {why}"))
+}
