@@ -1,49 +1,119 @@
-//! Crashes a heap for as long as it is told to, and counts.
+//! Crashes heaps and keyspaces for as long as it is told to, and counts.
 //!
-//! `cargo run --release -p perdura-sim --example crash -- [--minutes N] [--seed FIRST]`
+//! `cargo run --release -p perdura-sim --example crash -- [--minutes N] [--seed FIRST] [--jobs N]`
 //!
-//! Each seed is one exploration, with another number of shards, another size of the pool and the other crash model.
-//! A violation ends the run, naming the seed that shows it again.
+//! Each seed is one exploration: of commands, executed by one or several threads; of the heap alone; of several threads
+//! on the heap. Its number of shards, size, room and crash model follow from the seed too. A violation ends the run,
+//! naming the seed and the smallest history found that shows it. A run without one ends with a line of figures, before it
+//! the commands and steps that no crash met, if any.
+//!
+//! `MUTANT=k` leaves step number k of the protocol out: then a violation must come. `--mutate` goes through all of them.
 
 #![forbid(unsafe_code)]
 
+#[path = "../tests/engine/mod.rs"]
+mod engine;
+#[path = "../tests/mutants/mod.rs"]
+mod mutants;
 #[path = "../tests/pool/mod.rs"]
 mod pool;
+#[path = "../tests/search/mod.rs"]
+mod search;
+#[path = "../tests/turns/mod.rs"]
+mod turns;
 
-use pool::Pool;
-use sim::{Crash, Effort, explore};
+use mutants::Mutant;
+use search::Search;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
-    let (minutes, first) = (option("--minutes", 1.0), option("--seed", 1.0) as u64);
-    let (start, most) = (Instant::now(), Duration::from_secs_f64(minutes * 60.0));
-    let (mut images, mut points, mut lives, mut seed) = (0, 0, 0, first);
-    while start.elapsed() < most {
-        let crash = if seed % 2 == 0 { Crash::Strict } else { Crash::X86 };
-        let pool = Pool::of(1 + seed as usize / 2 % 4, 1 + seed / 8 % 4);
-        let effort = Effort { live_on_one_in: 100, ..Effort::new(crash, seed) };
-        match explore(&pool, effort) {
-            Ok(counts) => {
-                images += counts.images;
-                points += counts.crashes;
-                lives += counts.lives;
-            }
-            Err(failure) => {
-                println!("images={images} points={points} lives={lives} violations=1\n{failure}");
-                return ExitCode::FAILURE;
-            }
-        }
-        seed += 1;
+    let minutes = option("--minutes").unwrap_or(1.0);
+    let search = Search {
+        first: option("--seed").map_or(1, |seed| seed as u64),
+        jobs: option("--jobs").map_or_else(cores, |jobs| jobs as usize),
+        most: Duration::from_secs_f64(minutes * 60.0),
+        shrink_seconds: 20,
+    };
+    if std::env::args().any(|word| word == "--mutate") {
+        return mutate(&search);
     }
-    let seconds = start.elapsed().as_secs_f64();
-    println!(
-        "images={images} points={points} lives={lives} violations=0 seeds={first}..{seed} seconds={seconds:.0}"
-    );
-    ExitCode::SUCCESS
+    let mutant = std::env::var("MUTANT").ok().filter(|text| !text.is_empty());
+    if let Some(text) = mutant {
+        let Some(mutant) = text.parse().ok().and_then(Mutant::of) else {
+            println!("MUTANT is a number from 1 to {}, not {text:?}", mutants::all().len());
+            return ExitCode::FAILURE;
+        };
+        println!("without {mutant}");
+        pmem::knock_out(mutant.number);
+    }
+    crash(&search)
 }
 
-fn option(name: &str, default: f64) -> f64 {
-    let mut words = std::env::args().skip_while(|word| word != name);
-    words.nth(1).and_then(|value| value.parse().ok()).unwrap_or(default)
+/// Explores until time is up, or a violation is found.
+fn crash(search: &Search) -> ExitCode {
+    let start = Instant::now();
+    let found = search.run();
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some((seed, what)) = &found.violation {
+        println!("seed {seed}: {what}");
+    }
+    for name in mutants::all().iter().filter(|m| found.counts.steps[m.number as usize] == 0) {
+        println!("no crash behind {name}");
+    }
+    for name in search::writers().iter().filter(|name| !found.counts.doing.contains_key(*name)) {
+        println!("no crash during {name}");
+    }
+    let counts = &found.counts;
+    println!(
+        "seeds={}..{} lives={} opened={} refused={} seconds={seconds:.0} commands={} steps={}",
+        search.first,
+        found.next,
+        counts.lives,
+        counts.opened,
+        counts.refused,
+        search::writers().iter().filter(|name| counts.doing.contains_key(*name)).count(),
+        mutants::all().iter().filter(|m| counts.steps[m.number as usize] > 0).count(),
+    );
+    let violations = u64::from(found.violation.is_some());
+    println!("images={} points={} violations={violations}", counts.images, counts.crashes);
+    if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Leaves out each step in turn, and lists those that nobody misses.
+fn mutate(search: &Search) -> ExitCode {
+    let one_in = option("--one-in").map_or(1, |n| n as usize).max(1);
+    let offset = option("--offset").map_or(0, |n| n as usize);
+    let chosen: Vec<Mutant> =
+        mutants::all().into_iter().skip(offset % one_in).step_by(one_in).collect();
+    let survivors = chosen.iter().filter(|mutant| !is_missed(search, mutant)).count();
+    println!("mutants={} survivors={survivors}", chosen.len());
+    if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn is_missed(search: &Search, mutant: &Mutant) -> bool {
+    let start = Instant::now();
+    pmem::knock_out(mutant.number);
+    let found = Search { shrink_seconds: 0, ..*search }.run();
+    pmem::knock_out(0);
+    let (seconds, images) = (start.elapsed().as_secs_f64(), found.counts.opened);
+    match &found.violation {
+        Some((seed, what)) => {
+            let what = what.lines().find(|line| !line.starts_with("action")).unwrap_or_default();
+            let what: String = what.chars().take(100).collect();
+            println!(
+                "{mutant}: missed after {seconds:.1} s and {images} images, seed {seed}: {what}"
+            );
+        }
+        None => println!("{mutant}: SURVIVES {seconds:.0} s and {images} images"),
+    }
+    found.violation.is_some()
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn option(name: &str) -> Option<f64> {
+    std::env::args().skip_while(|word| word != name).nth(1).and_then(|value| value.parse().ok())
 }

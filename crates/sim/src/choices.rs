@@ -6,18 +6,24 @@
 //! mostly words that a log still covers; fresh ones are what the next fence is about. Random choices let the two
 //! arrive with different likelihood, since most mistakes show when one kind arrived and the other did not.
 
+use crate::durability::Choose;
+
 /// Iterates over choices: for each group, how many of its stores arrived.
 pub(crate) struct Choices {
     queue: std::vec::IntoIter<Vec<usize>>,
 }
 
 impl Choices {
-    /// For groups of `(stores, fresh)`; at most `limit` choices.
-    pub(crate) fn new(groups: &[(usize, bool)], limit: usize, rng: &mut fastrand::Rng) -> Choices {
+    /// For groups of `(stores, fresh)`.
+    pub(crate) fn new(
+        groups: &[(usize, bool)],
+        choose: Choose,
+        rng: &mut fastrand::Rng,
+    ) -> Choices {
         let total = groups.iter().try_fold(1usize, |product, (stores, _)| {
-            product.checked_mul(stores + 1).filter(|product| *product <= limit)
+            product.checked_mul(stores + 1).filter(|product| *product <= choose.all_of)
         });
-        let queue = if total.is_some() { all(groups) } else { sample(groups, limit, rng) };
+        let queue = if total.is_some() { all(groups) } else { sample(groups, choose.some, rng) };
         Choices { queue: queue.into_iter() }
     }
 }
@@ -108,7 +114,8 @@ mod tests {
     use super::*;
 
     fn choices(groups: &[(usize, bool)], limit: usize) -> Vec<Vec<usize>> {
-        Choices::new(groups, limit, &mut fastrand::Rng::with_seed(7)).collect()
+        let choose = Choose { all_of: limit, some: limit };
+        Choices::new(groups, choose, &mut fastrand::Rng::with_seed(7)).collect()
     }
 
     #[test]

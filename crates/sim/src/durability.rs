@@ -59,12 +59,37 @@ pub struct Durability {
     /// Lines that each thread flushed since its last fence.
     flushes: Vec<(u32, u64)>,
     fences: u64,
+    /// Ranges of `durable` that changed since an image was last opened.
+    changed: Vec<(u64, usize)>,
+}
+
+/// How many images of one crash to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Choose {
+    /// All of them, if there are at most so many.
+    pub all_of: usize,
+    /// Else so many.
+    pub some: usize,
+}
+
+/// An image that a crash may leave.
+pub struct Image<'a> {
+    /// What the medium holds.
+    pub bytes: &'a [u8],
+    /// Ranges that changed since the image before it, or more; whoever copies them empties the list.
+    pub changed: &'a mut Vec<(u64, usize)>,
 }
 
 impl Durability {
     /// A medium that holds `image`, nothing pending.
     pub fn new(image: Vec<u8>) -> Durability {
-        Durability { durable: image, lines: BTreeMap::new(), flushes: Vec::new(), fences: 0 }
+        Durability {
+            changed: vec![(0, image.len())],
+            durable: image,
+            lines: BTreeMap::new(),
+            flushes: Vec::new(),
+            fences: 0,
+        }
     }
 
     /// Lets one event of `trace` happen.
@@ -74,7 +99,7 @@ impl Durability {
             Event::Flush { thread, line } => self.flush(thread, line),
             Event::Fence { thread } => self.fence(thread),
             Event::Grow(len) => self.durable.resize(len as usize, 0),
-            Event::Mark(_) => {}
+            Event::Mark(_) | Event::Steps(_) => {}
         }
     }
 
@@ -105,7 +130,7 @@ impl Durability {
 
     fn fence(&mut self, thread: u32) {
         self.fences += 1;
-        let Durability { durable, lines, flushes, .. } = self;
+        let Durability { durable, lines, flushes, changed, .. } = self;
         flushes.retain(|&(by, line)| {
             if by != thread {
                 return true;
@@ -117,6 +142,7 @@ impl Durability {
             let (_, count) = pending.flushed.swap_remove(at);
             for piece in pending.pieces.drain(..count) {
                 put(durable, &piece);
+                changed.push((piece.off, piece.len as usize));
             }
             for other in &mut pending.flushed {
                 other.1 = other.1.saturating_sub(count);
@@ -126,6 +152,11 @@ impl Durability {
             }
             false
         });
+    }
+
+    /// Nobody holds a copy of it: the next image is listed as changed from end to end.
+    pub(crate) fn changed_everywhere(&mut self) {
+        self.changed = vec![(0, self.durable.len())];
     }
 
     /// Whether nothing is pending.
@@ -142,14 +173,14 @@ impl Durability {
         image
     }
 
-    /// Shows `see` what a loss of power may leave now: every image if there are at most `limit`, else `limit` of
-    /// them. `see` returns whether to go on.
+    /// Shows `see` what a loss of power may leave now, and says which of the pending stores arrived. `see` returns
+    /// whether to go on.
     pub fn images(
         &mut self,
         crash: Crash,
-        limit: usize,
+        choose: Choose,
         rng: &mut fastrand::Rng,
-        mut see: impl FnMut(&[u8]) -> bool,
+        mut see: impl FnMut(Image<'_>, &dyn Fn() -> String) -> bool,
     ) {
         let units = self.units(crash);
         let shape: Vec<(usize, bool)> = units
@@ -157,15 +188,18 @@ impl Durability {
             .map(|unit| (unit.len(), unit.last().is_some_and(|last| last.epoch == self.fences)))
             .collect();
         let mut undo = Vec::new();
-        for choice in Choices::new(&shape, limit, rng) {
+        for choice in Choices::new(&shape, choose, rng) {
             for (unit, arrived) in units.iter().zip(&choice) {
                 for piece in &unit[..*arrived] {
                     undo.push((*piece, put(&mut self.durable, piece)));
+                    self.changed.push((piece.off, piece.len as usize));
                 }
             }
-            let go_on = see(&self.durable);
+            let image = Image { bytes: &self.durable, changed: &mut self.changed };
+            let go_on = see(image, &|| told(&units, &choice));
             while let Some((piece, before)) = undo.pop() {
                 put(&mut self.durable, &Piece { bytes: before, ..piece });
+                self.changed.push((piece.off, piece.len as usize));
             }
             if !go_on {
                 return;
@@ -190,6 +224,23 @@ impl Durability {
             }
         }
     }
+}
+
+/// Which stores arrived, in words; long lists are cut.
+fn told(units: &[Vec<Piece>], choice: &[usize]) -> String {
+    const MOST: usize = 24;
+    let list = |arrived: bool| {
+        let pieces = units
+            .iter()
+            .zip(choice)
+            .flat_map(|(unit, &to)| if arrived { &unit[..to] } else { &unit[to..] });
+        let count = pieces.clone().count();
+        let offs: Vec<String> =
+            pieces.take(MOST).map(|piece| format!("{:#x}", piece.off)).collect();
+        let cut = if count > MOST { " ..." } else { "" };
+        format!("{count} ({}{cut})", offs.join(" "))
+    };
+    format!("pending stores that arrived: {}; lost: {}", list(true), list(false))
 }
 
 /// Writes a piece into an image and returns what was there.
@@ -226,8 +277,9 @@ mod tests {
         }
         let mut found = BTreeSet::new();
         let mut seen = 0;
-        medium.images(crash, 1000, &mut fastrand::Rng::with_seed(1), |image| {
-            let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap());
+        let choose = Choose { all_of: 1000, some: 10 };
+        medium.images(crash, choose, &mut fastrand::Rng::with_seed(1), |image, _| {
+            let word = |at: usize| u64::from_le_bytes(image.bytes[at..at + 8].try_into().unwrap());
             found.insert((word(0), word(8), word(64)));
             seen += 1;
             true
@@ -305,8 +357,9 @@ mod tests {
         medium.store(6, &[1, 2, 3, 4]);
         assert_eq!(medium.visible()[5..11], [0, 1, 2, 3, 4, 0]);
         let mut images = 0;
-        medium.images(Crash::Strict, 10, &mut fastrand::Rng::with_seed(1), |image| {
-            let (first, second) = (&image[6..8], &image[8..10]);
+        let choose = Choose { all_of: 10, some: 10 };
+        medium.images(Crash::Strict, choose, &mut fastrand::Rng::with_seed(1), |image, _| {
+            let (first, second) = (&image.bytes[6..8], &image.bytes[8..10]);
             assert!([[0, 0], [1, 2]].iter().any(|word| first == word));
             assert!([[0, 0], [3, 4]].iter().any(|word| second == word));
             images += 1;

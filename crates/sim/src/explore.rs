@@ -9,15 +9,18 @@
 //! be lost until its recovery is through, so the promise is renewed only then. See `durability`.
 //!
 //! Opening many images is what takes the time. So a life that is only looked at is not recorded further, and images
-//! are made by patching and restoring one buffer.
+//! are made by patching and restoring memory, here and where they are opened.
 
-use crate::durability::{Crash, Durability};
+use crate::counts::Counts;
+use crate::durability::{Choose, Crash, Durability, Image};
 use crate::failure::Failure;
 use crate::medium::{Event, Medium, Trace};
-use crate::subject::Subject;
-use pmem::Region;
+use crate::scratch::Scratch;
+use crate::shrink;
+use crate::workload::{Life, Promise, Promises, Workload};
+use pmem::{Region, STEPS, StepSet};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 /// How much to explore.
 #[derive(Clone, Copy, Debug)]
@@ -26,124 +29,98 @@ pub struct Effort {
     pub crash: Crash,
     /// Fixes everything that is drawn.
     pub seed: u64,
-    /// Transactions of the first life; later lives have a quarter.
+    /// Transactions of the first life; later lives have up to a quarter.
     pub transactions: usize,
-    /// Images for a crash in the first life; later lives have fewer.
+    /// Images for a crash in the first life, where there are too many for all; later lives have fewer.
     pub images: usize,
+    /// All images of a crash in the first life, if there are at most so many.
+    pub all_of: usize,
     /// Further crashes after the first, one inside or after the other's recovery.
     pub depth: usize,
     /// One image in so many lives on.
     pub live_on_one_in: usize,
+    /// After a failure, seconds to look for a smaller history that fails too.
+    pub shrink_seconds: u64,
 }
 
 impl Effort {
     /// A few seconds of work for a small store.
     pub fn new(crash: Crash, seed: u64) -> Effort {
-        Effort { crash, seed, transactions: 60, images: 24, depth: 2, live_on_one_in: 40 }
+        Effort {
+            crash,
+            seed,
+            transactions: 60,
+            images: 24,
+            all_of: 64,
+            depth: 2,
+            live_on_one_in: 40,
+            shrink_seconds: 20,
+        }
     }
 }
 
-/// What was explored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Crash images opened and compared.
-    pub images: u64,
-    /// Moments at which a crash was tried.
-    pub crashes: u64,
-    /// Lives that ran transactions.
-    pub lives: u64,
-    /// Transactions that the store refused.
-    pub refused: u64,
-    /// Deepest chain of crashes.
-    pub deepest: usize,
+/// Explores the crashes of `workload`; the first violation is the error.
+pub fn explore<W: Workload>(workload: &W, effort: Effort) -> Result<Counts, Failure> {
+    let first = without(workload, effort, &BTreeSet::new());
+    first.map_err(|failure| shrink::smallest(workload, effort, failure))
 }
 
-/// Explores the crashes of `subject`; the first violation is the error.
-pub fn explore<S: Subject>(subject: &S, effort: Effort) -> Result<Counts, Failure> {
+/// Explores without some actions of the first life.
+pub(crate) fn without<W: Workload>(
+    workload: &W,
+    effort: Effort,
+    dropped: &BTreeSet<usize>,
+) -> Result<Counts, Failure> {
     let mut explorer = Explorer {
-        subject,
+        workload,
         effort,
+        dropped,
         rng: fastrand::Rng::with_seed(effort.seed),
         counts: Counts::default(),
         path: Vec::new(),
+        history: Vec::new(),
     };
     explorer.first_life().map_err(|what| Failure {
         seed: effort.seed,
         crash: effort.crash,
         path: explorer.path.clone(),
+        history: explorer.history.clone(),
         what,
     })?;
     Ok(explorer.counts)
 }
 
-/// What a store may hold after a crash.
-#[derive(Clone)]
-struct Expected<T> {
-    acknowledged: T,
-    under_way: Option<T>,
-}
-
-impl<T: PartialEq> Expected<T> {
-    fn allows(&self, state: &T) -> bool {
-        *state == self.acknowledged || self.under_way.as_ref() == Some(state)
-    }
-}
-
-/// What is expected from each mark of a trace on; before the first nothing is, since there is no store yet.
-type Promises<T> = Vec<Expected<T>>;
-
-struct Explorer<'s, S: Subject> {
-    subject: &'s S,
+struct Explorer<'s, W: Workload> {
+    workload: &'s W,
     effort: Effort,
+    dropped: &'s BTreeSet<usize>,
     rng: fastrand::Rng,
     counts: Counts,
     path: Vec<String>,
+    /// What was done in the first life.
+    history: Vec<(usize, String)>,
 }
 
-impl<S: Subject> Explorer<'_, S> {
+impl<W: Workload> Explorer<'_, W> {
     fn first_life(&mut self) -> Result<(), String> {
         let medium = Medium::new();
-        let region = Region::simulated_growing(self.subject.reserve(), medium.clone());
-        let subject = self.subject;
-        let state = subject.empty();
-        let mut promises = Vec::new();
-        promise(&medium, &mut promises, state.clone(), None);
-        let mut store = guarded("create", || subject.open(region))?;
-        self.transact(&medium, &mut store, state, self.effort.transactions, &mut promises)?;
+        let workload = self.workload;
+        let region = Region::simulated_growing(workload.reserve(), medium.clone());
+        let state = workload.empty();
+        pmem::take_steps();
+        medium.mark(0);
+        let mut promises = vec![(0, Promise::settled(state.clone()))];
+        let mut store = guarded("create", || workload.open(region))?;
+        let rng = self.rng.fork();
+        let life = Life::new(&medium, rng, self.effort.transactions, self.dropped, 1);
+        let lived = guarded("live", || workload.live(&mut store, state, &life));
+        self.counts.refused += life.refusals();
+        self.history = life.into_history();
+        promises.extend(lived?);
+        self.counts.lives += 1;
         let trace = medium.take();
         drop(store);
-        self.crash_everywhere(Durability::new(Vec::new()), &trace, &promises, 0)
-    }
-
-    /// Runs transactions, noting the promises made; at the end, some stores are closed.
-    fn transact(
-        &mut self,
-        medium: &Arc<Medium>,
-        store: &mut S::Store,
-        mut state: S::State,
-        transactions: usize,
-        promises: &mut Promises<S::State>,
-    ) -> Result<(), String> {
-        self.counts.lives += 1;
-        for _ in 0..transactions {
-            let (plan, after) = self.subject.plan(&state, &mut self.rng);
-            promise(medium, promises, state.clone(), Some(after.clone()));
-            let subject = self.subject;
-            let done = guarded("transaction", || subject.run(store, &plan))
-                .map_err(|what| format!("{what}\nin {plan:?}"))?;
-            if done {
-                state = after;
-            } else {
-                self.counts.refused += 1;
-            }
-            promise(medium, promises, state.clone(), None);
-        }
-        let subject = self.subject;
-        let found = guarded("read", || subject.read(store))?;
-        if found != state {
-            return Err(format!("without a crash\n{}", difference(&found, &state, None)));
-        }
-        if self.rng.usize(..3) == 0 { guarded("close", || subject.close(store)) } else { Ok(()) }
+        self.crash_everywhere(Durability::new(Vec::new()), &trace, promises, 0)
     }
 
     /// Crashes at the moments of a trace that started on `medium`.
@@ -151,33 +128,44 @@ impl<S: Subject> Explorer<'_, S> {
         &mut self,
         mut medium: Durability,
         trace: &Trace,
-        promises: &Promises<S::State>,
+        mut promises: Promises<W::State>,
         depth: usize,
     ) -> Result<(), String> {
         self.counts.deepest = self.counts.deepest.max(depth);
+        promises.sort_by_key(|(mark, _)| *mark);
+        let mut scratch = Scratch::new(self.workload.reserve());
+        medium.changed_everywhere();
         let mut now = None;
-        let mut fences = 0;
+        let (mut fences, mut steps) = (0, StepSet::default());
         for (at, &event) in trace.events.iter().enumerate() {
-            if let Some(expected) = now.map(|mark: usize| &promises[mark])
+            if let Some(now) = now
                 && self.is_moment(trace, at, depth)
             {
+                let promise: &(usize, Promise<_>) = &promises[now];
                 self.path.push(format!(
-                    "crash before event {at} ({event:?}), after {fences} fences and promise {} of {}",
-                    now.unwrap_or(0),
-                    promises.len(),
+                    "crash before event {at} of {} ({event:?}), after {fences} fences and mark {}",
+                    trace.events.len(),
+                    promise.0,
                 ));
-                self.crash(&mut medium, expected, depth)?;
+                self.crash(&mut medium, &mut scratch, &promise.1, depth, steps)?;
                 self.path.pop();
+                steps = StepSet::default();
             }
             medium.apply(trace, event);
             match event {
-                Event::Mark(mark) => now = Some(mark),
+                Event::Mark(mark) => now = promises.binary_search_by_key(&mark, |p| p.0).ok(),
                 Event::Fence { .. } => fences += 1,
+                Event::Steps(of) => (0..STEPS / 64).for_each(|n| steps[n] |= trace.steps[of][n]),
                 _ => {}
             }
         }
         match promises.last() {
-            Some(expected) => self.crash(&mut medium, expected, depth),
+            Some((_, promise)) => {
+                self.path.push("crash at the end".into());
+                self.crash(&mut medium, &mut scratch, promise, depth, steps)?;
+                self.path.pop();
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -198,79 +186,112 @@ impl<S: Subject> Explorer<'_, S> {
     fn crash(
         &mut self,
         medium: &mut Durability,
-        expected: &Expected<S::State>,
+        scratch: &mut Scratch,
+        promise: &Promise<W::State>,
         depth: usize,
+        steps: StepSet,
     ) -> Result<(), String> {
-        self.counts.crashes += 1;
-        let limit = if depth == 0 { self.effort.images } else { (self.effort.images / 4).max(4) };
         let mut rng = self.rng.fork();
         let mut outcome = Ok(());
-        medium.images(self.effort.crash, limit, &mut rng, |image| {
-            let lives_on = self.lives_on(depth);
-            let next = || Durability::new(image.to_vec());
-            outcome = self.recover(image, lives_on.then(next), expected, depth);
+        let mut opened = 0;
+        medium.images(self.effort.crash, self.choose(depth), &mut rng, |mut image, told| {
+            opened += 1;
+            outcome = if self.lives_on(depth) {
+                self.go_on(image.bytes, Durability::new(image.bytes.to_vec()), promise, depth)
+            } else {
+                self.look(scratch, &mut image, promise)
+            };
+            if outcome.is_err() {
+                self.path.push(told());
+            }
             outcome.is_ok()
         });
+        self.counts.crash(opened, &promise.doing, steps);
         outcome?;
         if self.lives_on(depth) {
             self.path.push("of the process only".into());
             let visible = medium.visible();
-            self.recover(&visible, Some(medium.clone()), expected, depth)?;
+            self.go_on(&visible, medium.clone(), promise, depth)?;
             self.path.pop();
         }
         Ok(())
+    }
+
+    fn choose(&self, depth: usize) -> Choose {
+        let Effort { images, all_of, .. } = self.effort;
+        match depth {
+            0 => Choose { all_of, some: images },
+            _ => Choose { all_of: images, some: (images / 4).max(4) },
+        }
     }
 
     fn lives_on(&mut self, depth: usize) -> bool {
         depth < self.effort.depth && self.rng.usize(..self.effort.live_on_one_in) == 0
     }
 
-    /// Opens an image and compares; on `next`, goes on from there and crashes again.
-    fn recover(
+    /// Opens an image and compares.
+    fn look(
+        &mut self,
+        scratch: &mut Scratch,
+        image: &mut Image<'_>,
+        promise: &Promise<W::State>,
+    ) -> Result<(), String> {
+        let region = scratch.open(image);
+        let workload = self.workload;
+        let mut store = guarded("open", || workload.open(region))?;
+        let found = guarded("read", || workload.read(&mut store))?;
+        self.settle(&found, promise).map(|_| ())
+    }
+
+    fn settle(&self, found: &W::State, promise: &Promise<W::State>) -> Result<W::State, String> {
+        let mut allowed = promise.allowed.iter();
+        allowed
+            .find_map(|state| self.workload.settle(found, state))
+            .ok_or_else(|| self.workload.difference(found, &promise.allowed))
+    }
+
+    /// Opens an image, compares, lives on from `next` and crashes again.
+    fn go_on(
         &mut self,
         image: &[u8],
-        next: Option<Durability>,
-        expected: &Expected<S::State>,
+        next: Durability,
+        promise: &Promise<W::State>,
         depth: usize,
     ) -> Result<(), String> {
-        self.counts.images += 1;
         let medium = Medium::new();
-        if next.is_none() {
-            medium.take();
-        }
-        let mut promises = Vec::new();
-        let region = Region::simulated_from(image, self.subject.reserve(), medium.clone());
-        let subject = self.subject;
+        let workload = self.workload;
+        let region = Region::simulated_from(image, workload.reserve(), medium.clone());
+        pmem::take_steps();
         medium.mark(0);
-        let mut store = guarded("open", || subject.open(region))?;
-        let state = guarded("read", || subject.read(&mut store))?;
-        if !expected.allows(&state) {
-            return Err(difference(&state, &expected.acknowledged, expected.under_way.as_ref()));
+        let mut store = guarded("open", || workload.open(region))?;
+        let found = guarded("read", || workload.read(&mut store))?;
+        let state = self.settle(&found, promise)?;
+        let recovered = Promise { allowed: vec![state.clone()], doing: vec!["recovery"] };
+        let until_open = if next.is_settled() {
+            recovered
+        } else {
+            Promise { doing: vec!["recovery"], ..promise.clone() }
+        };
+        medium.mark(1);
+        let mut promises = vec![(0, until_open), (1, Promise::settled(state.clone()))];
+        let actions = self.rng.usize(..=self.effort.transactions / 4);
+        let nothing = BTreeSet::new();
+        let life = Life::new(&medium, self.rng.fork(), actions, &nothing, 2);
+        let lived = guarded("live", || workload.live(&mut store, state, &life));
+        self.counts.refused += life.refusals();
+        if lived.is_err() {
+            let told = life.into_history().into_iter().map(|(_, what)| what);
+            self.path.push(format!("lived on: {}", told.collect::<Vec<_>>().join("; ")));
         }
-        let Some(next) = next else { return Ok(()) };
-        let recovered = Expected { acknowledged: state.clone(), under_way: None };
-        promises.push(if next.is_settled() { recovered } else { expected.clone() });
-        promise(&medium, &mut promises, state.clone(), None);
-        let transactions = self.rng.usize(..=self.effort.transactions / 4);
-        self.transact(&medium, &mut store, state, transactions, &mut promises)?;
+        promises.extend(lived?);
+        self.counts.lives += 1;
         let trace = medium.take();
         drop(store);
-        self.crash_everywhere(next, &trace, &promises, depth + 1)
+        self.crash_everywhere(next, &trace, promises, depth + 1)
     }
 }
 
-/// Notes in the trace what is promised from here on.
-fn promise<T>(
-    medium: &Arc<Medium>,
-    promises: &mut Promises<T>,
-    acknowledged: T,
-    under_way: Option<T>,
-) {
-    medium.mark(promises.len());
-    promises.push(Expected { acknowledged, under_way });
-}
-
-/// Runs a step of the subject; a panic is a finding like any other.
+/// Runs a step of the workload; a panic is a finding like any other.
 fn guarded<T>(step: &str, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(value)) => Ok(value),
@@ -283,12 +304,4 @@ fn guarded<T>(step: &str, run: impl FnOnce() -> Result<T, String>) -> Result<T, 
             Err(format!("{step}: panicked: {}", text.unwrap_or_default()))
         }
     }
-}
-
-fn difference<T: std::fmt::Debug>(found: &T, acknowledged: &T, under_way: Option<&T>) -> String {
-    let mut text = format!("found        {found:?}\nacknowledged {acknowledged:?}");
-    if let Some(state) = under_way {
-        text += &format!("\nunder way    {state:?}");
-    }
-    text
 }

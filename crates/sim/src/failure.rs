@@ -12,16 +12,21 @@ pub struct Failure {
     pub crash: Crash,
     /// The crash that led into each later life, outermost first.
     pub path: Vec<String>,
+    /// What was done in the first life: number and words of each action that the failure needs.
+    pub history: Vec<(usize, String)>,
     /// What was found.
     pub what: String,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, action) in &self.history {
+            writeln!(f, "action {n}: {action}")?;
+        }
         writeln!(f, "{}", self.what)?;
         writeln!(f, "seed {}, crash model {:?}", self.seed, self.crash)?;
         for (depth, crash) in self.path.iter().enumerate() {
-            writeln!(f, "life {depth}: {crash}")?;
+            writeln!(f, "  {depth}: {crash}")?;
         }
         Ok(())
     }

@@ -10,15 +10,23 @@
 //! failure names the seed that shows it again. It must not know time, threads' timing, or the format of a pool.
 #![forbid(unsafe_code)]
 
+mod baton;
 mod choices;
+mod counts;
 mod durability;
 mod explore;
 mod failure;
 mod medium;
+mod scratch;
+mod shrink;
 mod subject;
+mod workload;
 
-pub use durability::{Crash, Durability};
-pub use explore::{Counts, Effort, explore};
+pub use baton::take_turns;
+pub use counts::Counts;
+pub use durability::{Choose, Crash, Durability, Image};
+pub use explore::{Effort, explore};
 pub use failure::Failure;
 pub use medium::{Event, Medium, Trace};
 pub use subject::Subject;
+pub use workload::{Life, Marker, Promise, Promises, Workload};

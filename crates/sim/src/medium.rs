@@ -4,7 +4,8 @@
 //! and any moment can be looked at knowing what came later. A trace ends when it is taken: what a store does as it
 //! is dropped happens after the crash, that is, never.
 
-use pmem::Recorder;
+use crate::baton::{self, At};
+use pmem::{Recorder, StepSet};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,6 +35,8 @@ pub enum Event {
     },
     /// The region grew to this length.
     Grow(u64),
+    /// A thread came by these steps of the protocol since its last event: an index into [`Trace::steps`].
+    Steps(usize),
     /// The explorer's own remark.
     Mark(usize),
 }
@@ -45,6 +48,8 @@ pub struct Trace {
     pub events: Vec<Event>,
     /// The bytes that were stored.
     pub bytes: Vec<u8>,
+    /// Steps of the protocol.
+    pub steps: Vec<StepSet>,
 }
 
 /// Records the trace of a region.
@@ -71,6 +76,11 @@ impl Medium {
 
     fn record(&self, note: impl FnOnce(&mut Trace)) {
         if let Some(trace) = self.lock().as_mut() {
+            let steps = pmem::take_steps();
+            if steps.iter().any(|set| *set != 0) {
+                trace.events.push(Event::Steps(trace.steps.len()));
+                trace.steps.push(steps);
+            }
             note(trace);
         }
     }
@@ -90,11 +100,14 @@ impl Recorder for Medium {
     }
 
     fn flush(&self, line: u64) {
+        baton::pause(At::Flush);
         self.record(|trace| trace.events.push(Event::Flush { thread: thread(), line }));
     }
 
     fn fence(&self) {
+        baton::pause(At::Fence);
         self.record(|trace| trace.events.push(Event::Fence { thread: thread() }));
+        baton::pause(At::Fence);
     }
 
     fn grow(&self, len: u64) {
@@ -102,8 +115,11 @@ impl Recorder for Medium {
     }
 }
 
-/// A number for the calling thread. Only compared with others.
+/// A number for the calling thread. Only compared with others; threads that take turns have the same in every run.
 fn thread() -> u32 {
+    if let Some(place) = baton::place() {
+        return u32::MAX - place as u32;
+    }
     static NEXT: AtomicU32 = AtomicU32::new(0);
     thread_local! {
         static NUMBER: u32 = NEXT.fetch_add(1, Relaxed);

@@ -1,5 +1,6 @@
-//! What the explorer can crash: a store with transactions.
+//! A store with transactions, one after the other: the short way to a [`Workload`].
 
+use crate::workload::{Life, Promise, Promises, Workload};
 use pmem::Region;
 use std::fmt::Debug;
 
@@ -35,4 +36,58 @@ pub trait Subject {
 
     /// Runs and commits a transaction; `false` if the store refused and so must be as it was.
     fn run(&self, store: &mut Self::Store, plan: &Self::Plan) -> Result<bool, String>;
+}
+
+impl<S: Subject> Workload for S {
+    type State = S::State;
+    type Store = S::Store;
+
+    fn reserve(&self) -> usize {
+        Subject::reserve(self)
+    }
+
+    fn empty(&self) -> S::State {
+        Subject::empty(self)
+    }
+
+    fn open(&self, region: Region) -> Result<S::Store, String> {
+        Subject::open(self, region)
+    }
+
+    fn read(&self, store: &mut S::Store) -> Result<S::State, String> {
+        Subject::read(self, store)
+    }
+
+    fn settle(&self, found: &S::State, promised: &S::State) -> Option<S::State> {
+        (found == promised).then(|| found.clone())
+    }
+
+    fn live(
+        &self,
+        store: &mut S::Store,
+        mut state: S::State,
+        life: &Life<'_>,
+    ) -> Result<Promises<S::State>, String> {
+        let mut promises = Vec::new();
+        for n in (0..life.actions).filter(|n| life.has(*n)) {
+            let (plan, after) = self.plan(&state, &mut life.rng_of(n));
+            life.note(n, || format!("{plan:?}"));
+            let allowed = vec![state.clone(), after.clone()];
+            promises.push((life.mark(), Promise { allowed, doing: Vec::new() }));
+            if self.run(store, &plan).map_err(|what| format!("{what}\nin {plan:?}"))? {
+                state = after;
+            } else {
+                life.refused();
+            }
+            promises.push((life.mark(), Promise::settled(state.clone())));
+        }
+        let found = Subject::read(self, store)?;
+        if found != state {
+            return Err(format!("without a crash\n{}", self.difference(&found, &[state])));
+        }
+        if life.rng.clone().usize(..3) == 0 {
+            self.close(store)?;
+        }
+        Ok(promises)
+    }
 }

@@ -128,7 +128,8 @@ impl Subject for Pair {
 }
 
 fn check(omit: Omit, crash: Crash, survives: bool) {
-    let effort = Effort { transactions: 12, live_on_one_in: 4, ..Effort::new(crash, 5) };
+    let effort =
+        Effort { transactions: 12, live_on_one_in: 4, shrink_seconds: 0, ..Effort::new(crash, 5) };
     let outcome = explore(&Pair(omit), effort);
     match &outcome {
         Ok(counts) => assert!(counts.deepest == 2 && counts.images > 1000, "{counts:?}"),

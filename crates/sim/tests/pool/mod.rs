@@ -7,7 +7,7 @@
 //!
 //! The pool is tiny, so that every ring wraps and retires often, spans run out, change hands and are found again.
 
-use heap::{Detached, Fresh, Geometry, Heap, Pin, Ptr, Savepoint, Shard, Step, View, knock_out};
+use heap::{Detached, Fresh, Geometry, Heap, Pin, Ptr, Savepoint, Shard, View};
 use pmem::Region;
 use sim::Subject;
 use std::collections::BTreeSet;
@@ -87,10 +87,9 @@ pub(crate) struct Open {
     pins: Vec<(Pin, Ptr, Vec<u8>)>,
 }
 
-/// The heap, with a step knocked out or whole.
+/// The heap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pool {
-    pub(crate) knocked_out: Option<Step>,
     pub(crate) geometry: Geometry,
     pub(crate) zones: u64,
 }
@@ -99,7 +98,7 @@ impl Pool {
     /// As it is, with rings of three parts of eight lines.
     pub(crate) fn of(shards: usize, zones: u64) -> Pool {
         let geometry = Geometry { shards, ring_parts: 3, ring_part: 512, zone_spans: 8 };
-        Pool { knocked_out: None, geometry, zones }
+        Pool { geometry, zones }
     }
 }
 
@@ -120,7 +119,6 @@ impl Subject for Pool {
     }
 
     fn open(&self, region: Region) -> Result<Open, String> {
-        knock_out(self.knocked_out);
         let heap = if Heap::is_blank(&region) {
             let options = heap::CreateOptions { geometry: self.geometry, ..Default::default() };
             Heap::create(region, &options).map_err(|error| error.to_string())?
@@ -180,12 +178,7 @@ impl Subject for Pool {
             pin(heap, plan.parts[0].0, slot, pins);
         }
         let done = if plan.other_thread {
-            let step = self.knocked_out;
-            let other = || {
-                knock_out(step);
-                transact(heap, plan)
-            };
-            std::thread::scope(|scope| scope.spawn(other).join())
+            std::thread::scope(|scope| scope.spawn(|| transact(heap, plan)).join())
                 .map_err(|_| "the other thread panicked".to_owned())??
         } else {
             transact(heap, plan)?

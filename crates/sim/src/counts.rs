@@ -1,0 +1,71 @@
+//! What was explored.
+
+use pmem::{STEPS, StepSet};
+use std::collections::BTreeMap;
+
+/// Images of one crash that are counted, however many were looked at.
+const COUNTED: u64 = 64;
+
+/// What was explored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Crash images opened and compared; of one crash at most 64 are counted.
+    pub images: u64,
+    /// All images that were opened and compared.
+    pub opened: u64,
+    /// Moments at which a crash was tried.
+    pub crashes: u64,
+    /// Lives that ran transactions.
+    pub lives: u64,
+    /// Transactions that the store refused.
+    pub refused: u64,
+    /// Deepest chain of crashes.
+    pub deepest: usize,
+    /// Crashes while this was under way, by name.
+    pub doing: BTreeMap<&'static str, u64>,
+    /// Crashes behind each step of the protocol, by its number.
+    pub steps: Vec<u64>,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            images: 0,
+            opened: 0,
+            crashes: 0,
+            lives: 0,
+            refused: 0,
+            deepest: 0,
+            doing: BTreeMap::new(),
+            steps: vec![0; STEPS],
+        }
+    }
+}
+
+impl Counts {
+    /// Adds what another exploration did.
+    pub fn add(&mut self, other: &Counts) {
+        self.images += other.images;
+        self.opened += other.opened;
+        self.crashes += other.crashes;
+        self.lives += other.lives;
+        self.refused += other.refused;
+        self.deepest = self.deepest.max(other.deepest);
+        for (name, count) in &other.doing {
+            *self.doing.entry(name).or_default() += count;
+        }
+        self.steps.iter_mut().zip(&other.steps).for_each(|(all, more)| *all += more);
+    }
+
+    pub(crate) fn crash(&mut self, opened: u64, doing: &[&'static str], steps: StepSet) {
+        self.crashes += 1;
+        self.opened += opened;
+        self.images += opened.min(COUNTED);
+        for name in doing {
+            *self.doing.entry(name).or_default() += 1;
+        }
+        for (step, count) in self.steps.iter_mut().enumerate() {
+            *count += steps[step / 64] >> (step % 64) & 1;
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The smallest history that fails.
+//!
+//! Actions of the first life are left out, ever smaller pieces at a time, as long as what is left still fails. Any
+//! violation will do: a smaller history that shows another one is as welcome.
+
+use crate::explore::{Effort, without};
+use crate::failure::Failure;
+use crate::workload::Workload;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// A failure of fewer actions, as far as there is time to look for it.
+pub(crate) fn smallest<W: Workload>(workload: &W, effort: Effort, mut failure: Failure) -> Failure {
+    let (start, most) = (Instant::now(), Duration::from_secs(effort.shrink_seconds));
+    let mut dropped = BTreeSet::new();
+    let mut piece = effort.transactions.div_ceil(2);
+    while piece > 0 {
+        let mut at = effort.transactions;
+        while at > 0 {
+            if start.elapsed() >= most {
+                return failure;
+            }
+            let from = at.saturating_sub(piece);
+            let more: BTreeSet<usize> = dropped.iter().copied().chain(from..at).collect();
+            at = from;
+            if more.len() == dropped.len() {
+                continue;
+            }
+            if let Err(smaller) = without(workload, effort, &more) {
+                (failure, dropped) = (smaller, more);
+            }
+        }
+        piece /= 2;
+    }
+    failure
+}

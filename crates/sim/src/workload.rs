@@ -1,0 +1,162 @@
+//! What the explorer can crash: a store, lived in for a while.
+//!
+//! [`Workload`] is the whole interface: a life of a store on a recorded medium, and what may be found at each moment of
+//! it. [`Subject`](crate::Subject) is the short way for a store with transactions, one after the other.
+
+use crate::medium::Medium;
+use pmem::Region;
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+/// What may be found after a crash.
+#[derive(Clone, Debug)]
+pub struct Promise<S> {
+    /// Each of these states; the first is what was acknowledged.
+    pub allowed: Vec<S>,
+    /// What is under way, by name.
+    pub doing: Vec<&'static str>,
+}
+
+impl<S> Promise<S> {
+    /// Nothing is under way.
+    pub fn settled(state: S) -> Promise<S> {
+        Promise { allowed: vec![state], doing: Vec::new() }
+    }
+}
+
+/// Promises, each from its mark in the trace on.
+pub type Promises<S> = Vec<(usize, Promise<S>)>;
+
+/// Sets the marks of a life.
+#[derive(Clone)]
+pub struct Marker {
+    medium: Arc<Medium>,
+    next: Arc<Mutex<usize>>,
+}
+
+impl Marker {
+    /// Sets a mark in the trace: its number.
+    pub fn set(&self) -> usize {
+        let mut next = self.next.lock().expect("no panic");
+        let mark = *next;
+        *next += 1;
+        self.medium.mark(mark);
+        mark
+    }
+}
+
+/// One life of a store, as the explorer gives it to a workload.
+pub struct Life<'a> {
+    /// Where it is recorded.
+    pub medium: &'a Arc<Medium>,
+    /// Draws everything in it.
+    pub rng: fastrand::Rng,
+    /// How many actions it has.
+    pub actions: usize,
+    dropped: &'a BTreeSet<usize>,
+    marker: Marker,
+    refused: AtomicU64,
+    history: Mutex<Vec<(usize, String)>>,
+}
+
+impl<'a> Life<'a> {
+    pub(crate) fn new(
+        medium: &'a Arc<Medium>,
+        rng: fastrand::Rng,
+        actions: usize,
+        dropped: &'a BTreeSet<usize>,
+        marks: usize,
+    ) -> Life<'a> {
+        Life {
+            medium,
+            rng,
+            actions,
+            dropped,
+            marker: Marker { medium: Arc::clone(medium), next: Arc::new(Mutex::new(marks)) },
+            refused: AtomicU64::new(0),
+            history: Mutex::default(),
+        }
+    }
+
+    /// Sets a mark in the trace: its number.
+    pub fn mark(&self) -> usize {
+        self.marker.set()
+    }
+
+    /// What sets marks, for somebody who outlives the life.
+    pub fn marker(&self) -> Marker {
+        self.marker.clone()
+    }
+
+    /// Whether action number `n` is a part of this life: those that a failure does not need are left out.
+    pub fn has(&self, n: usize) -> bool {
+        !self.dropped.contains(&n)
+    }
+
+    /// A generator for action number `n`, which is the same whatever was left out.
+    pub fn rng_of(&self, n: usize) -> fastrand::Rng {
+        let mut rng = self.rng.clone();
+        fastrand::Rng::with_seed(rng.u64(..) ^ (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// Notes what was done, for whoever reads a failure.
+    pub fn note(&self, n: usize, what: impl FnOnce() -> String) {
+        self.history.lock().expect("no panic").push((n, what()));
+    }
+
+    /// Counts an action that the store refused.
+    pub fn refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    pub(crate) fn into_history(self) -> Vec<(usize, String)> {
+        self.history.into_inner().expect("no panic")
+    }
+}
+
+/// A kind of store and what is done with it.
+pub trait Workload {
+    /// Everything that a store holds and a crash must not damage.
+    type State: Clone + Debug;
+    /// An open store.
+    type Store;
+
+    /// Bytes of address space to reserve for the simulated region.
+    fn reserve(&self) -> usize;
+
+    /// What a new store holds.
+    fn empty(&self) -> Self::State;
+
+    /// Opens what an earlier life left; makes an empty store where none was made before, or not to the end.
+    fn open(&self, region: Region) -> Result<Self::Store, String>;
+
+    /// Reads the whole state, and checks what must hold for every store whatever its state.
+    fn read(&self, store: &mut Self::Store) -> Result<Self::State, String>;
+
+    /// Whether what was found is what was promised: then the state from which the next life goes on.
+    fn settle(&self, found: &Self::State, promised: &Self::State) -> Option<Self::State>;
+
+    /// Lives in a store that holds `state`. Answers what may be found from each mark of the life on.
+    fn live(
+        &self,
+        store: &mut Self::Store,
+        state: Self::State,
+        life: &Life<'_>,
+    ) -> Result<Promises<Self::State>, String>;
+
+    /// How two states differ, for whoever reads a failure.
+    fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
+        let mut text = format!("found        {found:?}");
+        for (n, state) in allowed.iter().enumerate() {
+            let word = if n == 0 { "acknowledged" } else { "under way   " };
+            text += &format!("\n{word} {state:?}");
+        }
+        text
+    }
+}

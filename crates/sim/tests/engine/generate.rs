@@ -1,0 +1,175 @@
+//! Requests made from the command table: the documented arguments of a command are its grammar, so that a command is
+//! tried from the day on which it stands in the table.
+//!
+//! Most requests succeed and change something: keys are few, so that commands meet; numbers are small; expiry times lie
+//! around the clock's next ticks. What a command's arguments mean is told by their kinds and names alone.
+
+use commands::CommandSpec;
+use commands::spec::{Arg, ArgKind, Find, Group, WRITE};
+use fastrand::Rng;
+
+/// Databases in use.
+pub(crate) const DATABASES: usize = 3;
+
+/// The sizes of values: integers and short strings mostly; some that have blocks of their own, some that are written
+/// before their shard is locked, some of several spans.
+const LENGTHS: [usize; 12] = [1, 3, 8, 20, 44, 60, 120, 300, 1200, 3000, 5000, 12_000];
+const LARGE: [usize; 3] = [33_000, 40_000, 70_000];
+
+/// From what requests are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taste {
+    /// Keys of each kind.
+    pub(crate) keys: usize,
+    /// How often the last repeatable argument is repeated at most.
+    pub(crate) repeats: usize,
+    /// One value in so many is large.
+    pub(crate) large_one_in: usize,
+}
+
+/// Every command of the table that may write: the names of its words, and its description.
+pub(crate) fn writers(table: &commands::Table) -> Vec<(Vec<&'static str>, &'static CommandSpec)> {
+    let words = |command: &commands::Command| match command.parent {
+        Some(parent) => vec![parent.name, command.spec.name],
+        None => vec![command.spec.name],
+    };
+    let all = table.all().iter().filter(|command| command.spec.has(WRITE));
+    all.filter(|command| !command.spec.is_container())
+        .map(|command| (words(command), command.spec))
+        .collect()
+}
+
+/// Draws a request for a command.
+pub(crate) fn request(
+    words: &[&'static str],
+    spec: &CommandSpec,
+    now: u64,
+    taste: &Taste,
+    rng: &mut Rng,
+) -> Vec<Vec<u8>> {
+    let mut request = Request {
+        words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        spec,
+        now,
+        taste,
+        rng,
+    };
+    for arg in spec.args {
+        request.add(arg);
+    }
+    let mut words = request.words;
+    count_keys(spec, &mut words);
+    words
+}
+
+struct Request<'a> {
+    words: Vec<Vec<u8>>,
+    spec: &'a CommandSpec,
+    now: u64,
+    taste: &'a Taste,
+    rng: &'a mut Rng,
+}
+
+impl Request<'_> {
+    fn add(&mut self, arg: &Arg) {
+        if arg.is_optional && self.rng.usize(..3) > 0 {
+            return;
+        }
+        let times = if arg.is_multiple { self.rng.usize(1..=self.taste.repeats) } else { 1 };
+        for n in 0..times {
+            if !arg.token.is_empty() && (n == 0 || arg.is_multiple_token) {
+                self.words.push(arg.token.as_bytes().to_vec());
+            }
+            match arg.kind {
+                ArgKind::PureToken => {}
+                ArgKind::OneOf(of) => {
+                    let mut chosen = of[self.rng.usize(..of.len())];
+                    chosen.is_optional = false;
+                    self.add(&chosen);
+                }
+                ArgKind::Block(of) => of.iter().for_each(|inner| self.add(inner)),
+                _ => {
+                    let word = self.word(arg);
+                    self.words.push(word);
+                }
+            }
+        }
+    }
+
+    fn word(&mut self, arg: &Arg) -> Vec<u8> {
+        let name = arg.name;
+        match arg.kind {
+            ArgKind::Key(_) => self.key(),
+            ArgKind::Pattern => b"*".to_vec(),
+            ArgKind::Double => number(self.rng.i64(-50..50) as f64 / 4.0),
+            ArgKind::UnixTime if name.contains("milliseconds") => number(self.time()),
+            ArgKind::UnixTime => number(self.time() / 1000),
+            ArgKind::Integer if name.contains("milliseconds") => {
+                number(self.time().saturating_sub(self.now))
+            }
+            ArgKind::Integer if name.contains("seconds") => number(self.rng.u64(1..4)),
+            ArgKind::Integer if name.contains("db") || name.contains("index") => {
+                number(self.rng.usize(..DATABASES))
+            }
+            ArgKind::Integer if self.rng.bool() => number(self.rng.i64(0..300)),
+            ArgKind::Integer => number(self.rng.i64(-3..10)),
+            _ => self.value(),
+        }
+    }
+
+    /// A point in time: near, so that some keys expire, or far.
+    fn time(&mut self) -> u64 {
+        let far = [500, 1500, 2500, 1_000_000][self.rng.usize(..4)];
+        self.now + self.rng.u64(..far) + 1
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let kind = match self.spec.group {
+            Group::Generic => ["s", "h", "l", "z", "t", "x"][self.rng.usize(..6)],
+            Group::Hash => "h",
+            Group::List => "l",
+            Group::Set => "t",
+            Group::SortedSet | Group::Geo => "z",
+            Group::Stream => "x",
+            _ => "s",
+        };
+        // Until a group has commands, its keys would never be there.
+        let kind = if self.rng.bool() { "s" } else { kind };
+        let n = self.rng.usize(..self.taste.keys);
+        let tag = if n.is_multiple_of(4) { "{tag}" } else { "" };
+        format!("{tag}{kind}{n}").into_bytes()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        if self.rng.usize(..3) == 0 {
+            return number(self.rng.i64(-1000..1000));
+        }
+        let lengths: &[usize] =
+            if self.rng.usize(..self.taste.large_one_in) == 0 { &LARGE } else { &LENGTHS };
+        let len = lengths[self.rng.usize(..lengths.len())];
+        let mut bytes = vec![0; len];
+        Rng::with_seed(self.rng.u64(..)).fill(&mut bytes);
+        bytes
+    }
+}
+
+fn number(value: impl std::fmt::Display) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+/// Makes the word that counts a request's keys right.
+fn count_keys(spec: &CommandSpec, words: &mut [Vec<u8>]) {
+    for keys in spec.keys {
+        if let (commands::spec::Begin::Index(begin), Find::KeyNum { at, first, step }) =
+            (keys.begin, keys.find)
+        {
+            let named =
+                |word: &Vec<u8>| word.len() < 12 && word.is_ascii() && !word[0].is_ascii_digit();
+            let rest = words.iter().skip(begin + first).step_by(step.max(1));
+            let count = rest.take_while(|word| named(word)).count().max(1);
+            if let Some(word) = words.get_mut(begin + at) {
+                *word = number(count);
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What happened in a life, in the order in which it took effect, and what may be found from each moment of it on.
+//!
+//! An action is under way from its begin to its acknowledgement. Its transactions take effect one after the other. Where
+//! there is a command log, the engine appends to it under the shards' locks: that is the order, and the effects are
+//! fed to the reference. Where there is none (as on persistent memory), there is one thread, and the requests that
+//! succeeded are fed to the reference themselves.
+//!
+//! After a crash a transaction that took effect must be there. Of those under way each thread's next one may be: whole.
+
+use super::state::{self, State};
+use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session};
+use heap::{CreateOptions, Geometry, Heap};
+use keyspace::{Db, Expire, Keyspace};
+use resp::{Limits, Next, Parser, Protocol, Writer};
+use sim::{Life, Marker, Promise, Promises};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The time, as actions set it.
+pub(crate) struct TestClock(pub(crate) AtomicU64);
+
+impl TestClock {
+    pub(crate) fn at(unix_ms: u64) -> Arc<TestClock> {
+        Arc::new(TestClock(AtomicU64::new(unix_ms)))
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Clock for TestClock {
+    fn unix_ns(&self) -> u64 {
+        self.now() * 1_000_000
+    }
+}
+
+pub(crate) type Words = Vec<Vec<u8>>;
+
+/// What a transaction did.
+pub(crate) enum Feed {
+    /// These commands, as the log has them, the first on this database.
+    Effects(Db, Vec<u8>),
+    /// These requests of a connection.
+    Requests(usize, Vec<Words>),
+    /// These keys went.
+    Deleted(Vec<(Db, Vec<u8>)>),
+}
+
+enum Meaning {
+    Begun(Vec<&'static str>),
+    Effective(Feed),
+    Acknowledged,
+}
+
+struct Entry {
+    mark: usize,
+    thread: usize,
+    now: u64,
+    meaning: Meaning,
+}
+
+thread_local! {
+    static THREAD: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Who acts from here on, in this thread.
+pub(crate) fn act_as(thread: usize) {
+    THREAD.set(thread);
+}
+
+/// Everything that happened in a life.
+pub(crate) struct Journal {
+    marker: Marker,
+    clock: Arc<TestClock>,
+    entries: Mutex<Vec<Entry>>,
+}
+
+impl Journal {
+    pub(crate) fn new(life: &Life<'_>, clock: Arc<TestClock>) -> Journal {
+        Journal { marker: life.marker(), clock, entries: Mutex::default() }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().expect("no panic while it is held")
+    }
+
+    fn enter(&self, meaning: Meaning) {
+        let mut entries = self.entries();
+        let (mark, thread, now) = (self.marker.set(), THREAD.get(), self.clock.now());
+        entries.push(Entry { mark, thread, now, meaning });
+    }
+
+    pub(crate) fn begun(&self, names: Vec<&'static str>) {
+        self.enter(Meaning::Begun(names));
+    }
+
+    pub(crate) fn effective(&self, feed: Feed) {
+        self.enter(Meaning::Effective(feed));
+    }
+
+    pub(crate) fn acknowledged(&self) {
+        self.enter(Meaning::Acknowledged);
+    }
+
+    /// How many transactions have taken effect.
+    pub(crate) fn position(&self) -> usize {
+        self.entries().iter().filter(|e| matches!(e.meaning, Meaning::Effective(_))).count()
+    }
+
+    /// The states after each transaction, the first one before all, and who made each.
+    pub(crate) fn states(
+        &self,
+        before: State,
+        changed: &Mutex<BTreeMap<&'static str, u64>>,
+    ) -> Result<Vec<State>, String> {
+        let mut reference = Reference::holding(&before)?;
+        let mut names: BTreeMap<usize, &[&'static str]> = BTreeMap::new();
+        let mut states = vec![before];
+        let entries = self.entries();
+        for entry in entries.iter() {
+            match &entry.meaning {
+                Meaning::Begun(doing) => drop(names.insert(entry.thread, doing)),
+                Meaning::Acknowledged => drop(names.remove(&entry.thread)),
+                Meaning::Effective(feed) => {
+                    let after = reference.feed(feed, entry.now)?;
+                    if !after.agrees(&states[states.len() - 1], entry.now) {
+                        let mut changed = changed.lock().expect("no panic");
+                        for name in names.get(&entry.thread).into_iter().copied().flatten() {
+                            *changed.entry(name).or_default() += 1;
+                        }
+                    }
+                    states.push(after);
+                }
+            }
+        }
+        Ok(states)
+    }
+
+    /// What may be found from each mark on.
+    pub(crate) fn promises(&self, states: &[State]) -> Promises<State> {
+        let entries = self.entries();
+        let mut doing: BTreeMap<usize, &[&'static str]> = BTreeMap::new();
+        let mut effective = 0;
+        let mut promises = Vec::new();
+        for (at, entry) in entries.iter().enumerate() {
+            match &entry.meaning {
+                Meaning::Begun(names) => drop(doing.insert(entry.thread, names)),
+                Meaning::Acknowledged => drop(doing.remove(&entry.thread)),
+                Meaning::Effective(_) => effective += 1,
+            }
+            let base = State { now: entry.now, ..states[effective].clone() };
+            let mut allowed = vec![base];
+            for thread in doing.keys() {
+                let Some(next) = next_of(&entries[at + 1..], *thread) else { continue };
+                let (before, after) = (&states[effective + next], &states[effective + next + 1]);
+                for n in 0..allowed.len() {
+                    allowed.push(allowed[n].changed_by(before, after));
+                }
+            }
+            let mut names: Vec<_> = doing.values().copied().flatten().copied().collect();
+            if doing.len() > 1 {
+                names.push("several threads");
+            }
+            promises.push((entry.mark, Promise { allowed, doing: names }));
+        }
+        promises
+    }
+}
+
+/// How many transactions take effect before the next one of a thread, if that comes before its acknowledgement.
+fn next_of(entries: &[Entry], thread: usize) -> Option<usize> {
+    let mut before = 0;
+    for entry in entries {
+        match entry.meaning {
+            Meaning::Effective(_) if entry.thread == thread => return Some(before),
+            Meaning::Effective(_) => before += 1,
+            Meaning::Acknowledged if entry.thread == thread => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+impl CommandLog for Journal {
+    fn append(&self, first: Db, _last: Db, bytes: &[u8]) -> u64 {
+        self.effective(Feed::Effects(first, bytes.to_vec()));
+        1
+    }
+
+    fn is_synchronous(&self) -> bool {
+        false
+    }
+
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
+
+/// An engine without the code under the structures: in DRAM, by the same commands.
+struct Reference {
+    engine: Engine,
+    clock: Arc<TestClock>,
+    sessions: Vec<Session>,
+    replay: Session,
+    writer: Writer,
+}
+
+impl Reference {
+    /// One that holds this.
+    fn holding(state: &State) -> Result<Reference, String> {
+        let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 512, zone_spans: 64 };
+        let options = CreateOptions { geometry, ..CreateOptions::default() };
+        let heap = Heap::volatile(64 << 20, &options).map_err(|error| error.to_string())?;
+        let keyspace = Arc::new(Keyspace::new(heap, state.now));
+        let mut txn = keyspace.begin_all(0);
+        for ((db, key), (value, expiry)) in state.live(state.now) {
+            let expire = if *expiry == 0 { Expire::Clear } else { Expire::At(*expiry) };
+            let db = Db::new(*db).ok_or("a database")?;
+            let key = txn.key(key);
+            txn.set(db, &key, value, expire).map_err(|error| error.to_string())?;
+        }
+        txn.commit().map_err(|error| error.to_string())?;
+        drop(txn);
+        let clock = TestClock::at(state.now);
+        let engine =
+            Engine::new(EngineOptions { clock: clock.clone(), ..EngineOptions::new(keyspace) });
+        let replay = engine.connect_replay();
+        let writer = Writer::new(Protocol::Resp2);
+        Ok(Reference { engine, clock, sessions: Vec::new(), replay, writer })
+    }
+
+    fn feed(&mut self, feed: &Feed, now: u64) -> Result<State, String> {
+        self.clock.0.store(now, Relaxed);
+        match feed {
+            Feed::Effects(first, bytes) => {
+                self.replay.db = *first;
+                let mut parser = Parser::default();
+                let limits = Limits::default();
+                while let Ok(Next::Command) = parser.next(bytes, &limits) {}
+                for command in parser.commands(bytes) {
+                    let words: Vec<&[u8]> = command.arguments().collect();
+                    self.run(None, &words)?;
+                }
+            }
+            Feed::Requests(connection, requests) => {
+                for words in requests {
+                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                    self.run(Some(*connection), &words)?;
+                }
+            }
+            Feed::Deleted(keys) => {
+                for (db, key) in keys {
+                    self.replay.db = *db;
+                    self.run(None, &[b"DEL", key])?;
+                }
+            }
+        }
+        Ok(state::read(self.engine.keyspace(), now))
+    }
+
+    fn run(&mut self, connection: Option<usize>, words: &[&[u8]]) -> Result<(), String> {
+        let session = match connection {
+            None => &mut self.replay,
+            Some(connection) => {
+                while self.sessions.len() <= connection {
+                    self.sessions.push(self.engine.connect(Peer::default(), 0));
+                }
+                &mut self.sessions[connection]
+            }
+        };
+        let _ = self.engine.execute(session, words, &mut self.writer);
+        let reply = self.writer.take();
+        if reply.first() == Some(&b'-') {
+            let words: Vec<_> = words.iter().map(|word| state::brief(word)).collect();
+            let reply = reply.escape_ascii();
+            return Err(format!("the reference answers {reply} to {}", words.join(" ")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! Commands on a keyspace, executed by the engine itself, and everything that a server does beside them.
+//!
+//! A life is a list of actions drawn from the command table. What a crash may leave is told by a reference: an engine
+//! in DRAM that is fed the same. See [`journal`] for the order in which things take effect.
+
+pub(crate) mod act;
+pub(crate) mod generate;
+pub(crate) mod journal;
+pub(crate) mod state;
+
+use act::{Action, Actor, Draw, Snapshots};
+use commands::{Engine, EngineOptions};
+use generate::Taste;
+use heap::{CreateOptions, Geometry, Heap};
+use journal::{Journal, TestClock, act_as};
+use keyspace::{Eviction, Keyspace, Policy};
+use pmem::Region;
+use sim::{Life, Promises, Workload, take_turns};
+use state::State;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// When the first life begins.
+const BEGIN: u64 = 1_700_000_000_000;
+/// Connections of each thread.
+const CONNECTIONS: usize = 3;
+
+/// A kind of pool, and how it is used.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    pub(crate) geometry: Geometry,
+    pub(crate) zones: u64,
+    /// Several take turns; they need a log.
+    pub(crate) threads: usize,
+    /// Whether there is a command log, as with the AOF backend.
+    pub(crate) log: bool,
+    /// Bytes from which keys are evicted to make room for a write; with a log.
+    pub(crate) maxmemory: u64,
+    pub(crate) taste: Taste,
+    /// How often a command changed anything, by name.
+    pub(crate) changed: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Commands {
+    /// The kind for this seed: shards, room, threads, keys and values vary.
+    pub(crate) fn of(seed: u64) -> Commands {
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x5eed);
+        let threads = if seed % 3 == 2 { 3 } else { 1 };
+        let log = threads > 1 || seed % 3 == 1;
+        let wide = rng.usize(..4) == 0;
+        let taste = Taste {
+            keys: if wide { 900 } else { [3, 8, 20][rng.usize(..3)] },
+            repeats: if wide { 24 } else { 3 },
+            large_one_in: [12, 40, 200][rng.usize(..3)],
+        };
+        let shards = if wide { 1 } else { [1, 2, 3, 4][rng.usize(..4)] };
+        let geometry = Geometry {
+            shards,
+            ring_parts: 3,
+            ring_part: [512, 512, 1024, 4096][rng.usize(..4)],
+            zone_spans: [8, 12, 16][rng.usize(..3)],
+        };
+        let maxmemory = if log && rng.bool() { 40_000 } else { 0 };
+        let zones = rng.u64(1..4);
+        Commands { geometry, zones, threads, log, maxmemory, taste, changed: Mutex::default() }
+    }
+
+    fn engine(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        clock: &Arc<TestClock>,
+        journal: &Arc<Journal>,
+    ) -> Engine {
+        if self.maxmemory > 0 {
+            let policy = Policy::AllkeysRandom;
+            let maxmemory = self.maxmemory;
+            keyspace.set_eviction(Eviction { maxmemory, policy, ..Eviction::default() });
+        }
+        let engine = Engine::new(EngineOptions {
+            clock: clock.clone(),
+            threads: self.threads,
+            ..EngineOptions::new(Arc::clone(keyspace))
+        });
+        if self.log {
+            engine.set_log(journal.clone());
+        }
+        engine
+    }
+
+    /// The actions of a life: what, when and by which thread and connection.
+    fn actions(&self, engine: &Engine, now: u64, life: &Life<'_>) -> Vec<(usize, usize, Action)> {
+        let writers = generate::writers(engine.table());
+        let draw = Draw { writers: &writers, taste: self.taste, shards: self.geometry.shards };
+        let mut now = now;
+        let mut actions = Vec::new();
+        for n in (0..life.actions).filter(|n| life.has(*n)) {
+            let mut rng = life.rng_of(n);
+            let (thread, connection) = (rng.usize(..self.threads), rng.usize(..CONNECTIONS));
+            let action = draw.action(now, &mut rng);
+            if let Action::Tick(ms) = action {
+                now += ms;
+            }
+            life.note(n, || format!("{thread}.{connection} {action:?}"));
+            actions.push((thread, connection, action));
+        }
+        actions
+    }
+}
+
+impl Workload for Commands {
+    type State = State;
+    type Store = Arc<Keyspace>;
+
+    fn reserve(&self) -> usize {
+        self.geometry.zone_spans * 65536 * (self.zones as usize + 1) - 1
+    }
+
+    fn empty(&self) -> State {
+        State { now: BEGIN, keys: Arc::default() }
+    }
+
+    fn open(&self, region: Region) -> Result<Arc<Keyspace>, String> {
+        let heap = if Heap::is_blank(&region) {
+            let options = CreateOptions { geometry: self.geometry, ..CreateOptions::default() };
+            Heap::create(region, &options).map_err(|error| error.to_string())?
+        } else {
+            Heap::open(region, [0; 16]).map_err(|error| error.to_string())?.0
+        };
+        Ok(Arc::new(Keyspace::new(heap, BEGIN)))
+    }
+
+    fn read(&self, keyspace: &mut Arc<Keyspace>) -> Result<State, String> {
+        keyspace.check().map_err(|error| error.to_string())?;
+        match keyspace.heap().damaged() {
+            0 => Ok(state::read(keyspace, BEGIN)),
+            damaged => Err(format!("{damaged} damaged references met")),
+        }
+    }
+
+    fn settle(&self, found: &State, promised: &State) -> Option<State> {
+        let now = promised.now;
+        found.agrees(promised, now).then(|| State { now, keys: Arc::clone(&found.keys) })
+    }
+
+    fn live(
+        &self,
+        store: &mut Arc<Keyspace>,
+        state: State,
+        life: &Life<'_>,
+    ) -> Result<Promises<State>, String> {
+        let clock = TestClock::at(state.now);
+        let journal = Arc::new(Journal::new(life, clock.clone()));
+        let engine = self.engine(store, &clock, &journal);
+        let actions = self.actions(&engine, state.now, life);
+        let snapshots = Mutex::default();
+        self.act(&engine, &journal, &clock, life, &actions, &snapshots)?;
+        let states = journal.states(state, &self.changed)?;
+        let snapshots = snapshots.into_inner().expect("no panic");
+        snapshots.done.into_iter().try_for_each(|taken| taken.check(&states))?;
+        let promises = journal.promises(&states);
+        drop(engine);
+        let (now, last) = (clock.now(), &states[states.len() - 1]);
+        let found = self.read(store)?;
+        if !found.agrees(last, now) {
+            let last = State { now, ..last.clone() };
+            return Err(format!("without a crash:{}", state::difference(&found, &last)));
+        }
+        if life.rng.clone().usize(..3) == 0 {
+            store.heap().close().map_err(|error| error.to_string())?;
+        }
+        Ok(promises)
+    }
+
+    fn difference(&self, found: &State, allowed: &[State]) -> String {
+        let mut text = String::from("what was found is none of what may be:");
+        for (n, state) in allowed.iter().enumerate() {
+            let name = if n == 0 { "acknowledged" } else { "under way" };
+            text += &format!("\n  {name}:{}", state::difference(found, state));
+        }
+        text
+    }
+}
+
+impl Commands {
+    fn act(
+        &self,
+        engine: &Engine,
+        journal: &Journal,
+        clock: &TestClock,
+        life: &Life<'_>,
+        actions: &[(usize, usize, Action)],
+        snapshots: &Mutex<Snapshots>,
+    ) -> Result<(), String> {
+        let new = |_| Actor::new(engine, journal, clock, life, CONNECTIONS, snapshots);
+        let mut actors: Vec<Actor<'_>> = (0..self.threads).map(new).collect();
+        if self.threads == 1 {
+            act_as(0);
+            let actor = &mut actors[0];
+            return actions.iter().try_for_each(|(_, at, action)| {
+                actor.act(*at, action).map_err(|what| format!("{what}\nin {action:?}"))
+            });
+        }
+        // Time passes while nothing is under way.
+        let mut seed = life.rng.clone();
+        for round in actions.chunk_by(|_, next| !matches!(next.2, Action::Tick(_))) {
+            let failed = Mutex::new(None);
+            let bodies: Vec<_> = actors
+                .iter_mut()
+                .enumerate()
+                .map(|(thread, actor)| {
+                    let failed = &failed;
+                    move || {
+                        act_as(thread);
+                        let mut own = round.iter().filter(|(of, _, action)| {
+                            *of == thread && !matches!(action, Action::Tick(_))
+                        });
+                        let done = own.try_for_each(|(_, at, action)| {
+                            actor.act(*at, action).map_err(|what| format!("{what}\nin {action:?}"))
+                        });
+                        if let Err(what) = done {
+                            *failed.lock().expect("no panic") = Some(what);
+                        }
+                    }
+                })
+                .collect();
+            if let Some((_, _, Action::Tick(ms))) = round.first() {
+                clock.0.fetch_add(*ms, std::sync::atomic::Ordering::Relaxed);
+            }
+            take_turns(seed.u64(..), bodies);
+            if let Some(what) = failed.into_inner().expect("no panic") {
+                return Err(what);
+            }
+        }
+        Ok(())
+    }
+}

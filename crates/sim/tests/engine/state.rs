@@ -1,0 +1,99 @@
+//! What a keyspace holds, as the oracle compares it: every byte and every expiry time.
+
+use keyspace::{Db, Keyspace};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Database and key.
+pub(crate) type Name = (usize, Vec<u8>);
+/// Value and expiry time, 0 for none.
+pub(crate) type Value = (Vec<u8>, u64);
+/// All keys.
+pub(crate) type Keys = BTreeMap<Name, Value>;
+
+/// A keyspace at a time: keys that have expired by then are as good as gone.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) now: u64,
+    pub(crate) keys: Arc<Keys>,
+}
+
+impl State {
+    pub(crate) fn live(&self, now: u64) -> impl Iterator<Item = (&Name, &Value)> {
+        self.keys.iter().filter(move |(_, (_, expiry))| *expiry == 0 || *expiry > now)
+    }
+
+    /// Whether both hold the same at `now`.
+    pub(crate) fn agrees(&self, other: &State, now: u64) -> bool {
+        self.live(now).eq(other.live(now))
+    }
+
+    /// This, with what changed between two other states changed here too.
+    pub(crate) fn changed_by(&self, before: &State, after: &State) -> State {
+        let mut keys = Keys::clone(&self.keys);
+        keys.extend(
+            after
+                .keys
+                .iter()
+                .filter(|(key, value)| before.keys.get(*key) != Some(value))
+                .map(|(key, value)| (key.clone(), value.clone())),
+        );
+        for key in before.keys.keys().filter(|key| !after.keys.contains_key(*key)) {
+            keys.remove(key);
+        }
+        State { now: self.now, keys: Arc::new(keys) }
+    }
+}
+
+/// Everything that a keyspace holds, expired or not: read at a time when nothing has expired.
+pub(crate) fn read(keyspace: &Keyspace, now: u64) -> State {
+    let mut keys = Keys::new();
+    let txn = keyspace.begin_all(0);
+    for db in Db::all().filter(|db| txn.count(*db) > 0) {
+        txn.for_each(db, &mut |key, entry| {
+            let value =
+                txn.string(entry).map_or_else(|_| b"unread".to_vec(), |value| value.to_vec());
+            keys.insert((db.number(), key.to_vec()), (value, txn.expiry(entry).unwrap_or(0)));
+        });
+    }
+    State { now, keys: Arc::new(keys) }
+}
+
+/// A value in few letters.
+pub(crate) fn brief(bytes: &[u8]) -> String {
+    const MOST: usize = 12;
+    let start = bytes[..bytes.len().min(MOST)].escape_ascii();
+    if bytes.len() > MOST { format!("{start}...[{}]", bytes.len()) } else { start.to_string() }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {} ", self.now)?;
+        f.debug_list()
+            .entries(self.live(self.now).map(|((db, key), (value, expiry))| {
+                format!("{db}:{} = {} until {expiry}", brief(key), brief(value))
+            }))
+            .finish()
+    }
+}
+
+/// How two states differ, key by key.
+pub(crate) fn difference(found: &State, expected: &State) -> String {
+    let now = expected.now;
+    let (found, expected): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        (found.live(now).collect(), expected.live(now).collect());
+    let told = |value: Option<&&Value>| {
+        value.map_or("nothing".into(), |(bytes, expiry)| format!("{} until {expiry}", brief(bytes)))
+    };
+    let mut keys: Vec<_> = found.keys().chain(expected.keys()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let differ = keys.into_iter().filter(|key| found.get(*key) != expected.get(*key));
+    differ
+        .map(|key| {
+            let (is, was) = (told(found.get(key)), told(expected.get(key)));
+            format!("\n    {}:{}: found {is}, not {was}", key.0, brief(&key.1))
+        })
+        .collect()
+}

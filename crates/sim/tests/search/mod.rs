@@ -1,0 +1,100 @@
+//! A search for violations: explorations of all kinds, one seed after the other, on several cores.
+
+use crate::engine::{Commands, generate};
+use crate::pool::Pool;
+use crate::turns::Threads;
+use commands::{Engine, EngineOptions};
+use heap::{CreateOptions, Geometry, Heap};
+use keyspace::Keyspace;
+use sim::{Counts, Crash, Effort, Failure, explore};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Images of a crash that are looked at in a first life where there are too many for all.
+const IMAGES: usize = 64;
+/// All images are looked at where they are so few.
+const ALL_OF: usize = 4096;
+
+/// What to search, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search {
+    pub(crate) first: u64,
+    pub(crate) jobs: usize,
+    pub(crate) most: Duration,
+    pub(crate) shrink_seconds: u64,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) counts: Counts,
+    /// The first seed that was not explored.
+    pub(crate) next: u64,
+    /// The first violation: its seed, and what it was.
+    pub(crate) violation: Option<(u64, String)>,
+}
+
+impl Search {
+    /// Explores seeds until time is up or one fails.
+    pub(crate) fn run(&self) -> Found {
+        let (start, next, stop) =
+            (Instant::now(), AtomicU64::new(self.first), AtomicBool::new(false));
+        let found = Mutex::new(Found::default());
+        let work = || {
+            while start.elapsed() < self.most && !stop.load(Relaxed) {
+                let seed = next.fetch_add(1, Relaxed);
+                let outcome = explore_seed(seed, self.shrink_seconds);
+                let mut found = found.lock().expect("no panic");
+                match outcome {
+                    Ok(counts) => found.counts.add(&counts),
+                    Err((kind, failure)) => {
+                        stop.store(true, Relaxed);
+                        found.violation.get_or_insert((seed, format!("{kind}\n{failure}")));
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.max(1) {
+                scope.spawn(work);
+            }
+        });
+        Found { next: next.into_inner(), ..found.into_inner().expect("no panic") }
+    }
+}
+
+/// One exploration, of the kind that this seed has.
+pub(crate) fn explore_seed(seed: u64, shrink_seconds: u64) -> Result<Counts, (String, Failure)> {
+    let crash = if (seed / 4).is_multiple_of(2) { Crash::Strict } else { Crash::X86 };
+    let effort =
+        Effort { images: IMAGES, all_of: ALL_OF, shrink_seconds, ..Effort::new(crash, seed) };
+    let nth = seed / 4;
+    match seed % 4 {
+        0 => {
+            let pool = Pool::of(1 + nth as usize / 2 % 4, 1 + nth / 8 % 4);
+            let effort = Effort { live_on_one_in: 600, ..effort };
+            explore(&pool, effort).map_err(|failure| (format!("{pool:?}"), failure))
+        }
+        1 => {
+            let threads = Threads { pool: Pool::of(2 + nth as usize % 3, 1 + nth % 4), threads: 3 };
+            let effort = Effort { transactions: 80, live_on_one_in: 1500, ..effort };
+            explore(&threads, effort).map_err(|failure| (format!("{:?}", threads.pool), failure))
+        }
+        _ => {
+            let commands = Commands::of(nth * 2 + seed % 2);
+            let effort = Effort { transactions: 70, live_on_one_in: 1500, ..effort };
+            explore(&commands, effort).map_err(|failure| (format!("{commands:?}"), failure))
+        }
+    }
+}
+
+/// The names of all commands that write.
+pub(crate) fn writers() -> Vec<&'static str> {
+    let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 512, zone_spans: 8 };
+    let options = CreateOptions { geometry, ..CreateOptions::default() };
+    let heap = Heap::volatile(1 << 20, &options).expect("a heap in memory");
+    let engine = Engine::new(EngineOptions::new(Arc::new(Keyspace::new(heap, 0))));
+    let writers = generate::writers(engine.table());
+    writers.iter().map(|(words, _)| words[words.len() - 1]).collect()
+}
