@@ -2,7 +2,7 @@
 //!
 //! After each restart every client must find the state after some prefix of its commands, from the last acknowledged to
 //! the last sent; transactions and multi-key commands are whole ([`testkit::load`]). Every seventh round ends by SIGTERM
-//! instead. This is what the end of a process may cost; what a power loss may cost is decided over simulated media, since
+//! instead, and after every third one the next start is killed too. This is what the end of a process may cost; what a power loss may cost is decided over simulated media, since
 //! the caches of a CPU survive a kill. That this check can fail is shown in `tests/kill_notices.rs`.
 //!
 //! It is a program, so that it can end with one line of figures: `make kill ROUNDS=500`. `KILL_ROUNDS` sets the kills of
@@ -27,6 +27,8 @@ use testkit::{Client, Server};
 const CLIENTS: usize = 5;
 /// A round of SIGTERM follows so many kills.
 const TERMINATE_EVERY: u64 = 6;
+/// After every third round the next start is killed too, in recovery or while the log is loaded.
+const KILL_START_EVERY: u64 = 3;
 /// MiB of the small disk.
 const SMALL: u32 = 84;
 
@@ -66,6 +68,11 @@ impl Run<'_> {
             )));
         }
         self.figures.out_of_service += refused as u64;
+        if number.is_multiple_of(KILL_START_EVERY) {
+            let launch = self.scenario.launch(self.server.folder(), &mut self.random);
+            self.server.start_in_vain(launch, Duration::from_micros(self.random.u64(..25_000)));
+            self.figures.starts_killed += 1;
+        }
         self.server.start_as(self.scenario.launch(self.server.folder(), &mut self.random));
         self.crew.verify(&mut self.server.client())?;
         match end {

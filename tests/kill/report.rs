@@ -10,6 +10,8 @@ use std::process::Command;
 pub(crate) struct Figures {
     pub(crate) kills: u64,
     pub(crate) terminations: u64,
+    /// Starts that were killed before they were through.
+    pub(crate) starts_killed: u64,
     /// Steps acknowledged.
     pub(crate) steps: u64,
     /// Commands refused for want of room.
@@ -21,22 +23,25 @@ pub(crate) struct Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { kills, terminations, steps, refused, out_of_service, seconds } = self;
-        write!(f, "kills={kills} terminations={terminations} steps={steps} refused={refused} ")?;
+        let Figures { kills, terminations, starts_killed, steps, refused, .. } = self;
+        let Figures { out_of_service, seconds, .. } = self;
+        write!(f, "kills={kills} terminations={terminations} starts_killed={starts_killed} ")?;
+        write!(f, "steps={steps} refused={refused} ")?;
         write!(f, "out_of_service={out_of_service} seconds={seconds:.1} lost=0")
     }
 }
 
-const HEAD: &str = "date\tcommit\tbackend\tkills\tterminations\tsteps\trefused\tout of service\tlost\tseed\tseconds";
+const HEAD: &str = "date\tcommit\tbackend\tkills\tterminations\tstarts killed\tsteps\trefused\tout of service\tlost\tseed\tseconds";
 
 /// Adds a row to the table that `KILL_LOG` names.
 pub(crate) fn add(backend: &str, figures: &Figures, seed: u64) {
     let Ok(path) = std::env::var("KILL_LOG") else { return };
-    let Figures { kills, terminations, steps, refused, out_of_service, seconds } = figures;
+    let Figures { kills, terminations, starts_killed, steps, refused, .. } = figures;
+    let Figures { out_of_service, seconds, .. } = figures;
     let commit = std::env::var("KILL_COMMIT")
         .unwrap_or_else(|_| said("git", &["describe", "--always", "--dirty", "--abbrev=10"]));
     let row = format!(
-        "{}\t{commit}\t{backend}\t{kills}\t{terminations}\t{steps}\t{refused}\t{out_of_service}\t0\t{seed}\t{seconds:.0}",
+        "{}\t{commit}\t{backend}\t{kills}\t{terminations}\t{starts_killed}\t{steps}\t{refused}\t{out_of_service}\t0\t{seed}\t{seconds:.0}",
         said("date", &["-u", "+%F"])
     );
     let table = OpenOptions::new().append(true).create(true).open(&path);

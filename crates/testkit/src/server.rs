@@ -91,6 +91,19 @@ impl Server {
         self.start_again();
     }
 
+    /// Starts it with other arguments and ends it after a while, which may be before it serves.
+    #[track_caller]
+    pub fn start_in_vain(&mut self, launch: Launch, wait: Duration) {
+        assert!(self.child.is_none(), "the server is still running");
+        self.launch = launch;
+        let log = File::create(self.log_path()).expect("a log file");
+        let mut command = self.launch.command(self.folder.path(), self.port);
+        let mut child = spawn(&mut command, log).unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        thread::sleep(wait);
+        child.kill().expect("SIGKILL can be sent");
+        child.wait().expect("a child can be waited for");
+    }
+
     /// Ends the process at once, as a crash would (SIGKILL).
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
