@@ -1,4 +1,4 @@
-//! Overwrites entries, as SET does, and says how many fences and lines one cost: something small to count instructions in.
+//! Overwrites entries, as SET does, and says what one cost in time, fences and lines: something small to count instructions in.
 //!
 //! ```text
 //! overwrite volatile|durable COMMANDS-PER-TRANSACTION SHARDS
@@ -10,6 +10,7 @@
 use heap::{CreateOptions, Geometry, Heap, Ptr, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};
 use std::io;
+use std::time::Instant;
 
 const LIMIT: u64 = 256 << 20;
 const SLOTS: u64 = 20_000;
@@ -42,11 +43,13 @@ fn main() -> io::Result<()> {
     for _ in 0..COMMANDS / commands {
         transaction(&heap, &tables, commands, &mut random);
     }
-    let before = pmem::counters();
+    let (before, begin) = (pmem::counters(), Instant::now());
     measured(&heap, &tables, commands, &mut random);
     let counted = pmem::counters().since(&before);
     let per_command = |n: u64| n as f64 / COMMANDS as f64;
-    println!("{:.3} fences, {:.3} lines", per_command(counted.fences), per_command(counted.lines));
+    let nanoseconds = per_command(begin.elapsed().as_nanos() as u64);
+    let (fences, lines) = (per_command(counted.fences), per_command(counted.lines));
+    println!("{nanoseconds:.0} ns, {fences:.3} fences, {lines:.3} lines");
     Ok(())
 }
 

@@ -38,16 +38,20 @@ pub(crate) struct Span {
 pub(crate) struct Place {
     /// The block's offset in the pool.
     pub(crate) at: u64,
+    /// The word of the pool with the bit that says whether it is allocated; none for a whole span.
+    pub(crate) bitmap: u64,
     /// Its span, by the allocator's list, and its number there; 0 for a whole span, which is in no list.
     pub(crate) span: u32,
-    pub(crate) index: u32,
+    pub(crate) index: u16,
     pub(crate) class: u8,
+    /// Whether its span is published.
+    pub(crate) published: bool,
 }
 
 impl Place {
     /// A whole span.
     fn whole(at: u64) -> Place {
-        Place { at, span: 0, index: 0, class: WHOLE }
+        Place { at, bitmap: 0, span: 0, index: 0, class: WHOLE, published: true }
     }
 
     /// Bytes of the block.
@@ -56,8 +60,30 @@ impl Place {
         class::TABLE[self.class as usize].size
     }
 
-    fn bit(&self) -> (usize, u64) {
-        (self.index as usize / 64, 1 << (self.index % 64))
+    /// The number of its bit in the word `bitmap`.
+    #[inline]
+    pub(crate) fn bit(&self) -> u32 {
+        u32::from(self.index % 64)
+    }
+
+    /// The word of the bitmap that has its bit.
+    fn word(&self) -> usize {
+        self.index as usize / 64
+    }
+}
+
+impl Span {
+    /// Block number `index`, which lies at `at`. This span is number `span` of the list.
+    #[inline]
+    fn place(&self, span: u32, at: u64, index: u32) -> Place {
+        Place {
+            at,
+            bitmap: self.base + BITMAP_AT + u64::from(index / 64) * 8,
+            span,
+            index: index as u16,
+            class: self.class,
+            published: self.published,
+        }
     }
 }
 
@@ -113,6 +139,7 @@ impl Alloc {
         self.reserve_elsewhere(region, spans, class, for_delete)
     }
 
+    #[cold]
     fn reserve_elsewhere(
         &mut self,
         region: &Region,
@@ -141,13 +168,13 @@ impl Alloc {
         }
         let is_current = self.current[block.class as usize] == Some(block.span);
         let Some(span) = &mut self.spans[block.span as usize] else { return };
-        let (word, bit) = block.bit();
-        if span.busy[word] & bit == 0 {
+        let busy = &mut span.busy[block.word()];
+        if *busy >> block.bit() & 1 == 0 {
             return;
         }
-        span.busy[word] &= !bit;
+        *busy ^= 1 << block.bit();
         span.free += 1;
-        span.hint = span.hint.min(word);
+        span.hint = span.hint.min(block.word());
         if !span.listed && !is_current {
             span.listed = true;
             self.partial[block.class as usize].push(block.span);
@@ -167,9 +194,8 @@ impl Alloc {
         let span = self.spans[known as usize].as_ref()?;
         let offset = (at - span.base) as u32;
         let index = class::TABLE[span.class as usize].index(offset)?;
-        let place = Place { at, span: known, index, class: span.class };
-        let (word, bit) = place.bit();
-        (span.busy[word] & bit != 0).then_some(place)
+        let place = span.place(known, at, index);
+        (span.busy[place.word()] >> place.bit() & 1 != 0).then_some(place)
     }
 
     fn taken_whole(&self, region: &Region, number: u32, at: u64) -> Option<Place> {
@@ -210,13 +236,7 @@ impl Alloc {
         self.spans.get(at as usize)?.as_ref()
     }
 
-    /// The word of the pool with the bit that says whether a block is allocated, and the bit's number. Not for whole spans.
     #[inline]
-    pub(crate) fn bit_of(&self, block: Place) -> (u64, u32) {
-        let base = self.spans[block.span as usize].as_ref().map_or(0, |span| span.base);
-        (base + BITMAP_AT + u64::from(block.index / 64) * 8, block.index % 64)
-    }
-
     pub(crate) fn span_mut(&mut self, at: u32) -> Option<&mut Span> {
         self.spans.get_mut(at as usize)?.as_mut()
     }
@@ -374,7 +394,7 @@ impl Alloc {
         span.free -= 1;
         let index = word as u32 * 64 + bit;
         let offset = class::TABLE[span.class as usize].offset(index);
-        Some(Place { at: span.base + u64::from(offset), span: at, index, class: span.class })
+        Some(span.place(at, span.base + u64::from(offset), index))
     }
 
     /// Cuts a free span into blocks of `class`. Its header is written, not flushed: the commit that publishes a block of

@@ -15,12 +15,13 @@ use crate::error::CommitError;
 use crate::heap::{Heap, Slot};
 use crate::log;
 use crate::plan;
-use crate::record;
+use crate::record::{self, Kind};
 use crate::state::State;
 use crate::step::{self, Step};
 use std::sync::atomic::Ordering;
 
 /// Commits the open transaction of one shard.
+#[inline]
 pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), CommitError> {
     if !state.tx.is_dirty() {
         abandon(heap, shard, state);
@@ -31,14 +32,15 @@ pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), Co
         return Err(refused);
     }
     state.committing = true;
-    plan::make(heap, shard, state);
+    plan::make(heap, shard, state, Kind::default());
     planned(heap, shard, state)
 }
 
 /// Commits what `plan::make` worked out.
+#[inline]
 pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<(), CommitError> {
     if !heap.volatile {
-        if let Err(full) = log::draft(heap, state, false) {
+        if let Err(full) = log::draft(heap, state) {
             undo(heap, shard, state);
             return Err(full);
         }
@@ -58,17 +60,22 @@ pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<()
 }
 
 /// Stores the words in place. They are durable already: in the record.
+#[inline]
 pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
     let region = &heap.region;
     if state.overlay.is_some() && Step::SaveOverlay.done() {
         save_words(heap, state);
     }
-    for entry in &state.plan.changes {
+    let State { plan, ring, .. } = state;
+    plan.entries().for_each(|entry| {
         // SAFETY: words of this shard, whose lock the caller holds; logged words are never read as bytes.
         unsafe { region.change(entry.at, |old| entry.applied_to(old)) };
-    }
+        if !heap.volatile {
+            ring.changes(entry.at);
+        }
+    });
     if !heap.volatile {
-        let fenced = u64::from(heap.epoch) << 48 | (state.ring.seq - 1) & record::SEQ_MASK;
+        let fenced = u64::from(heap.epoch) << 48 | (ring.seq - 1) & record::SEQ_MASK;
         // SAFETY: as above.
         unsafe { region.store(heap.area(shard).fenced(), fenced) };
     }
@@ -78,12 +85,13 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
 #[cold]
 fn save_words(heap: &Heap, state: &mut State) {
     let Some(overlay) = &mut state.overlay else { return };
-    for entry in &state.plan.changes {
+    for entry in state.plan.entries() {
         overlay.entry(entry.at).or_insert_with(|| heap.region.load(entry.at));
     }
 }
 
 /// Brings the free blocks up to date with a transaction that is in effect, and opens a new one.
+#[inline]
 pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
     let slot = &heap.slots[shard];
     let State { tx, plan, alloc, ring, .. } = state;
@@ -127,6 +135,7 @@ fn reuse_freed(slot: &Slot, state: &mut State) {
 }
 
 /// Drops the open transaction.
+#[cold]
 pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
     for block in &state.tx.reserved {
         state.alloc.release(block.place);
@@ -137,6 +146,7 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
 }
 
 /// Gives blocks back that were reserved outside a transaction and dropped.
+#[cold]
 pub(crate) fn take_back(heap: &Heap, shard: usize, state: &mut State) {
     let slot = &heap.slots[shard];
     if slot.has_returned.swap(false, Ordering::AcqRel) {
@@ -147,6 +157,7 @@ pub(crate) fn take_back(heap: &Heap, shard: usize, state: &mut State) {
 }
 
 /// Drops a planned transaction whose record was not written.
+#[cold]
 pub(crate) fn undo(heap: &Heap, shard: usize, state: &mut State) {
     for &span in &state.plan.publishing {
         if let Some(span) = state.alloc.span(span) {

@@ -13,7 +13,7 @@ use crate::error::CommitError;
 use crate::heap::Heap;
 use crate::log;
 use crate::plan;
-use crate::record::Link;
+use crate::record::{Kind, Link};
 use crate::shard::Shard;
 use crate::step::{self, Step};
 
@@ -25,7 +25,7 @@ impl Heap {
         for (at, shard) in shards.iter_mut().enumerate() {
             if shard.is_dirty() {
                 (dirty, last) = (dirty + 1, at);
-            } else {
+            } else if !shard.state.tx.is_blank() {
                 shard.rollback();
             }
         }
@@ -41,9 +41,10 @@ impl Heap {
             abandon_all(self, shards);
             return Err(refused);
         }
+        let kind = Kind { linked: Step::LinkRecords.done(), long: false };
         for shard in shards.iter_mut().filter(|shard| shard.is_dirty()) {
             shard.state.committing = true;
-            plan::make(self, shard.id(), &mut shard.state);
+            plan::make(self, shard.id(), &mut shard.state, kind);
         }
         if !self.volatile {
             self.log_linked(shards)?;
@@ -67,8 +68,7 @@ impl Heap {
     /// Writes all records, each with the place of the next.
     fn log_linked(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> {
         // All are drafted before any is written: one may find no room.
-        let drafted = committing(shards)
-            .try_for_each(|shard| log::draft(self, &mut shard.state, Step::LinkRecords.done()));
+        let drafted = committing(shards).try_for_each(|shard| log::draft(self, &mut shard.state));
         if let Err(full) = drafted {
             committing(shards).for_each(|shard| undo(self, shard.id(), &mut shard.state));
             return Err(full);
@@ -78,7 +78,6 @@ impl Heap {
         let mut rest = committing(shards).peekable();
         while let Some(shard) = rest.next() {
             let next = rest.peek().map(|next| link(next)).or(first);
-            let next = next.filter(|_| Step::LinkRecords.done());
             log::write(self, &mut shard.state, lsn, next);
         }
         Ok(())

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "reserved blocks are written here")]
 
 use crate::alloc::Place;
-use crate::class;
+use crate::class::{self, WHOLE};
 use crate::error::Full;
 use crate::heap::Heap;
 use crate::ptr::Ptr;
@@ -73,6 +73,10 @@ impl<'h> Shard<'h> {
     pub fn adopt(&mut self, mut block: Detached<'h>) -> Fresh {
         assert!(block.shard == self.id(), "a block belongs to the shard that reserved it");
         block.adopted = true;
-        self.enter(Reserved { fenced: true, ..Reserved::new(block.place) })
+        // Its span may have been published since it was reserved.
+        let span = self.state.alloc.span(block.place.span);
+        let published = block.place.class == WHOLE || span.is_some_and(|span| span.published);
+        let place = Place { published, ..block.place };
+        self.enter(Reserved { fenced: true, ..Reserved::new(place) })
     }
 }

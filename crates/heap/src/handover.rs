@@ -6,6 +6,7 @@
 use crate::commit;
 use crate::heap::Heap;
 use crate::plan;
+use crate::record::Kind;
 use crate::state::State;
 use crate::step::{self, Step};
 
@@ -31,7 +32,7 @@ pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
 /// Releases the empty spans of a shard and takes its free ones, with its log retired.
 fn collect(heap: &Heap, shard: usize, state: &mut State) -> Vec<u32> {
     state.alloc.stop_filling_empty();
-    plan::make(heap, shard, state);
+    plan::make(heap, shard, state, Kind::default());
     if !state.plan.releasing.is_empty() && commit::planned(heap, shard, state).is_err() {
         return Vec::new();
     }

@@ -205,6 +205,7 @@ impl Heap {
 
     /// Takes over a shard whose holder panicked: what it staged is dropped; when it was in a commit, the shard is
     /// half changed, and only recovery can tell what counts.
+    #[cold]
     fn heal<'h>(
         &'h self,
         shard: usize,

@@ -1,32 +1,27 @@
-//! The record of a planned transaction: drafted, sealed, written into the ring and flushed.
+//! The record of a planned transaction: made to fit, sealed, written into the ring and flushed.
 //!
-//! Drafting is the only step of a commit that can find no room: a record too long for the ring takes spans. So that of
-//! several shards is done for all before any record is written.
+//! Drafting is the only step of a commit that can find no room: a record too long for the ring takes spans. So, of
+//! several shards, all are drafted before any is written.
 
 #![allow(unsafe_code, reason = "records are stored in the pool")]
 
 use crate::error::CommitError;
 use crate::heap::Heap;
 use crate::layout::SPAN;
-use crate::record::{self, HEADER_WORDS, Kind, Link, RecordHeader};
+use crate::record::{self, HEADER_WORDS, Link, RecordHeader};
 use crate::ring::LongBody;
 use crate::state::State;
 use crate::step::{self, Step};
 
-/// Drafts the record in `state.plan.record`, complete but for its header and link, and writes what of it lies outside the
-/// ring. When there is no room for that, the plan is to be undone.
-pub(crate) fn draft(heap: &Heap, state: &mut State, linked: bool) -> Result<(), CommitError> {
-    let kind = Kind { linked, long: false };
-    encode(heap, state, kind);
-    let plan = &mut state.plan;
-    (plan.kind, plan.listed) = (kind, plan.fresh.len());
-    if plan.record.len() <= state.ring.part_words() {
+/// Makes a planned record fit into the ring: one that is too long goes into spans. When there is no room for that, the
+/// plan is to be undone.
+#[inline]
+pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
+    if state.plan.record.len() <= state.ring.part_words() {
         return Ok(());
     }
-    let kind = Kind { linked, long: true };
-    let words = write_long(heap, state, kind)?;
-    let plan = &mut state.plan;
-    (plan.record, plan.kind, plan.listed) = (words, kind, 0);
+    state.plan.kind.long = true;
+    state.plan.long = write_long(heap, state)?;
     Ok(())
 }
 
@@ -35,26 +30,19 @@ pub(crate) fn draft(heap: &Heap, state: &mut State, linked: bool) -> Result<(), 
 pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>) {
     flush_fresh(heap, state);
     let State { plan, ring, .. } = state;
-    let words = plan.record.as_mut_slice();
-    if let Some(link) = link {
+    let long = plan.kind.long;
+    let (words, fresh) =
+        if long { (&mut plan.long, 0) } else { (&mut plan.record, plan.fresh.len()) };
+    if let Some(link) = link.filter(|_| plan.kind.linked) {
         words[HEADER_WORDS] = link.encode();
     }
-    let header = RecordHeader {
-        epoch: heap.epoch,
-        seq: ring.seq,
-        kind: plan.kind,
-        lsn,
-        words: words.len(),
-        fresh: plan.listed,
-    };
+    let (epoch, seq, kind) = (heap.epoch, ring.seq, plan.kind);
+    let header = RecordHeader { epoch, seq, kind, lsn, words: words.len(), fresh };
     header.seal(words);
     let at = ring.place(&heap.region, header.lines() as u64);
     // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
     unsafe { heap.region.write(at, record::bytes_of(words)) };
     step::flush(&heap.region, at, words.len() * 8, Step::FlushRecord);
-    for entry in &plan.changes {
-        ring.changes(entry.at);
-    }
 }
 
 fn flush_fresh(heap: &Heap, state: &State) {
@@ -77,22 +65,9 @@ fn flush_fresh(heap: &Heap, state: &State) {
     }
 }
 
-/// The record's words; the header's and the link are blank.
-fn encode(heap: &Heap, state: &mut State, kind: Kind) {
-    let plan = &mut state.plan;
-    let record = &mut plan.record;
-    record.clear();
-    record.resize(kind.header_words(), 0);
-    for range in &plan.fresh {
-        record.extend(range.encode());
-    }
-    for entry in plan.changes.iter().filter(|entry| step::logs(heap, entry)) {
-        entry.encode(record);
-    }
-}
-
 /// Writes a body too long for the ring into spans, flushes it, and gives the record that names them.
-fn write_long(heap: &Heap, state: &mut State, kind: Kind) -> Result<Vec<u64>, CommitError> {
+fn write_long(heap: &Heap, state: &mut State) -> Result<Vec<u64>, CommitError> {
+    let kind = state.plan.kind;
     let body = &state.plan.record[kind.header_words()..];
     let words_in_span = SPAN as usize / 8;
     let mut long =

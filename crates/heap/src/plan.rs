@@ -1,35 +1,42 @@
 //! What a commit will do, worked out before anything is written: fresh ranges and changes of words.
 //!
+//! In a volatile heap nothing can go wrong any more and nobody reads a record: words are stored as soon as they are known,
+//! unless a snapshot wants their old values.
+//!
 //! Blocks that the transaction reserved and freed again drop out. A span that no block was published in before is
 //! published here: its header and bitmap become a fresh range, with the bits of this transaction's blocks set as bytes.
 
-#![allow(unsafe_code, reason = "bits are set in bitmaps that are not published yet")]
+#![allow(
+    unsafe_code,
+    reason = "words of a volatile heap are stored, and bits of bitmaps that are not published yet"
+)]
 
 use crate::alloc::{Alloc, Place};
 use crate::class::{TABLE, WHOLE};
 use crate::heap::Heap;
-use crate::record::{Change, Entry, FreshRange};
+use crate::record::{Change, Entry, FreshRange, Kind};
 use crate::spans::span_word;
 use crate::state::{Freed, Plan, Reserved, State, Tx};
-use crate::step::Step;
+use crate::step::{self, Step};
 
 /// Fills `state.plan` from `state.tx`.
-pub(crate) fn make(heap: &Heap, shard: usize, state: &mut State) {
-    let State { tx, plan, alloc, used, .. } = state;
-    plan.clear();
+pub(crate) fn make(heap: &Heap, shard: usize, state: &mut State, kind: Kind) {
+    let State { tx, plan, alloc, used, overlay, .. } = state;
+    plan.begin(kind);
     drop_own_frees(heap, tx);
-    let mut planner = Planner { heap, shard, alloc, plan, used: *used };
+    let in_place = heap.volatile && overlay.is_none();
+    let mut planner = Planner { heap, shard, in_place, alloc, plan, used: *used };
     planner.publish_blocks(&tx.reserved);
     planner.publish_spans();
     planner.publish_appended(tx);
-    let words = tx.staged.iter();
-    planner.plan.changes.extend(words.map(|(at, value)| Entry { at, change: Change::Set(value) }));
+    tx.staged.iter().for_each(|(at, value)| planner.set(at, value));
     planner.free_blocks(&tx.freed);
     planner.release_spans();
     if planner.used != *used {
         *used = planner.used;
         planner.set(heap.area(shard).used(), *used);
     }
+    plan.end();
 }
 
 /// A block that this transaction reserved and freed is not published.
@@ -49,6 +56,8 @@ fn drop_own_frees(heap: &Heap, tx: &mut Tx) {
 struct Planner<'a> {
     heap: &'a Heap,
     shard: usize,
+    /// Whether words are stored at once.
+    in_place: bool,
     alloc: &'a mut Alloc,
     plan: &'a mut Plan,
     /// Bytes in allocated blocks, after the transaction.
@@ -63,11 +72,13 @@ impl Planner<'_> {
             if !self.heap.volatile {
                 self.list(block, len);
             }
-            if block.place.class == WHOLE {
-                let Some(number) = self.heap.geometry.span_of(block.place.at) else { continue };
-                self.set_span(number, span_word(WHOLE, self.shard));
+            let place = block.place;
+            if place.class == WHOLE {
+                self.set_whole(place, span_word(WHOLE, self.shard));
+            } else if place.published {
+                self.change(place.bitmap, Change::SetBit(place.bit()));
             } else {
-                self.set_bit(block.place);
+                self.set_unpublished(place);
             }
         }
     }
@@ -86,22 +97,17 @@ impl Planner<'_> {
         self.plan.fresh.push(FreshRange { at, len, crc, verified: !block.fenced });
     }
 
-    /// Marks a block as allocated. In a span that is not published yet, the bitmap becomes a fresh range.
-    fn set_bit(&mut self, block: Place) {
-        let (at, bit) = self.alloc.bit_of(block);
-        let entry = Entry { at, change: Change::SetBit(bit) };
+    /// Marks a block as allocated in a span that is published now: its bitmap is a fresh range.
+    #[cold]
+    fn set_unpublished(&mut self, block: Place) {
         let Some(span) = self.alloc.span(block.span) else { return };
-        if span.published {
-            return self.plan.changes.push(entry);
-        }
         if !self.plan.publishing.contains(&block.span) {
             let (number, class) = (span.number, span.class);
             self.plan.publishing.push(block.span);
             self.set_span(number, span_word(class, self.shard));
         }
-        let word = entry.applied_to(self.heap.region.load(at));
         // SAFETY: the span is not published, so that no reader and no recovery looks at its bitmap.
-        unsafe { self.heap.region.store(at, word) };
+        unsafe { self.heap.region.change(block.bitmap, |word| word | 1 << block.bit()) };
     }
 
     /// Lists the headers and bitmaps of spans that are published now.
@@ -137,11 +143,9 @@ impl Planner<'_> {
         for &Freed { place, .. } in freed {
             self.used = self.used.saturating_sub(u64::from(place.size()));
             if place.class == WHOLE {
-                let Some(number) = self.heap.geometry.span_of(place.at) else { continue };
-                self.give_up(number);
+                self.set_whole(place, 0);
             } else {
-                let (at, bit) = self.alloc.bit_of(place);
-                self.plan.changes.push(Entry { at, change: Change::ClearBit(bit) });
+                self.change(place.bitmap, Change::ClearBit(place.bit()));
             }
         }
     }
@@ -159,6 +163,17 @@ impl Planner<'_> {
         }
     }
 
+    /// Takes or gives up a whole span.
+    #[cold]
+    fn set_whole(&mut self, block: Place, word: u64) {
+        let Some(number) = self.heap.geometry.span_of(block.at) else { return };
+        if word == 0 {
+            self.give_up(number);
+        } else {
+            self.set_span(number, word);
+        }
+    }
+
     fn give_up(&mut self, span: u32) {
         if Step::Disown.done() {
             self.heap.spans.disown(span);
@@ -170,8 +185,20 @@ impl Planner<'_> {
         self.set(self.heap.geometry.span_word(number), word);
     }
 
+    #[inline(always)]
     fn set(&mut self, at: u64, value: u64) {
-        self.plan.changes.push(Entry { at, change: Change::Set(value) });
+        self.change(at, Change::Set(value));
+    }
+
+    #[inline(always)]
+    fn change(&mut self, at: u64, change: Change) {
+        let entry = Entry { at, change };
+        if self.in_place {
+            // SAFETY: a word of this shard, whose lock the caller holds; such words are never read as bytes.
+            return unsafe { self.heap.region.change(entry.at, |old| entry.applied_to(old)) };
+        }
+        let logged = step::logs(self.heap, &entry);
+        entry.encode(if logged { &mut self.plan.record } else { &mut self.plan.unlogged });
     }
 }
 

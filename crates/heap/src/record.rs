@@ -11,14 +11,14 @@
 //! 26  fresh u16    how many fresh ranges
 //! 28  zero u32
 //! 32  link, if it is one of several: shard << 48 | sequence number
-//! ..  fresh ranges, two words each: offset | UNVERIFIED << 63, then length u32 | crc32c u32
 //! ..  entries
+//! ..  fresh ranges, two words each: offset | UNVERIFIED << 63, then length u32 | crc32c u32
 //! ```
 //!
 //! An entry names a word by `offset / 8` in its low 45 bits and says what becomes of it: `SET` (the value follows
 //! as a word of its own), or one bit set or cleared (bit number in bits 48 to 53). All are idempotent.
 //!
-//! A record too long for a part is *long*: its ranges and entries lie in spans that are flushed with it, and its
+//! A record too long for a part is *long*: its entries and ranges lie in spans that are flushed with it, and its
 //! body names them: fresh count u32 | words u32, then for each span offset, and length u32 | crc32c u32.
 
 #![allow(unsafe_code, reason = "words are looked at as bytes")]
@@ -190,10 +190,11 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Appends the entry to a record's body.
+    #[inline(always)]
     pub(crate) fn encode(&self, out: &mut Vec<u64>) {
         let at = self.at >> 3;
         match self.change {
-            Change::Set(value) => out.extend([at | OP_SET << OP_SHIFT, value]),
+            Change::Set(value) => out.extend_from_slice(&[at | OP_SET << OP_SHIFT, value]),
             Change::SetBit(bit) => {
                 out.push(at | u64::from(bit) << BIT_SHIFT | OP_BIT_SET << OP_SHIFT);
             }
@@ -204,6 +205,7 @@ impl Entry {
     }
 
     /// The word's new value.
+    #[inline]
     pub(crate) fn applied_to(&self, old: u64) -> u64 {
         match self.change {
             Change::Set(value) => value,
@@ -214,6 +216,7 @@ impl Entry {
 }
 
 /// Goes through encoded entries; ends at the first word that is not one.
+#[inline]
 pub(crate) fn entries(words: &[u64]) -> impl Iterator<Item = Entry> + '_ {
     let mut rest = words;
     std::iter::from_fn(move || {

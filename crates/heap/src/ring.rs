@@ -233,14 +233,14 @@ impl LongBody {
         })
     }
 
-    /// The fresh ranges, as words, and the entries.
+    /// The entries, and the fresh ranges as words.
     pub(crate) fn read(&self, region: &Region) -> (Vec<u64>, Vec<u64>) {
         let words = self.pieces.iter().flat_map(|&(at, len, _)| {
             (0..u64::from(len) / 8).map(move |i| region.load(at + i * 8))
         });
-        let mut fresh: Vec<u64> = words.take(self.words).collect();
-        let entries = fresh.split_off((2 * self.fresh).min(fresh.len()));
-        (fresh, entries)
+        let mut entries: Vec<u64> = words.take(self.words).collect();
+        let fresh = entries.split_off(entries.len().saturating_sub(2 * self.fresh));
+        (entries, fresh)
     }
 
     /// Whether each piece has its checksum.

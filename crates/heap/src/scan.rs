@@ -149,7 +149,7 @@ impl Reader<'_> {
         words.drain(..header.kind.header_words());
         if header.kind.long {
             let long = LongBody::parse(&words)?;
-            let (fresh, entries) = long.read(self.region);
+            let (entries, fresh) = long.read(self.region);
             return Some(Found {
                 at,
                 header,
@@ -159,8 +159,8 @@ impl Reader<'_> {
                 long: Some(long),
             });
         }
-        let entries = words.split_off(2 * header.fresh);
-        Some(Found { at, header, link, fresh: ranges(&words), entries, long: None })
+        let fresh = ranges(&words.split_off(words.len() - 2 * header.fresh));
+        Some(Found { at, header, link, fresh, entries: words, long: None })
     }
 
     /// The log ends where no record follows. A later record, or the fenced number, may show that one should. And where

@@ -143,16 +143,26 @@ impl<'h> Shard<'h> {
     /// A free block of `class`: of this shard, or, when there is none, of a span that another shard does not need.
     #[inline]
     pub(crate) fn take_block(&mut self, class: u8) -> Result<Place, Full> {
-        let heap = self.heap;
-        loop {
-            let State { alloc, tx, .. } = &mut *self.state;
-            if let Some(at) = alloc.reserve(&heap.region, &heap.spans, class, tx.for_delete) {
-                return Ok(at);
-            }
-            if !handover::from_others(heap, self.id) {
-                return Err(Full);
+        match self.try_take_block(class) {
+            Some(place) => Ok(place),
+            None => self.take_block_of_others(class),
+        }
+    }
+
+    #[inline]
+    fn try_take_block(&mut self, class: u8) -> Option<Place> {
+        let State { alloc, tx, .. } = &mut *self.state;
+        alloc.reserve(&self.heap.region, &self.heap.spans, class, tx.for_delete)
+    }
+
+    #[cold]
+    fn take_block_of_others(&mut self, class: u8) -> Result<Place, Full> {
+        while handover::from_others(self.heap, self.id) {
+            if let Some(place) = self.try_take_block(class) {
+                return Ok(place);
             }
         }
+        Err(Full)
     }
 
     /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's begin.
@@ -242,8 +252,8 @@ impl<'h> Shard<'h> {
         let freed = match state.alloc.taken(&heap.region, block.raw()) {
             // A block that is not allocated in the pool is this transaction's own.
             Some(place) if place.class != WHOLE => {
-                let (word, bit) = state.alloc.bit_of(place);
-                Some(Freed { place, own: heap.region.load(word) >> bit & 1 == 0 })
+                let allocated = heap.region.load(place.bitmap) >> place.bit() & 1 != 0;
+                Some(Freed { place, own: !allocated })
             }
             Some(place) => Some(Freed { place, own: false }),
             None => {

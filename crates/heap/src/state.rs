@@ -2,7 +2,7 @@
 
 use crate::alloc::{Alloc, Place};
 use crate::layout::SPAN;
-use crate::record::{Entry, FreshRange, Kind};
+use crate::record::{self, Entry, FreshRange, HEADER_WORDS, Kind};
 use crate::ring::Ring;
 use crate::staged::Staged;
 use rustc_hash::FxHashMap;
@@ -140,26 +140,52 @@ impl Tx {
 }
 
 /// What a commit is about to do, worked out before anything is written.
+///
+/// Entries are written in the form of the record as soon as they are known: a commit goes through them once to store
+/// their words.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
+    /// Header and link, blank until the record is sealed; the entries; the fresh ranges.
+    pub(crate) record: Vec<u64>,
+    pub(crate) kind: Kind,
+    /// The end of the entries in `record`.
+    pub(crate) entries_end: usize,
+    /// What stands in the ring in place of `record` when that is too long for it.
+    pub(crate) long: Vec<u64>,
+    /// Entries that a simulation keeps out of the record.
+    pub(crate) unlogged: Vec<u64>,
     pub(crate) fresh: Vec<FreshRange>,
-    pub(crate) changes: Vec<Entry>,
     /// Spans, by their place in the allocator, that this commit publishes or releases.
     pub(crate) publishing: Vec<u32>,
     pub(crate) releasing: Vec<u32>,
-    /// The record, complete but for its header and link; its kind, and how many fresh ranges are in it.
-    pub(crate) record: Vec<u64>,
-    pub(crate) kind: Kind,
-    pub(crate) listed: usize,
 }
 
 impl Plan {
-    pub(crate) fn clear(&mut self) {
+    /// Begins the plan of a transaction whose record is of this kind.
+    #[inline]
+    pub(crate) fn begin(&mut self, kind: Kind) {
+        self.kind = kind;
+        self.record.clear();
+        self.record.extend_from_slice(&[0; HEADER_WORDS]);
+        self.record.extend(kind.linked.then_some(0));
+        self.unlogged.clear();
         self.fresh.clear();
-        self.changes.clear();
         self.publishing.clear();
         self.releasing.clear();
-        self.record.clear();
+    }
+
+    /// Completes it: no more entries or fresh ranges come.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.entries_end = self.record.len();
+        self.record.extend(self.fresh.iter().flat_map(FreshRange::encode));
+    }
+
+    /// The words that change.
+    #[inline]
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        let logged = &self.record[self.kind.header_words()..self.entries_end];
+        record::entries(logged).chain(record::entries(&self.unlogged))
     }
 }
 
