@@ -1,7 +1,7 @@
 //! The bed itself must be able to fail: what loses acknowledged writes is found out, in each of the two ways to look.
 
 use crate::Bed;
-use crate::cuts::{Failure, Subject};
+use crate::cuts::{Beside, Failure, Subject};
 use crate::image::Format;
 use fastrand::Rng;
 use testkit::load::Violation;
@@ -28,9 +28,9 @@ fn noticed(what: &str, result: Result<(), Failure>) -> Result<(), Failure> {
 fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     let mount = "mount -t ext4 -o dax=never /dev/pmem0 /pm";
     let server = "--dir /pm --backend aof --appendfsync no".to_owned();
-    let mut subject = Subject::over(bed, Format::Ext4, mount, server, random.u64(..))?;
+    let mut subject = Subject::over(bed, "canary", Format::Ext4, mount, server, random.u64(..))?;
     let machine = subject.come_back()?;
-    subject.cut(machine, random, 0)?;
+    subject.cut(machine, random, Beside::MANY, 0)?;
     noticed("a server that acknowledges too early", subject.come_back().map(drop))
 }
 
@@ -39,15 +39,15 @@ fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
 fn mapping_without_sync(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     let mount = "mount -t ext4 -o dax=always /dev/pmem0 /pm";
     let server = "--dir /pm --backend pmem --domain process --pool-size 384mb".to_owned();
-    let mut subject = Subject::over(bed, Format::Ext4, mount, server, random.u64(..))?;
+    let mut subject = Subject::over(bed, "canary", Format::Ext4, mount, server, random.u64(..))?;
     let machine = subject.come_back()?;
-    subject.cut(machine, random, 0)?;
+    subject.cut(machine, random, Beside::MANY, 0)?;
     noticed("a pool mapped without MAP_SYNC", subject.come_back().map(drop))
 }
 
 /// A copy of the medium that lacks the last half second.
 fn looking_at_an_older_copy(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
-    let mut subject = Subject::new(bed, Format::Ext4, random.u64(..))?;
+    let mut subject = Subject::new(bed, "canary", Format::Ext4, random.u64(..))?;
     let machine = subject.come_back()?;
     subject.keep_an_old_copy(machine, random)?;
     noticed("a copy that lacks the last writes", subject.look_into_the_copy())

@@ -1,9 +1,9 @@
 //! Power cuts under load: of the whole machine, and as copies of its medium while it runs.
 //!
 //! Clients that know what was acknowledged write beside redis-benchmark. A machine that is cut is booted again, its file
-//! system replays its journal, and the server must have what the clients know; now and then the power fails once more
-//! while it is still starting. Far more often in the same time the machine is only stopped for some milliseconds while
-//! its medium is copied: the copy is checked on the host, and the machine goes on.
+//! system replays its journal, and the server must have what the clients know. Far more often in the same time the
+//! machine is only stopped for some milliseconds while its medium is copied: the copy is checked on the host, and the
+//! machine goes on.
 
 use crate::Bed;
 use crate::image::{Format, Image};
@@ -63,6 +63,12 @@ impl Tally {
     pub(crate) fn cuts(&self) -> u64 {
         self.machines + self.snapshots
     }
+
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.machines += other.machines;
+        self.snapshots += other.snapshots;
+        self.steps += other.steps;
+    }
 }
 
 /// One medium with its clients, from the first boot to the last.
@@ -72,31 +78,36 @@ pub(crate) struct Subject<'b> {
     mount: &'static str,
     server: String,
     crew: Crew,
-    tally: Tally,
+    pub(crate) tally: Tally,
 }
 
 impl<'b> Subject<'b> {
     /// A new medium for the PMEM backend.
-    pub(crate) fn new(bed: &'b Bed, format: Format, seed: u64) -> Result<Subject<'b>, Setup> {
+    pub(crate) fn new(
+        bed: &'b Bed,
+        name: &str,
+        format: Format,
+        seed: u64,
+    ) -> Result<Subject<'b>, Setup> {
         let server = format!("--dir /pm --pool {POOL} --pool-size {POOL_SIZE}");
         let mount = match format {
             Format::Ext4 => "mount -t ext4 -o dax=always /dev/pmem0 /pm",
             Format::Xfs => "mount -t xfs -o dax=always /dev/pmem0 /pm",
             Format::Device => "true",
         };
-        Subject::over(bed, format, mount, server, seed)
+        Subject::over(bed, name, format, mount, server, seed)
     }
 
     /// A new medium that is mounted, and served from, as told.
     pub(crate) fn over(
         bed: &'b Bed,
+        name: &str,
         format: Format,
         mount: &'static str,
         server: String,
         seed: u64,
     ) -> Result<Subject<'b>, Setup> {
-        let name = format!("cuts-{}", format.name());
-        let image = Image::make(&name, format, MEDIUM, true)?;
+        let image = Image::make(name, format, MEDIUM, true)?;
         let crew = Crew::new(CLIENTS, seed, HABITS);
         Ok(Subject { bed, image, mount, server, crew, tally: Tally::default() })
     }
@@ -134,15 +145,16 @@ impl<'b> Subject<'b> {
         &mut self,
         machine: Machine,
         random: &mut Rng,
+        beside: Beside,
         snapshots: u64,
     ) -> Result<(), Failure> {
         let address = machine.address();
         let view = self.crew.view();
         let (tally, image) = (&mut self.tally, &self.image);
-        let mut benchmark = benchmark(address)?;
+        let mut benchmark = beside.start(address)?;
         let meanwhile = || {
             for _ in 0..snapshots {
-                thread::sleep(Duration::from_millis(random.u64(20..500)));
+                thread::sleep(Duration::from_millis(random.u64(5..500)));
                 snapshot(&machine, image, &view)?;
                 tally.snapshots += 1;
             }
@@ -166,7 +178,7 @@ impl<'b> Subject<'b> {
     ) -> Result<(), Failure> {
         machine.run("sync")?;
         self.image.copy(&cache().join("copy.img"))?;
-        self.cut(machine, random, 0)
+        self.cut(machine, random, Beside::MANY, 0)
     }
 
     /// Compares the copy that was made last with what the clients know now.
@@ -195,74 +207,29 @@ fn snapshot(machine: &Machine, image: &Image, view: &View) -> Result<(), Failure
     copy_holds(&copy, &mut crew).map(drop)
 }
 
-/// More writes, by a client that is not ours, until its connections break.
-fn benchmark(address: SocketAddr) -> Result<Child, Setup> {
-    let port = address.port().to_string();
-    let mut command = program("redis-benchmark");
-    command.args(["-h", "127.0.0.1", "-p", &port, "-t", "set,incr,mset", "-r", "50000"]);
-    command.args([
-        "-d",
-        "1000",
-        "--dbnum",
-        OTHERS,
-        "-c",
-        "4",
-        "-P",
-        "4",
-        "-n",
-        "100000000",
-        "-l",
-        "-q",
-    ]);
-    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+/// What redis-benchmark adds to the clients' writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Beside {
+    keys: u32,
+    bytes: u32,
 }
 
-/// So many cuts: one in eight, and at least two, of the whole machine; one in four of those on XFS.
-pub(crate) fn campaign(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
-    let mut random = Rng::with_seed(seed);
-    let machines = cuts.div_ceil(8).max(2).min(cuts);
-    let mut snapshots = cuts - machines;
-    let mut ext4 = Subject::new(bed, Format::Ext4, seed)?;
-    let mut xfs = Subject::new(bed, Format::Xfs, seed)?;
-    let mut rounds_on_ext4 = machines - (machines + 2) / 4;
-    while ext4.tally.machines + xfs.tally.machines < machines {
-        let on_xfs =
-            xfs.tally.machines < (machines + 2) / 4 && ext4.tally.machines > 3 * xfs.tally.machines;
-        let subject = if on_xfs { &mut xfs } else { &mut ext4 };
-        if subject.tally.machines % 4 == 3 {
-            subject.cut_early(&mut random)?;
-            rounds_on_ext4 -= u64::from(!on_xfs);
-            continue;
-        }
-        let machine = subject.come_back()?;
-        let share = if on_xfs { 0 } else { snapshots.div_ceil(rounds_on_ext4.max(1)) };
-        subject.cut(machine, &mut random, share)?;
-        if !on_xfs {
-            subject.look_into_the_medium()?;
-            snapshots -= share;
-            rounds_on_ext4 -= 1;
-        }
-        progress(&ext4, &xfs);
-    }
-    for subject in [&mut ext4, &mut xfs] {
-        if subject.tally.machines > 0 {
-            subject.come_back()?.cut();
-        }
-    }
-    let (a, b) = (ext4.tally, xfs.tally);
-    Ok(Tally {
-        machines: a.machines + b.machines,
-        snapshots: a.snapshots + b.snapshots,
-        steps: a.steps + b.steps,
-    })
-}
+impl Beside {
+    /// Many writes, in a pool that grows now and then.
+    pub(crate) const MANY: Beside = Beside { keys: 50_000, bytes: 1_000 };
+    /// Large values, so that the pool grows all the time.
+    pub(crate) const LARGE: Beside = Beside { keys: 9_000, bytes: 16_000 };
 
-fn progress(ext4: &Subject<'_>, xfs: &Subject<'_>) {
-    println!(
-        "  machines: ext4 {}, xfs {}; snapshots {}; steps acknowledged {}",
-        ext4.tally.machines,
-        xfs.tally.machines,
-        ext4.tally.snapshots,
-        ext4.tally.steps + xfs.tally.steps
-    );
+    /// Writes until the connections break.
+    fn start(self, address: SocketAddr) -> Result<Child, Setup> {
+        let mut command = program("redis-benchmark");
+        let words = format!(
+            "-h 127.0.0.1 -p {} -t set,incr,mset -r {} -d {} --dbnum {OTHERS} -c 4 -P 4 -n 100000000 -l -q",
+            address.port(),
+            self.keys,
+            self.bytes
+        );
+        command.args(words.split(' '));
+        Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+    }
 }

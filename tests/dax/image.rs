@@ -100,6 +100,26 @@ impl Image {
         }
         Ok(())
     }
+
+    /// Where some bytes are.
+    pub(crate) fn find(&self, bytes: &[u8]) -> Result<Vec<u64>, Setup> {
+        let file = File::open(&self.path)?;
+        let (mut found, mut at) = (Vec::new(), 0);
+        while let Some((start, end)) = written(&file, at)? {
+            let mut range = vec![0; (end - start) as usize];
+            file.read_exact_at(&mut range, start)?;
+            let places = range.windows(bytes.len()).enumerate();
+            let equal = |(place, window): (usize, &[u8])| (window == bytes).then_some(place as u64);
+            found.extend(places.filter_map(equal).map(|place| start + place));
+            at = end;
+        }
+        Ok(found)
+    }
+
+    /// The place on the guest's block device of one in the image.
+    pub(crate) fn inside(&self, at: u64) -> u64 {
+        at - OFFSET
+    }
 }
 
 /// The next range of a sparse file that has been written.

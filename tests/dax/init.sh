@@ -55,5 +55,5 @@ exec 3<>/dev/ttyS1
 echo "= 0" >&3
 while IFS= read -r line <&3; do
     eval "$line" >&3 2>&1 3<&-
-    echo "= $?" >&3
+    printf '\n= %s\n' $? >&3
 done

@@ -10,8 +10,9 @@ use crate::place::{Setup, cache, program};
 use crate::{Bed, debian::Kernel};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -51,6 +52,7 @@ pub(crate) struct Machine {
     input: ChildStdin,
     lines: Receiver<String>,
     console: PathBuf,
+    monitor: PathBuf,
     port: u16,
 }
 
@@ -61,11 +63,13 @@ impl Machine {
         initramfs::write(&root, &bed.kernel, &modules(hardware, image), &bed.files())?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let console = cache().join("console.log");
+        let monitor = cache().join("monitor");
+        let _ = fs::remove_file(&monitor);
         let mut command = program("setpriv");
         command.args(["--pdeathsig", "KILL", "nice", "-n", "10", "qemu-system-x86_64"]);
         memory(&mut command, hardware, image);
         start_of(&mut command, &bed.kernel, &root);
-        devices(&mut command, port, &console);
+        devices(&mut command, port, &console, &monitor);
         let errors = fs::File::create(cache().join("qemu.log"))?;
         let mut qemu =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).spawn()?;
@@ -83,7 +87,7 @@ impl Machine {
                 }
             }
         });
-        let mut machine = Machine { qemu, input, lines, console, port };
+        let mut machine = Machine { qemu, input, lines, console, monitor, port };
         machine.answer("the boot")?;
         Ok(machine)
     }
@@ -112,7 +116,7 @@ impl Machine {
                 return Err(Setup(format!("{what}: no answer; {said}{}", self.last_words())));
             };
             match line.strip_prefix("= ").and_then(|status| status.parse().ok()) {
-                Some(status) => return Ok((status, output.join("\n"))),
+                Some(status) => return Ok((status, output.join("\n").trim_end().to_owned())),
                 None => output.push(line),
             }
         }
@@ -183,6 +187,15 @@ impl Machine {
         Ok(kill_process(id, Signal::CONT).map_err(std::io::Error::from)?)
     }
 
+    /// Gives QEMU's monitor a command.
+    pub(crate) fn monitor(&self, command: &str) -> Result<String, Setup> {
+        let mut socket = UnixStream::connect(&self.monitor)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        prompt(&mut socket)?;
+        writeln!(socket, "{command}")?;
+        prompt(&mut socket)
+    }
+
     /// The power is gone.
     pub(crate) fn cut(self) {
         drop(self);
@@ -194,6 +207,16 @@ impl Drop for Machine {
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
     }
+}
+
+fn prompt(socket: &mut UnixStream) -> Result<String, Setup> {
+    let mut said = Vec::new();
+    let mut byte = [0];
+    while !said.ends_with(b"(qemu) ") {
+        socket.read_exact(&mut byte)?;
+        said.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 fn modules(hardware: &Hardware, image: &Image) -> Vec<&'static str> {
@@ -246,9 +269,10 @@ fn start_of(command: &mut Command, kernel: &Kernel, root: &Path) {
     ]);
 }
 
-fn devices(command: &mut Command, port: u16, console: &Path) {
+fn devices(command: &mut Command, port: u16, console: &Path, monitor: &Path) {
     let net = format!("user,id=net,hostfwd=tcp:127.0.0.1:{port}-:6379");
     command.args(["-netdev", &net, "-device", "virtio-net-pci,netdev=net,romfile="]);
     command.arg("-serial").arg(format!("file:{}", console.display()));
     command.args(["-chardev", "stdio,id=shell,signal=off", "-serial", "chardev:shell"]);
+    command.arg("-monitor").arg(format!("unix:{},server,nowait", monitor.display()));
 }

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod campaign;
 mod canary;
 mod cuts;
 mod debian;
@@ -22,6 +23,7 @@ mod image;
 mod initramfs;
 mod inspect;
 mod machine;
+mod media;
 mod place;
 mod proof;
 
@@ -76,12 +78,15 @@ fn run(bed: &Bed, seed: u64) -> Result<Tally, Failure> {
     if wanted("canary") {
         part("canary", || canary::all(bed, &mut random))?;
     }
+    if only == "media" {
+        part("media", || media::all(bed))?;
+    }
     let cuts = number("DAX_CUTS").unwrap_or(5);
     if !wanted("cuts") || cuts == 0 {
         return Ok(Tally::default());
     }
     let began = Instant::now();
-    let tally = part("cuts", || cuts::campaign(bed, cuts, seed))?;
+    let tally = part("cuts", || campaign::run(bed, cuts, seed))?;
     let name = format!("QEMU, linux {}, ext4 and xfs", bed.kernel.version);
     proof::record(&name, &tally, seed, began.elapsed().as_secs())?;
     Ok(tally)

@@ -1,0 +1,89 @@
+//! So many power cuts, in rounds of several kinds, so that few of them already see most of what there is to see.
+
+use crate::Bed;
+use crate::cuts::{Beside, Failure, Subject, Tally};
+use crate::image::Format;
+use fastrand::Rng;
+
+/// One cut of a whole machine, and the snapshots before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// On ext4, whose copies can be looked into.
+    Ext4,
+    /// On XFS, without snapshots.
+    Xfs,
+    /// On a new medium, in a pool that grows all the time.
+    Growing,
+    /// While the server is starting, and thus recovering from the cut before.
+    Early(Format),
+}
+
+const ROUNDS: [Round; 10] = [
+    Round::Ext4,
+    Round::Xfs,
+    Round::Growing,
+    Round::Ext4,
+    Round::Early(Format::Ext4),
+    Round::Ext4,
+    Round::Xfs,
+    Round::Growing,
+    Round::Early(Format::Xfs),
+    Round::Ext4,
+];
+
+impl Round {
+    fn is_copied(self) -> bool {
+        matches!(self, Round::Ext4 | Round::Growing)
+    }
+}
+
+/// Runs so many cuts: one in eight, and at least two, of the whole machine; the others are snapshots.
+pub(crate) fn run(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
+    let mut random = Rng::with_seed(seed);
+    let machines = cuts.div_ceil(8).max(2).min(cuts);
+    let mut snapshots = cuts - machines;
+    let rounds: Vec<Round> = ROUNDS.into_iter().cycle().take(machines as usize).collect();
+    let mut ext4 = Subject::new(bed, "ext4", Format::Ext4, seed)?;
+    let mut xfs = Subject::new(bed, "xfs", Format::Xfs, seed)?;
+    let mut grown = Tally::default();
+    for (number, round) in rounds.iter().enumerate() {
+        let copied = rounds[number..].iter().filter(|round| round.is_copied()).count() as u64;
+        let share = if round.is_copied() { snapshots.div_ceil(copied) } else { 0 };
+        match round {
+            Round::Ext4 => cut(&mut ext4, &mut random, share)?,
+            Round::Xfs => cut(&mut xfs, &mut random, 0)?,
+            Round::Growing => grown.add(grow(bed, &mut random, share)?),
+            Round::Early(Format::Xfs) => xfs.cut_early(&mut random)?,
+            Round::Early(_) => ext4.cut_early(&mut random)?,
+        }
+        snapshots -= share;
+        println!("  {round:?}, with {share} snapshots");
+    }
+    let mut tally = grown;
+    for mut subject in [ext4, xfs] {
+        if subject.tally.machines > 0 {
+            subject.come_back()?.cut();
+        }
+        tally.add(subject.tally);
+    }
+    Ok(tally)
+}
+
+/// Comes back from the cut before, and goes on to the next.
+fn cut(subject: &mut Subject<'_>, random: &mut Rng, snapshots: u64) -> Result<(), Failure> {
+    let machine = subject.come_back()?;
+    subject.cut(machine, random, Beside::MANY, snapshots)?;
+    if subject.image.format == Format::Ext4 {
+        subject.look_into_the_medium()?;
+    }
+    Ok(())
+}
+
+fn grow(bed: &Bed, random: &mut Rng, snapshots: u64) -> Result<Tally, Failure> {
+    let mut subject = Subject::new(bed, "growing", Format::Ext4, random.u64(..))?;
+    let machine = subject.come_back()?;
+    subject.cut(machine, random, Beside::LARGE, snapshots)?;
+    subject.look_into_the_medium()?;
+    subject.come_back()?.cut();
+    Ok(subject.tally)
+}
