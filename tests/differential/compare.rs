@@ -4,7 +4,8 @@
 //! string is encoded follows from the command that made it, which is not what a log says: behind a restart from a log it
 //! is told as a restarted redis-server would tell it.
 
-use crate::generate::Op;
+use crate::generate::{Op, Sequence};
+use std::io;
 use testkit::{Client, Launch, Reply, Server};
 
 /// How far apart two clocks may tell a time, in milliseconds.
@@ -37,23 +38,24 @@ impl Pair {
     }
 
     /// Runs a sequence over empty data; what differs first.
-    pub(crate) fn run(&mut self, ops: &[Op], protocol: u8) -> Option<Difference> {
-        let mut both = self.connect(protocol);
+    pub(crate) fn run(&mut self, sequence: &Sequence) -> Option<Difference> {
+        let Sequence { protocol, burst, ops } = sequence;
+        let mut both = self.connect(*protocol);
         both.ours.check("FLUSHALL", "OK");
         both.theirs.check("FLUSHALL", "OK");
-        for op in ops {
-            let Op::Call(words) = op else {
-                self.restart(op);
-                both = self.connect(protocol);
+        for part in ops.chunk_by(|a, b| a.is_call() && b.is_call()) {
+            let calls: Vec<&Vec<Vec<u8>>> = part.iter().filter_map(Op::words).collect();
+            if calls.is_empty() {
+                self.restart(&part[0]);
+                both = self.connect(*protocol);
                 both.encoded_anew = self.from_log;
-                continue;
-            };
-            let different = both.call(words);
+            }
+            let different = calls.chunks(*burst).find_map(|calls| both.call_all(calls));
             if different.is_some() {
                 return different;
             }
         }
-        Connections { encoded_anew: both.encoded_anew, ..self.connect(protocol) }.compare_data()
+        Connections { encoded_anew: both.encoded_anew, ..self.connect(*protocol) }.compare_data()
     }
 
     fn restart(&mut self, op: &Op) {
@@ -75,22 +77,37 @@ impl Pair {
 }
 
 impl Connections {
+    /// Sends commands in one write, and compares the replies.
+    fn call_all(&mut self, calls: &[&Vec<Vec<u8>>]) -> Option<Difference> {
+        let commands: Vec<Vec<Vec<u8>>> = calls.iter().map(|words| words.to_vec()).collect();
+        let sent = [&mut self.ours, &mut self.theirs].map(|client| client.send_pipeline(&commands));
+        let receive = |client: &mut Client, sent: &io::Result<()>| match sent {
+            Err(error) => Reply::Error(format!("the connection: {error}")),
+            Ok(()) => client
+                .receive()
+                .unwrap_or_else(|error| Reply::Error(format!("the connection: {error}"))),
+        };
+        commands.iter().find_map(|words| {
+            let ours = receive(&mut self.ours, &sent[0]);
+            let theirs = receive(&mut self.theirs, &sent[1]);
+            let same = self.is_same(words, &ours, &theirs);
+            (!same).then_some(Difference { ours, theirs })
+        })
+    }
+
     fn call(&mut self, words: &[Vec<u8>]) -> Option<Difference> {
-        let ask = |client: &mut Client| {
-            let reply = client.try_call(words);
-            reply.unwrap_or_else(|error| Reply::Error(format!("the connection: {error}")))
-        };
-        let (ours, theirs) = (ask(&mut self.ours), ask(&mut self.theirs));
+        self.call_all(&[&words.to_vec()])
+    }
+
+    fn is_same(&self, words: &[Vec<u8>], ours: &Reply, theirs: &Reply) -> bool {
         let name = words.first().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
-        let same = match name.as_slice() {
-            b"keys" => sorted(&ours) == sorted(&theirs),
-            b"ttl" | b"pttl" | b"expiretime" | b"pexpiretime" | b"exec" | b"time" => {
-                is_close(&ours, &theirs, self.encoded_anew)
+        match name.as_slice() {
+            b"keys" => sorted(ours) == sorted(theirs),
+            b"object" | b"ttl" | b"pttl" | b"expiretime" | b"pexpiretime" | b"exec" | b"time" => {
+                is_close(ours, theirs, self.encoded_anew)
             }
-            b"object" => is_close(&ours, &theirs, self.encoded_anew),
             _ => ours == theirs,
-        };
-        (!same).then_some(Difference { ours, theirs })
+        }
     }
 
     /// Compares all that can be asked about all keys.

@@ -35,6 +35,20 @@ const DATA: &[&str] = &["flushall", "flushdb", "swapdb"];
 /// Commands that would leave little behind, were they as frequent as the others.
 const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "reset", "select", "discard"];
 
+/// Lengths of values around which something changes inside.
+const LENGTHS: &[usize] =
+    &[63, 64, 65, 511, 512, 513, 4088, 4096, 4104, 16_383, 16_385, 65_537, 300_000];
+
+/// What is sent to both servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Sequence {
+    /// The version of RESP.
+    pub(crate) protocol: u8,
+    /// Commands that are sent before a reply is waited for.
+    pub(crate) burst: usize,
+    pub(crate) ops: Vec<Op>,
+}
+
 /// A step of a sequence.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
@@ -45,14 +59,31 @@ pub(crate) enum Op {
     Terminate,
 }
 
+impl Op {
+    /// The words of a command.
+    pub(crate) fn words(&self) -> Option<&Vec<Vec<u8>>> {
+        match self {
+            Op::Call(words) => Some(words),
+            Op::Kill | Op::Terminate => None,
+        }
+    }
+
+    pub(crate) fn is_call(&self) -> bool {
+        self.words().is_some()
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Op::Kill => f.write_str("-- kill -9, start --"),
             Op::Terminate => f.write_str("-- SIGTERM, start --"),
             Op::Call(words) => {
-                let words = words.iter().map(|word| format!("\"{}\"", word.escape_ascii()));
-                f.write_str(&words.collect::<Vec<_>>().join(" "))
+                let shown = |word: &Vec<u8>| match word.len() {
+                    0..=60 => format!("\"{}\"", word.escape_ascii()),
+                    length => format!("<{length} bytes>"),
+                };
+                f.write_str(&words.iter().map(shown).collect::<Vec<_>>().join(" "))
             }
         }
     }
@@ -85,10 +116,11 @@ impl Generator {
         Generator { commands: commands.collect() }
     }
 
-    /// The protocol and the steps of a sequence.
-    pub(crate) fn sequence(&self, seed: u64) -> (u8, Vec<Op>) {
+    /// The sequence that follows from a seed.
+    pub(crate) fn sequence(&self, seed: u64) -> Sequence {
         let mut random = Rng::with_seed(seed);
         let protocol = if random.bool() { 2 } else { 3 };
+        let burst = if random.bool() { 1 } else { random.usize(2..40) };
         let steps = random.usize(STEPS / 4..STEPS);
         let mut ops = Vec::new();
         while ops.len() < steps {
@@ -100,11 +132,21 @@ impl Generator {
             if RARE.contains(&spec.name) && random.u8(..) > 24 {
                 continue;
             }
-            ops.push(Op::Call(match container {
+            let mut words = match container {
                 Some(container) => request::sub_request(container, spec, &mut random),
                 None => request::request(spec, &mut random),
-            }));
+            };
+            words.iter_mut().for_each(|word| lengthen(word, &mut random));
+            ops.push(Op::Call(words));
         }
-        (protocol, ops)
+        Sequence { protocol, burst, ops }
+    }
+}
+
+/// Makes some texts long.
+fn lengthen(word: &mut Vec<u8>, random: &mut Rng) {
+    if word.starts_with(b"hello") && random.u8(..3) == 0 {
+        let length = LENGTHS[random.usize(..LENGTHS.len())];
+        *word = word.iter().copied().cycle().take(length).collect();
     }
 }

@@ -2,7 +2,7 @@
 //! Perdura between them that must change no reply.
 //!
 //! The commands come from the command table: each documented argument with values from the edges of its kind, one request
-//! in ten spoilt. Perdura is killed or asked to end at random places, over a pool and over a log; redis-server goes on,
+//! in ten spoilt; half of the sequences are sent in pipelines. Perdura is killed or asked to end at random places, over a pool and over a log; redis-server goes on,
 //! and only its connection is closed, since a connection's state ends with it. A sequence that differs is shrunk to the
 //! smallest that still does. What cannot be the same is left out in `generate.rs`, each with its reason.
 //!
@@ -16,7 +16,7 @@ mod generate;
 mod shrink;
 
 use compare::{Difference, Pair};
-use generate::{Generator, Op};
+use generate::{Generator, Op, Sequence};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use testkit::Launch;
@@ -30,6 +30,60 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// How many sequences, and from which seed on.
+struct Limits {
+    time: Option<Duration>,
+    sequences: u64,
+    first: u64,
+}
+
+impl Limits {
+    fn from_environment() -> Limits {
+        let time = number("DIFFERENTIAL_MINUTES").map(|minutes| Duration::from_secs(minutes * 60));
+        match (number("DIFFERENTIAL_SEED"), time) {
+            // Once over a pool, once over a log.
+            (Some(first), _) => Limits { time: None, sequences: 2, first },
+            (None, Some(_)) => {
+                Limits { time, sequences: u64::MAX, first: fastrand::u64(..1 << 40) }
+            }
+            (None, None) => Limits { time, sequences: SEQUENCES, first: 0 },
+        }
+    }
+
+    fn allow(&self, sequences: u64, began: Instant) -> bool {
+        sequences < self.sequences && self.time.is_none_or(|time| began.elapsed() < time)
+    }
+
+    /// One sequence is repeated.
+    fn is_single(&self) -> bool {
+        self.sequences == 2
+    }
+}
+
+/// Runs sequences over new servers for a while; whether one of them differed.
+fn servers(generator: &Generator, limits: &Limits, began: Instant, figures: &mut Figures) -> bool {
+    let live = if limits.is_single() { 1 } else { SERVERS_LIVE };
+    let from_log = figures.sequences / live % 2 == 1;
+    let (what, launch) = match from_log {
+        false => ("over a pool", Launch::perdura_pmem()),
+        true => ("over a log", Launch::perdura_aof("always")),
+    };
+    let mut pair = Pair::start(launch, from_log);
+    for _ in 0..live {
+        if !limits.allow(figures.sequences, began) {
+            break;
+        }
+        let seed = limits.first + if limits.is_single() { 0 } else { figures.sequences };
+        let sequence = generator.sequence(seed);
+        figures.add(&sequence.ops);
+        if pair.run(&sequence).is_some() {
+            show(&mut pair, what, seed, sequence);
+            return true;
+        }
+    }
+    false
+}
+
 #[derive(Default)]
 struct Figures {
     sequences: u64,
@@ -40,22 +94,31 @@ struct Figures {
 impl Figures {
     fn add(&mut self, ops: &[Op]) {
         self.sequences += 1;
-        let restarts = ops.iter().filter(|op| !matches!(op, Op::Call(_))).count() as u64;
+        let restarts = ops.iter().filter(|op| !op.is_call()).count() as u64;
         self.restarts += restarts;
         self.commands += ops.len() as u64 - restarts;
     }
 }
 
-/// Shrinks what differs, and shows it.
-fn show(pair: &mut Pair, what: &str, seed: u64, protocol: u8, ops: Vec<Op>) {
-    let small = shrink::smallest(ops, |ops| pair.run(ops, protocol).is_some());
-    println!(
-        "{what}, RESP{protocol}, DIFFERENTIAL_SEED={seed}: the smallest sequence that differs"
-    );
-    for op in &small {
-        println!("    {op}");
+/// The smallest sequence that differs, sent one by one if that will do.
+fn shrink(pair: &mut Pair, mut sequence: Sequence) -> Sequence {
+    let alone = Sequence { burst: 1, ..sequence.clone() };
+    if pair.run(&alone).is_some() {
+        sequence = alone;
     }
-    match pair.run(&small, protocol) {
+    let with = |ops: &[Op]| Sequence { ops: ops.to_vec(), ..sequence.clone() };
+    with(&shrink::smallest(sequence.ops.clone(), |ops| pair.run(&with(ops)).is_some()))
+}
+
+/// Shrinks what differs, and shows it.
+fn show(pair: &mut Pair, what: &str, seed: u64, sequence: Sequence) {
+    let small = shrink(pair, sequence);
+    let Sequence { protocol, burst, ops } = &small;
+    println!(
+        "{what}, RESP{protocol}, {burst} at a time, DIFFERENTIAL_SEED={seed}: differs at least by"
+    );
+    ops.iter().for_each(|op| println!("    {op}"));
+    match pair.run(&small) {
         Some(Difference { ours, theirs }) => println!("  ours   {ours}\n  theirs {theirs}"),
         None => println!("  (it does not differ each time)"),
     }
@@ -65,12 +128,12 @@ fn show(pair: &mut Pair, what: &str, seed: u64, protocol: u8, ops: Vec<Op>) {
 fn canary(generator: &Generator) -> Result<(), String> {
     let mut pair = Pair::start(Launch::redis(), false);
     for seed in 0..40 {
-        let (protocol, ops) = generator.sequence(seed);
-        if pair.run(&ops, protocol).is_none() {
+        let sequence = generator.sequence(seed);
+        if pair.run(&sequence).is_none() {
             continue;
         }
-        let small = shrink::smallest(ops, |ops| pair.run(ops, protocol).is_some());
-        let restarts = small.iter().filter(|op| !matches!(op, Op::Call(_))).count();
+        let small = shrink(&mut pair, sequence).ops;
+        let restarts = small.iter().filter(|op| !op.is_call()).count();
         println!("canary: a server that forgets was noticed, by {} steps", small.len());
         return match (small.len(), restarts) {
             (..=4, 1) => Ok(()),
@@ -91,42 +154,17 @@ fn main() -> ExitCode {
         println!("{why}");
         return ExitCode::FAILURE;
     }
-    let limit = number("DIFFERENTIAL_MINUTES").map(|minutes| Duration::from_secs(minutes * 60));
-    let only = number("DIFFERENTIAL_SEED");
-    let first = only.unwrap_or_else(|| if limit.is_some() { fastrand::u64(..1 << 40) } else { 0 });
+    let limits = Limits::from_environment();
     let began = Instant::now();
     let mut figures = Figures::default();
-    let mut differences = 0;
-    let more = |sequences: u64| match (only, limit) {
-        (Some(_), _) => sequences < 2,
-        (_, Some(limit)) => began.elapsed() < limit,
-        _ => sequences < SEQUENCES,
-    };
-    while differences == 0 && more(figures.sequences) {
-        let (what, launch) =
-            match figures.sequences / if only.is_some() { 1 } else { SERVERS_LIVE } % 2 {
-                0 => ("over a pool", Launch::perdura_pmem()),
-                _ => ("over a log", Launch::perdura_aof("always")),
-            };
-        let mut pair = Pair::start(launch, what == "over a log");
-        loop {
-            let seed = first + if only.is_some() { 0 } else { figures.sequences };
-            let (protocol, ops) = generator.sequence(seed);
-            figures.add(&ops);
-            if pair.run(&ops, protocol).is_some() {
-                differences += 1;
-                show(&mut pair, what, seed, protocol, ops);
-                break;
-            }
-            let is_over = only.is_some() || figures.sequences.is_multiple_of(SERVERS_LIVE);
-            if is_over || !more(figures.sequences) {
-                break;
-            }
-        }
+    let mut differs = false;
+    while !differs && limits.allow(figures.sequences, began) {
+        differs = servers(&generator, &limits, began, &mut figures);
     }
     let Figures { sequences, commands, restarts } = figures;
     println!(
-        "sequences={sequences} commands={commands} restarts={restarts} differences={differences}"
+        "sequences={sequences} commands={commands} restarts={restarts} differences={}",
+        u8::from(differs)
     );
-    if differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
