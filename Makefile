@@ -59,7 +59,7 @@ dax:
 
 # Random commands to Perdura, killed and started again meanwhile, and to redis-server: make differential MINUTES=10
 differential: packages
-	@DIFFERENTIAL_MINUTES=$(MINUTES) cargo test --quiet --release --test differential
+	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test differential
 
 # Simulated power losses at every fence and between, for so many minutes: make crash MINUTES=10
 crash:

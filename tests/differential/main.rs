@@ -2,12 +2,13 @@
 //! Perdura between them that must change no reply.
 //!
 //! The commands come from the command table: each documented argument with values from the edges of its kind, one request
-//! in ten spoilt; half of the sequences are sent in pipelines. Perdura is killed or asked to end at random places, over a pool and over a log; redis-server goes on,
-//! and only its connection is closed, since a connection's state ends with it. A sequence that differs is shrunk to the
-//! smallest that still does. What cannot be the same is left out in `generate.rs`, each with its reason.
+//! in ten spoilt; half of the sequences are sent in pipelines. Perdura is killed or asked to end at random places, over a
+//! pool and over a log; redis-server goes on, and only its connection is closed, since a connection's state ends with it.
+//! A sequence that differs is shrunk to the smallest that still does. What cannot be the same is left out in
+//! `generate.rs`, each with its reason.
 //!
 //! It is a program, so that it can end with one line of figures: `make differential MINUTES=10`. `DIFFERENTIAL_SEED`
-//! repeats one sequence.
+//! repeats one sequence, `DIFFERENTIAL_LOG` names a table to which the figures are added.
 
 #![forbid(unsafe_code)]
 
@@ -162,6 +163,16 @@ fn main() -> ExitCode {
         differs = servers(&generator, &limits, began, &mut figures);
     }
     let Figures { sequences, commands, restarts } = figures;
+    let seconds = began.elapsed().as_secs();
+    testkit::proof::add(
+        "DIFFERENTIAL_LOG",
+        "sequences\tcommands\trestarts\tdifferences\tseed\tseconds",
+        &format!(
+            "{sequences}\t{commands}\t{restarts}\t{}\t{}\t{seconds}",
+            u8::from(differs),
+            limits.first
+        ),
+    );
     println!(
         "sequences={sequences} commands={commands} restarts={restarts} differences={}",
         u8::from(differs)

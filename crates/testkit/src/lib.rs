@@ -13,6 +13,7 @@ mod binary;
 mod client;
 mod launch;
 pub mod load;
+pub mod proof;
 mod reply;
 mod server;
 
