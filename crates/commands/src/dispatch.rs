@@ -131,7 +131,8 @@ impl Engine {
         now_ns: u64,
     ) -> Outcome {
         let logged = self.log().is_some() && !session.replay;
-        let mut effects = Effects::new(std::mem::take(&mut session.effects), logged);
+        let room = if logged { std::mem::take(&mut session.effects) } else { Vec::new() };
+        let mut effects = Effects::new(room, logged);
         let mark = out.mark();
         let mut call = Call {
             engine: self,
@@ -158,7 +159,9 @@ impl Engine {
         }
         self.finish(&mut call, now_ns, done.is_err());
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
-        session.effects = effects.into_room();
+        if logged {
+            session.effects = effects.into_room();
+        }
         outcome
     }
 

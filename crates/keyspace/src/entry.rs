@@ -29,6 +29,7 @@ pub(crate) enum Value<'a> {
     Blob(Blob),
 }
 
+#[inline]
 pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
     // A damaged word reads as an empty string: `check` reports it, and nobody else is hurt.
     Kind::decode(view.word(entry)).unwrap_or(Kind::Inline { raw: false, len: 0, crc: 0 })
@@ -43,19 +44,23 @@ pub(crate) fn sound<V: View>(view: &V, entry: Ptr) -> Result<(), crate::Error> {
 }
 
 /// Unix ms, or 0.
+#[inline]
 pub(crate) fn expiry<V: View>(view: &V, entry: Ptr) -> u64 {
     view.word(entry.add(EXPIRY_AT))
 }
 
+#[inline]
 pub(crate) fn is_expired<V: View>(view: &V, entry: Ptr, now: u64) -> bool {
     let at = expiry(view, entry);
     at != 0 && at <= now
 }
 
+#[inline]
 pub(crate) fn key_len<V: View>(view: &V, entry: Ptr) -> usize {
     view.word(entry.add(KEY_LEN_AT)) as u32 as usize
 }
 
+#[inline]
 pub(crate) fn key_blob<V: View>(view: &V, entry: Ptr) -> Option<Blob> {
     (key_len(view, entry) > KEY_INLINE).then(|| Blob::from_word(view.word(word_at(entry, HEADER))))
 }
@@ -87,11 +92,13 @@ pub(crate) fn hash<V: View>(view: &V, entry: Ptr, hashing: &Hashing) -> u64 {
 }
 
 /// The bytes of an inline string.
+#[inline]
 pub(crate) fn body<V: View>(view: &V, entry: Ptr, len: usize) -> &[u8] {
     view.bytes(word_at(entry, body_at(key_len(view, entry))), len)
 }
 
 /// Where the cell of a value that is no inline string stands.
+#[inline]
 pub(crate) fn cell<V: View>(view: &V, entry: Ptr) -> Ptr {
     word_at(entry, cell_at(key_len(view, entry)))
 }
@@ -161,6 +168,7 @@ pub(crate) fn release_blob<S: Store>(store: &mut S, queue: Queue, blob: Blob) ->
 }
 
 /// Gives up an entry but not its value, which lives on elsewhere.
+#[inline]
 pub(crate) fn release_shell<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
     if let Some(blob) = key_blob(store, entry) {
         release_blob(store, queue, blob)?;
@@ -170,6 +178,7 @@ pub(crate) fn release_shell<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -
 }
 
 /// Gives up an entry with all that it owns.
+#[inline]
 pub(crate) fn release<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
     if kind(store, entry) == Kind::Blob {
         let blob = blob(store, entry);

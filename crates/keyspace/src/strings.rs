@@ -45,6 +45,7 @@ pub(crate) struct Old {
 
 impl Txn<'_> {
     /// Sets a string; one that reads as an integer is kept as one.
+    #[inline]
     pub fn set(
         &mut self,
         db: Db,
@@ -91,6 +92,7 @@ impl Txn<'_> {
         Ok(())
     }
 
+    #[inline]
     fn set_bytes(
         &mut self,
         db: Db,
@@ -208,6 +210,7 @@ impl Txn<'_> {
         self.put(place, key, old, Value::Blob(blob), 0, Expire::Keep)
     }
 
+    #[inline]
     fn put_bytes(
         &mut self,
         place: Place,
@@ -256,6 +259,7 @@ impl Txn<'_> {
     }
 
     /// Where a key belongs, and its entry; one that has expired is deleted.
+    #[inline]
     pub(crate) fn open(&mut self, db: Db, key: &Key<'_>) -> Result<(Place, Option<Old>), Error> {
         if key.bytes.len() > Keyspace::MAX_KEY {
             return Err(Error::KeyTooLong);
@@ -265,6 +269,7 @@ impl Txn<'_> {
         Ok((place, slot.map(|slot| self.old(place, slot))))
     }
 
+    #[inline]
     pub(crate) fn old(&self, place: Place, slot: Slot) -> Old {
         let shard = &self.shards[place.shard];
         let at = slot.entry();
@@ -272,6 +277,7 @@ impl Txn<'_> {
     }
 
     /// Makes a new entry for the key, in place of the old one.
+    #[inline]
     pub(crate) fn put(
         &mut self,
         place: Place,
@@ -293,6 +299,7 @@ impl Txn<'_> {
     }
 
     /// Makes both indexes lead to `new`, whose expiry word says `expiry`, where they led to `old`.
+    #[inline]
     pub(crate) fn link(
         &mut self,
         place: Place,
@@ -318,6 +325,9 @@ impl Txn<'_> {
                 side.access.begin(key.hash, self.now(), self.keyspace.lfu());
             }
         }
+        if expiry == 0 && old.is_none_or(|old| old.expiry == 0) {
+            return Ok(());
+        }
         let before = old.filter(|old| old.expiry != 0).map(|old| old.at);
         self.link_expiry(place, key.hash, before, (expiry != 0).then_some(new))
     }
@@ -339,6 +349,7 @@ impl Txn<'_> {
     }
 
     /// Makes the index of expiry times lead to `after` where it led to `before`.
+    #[inline]
     pub(crate) fn link_expiry(
         &mut self,
         place: Place,

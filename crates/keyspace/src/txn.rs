@@ -113,6 +113,7 @@ impl<'k> Txn<'k> {
         self.shards.len() == self.keyspace.shards()
     }
 
+    #[inline]
     fn position(&self, shard: usize) -> Option<usize> {
         match self.shards.len() {
             1 => (self.shards[0].id() == shard).then_some(0),
@@ -123,6 +124,7 @@ impl<'k> Txn<'k> {
 
     /// # Panics
     /// If the shard of the key is not locked: whoever opened the transaction declared other keys.
+    #[inline]
     pub(crate) fn place(&self, db: Db, key: &Key<'_>) -> Place {
         let Some(shard) = self.position(key.shard()) else {
             panic!("the transaction does not hold shard {}", key.shard());
@@ -162,6 +164,7 @@ impl<'k> Txn<'k> {
     }
 
     /// The slot of a key, expired or not.
+    #[inline]
     pub(crate) fn slot(&self, place: Place, key: &Key<'_>) -> Option<Slot> {
         let shard = &self.shards[place.shard];
         if let Some(memo) = self.memo
@@ -187,6 +190,7 @@ impl<'k> Txn<'k> {
     }
 
     /// For a command that reads: counts a hit or a miss, notes the access. Expired keys are not found.
+    #[inline]
     pub fn find(&mut self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
         let side = self.side(place.shard);
@@ -218,6 +222,7 @@ impl<'k> Txn<'k> {
     }
 
     /// The slot of a key; an expired key is deleted.
+    #[inline]
     pub(crate) fn slot_mut(
         &mut self,
         place: Place,
@@ -370,6 +375,7 @@ impl<'k> Txn<'k> {
 
     /// Makes it durable and tells who watches. Locks are kept until the drop; what follows is a new transaction on
     /// them.
+    #[inline]
     pub fn commit(&mut self) -> Result<(), CommitError> {
         match self.shards.as_mut_slice() {
             [one] => one.commit()?,

@@ -394,19 +394,23 @@ impl<'a> Command<'a> {
     /// The `index`th argument; 0 is the command's name.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
-        let range = self.ranges.get(index)?;
-        if range.start & UNESCAPED == 0 {
-            self.input.get(range.start..range.start + range.len)
-        } else {
-            let start = range.start & !UNESCAPED;
-            self.unescaped.get(start..start + range.len)
-        }
+        Some(self.bytes(self.ranges.get(index)?))
     }
 
     /// All arguments in order.
+    #[inline]
     pub fn arguments(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let command = *self;
-        (0..command.len()).map(move |index| command.get(index).unwrap_or_default())
+        command.ranges.iter().map(move |range| command.bytes(range))
+    }
+
+    #[inline]
+    fn bytes(&self, range: &Range) -> &'a [u8] {
+        let (from, start) = match range.start & UNESCAPED {
+            0 => (self.input, range.start),
+            _ => (self.unescaped, range.start & !UNESCAPED),
+        };
+        from.get(start..start + range.len).unwrap_or_default()
     }
 }
 

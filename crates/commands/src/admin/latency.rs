@@ -40,6 +40,12 @@ impl Latency {
         self.threshold_ms.store(ms, Relaxed);
     }
 
+    /// Whether anything is noted at all.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.threshold_ms.load(Relaxed) > 0
+    }
+
     /// Enters an event, if it was slow enough.
     #[inline]
     pub fn observe(&self, event: &str, ms: u64, unix_s: u64) {

@@ -76,10 +76,15 @@ impl Bucket {
     pub fn prefetch_entry<V: View>(&self, view: &V) {
         for line in self.lines() {
             let line = layout::line(view, line);
+            let mut found = false;
             for i in layout::tagged(&line, self.tag) {
                 let entry = entry_of(line[i]);
                 view.prefetch(entry);
                 view.prefetch(entry.add(64));
+                found = true;
+            }
+            if found {
+                return;
             }
         }
     }
