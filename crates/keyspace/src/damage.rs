@@ -138,7 +138,8 @@ impl Keyspace {
         let shard = self.heap().lock(lost.shard);
         let index = Index::at(shard.root(keys_root(lost.db)));
         let linked = index.find(&shard, lost.near.hash(), |at| at == lost.at).is_some();
-        linked && verify::entry(&shard, lost.at, shard.capacity(lost.at), false).key.is_none()
+        let seen = verify::entry(&shard, lost.at, shard.capacity(lost.at), false);
+        linked && seen.by(lost.near, &self.hashing).key.is_none()
     }
 
     fn forget_nameless(&self, at: Ptr) {
@@ -337,7 +338,7 @@ impl Keyspace {
         hits: &Hits,
     ) -> Result<(), Refusal> {
         let capacity = shard.capacity(at);
-        let seen = verify::entry(shard, at, capacity, true);
+        let seen = verify::entry(shard, at, capacity, true).by(near, &self.hashing);
         let own = hits.get(&at.raw());
         let words_hit = own.is_some_and(|own| {
             let (words, cell) = (at.raw() + EXPIRY_AT + 8, entry::cell(shard, at).raw());

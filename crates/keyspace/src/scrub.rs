@@ -139,6 +139,7 @@ impl Keyspace {
         let mut found = 0;
         for (at, near) in slots {
             let seen = verify::entry(&locked, at, locked.capacity(at), true);
+            let seen = seen.by(near, &self.hashing);
             if seen.fault.is_none() {
                 continue;
             }

@@ -6,6 +6,7 @@
 //! another life of the pool.
 
 use heap::{Ptr, View};
+use structures::index::Near;
 
 use crate::entry;
 use crate::key::{Hashing, Key};
@@ -25,6 +26,19 @@ pub(crate) struct Seen {
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) expires: bool,
     pub(crate) fault: Option<Fault>,
+}
+
+impl Seen {
+    /// Does not take a damaged entry's word for its name when the slot that leads to it says otherwise: zeros, for
+    /// one, are the empty key.
+    pub(crate) fn by(mut self, near: Near, hashing: &Hashing) -> Seen {
+        if self.fault.is_some()
+            && self.key.as_ref().is_some_and(|key| !near.fits(hashing.hash(key)))
+        {
+            self.key = None;
+        }
+        self
+    }
 }
 
 /// The hash of a sound key, and its shard.

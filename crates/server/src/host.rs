@@ -169,6 +169,10 @@ impl Server {
             fences: totals.fences,
             lines: totals.lines,
             streamed: totals.streamed,
+            scrub: self.shared.scrub.facts(
+                self.shared.engine.keyspace().shards(),
+                self.shared.limits.scrub_rate.load(Relaxed),
+            ),
             aof: self.append_only.get().map(|append_only| append_only.facts()),
         }
     }

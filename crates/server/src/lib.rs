@@ -24,6 +24,7 @@ mod log;
 mod machine;
 mod meter;
 mod rates;
+mod scrub;
 mod serve;
 mod shared;
 mod shutdown;

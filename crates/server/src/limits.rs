@@ -17,6 +17,9 @@ pub(crate) struct Limits {
     pub(crate) hz: AtomicU64,
     pub(crate) expire_effort: AtomicU64,
     pub(crate) defragment: AtomicBool,
+    /// Bytes a second that are scrubbed, and seconds from the begin of a pass to that of the next.
+    pub(crate) scrub_rate: AtomicU64,
+    pub(crate) scrub_every_s: AtomicU64,
     hard: AtomicU64,
     soft: AtomicU64,
     seconds: AtomicU64,
@@ -33,6 +36,8 @@ impl Limits {
         self.hz.store(values.size("hz").clamp(1, 500), Relaxed);
         self.expire_effort.store(values.size("active-expire-effort").clamp(1, 10), Relaxed);
         self.defragment.store(values.yes("activedefrag"), Relaxed);
+        self.scrub_rate.store(values.size("scrub-rate"), Relaxed);
+        self.scrub_every_s.store(values.size("scrub-every"), Relaxed);
         let normal = read_output_limits(values.get("client-output-buffer-limit"))[0];
         self.hard.store(normal.hard, Relaxed);
         self.soft.store(normal.soft, Relaxed);

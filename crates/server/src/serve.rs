@@ -26,7 +26,7 @@ use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{self, Backend, Store, StoreError};
 use crate::worker::Workers;
-use crate::{apply, chores, machine};
+use crate::{apply, chores, machine, scrub};
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -208,6 +208,7 @@ fn share(
         limits: Default::default(),
         meters: (0..threads).map(|_| Meter::default().into()).collect(),
         rates: Default::default(),
+        scrub: Default::default(),
         accepted: AtomicU64::new(0),
         rejected: AtomicU64::new(0),
         peak: AtomicU64::new(0),
@@ -246,6 +247,7 @@ fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeErr
     }
     let failed = Arc::new(AtomicBool::new(false));
     let helper = help(shared, server, loading, &failed).map_err(system("No threads"))?;
+    let scrub = spawn_scrub(shared).map_err(system("No threads"))?;
     if !loading {
         ready(&values);
     }
@@ -259,6 +261,9 @@ fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeErr
         return Ok(ExitCode::SUCCESS);
     }
     let helped = helper.join().unwrap_or(false);
+    if scrub.join().is_err() {
+        tracing::warn!("The scrub ended by a panic");
+    }
     Ok(end(shared, server, helped))
 }
 
@@ -293,6 +298,11 @@ fn help(
         chores::housekeeping(&shared, || tick(&shared, &server));
         true
     })
+}
+
+fn spawn_scrub(shared: &Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    std::thread::Builder::new().name("scrub".into()).spawn(move || scrub::run(&shared))
 }
 
 fn load(shared: &Shared, server: &Server) -> Result<(), append_only::StartError> {

@@ -24,6 +24,7 @@ pub(crate) struct Shared {
     /// One per worker.
     pub(crate) meters: Box<[CachePadded<Meter>]>,
     pub(crate) rates: Rates,
+    pub(crate) scrub: crate::scrub::Progress,
     /// Connections accepted, and refused for there being too many.
     pub(crate) accepted: AtomicU64,
     pub(crate) rejected: AtomicU64,

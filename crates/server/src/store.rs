@@ -210,6 +210,8 @@ fn open_pool(
             .map_err(|source| StoreError::Open { path: pool.to_owned(), source })?
     };
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
+    // What the medium could not give to recovery is looked into before anybody is served.
+    keyspace.settle();
     let report = Report {
         backend: Backend::Pmem,
         domain,

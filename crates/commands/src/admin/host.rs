@@ -138,8 +138,31 @@ pub struct Persistence {
     pub lines: u64,
     /// Bytes stored past the cache since the start.
     pub streamed: u64,
+    /// The scrub.
+    pub scrub: ScrubFacts,
     /// The append-only file, if there is one.
     pub aof: Option<AofFacts>,
+}
+
+/// The thread that looks for damage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScrubFacts {
+    /// Bytes a second; 0 when it rests.
+    pub rate: u64,
+    /// A pass is going on.
+    pub running: bool,
+    /// How far that is.
+    pub percent: u64,
+    /// Passes since the start.
+    pub passes: u64,
+    /// How long the last one took.
+    pub last_pass_ms: u64,
+    /// Keys verified since the start.
+    pub keys: u64,
+    /// Bytes verified since the start.
+    pub bytes: u64,
+    /// Damaged keys that it found.
+    pub found: u64,
 }
 
 /// The append-only file.

@@ -21,7 +21,7 @@ mod slowlog;
 mod state;
 
 pub use clients::describe;
-pub use host::{AofFacts, Facts, Host, Persistence};
+pub use host::{AofFacts, Facts, Host, Persistence, ScrubFacts};
 pub use latency::Latency;
 pub use slowlog::SlowLog;
 pub use state::State;

@@ -145,7 +145,7 @@ impl<'w, 'h> Walk<'w, 'h> {
             self.nowhere(db, at, near);
             return false;
         };
-        let seen = verify::entry(self.shard, at, capacity, true);
+        let seen = verify::entry(self.shard, at, capacity, true).by(near, &self.keyspace.hashing);
         if let Some(fault) = seen.fault {
             self.ledger.reach(at);
             self.keep_named(db, at, near, &seen);

@@ -88,6 +88,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("pool_limit", heap.limit());
     page.line("pool_shards", heap.shards());
     page.line("pool_damaged", heap.damaged());
+    damage(page);
     page.flag("recovery_clean", facts.clean);
     page.line("recovery_usec", facts.recovery_us);
     page.line("recovery_records", facts.recovery_records);
@@ -120,6 +121,22 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     aof(page, enabled, &facts.aof.unwrap_or_else(idle));
     page.line("module_fork_in_progress", 0);
     page.line("module_fork_last_cow_size", 0);
+}
+
+fn damage(page: &mut Page<'_, '_>) {
+    let keyspace = page.call.engine.keyspace();
+    let scrub = page.facts.persistence.scrub;
+    page.line("media_errors", keyspace.heap().region().media_errors());
+    page.line("damaged_keys", keyspace.damaged_keys());
+    page.line("media_stopped", keyspace.stopped().unwrap_or_default());
+    page.line("scrub_rate", scrub.rate);
+    page.flag("scrub_running", scrub.running);
+    page.line("scrub_progress_perc", scrub.percent);
+    page.line("scrub_passes", scrub.passes);
+    page.line("scrub_last_pass_msec", scrub.last_pass_ms);
+    page.line("scrub_keys", scrub.keys);
+    page.line("scrub_bytes", scrub.bytes);
+    page.line("scrub_found", scrub.found);
 }
 
 fn idle() -> AofFacts {

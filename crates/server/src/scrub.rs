@@ -1,0 +1,154 @@
+//! The scrub: a thread that goes through all keys for ever, slowly, so that damage is found before a client meets it.
+//!
+//! It verifies as many bytes a second as `scrub-rate` says (0: none), in steps that hold a shard's lock for some hundred
+//! entries at most, and begins a pass `scrub-every` seconds after the last one began. Only what outlives the process is
+//! scrubbed. The same thread settles media errors that no command has settled, and writes to the log what was found.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use commands::admin::ScrubFacts;
+use keyspace::{Keyspace, Scrub};
+
+use crate::shared::Shared;
+
+/// Bytes between two rests.
+const STRIDE: u64 = 256 << 10;
+/// How often it looks whether there is anything to do.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What the scrub has come to, for INFO.
+#[derive(Default)]
+pub(crate) struct Progress {
+    running: AtomicBool,
+    shard: AtomicU64,
+    passes: AtomicU64,
+    last_ms: AtomicU64,
+    keys: AtomicU64,
+    bytes: AtomicU64,
+    found: AtomicU64,
+}
+
+impl Progress {
+    pub(crate) fn facts(&self, shards: usize, rate: u64) -> ScrubFacts {
+        let get = |counter: &AtomicU64| counter.load(Relaxed);
+        ScrubFacts {
+            rate,
+            running: self.running.load(Relaxed),
+            percent: get(&self.shard) * 100 / shards.max(1) as u64,
+            passes: get(&self.passes),
+            last_pass_ms: get(&self.last_ms),
+            keys: get(&self.keys),
+            bytes: get(&self.bytes),
+            found: get(&self.found),
+        }
+    }
+}
+
+/// The thread of the scrub, until the server ends.
+pub(crate) fn run(shared: &Arc<Shared>) {
+    let keyspace = shared.engine.keyspace();
+    let mut begun: Option<Instant> = None;
+    while !shared.shutdown.is_asked() {
+        std::thread::sleep(LOOK);
+        look_after(keyspace);
+        let every = Duration::from_secs(shared.limits.scrub_every_s.load(Relaxed));
+        let due = begun.is_none_or(|begun| begun.elapsed() >= every);
+        if due && is_wanted(shared) {
+            begun = Some(Instant::now());
+            pass(shared, keyspace);
+        }
+    }
+}
+
+fn is_wanted(shared: &Shared) -> bool {
+    shared.limits.scrub_rate.load(Relaxed) > 0
+        && shared.cron.load(Relaxed)
+        && shared.engine.keyspace().heap().is_durable()
+        && shared.engine.keyspace().stopped().is_none()
+}
+
+/// Settles what no command has settled, and says what was found.
+pub(crate) fn look_after(keyspace: &Keyspace) {
+    if keyspace.is_unsettled() {
+        keyspace.settle();
+    }
+    for line in keyspace.damage_news() {
+        tracing::warn!("{line}");
+    }
+}
+
+/// Goes through all shards once.
+fn pass(shared: &Arc<Shared>, keyspace: &Keyspace) {
+    let progress = &shared.scrub;
+    let begin = Instant::now();
+    progress.running.store(true, Relaxed);
+    let mut found = 0;
+    let mut whole = true;
+    for shard in 0..keyspace.shards() {
+        progress.shard.store(shard as u64, Relaxed);
+        whole &= one(shared, keyspace, shard, &mut found);
+    }
+    progress.running.store(false, Relaxed);
+    progress.shard.store(0, Relaxed);
+    if !whole {
+        return;
+    }
+    progress.passes.fetch_add(1, Relaxed);
+    progress.last_ms.store(begin.elapsed().as_millis() as u64, Relaxed);
+    if found > 0 {
+        tracing::warn!("The scrub found {found} damaged keys in {:.1?}", begin.elapsed());
+    } else {
+        tracing::debug!("The scrub found nothing wrong in {:.1?}", begin.elapsed());
+    }
+}
+
+/// Goes through one shard; whether to its end.
+fn one(shared: &Arc<Shared>, keyspace: &Keyspace, shard: usize, found: &mut u64) -> bool {
+    let progress = &shared.scrub;
+    let mut at = Scrub::default();
+    let mut since_rest = 0;
+    let mut more = true;
+    while more {
+        if shared.shutdown.is_asked() || !is_wanted(shared) {
+            return false;
+        }
+        let before = at;
+        match keyspace.scrub_step(shard, at) {
+            Ok((next, goes_on)) => (at, more) = (next, goes_on),
+            // Something was lost meanwhile, or the store takes no writes.
+            Err(_) => {
+                look_after(keyspace);
+                return false;
+            }
+        }
+        progress.keys.fetch_add(at.keys - before.keys, Relaxed);
+        progress.bytes.fetch_add(at.bytes - before.bytes, Relaxed);
+        progress.found.fetch_add(at.found - before.found, Relaxed);
+        *found += at.found - before.found;
+        if at.found > before.found {
+            look_after(keyspace);
+        }
+        since_rest += at.bytes - before.bytes;
+        if since_rest >= STRIDE {
+            rest(shared, since_rest);
+            since_rest = 0;
+        }
+    }
+    rest(shared, since_rest);
+    true
+}
+
+/// Rests as long as the rate demands for so many bytes, ready for the server's end.
+fn rest(shared: &Shared, bytes: u64) {
+    let rate = shared.limits.scrub_rate.load(Relaxed).max(1);
+    let until = Instant::now() + Duration::from_secs_f64(bytes as f64 / rate as f64);
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        if shared.shutdown.is_asked() || left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(LOOK));
+        look_after(shared.engine.keyspace());
+    }
+}
