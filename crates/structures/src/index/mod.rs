@@ -107,11 +107,11 @@ impl Index {
         &self,
         view: &V,
         hash: u64,
-        mut equal: impl FnMut(Ptr) -> bool,
+        equal: impl FnMut(Ptr) -> bool,
     ) -> Option<Slot> {
         let segment = Place::of(view, self.root, hash)?.segment;
         let slot = |(at, word)| Slot { at, word, segment };
-        segment::find(view, segment, tag(hash), |entry| equal(entry)).map(slot)
+        segment::find(view, segment, tag(hash), equal).map(slot)
     }
 
     /// Adds an entry, which the caller knows to be absent. `rehash` gives the hash of an entry already here.
