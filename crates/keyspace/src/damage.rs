@@ -34,6 +34,8 @@ struct Nameless {
     db: u8,
     at: Ptr,
     near: Near,
+    /// Whether the log was told the name by which somebody asked for it.
+    named: bool,
 }
 
 /// Why a command on a key is refused before it is tried.
@@ -128,10 +130,24 @@ impl Keyspace {
         };
         let found = lock(&self.damage.nameless).iter().copied().find(fits)?;
         if self.is_still_lost(&found) {
+            self.name(&found, db, key);
             return Some(Harm::Nameless(found.at.raw()));
         }
         self.forget_nameless(found.at);
         None
+    }
+
+    /// Tells the log once what the key is called whose name was lost: somebody asked for it.
+    fn name(&self, lost: &Nameless, db: Db, key: &Key<'_>) {
+        let mut nameless = lock(&self.damage.nameless);
+        let Some(known) = nameless.iter_mut().find(|known| known.at == lost.at) else { return };
+        if !std::mem::replace(&mut known.named, true) {
+            let (db, name) = (db.number(), key.bytes().escape_ascii());
+            let at = lost.at.raw();
+            self.damage.tell(format!(
+                "Media error: database {db}, key \"{name}\" is lost (entry at {at:#x})"
+            ));
+        }
     }
 
     fn is_still_lost(&self, lost: &Nameless) -> bool {
@@ -379,7 +395,7 @@ impl Keyspace {
         if seen.key.is_none() {
             let mut nameless = lock(&self.damage.nameless);
             if !nameless.iter().any(|known| known.at == at) {
-                nameless.push(Nameless { shard, db, at, near });
+                nameless.push(Nameless { shard, db, at, near, named: false });
             }
             self.damage.alert.store(true, Relaxed);
         }

@@ -221,7 +221,7 @@ fn slot_of(pool: &Pool, name: &str) -> u64 {
     let leads = |word: &u64| word & 0xffff_ffff_ffff == at && word >> 48 != 0;
     // Not the records of the log, which come before the first zone.
     let found =
-        words.enumerate().filter(|(n, word)| *n as u64 * 8 > ZONES && leads(word)).next_back();
+        words.enumerate().rfind(|(n, word)| *n as u64 * 8 > ZONES && leads(word));
     found.expect("a slot").0 as u64 * 8
 }
 

@@ -98,7 +98,8 @@ fn pass(shared: &Arc<Shared>, keyspace: &Keyspace) {
     progress.passes.fetch_add(1, Relaxed);
     progress.last_ms.store(begin.elapsed().as_millis() as u64, Relaxed);
     if found > 0 {
-        tracing::warn!("The scrub found {found} damaged keys in {:.1?}", begin.elapsed());
+        let keys = if found == 1 { "key" } else { "keys" };
+        tracing::warn!("The scrub found {found} damaged {keys} in {:.1?}", begin.elapsed());
     } else {
         tracing::debug!("The scrub found nothing wrong in {:.1?}", begin.elapsed());
     }
