@@ -12,6 +12,8 @@ enum Round {
     Ext4,
     /// On XFS, without snapshots.
     Xfs,
+    /// On a DAX device.
+    Device,
     /// On a new medium, in a pool that grows all the time.
     Growing,
     /// While the server is starting, and thus recovering from the cut before.
@@ -21,30 +23,31 @@ enum Round {
 const ROUNDS: [Round; 10] = [
     Round::Ext4,
     Round::Xfs,
+    Round::Device,
     Round::Growing,
-    Round::Ext4,
     Round::Early(Format::Ext4),
     Round::Ext4,
     Round::Xfs,
-    Round::Growing,
+    Round::Device,
     Round::Early(Format::Xfs),
-    Round::Ext4,
+    Round::Growing,
 ];
 
 impl Round {
     fn is_copied(self) -> bool {
-        matches!(self, Round::Ext4 | Round::Growing)
+        matches!(self, Round::Ext4 | Round::Device | Round::Growing)
     }
 }
 
-/// Runs so many cuts: one in eight, and at least two, of the whole machine; the others are snapshots.
+/// Runs so many cuts: one in eight, and at least three, of the whole machine; the others are snapshots.
 pub(crate) fn run(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
     let mut random = Rng::with_seed(seed);
-    let machines = cuts.div_ceil(8).max(2).min(cuts);
+    let machines = cuts.div_ceil(8).max(3).min(cuts);
     let mut snapshots = cuts - machines;
     let rounds: Vec<Round> = ROUNDS.into_iter().cycle().take(machines as usize).collect();
     let mut ext4 = Subject::new(bed, "ext4", Format::Ext4, seed)?;
     let mut xfs = Subject::new(bed, "xfs", Format::Xfs, seed)?;
+    let mut device = Subject::new(bed, "device", Format::Device, seed)?;
     let mut grown = Tally::default();
     for (number, round) in rounds.iter().enumerate() {
         let copied = rounds[number..].iter().filter(|round| round.is_copied()).count() as u64;
@@ -52,6 +55,7 @@ pub(crate) fn run(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
         match round {
             Round::Ext4 => cut(&mut ext4, &mut random, share)?,
             Round::Xfs => cut(&mut xfs, &mut random, 0)?,
+            Round::Device => cut(&mut device, &mut random, share)?,
             Round::Growing => grown.add(grow(bed, &mut random, share)?),
             Round::Early(Format::Xfs) => xfs.cut_early(&mut random)?,
             Round::Early(_) => ext4.cut_early(&mut random)?,
@@ -60,7 +64,7 @@ pub(crate) fn run(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
         println!("  {round:?}, with {share} snapshots");
     }
     let mut tally = grown;
-    for mut subject in [ext4, xfs] {
+    for mut subject in [ext4, xfs, device] {
         if subject.tally.machines > 0 {
             subject.come_back()?.cut();
         }
@@ -73,7 +77,7 @@ pub(crate) fn run(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
 fn cut(subject: &mut Subject<'_>, random: &mut Rng, snapshots: u64) -> Result<(), Failure> {
     let machine = subject.come_back()?;
     subject.cut(machine, random, Beside::MANY, snapshots)?;
-    if subject.image.format == Format::Ext4 {
+    if subject.image.format != Format::Xfs {
         subject.look_into_the_medium()?;
     }
     Ok(())

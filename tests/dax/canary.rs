@@ -26,7 +26,7 @@ fn noticed(what: &str, result: Result<(), Failure>) -> Result<(), Failure> {
 
 /// A server that acknowledges what is still in the page cache of a file system without DAX.
 fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
-    let mount = "mount -t ext4 -o dax=never /dev/pmem0 /pm";
+    let mount = "fsdax && mount -t ext4 -o dax=never /dev/pmem0 /pm";
     let server = "--dir /pm --backend aof --appendfsync no".to_owned();
     let mut subject = Subject::over(bed, "canary", Format::Ext4, mount, server, random.u64(..))?;
     let machine = subject.come_back()?;
@@ -37,7 +37,7 @@ fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
 /// A pool on a DAX file system that is mapped without `MAP_SYNC` and never synced: its bytes reach the medium, but not
 /// what the file system knows of them.
 fn mapping_without_sync(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
-    let mount = "mount -t ext4 -o dax=always /dev/pmem0 /pm";
+    let mount = "fsdax && mount -t ext4 -o dax=always /dev/pmem0 /pm";
     let server = "--dir /pm --backend pmem --domain process --pool-size 384mb".to_owned();
     let mut subject = Subject::over(bed, "canary", Format::Ext4, mount, server, random.u64(..))?;
     let machine = subject.come_back()?;

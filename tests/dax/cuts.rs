@@ -89,12 +89,13 @@ impl<'b> Subject<'b> {
         format: Format,
         seed: u64,
     ) -> Result<Subject<'b>, Setup> {
-        let server = format!("--dir /pm --pool {POOL} --pool-size {POOL_SIZE}");
         let mount = match format {
-            Format::Ext4 => "mount -t ext4 -o dax=always /dev/pmem0 /pm",
-            Format::Xfs => "mount -t xfs -o dax=always /dev/pmem0 /pm",
-            Format::Device => "true",
+            Format::Ext4 => "fsdax && mount -t ext4 -o dax=always /dev/pmem0 /pm",
+            Format::Xfs => "fsdax && mount -t xfs -o dax=always /dev/pmem0 /pm",
+            Format::Device => "devdax",
         };
+        let pool = if format == Format::Device { "/dev/dax0.0" } else { POOL };
+        let server = format!("--dir /pm --pool {pool} --pool-size {POOL_SIZE}");
         Subject::over(bed, name, format, mount, server, seed)
     }
 
@@ -115,7 +116,6 @@ impl<'b> Subject<'b> {
     fn boot(&self) -> Result<Machine, Setup> {
         let hardware: &Hardware = &USUAL;
         let mut machine = Machine::boot(self.bed, hardware, &self.image)?;
-        machine.run("fsdax")?;
         machine.run(self.mount)?;
         Ok(machine)
     }
@@ -185,7 +185,7 @@ impl<'b> Subject<'b> {
     pub(crate) fn look_into_the_copy(&self) -> Result<(), Failure> {
         let view = self.crew.view();
         view.begin();
-        copy_holds(&cache().join("copy.img"), &mut view.end()).map(drop)
+        copy_holds(&cache().join("copy.img"), self.image.format, &mut view.end()).map(drop)
     }
 
     /// What the power cut left must be whole before anybody has mounted it.
@@ -204,7 +204,7 @@ fn snapshot(machine: &Machine, image: &Image, view: &View) -> Result<(), Failure
     let mut crew = view.end();
     machine.go_on()?;
     copied?;
-    copy_holds(&copy, &mut crew).map(drop)
+    copy_holds(&copy, image.format, &mut crew).map(drop)
 }
 
 /// What redis-benchmark adds to the clients' writes.

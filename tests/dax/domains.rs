@@ -72,6 +72,14 @@ fn takes_a_device(bed: &Bed) -> Result<(), Failure> {
     let mut machine = Machine::boot(bed, &USUAL, &image)?;
     machine.run("devdax")?;
     let bytes = machine.run("cat /sys/bus/dax/devices/dax0.0/size")?;
+    image.overwrite(b"somebody else's data")?;
+    let (status, said) = machine.shell(&format!("perdura-server {server} </dev/null 2>&1"))?;
+    check(
+        "a device that holds something else",
+        status != 0 && said.contains("not a Perdura pool"),
+        &said,
+    )?;
+    image.overwrite(&[0; 4096])?;
     let mut client = machine.serve(server)?;
     let log = machine.log()?;
     check("device", log.contains("backend=pmem domain=clwb"), &log)?;

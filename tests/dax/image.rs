@@ -101,6 +101,12 @@ impl Image {
         Ok(())
     }
 
+    /// Writes behind the guest's back to the start of its device or file system.
+    pub(crate) fn overwrite(&self, bytes: &[u8]) -> Result<(), Setup> {
+        let file = File::options().write(true).open(&self.path)?;
+        Ok(file.write_all_at(bytes, OFFSET)?)
+    }
+
     /// Where some bytes are.
     pub(crate) fn find(&self, bytes: &[u8]) -> Result<Vec<u64>, Setup> {
         let file = File::open(&self.path)?;

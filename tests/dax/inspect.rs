@@ -4,7 +4,7 @@
 //! by another machine and not closed, is because the pool says that its stores survive a power loss.
 
 use crate::cuts::Failure;
-use crate::image::extract;
+use crate::image::{Format, extract};
 use crate::place::cache;
 use heap::Heap;
 use keyspace::{Checked, Keyspace};
@@ -16,12 +16,18 @@ use testkit::load::{Crew, Violation};
 /// The pool's name on its file system.
 pub(crate) const POOL: &str = "perdura.pool";
 
-/// Recovers the pool of a copied medium and compares it with what is known.
-pub(crate) fn copy_holds(copy: &Path, crew: &mut Crew) -> Result<Checked, Failure> {
-    let pool = cache().join("copy.pool");
-    if !extract(copy, POOL, &pool)? {
-        return Err(Violation("the pool is not there".into()).into());
-    }
+/// Recovers the pool of a copied medium and compares it with what is known. A device is nothing but its pool.
+pub(crate) fn copy_holds(copy: &Path, format: Format, crew: &mut Crew) -> Result<Checked, Failure> {
+    let pool = match format {
+        Format::Device => copy.to_owned(),
+        Format::Ext4 | Format::Xfs => {
+            let pool = cache().join("copy.pool");
+            if !extract(copy, POOL, &pool)? {
+                return Err(Violation("the pool is not there".into()).into());
+            }
+            pool
+        }
+    };
     let path = pool.display().to_string();
     let launch = Launch::perdura().args(["--backend", "pmem", "--domain", "process"]);
     let mut server = launch.args(["--pool", &path]).start();

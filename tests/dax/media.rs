@@ -38,8 +38,8 @@ fn check(what: &str, found: &str, expected: &str) -> Result<(), Violation> {
     if found.contains(expected) {
         return Ok(());
     }
-    let found: String = found.chars().take(400).collect();
-    Err(Violation(format!("{what}: {expected:?} was expected, not {found}")))
+    let short = |text: &str| text.chars().take(200).collect::<String>();
+    Err(Violation(format!("{what}: {} was expected, not {}", short(expected), short(found))))
 }
 
 fn fill(client: &mut Client) {
