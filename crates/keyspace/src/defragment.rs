@@ -76,12 +76,15 @@ impl Keyspace {
         if !shard.is_sparse(old) {
             return Ok(None);
         }
-        let words: Vec<u8> = (0..entry::size(shard, old).div_ceil(8) as u64)
+        let size = entry::size(shard, old);
+        let mut bytes: Vec<u8> = (0..size.div_ceil(8) as u64)
             .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
             .collect();
-        let fresh = shard.reserve(words.len())?;
-        shard.write(&fresh, 0, &words);
-        let new = shard.publish(fresh, words.len());
+        // Not the room behind it: the next append would falsify what is published here.
+        bytes.truncate(size);
+        let fresh = shard.reserve(size)?;
+        shard.write(&fresh, 0, &bytes);
+        let new = shard.publish(fresh, size);
         if entry::expiry(shard, old) != 0 {
             let hash = entry::hash(shard, old, &self.hashing);
             if let Some(slot) = expiring.find(shard, hash, |at| at == old) {

@@ -33,12 +33,13 @@ fn main() -> ExitCode {
         first: option("--seed").map_or(1, |seed| seed as u64),
         jobs: option("--jobs").map_or_else(cores, |jobs| jobs as usize),
         most: Duration::from_secs_f64(minutes * 60.0),
-        shrink_seconds: 20,
+        hasty: false,
     };
     if std::env::args().any(|word| word == "--mutate") {
         return mutate(&search);
     }
     let mutant = std::env::var("MUTANT").ok().filter(|text| !text.is_empty());
+    let hasty = mutant.is_some() || std::env::args().any(|word| word == "--hasty");
     if let Some(text) = mutant {
         let Some(mutant) = text.parse().ok().and_then(Mutant::of) else {
             println!("MUTANT is a number from 1 to {}, not {text:?}", mutants::all().len());
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
         println!("without {mutant}");
         pmem::knock_out(mutant.number);
     }
-    crash(&search)
+    crash(&Search { hasty, ..search })
 }
 
 /// Explores until time is up, or a violation is found.
@@ -94,7 +95,7 @@ fn mutate(search: &Search) -> ExitCode {
 fn is_missed(search: &Search, mutant: &Mutant) -> bool {
     let start = Instant::now();
     pmem::knock_out(mutant.number);
-    let found = Search { shrink_seconds: 0, ..*search }.run();
+    let found = Search { hasty: true, ..*search }.run();
     pmem::knock_out(0);
     let (seconds, images) = (start.elapsed().as_secs_f64(), found.counts.opened);
     match &found.violation {

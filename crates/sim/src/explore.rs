@@ -39,6 +39,8 @@ pub struct Effort {
     pub depth: usize,
     /// One image in so many lives on.
     pub live_on_one_in: usize,
+    /// One moment in so many is a crash of the process, too.
+    pub process_one_in: usize,
     /// After a failure, seconds to look for a smaller history that fails too.
     pub shrink_seconds: u64,
 }
@@ -54,6 +56,7 @@ impl Effort {
             all_of: 64,
             depth: 2,
             live_on_one_in: 40,
+            process_one_in: 40,
             shrink_seconds: 20,
         }
     }
@@ -164,6 +167,11 @@ impl<W: Workload> Explorer<'_, W> {
                 self.path.push("crash at the end".into());
                 self.crash(&mut medium, &mut scratch, promise, depth, steps)?;
                 self.path.pop();
+                let mut rng = self.rng.fork();
+                let (image, state) = (medium.visible(), &promise.allowed[0]);
+                let looked_at =
+                    guarded("damage", || self.workload.damage(&image, state, &mut rng))?;
+                self.counts.opened += looked_at;
                 Ok(())
             }
             None => Ok(()),
@@ -208,7 +216,7 @@ impl<W: Workload> Explorer<'_, W> {
         });
         self.counts.crash(opened, &promise.doing, steps);
         outcome?;
-        if self.lives_on(depth) {
+        if depth < self.effort.depth && self.rng.usize(..self.effort.process_one_in) == 0 {
             self.path.push("of the process only".into());
             let visible = medium.visible();
             self.go_on(&visible, medium.clone(), promise, depth)?;

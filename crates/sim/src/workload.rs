@@ -150,6 +150,18 @@ pub trait Workload {
         life: &Life<'_>,
     ) -> Result<Promises<Self::State>, String>;
 
+    /// What a medium damages must be told, or cost nothing: tries that on copies of an image that holds `state`, and
+    /// answers how many were looked at.
+    fn damage(
+        &self,
+        image: &[u8],
+        state: &Self::State,
+        rng: &mut fastrand::Rng,
+    ) -> Result<u64, String> {
+        let _ = (image, state, rng);
+        Ok(0)
+    }
+
     /// How two states differ, for whoever reads a failure.
     fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
         let mut text = format!("found        {found:?}");

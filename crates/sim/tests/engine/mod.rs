@@ -4,6 +4,7 @@
 //! in DRAM that is fed the same. See [`journal`] for the order in which things take effect.
 
 pub(crate) mod act;
+mod damage;
 pub(crate) mod generate;
 pub(crate) mod journal;
 pub(crate) mod state;
@@ -169,6 +170,10 @@ impl Workload for Commands {
             store.heap().close().map_err(|error| error.to_string())?;
         }
         Ok(promises)
+    }
+
+    fn damage(&self, image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Result<u64, String> {
+        damage::flip_bits(self, image, state, rng)
     }
 
     fn difference(&self, found: &State, allowed: &[State]) -> String {

@@ -92,13 +92,15 @@ pub(crate) struct Open {
 pub(crate) struct Pool {
     pub(crate) geometry: Geometry,
     pub(crate) zones: u64,
+    /// Many blocks are whole spans with few bytes in them, and transactions are longer.
+    pub(crate) spacious: bool,
 }
 
 impl Pool {
     /// As it is, with rings of three parts of eight lines.
     pub(crate) fn of(shards: usize, zones: u64) -> Pool {
         let geometry = Geometry { shards, ring_parts: 3, ring_part: 512, zone_spans: 8 };
-        Pool { geometry, zones }
+        Pool { geometry, zones, spacious: false }
     }
 }
 
@@ -154,9 +156,9 @@ impl Subject for Pool {
         let parts = shards
             .into_iter()
             .map(|shard| {
-                let count = 1 + rng.usize(..3);
-                let ops = (0..count).map(|_| draw(&mut after[shard], rng, true)).collect();
-                (shard, ops)
+                let count = 1 + rng.usize(..if self.spacious { 7 } else { 3 });
+                let state = &mut after[shard];
+                (shard, (0..count).map(|_| self.draw(state, rng)).collect())
             })
             .collect();
         let plan = Plan {
@@ -195,9 +197,35 @@ impl Subject for Pool {
     }
 }
 
+impl Pool {
+    /// Draws a step that is possible in `state`, and changes `state` by it.
+    pub(crate) fn draw(&self, state: &mut Contents, rng: &mut fastrand::Rng) -> Op {
+        if !self.spacious || rng.bool() {
+            return draw(state, rng, true);
+        }
+        let slot = rng.usize(..4);
+        match (rng.usize(..8), &state.slots[slot]) {
+            (0, _) => words(state, rng, WORDS),
+            (1 | 2, Some(_)) => {
+                state.slots[slot] = None;
+                Op::Delete { slot }
+            }
+            _ => {
+                let room = ROOMS[ROOMS.len() - 1] - HEAD;
+                let bytes = filled(rng.usize(..60), rng);
+                let content = Content { word: rng.u64(..), room, bytes };
+                state.slots[slot] = Some(content.clone());
+                Op::Put { slot, content, detached: false }
+            }
+        }
+    }
+}
+
 /// Draws a step that is possible in `state`, and changes `state` by it.
-pub(crate) fn draw(state: &mut Contents, rng: &mut fastrand::Rng, nested: bool) -> Op {
-    let slot = rng.usize(..SLOTS);
+fn draw(state: &mut Contents, rng: &mut fastrand::Rng, nested: bool) -> Op {
+    // Some slots are met often, so that one transaction changes a block twice.
+    let slots = if rng.bool() { 2 } else { SLOTS };
+    let slot = rng.usize(..slots);
     match rng.usize(..if nested { 13 } else { 12 }) {
         0 | 1 => words(state, rng, 3),
         2 if rng.bool() => words(state, rng, WORDS),

@@ -11,18 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Images of a crash that are looked at in a first life where there are too many for all.
-const IMAGES: usize = 64;
-/// All images are looked at where they are so few.
-const ALL_OF: usize = 4096;
-
 /// What to search, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) first: u64,
     pub(crate) jobs: usize,
     pub(crate) most: Duration,
-    pub(crate) shrink_seconds: u64,
+    /// Many short explorations: to find quickly what can be found.
+    pub(crate) hasty: bool,
 }
 
 /// What was found.
@@ -44,7 +40,7 @@ impl Search {
         let work = || {
             while start.elapsed() < self.most && !stop.load(Relaxed) {
                 let seed = next.fetch_add(1, Relaxed);
-                let outcome = explore_seed(seed, self.shrink_seconds);
+                let outcome = explore_seed(seed, self.hasty);
                 let mut found = found.lock().expect("no panic");
                 match outcome {
                     Ok(counts) => found.counts.add(&counts),
@@ -65,25 +61,34 @@ impl Search {
 }
 
 /// One exploration, of the kind that this seed has.
-pub(crate) fn explore_seed(seed: u64, shrink_seconds: u64) -> Result<Counts, (String, Failure)> {
-    let crash = if (seed / 4).is_multiple_of(2) { Crash::Strict } else { Crash::X86 };
-    let effort =
-        Effort { images: IMAGES, all_of: ALL_OF, shrink_seconds, ..Effort::new(crash, seed) };
-    let nth = seed / 4;
+fn explore_seed(seed: u64, hasty: bool) -> Result<Counts, (String, Failure)> {
+    let (nth, crash) =
+        (seed / 4, if (seed / 4).is_multiple_of(2) { Crash::Strict } else { Crash::X86 });
+    let all = Effort::new(crash, seed);
+    let effort = match hasty {
+        true => Effort {
+            transactions: 40,
+            images: 16,
+            live_on_one_in: 60,
+            process_one_in: 8,
+            shrink_seconds: 0,
+            ..all
+        },
+        false => Effort { images: 64, all_of: 4096, live_on_one_in: 800, ..all },
+    };
+    let spacious = nth % 3 == 1;
     match seed % 4 {
         0 => {
-            let pool = Pool::of(1 + nth as usize / 2 % 4, 1 + nth / 8 % 4);
-            let effort = Effort { live_on_one_in: 600, ..effort };
+            let pool = Pool { spacious, ..Pool::of(1 + nth as usize / 2 % 4, 1 + nth / 8 % 4) };
             explore(&pool, effort).map_err(|failure| (format!("{pool:?}"), failure))
         }
         1 => {
-            let threads = Threads { pool: Pool::of(2 + nth as usize % 3, 1 + nth % 4), threads: 3 };
-            let effort = Effort { transactions: 80, live_on_one_in: 1500, ..effort };
-            explore(&threads, effort).map_err(|failure| (format!("{:?}", threads.pool), failure))
+            let pool = Pool { spacious, ..Pool::of(2 + nth as usize % 3, 1 + nth % 4) };
+            let threads = Threads { pool, threads: 3 };
+            explore(&threads, effort).map_err(|failure| (format!("threads of {pool:?}"), failure))
         }
         _ => {
             let commands = Commands::of(nth * 2 + seed % 2);
-            let effort = Effort { transactions: 70, live_on_one_in: 1500, ..effort };
             explore(&commands, effort).map_err(|failure| (format!("{commands:?}"), failure))
         }
     }

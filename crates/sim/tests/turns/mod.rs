@@ -3,7 +3,7 @@
 //! A transaction is under way from its begin to its acknowledgement, and holds its shards' locks all the while. So
 //! those under way at a crash have no shard in common, and each may be in effect or not: whole.
 
-use crate::pool::{Contents, Open, Pool, draw, perform};
+use crate::pool::{Contents, Open, Pool, perform};
 use heap::Heap;
 use pmem::Region;
 use sim::{Life, Promise, Promises, Subject, Workload, take_turns};
@@ -28,6 +28,7 @@ enum Meaning {
 
 /// The threads' common view: what each shard holds, and what the marks mean.
 struct Shared<'l> {
+    pool: &'l Pool,
     life: &'l Life<'l>,
     shards: Vec<Mutex<Contents>>,
     marks: Mutex<Vec<(usize, Meaning)>>,
@@ -50,7 +51,7 @@ impl Shared<'_> {
         for shard in &mut shards {
             let mut contents = self.shards[shard.id()].lock().unwrap().clone();
             for _ in 0..1 + rng.usize(..3) {
-                let op = draw(&mut contents, &mut rng, true).under_lock();
+                let op = self.pool.draw(&mut contents, &mut rng).under_lock();
                 self.life.note(n, || format!("thread {thread}, shard {}: {op:?}", shard.id()));
                 if !perform(shard, &op, &mut std::iter::empty())? {
                     self.life.refused();
@@ -105,7 +106,7 @@ impl Workload for Threads {
         life: &Life<'_>,
     ) -> Result<Promises<Vec<Contents>>, String> {
         let shards = state.iter().cloned().map(Mutex::new).collect();
-        let shared = Shared { life, shards, marks: Mutex::default() };
+        let shared = Shared { pool: &self.pool, life, shards, marks: Mutex::default() };
         let failed = Mutex::new(None);
         let (shared, heap, failure) = (&shared, &store.heap, &failed);
         let of_thread = |thread| {
