@@ -1,12 +1,17 @@
 //! A log that can no longer be written: nothing more is acknowledged, the client is told why, and what was
 //! acknowledged before comes back.
 //!
-//! A full disk is a limit on the size of files. `tests/kill` kills servers under load whose disk is full;
+//! A full disk is a limit on the size of files. A disk that fails a sync, which takes root, is a file system in a file that
+//! promises more room than the memory has that it lies in: write(2) succeeds and fdatasync fails. `tests/kill` kills servers under load whose disk is full;
 //! `crates/commands/tests/log_failure.rs` lets writes, syncs and renames of an engine's log fail.
 
 #![forbid(unsafe_code)]
 
-use testkit::{Client, Launch, Server};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use testkit::{Client, Launch, Medium, Server};
 
 const FULL: &str = "(error) MISCONF Errors writing to the AOF file: File too large";
 
@@ -65,4 +70,103 @@ fn a_log_that_is_synced_every_second_stops_when_it_cannot_be_written() {
 #[test]
 fn a_log_that_is_not_synced_stops_when_it_cannot_be_written() {
     check_full("no");
+}
+
+/// A file system that has less room than it says.
+struct ThinDisk {
+    above: TempDir,
+}
+
+fn succeeds(program: &str, arguments: &[&str], path: &[&Path]) -> bool {
+    let done = Command::new(program).args(arguments).args(path).output();
+    done.is_ok_and(|output| output.status.success())
+}
+
+impl ThinDisk {
+    /// None where this process may not mount.
+    fn new() -> Option<ThinDisk> {
+        let disk = ThinDisk { above: Medium::Memory.scratch() };
+        let [memory, folder] = [disk.memory(), disk.folder()];
+        fs::create_dir(&memory).and_then(|()| fs::create_dir(&folder)).expect("two folders");
+        let made = succeeds("mount", &["-t", "tmpfs", "-o", "size=6m", "none"], &[&memory])
+            && File::create(disk.image()).and_then(|image| image.set_len(64 << 20)).is_ok()
+            && succeeds("mkfs.ext4", &["-q", "-F"], &[&disk.image()])
+            && disk.mount();
+        made.then_some(disk)
+    }
+
+    fn memory(&self) -> PathBuf {
+        self.above.path().join("memory")
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.above.path().join("disk")
+    }
+
+    fn image(&self) -> PathBuf {
+        self.memory().join("image")
+    }
+
+    fn mount(&self) -> bool {
+        succeeds("mount", &["-o", "loop"], &[&self.image(), &self.folder()])
+    }
+
+    /// What was only in the kernel's memory is gone; from now on there is room.
+    fn lose_what_was_not_written(&self) {
+        assert!(succeeds("umount", &[], &[&self.folder()]), "the disk is still in use");
+        assert!(succeeds("mount", &["-o", "remount,size=64m"], &[&self.memory()]), "no more room");
+        assert!(self.mount(), "the disk does not come back");
+    }
+}
+
+impl Drop for ThinDisk {
+    fn drop(&mut self) {
+        succeeds("umount", &["-l"], &[&self.folder()]);
+        succeeds("umount", &["-l"], &[&self.memory()]);
+    }
+}
+
+/// Cuts the zeros off where blocks were promised and never written.
+fn cut_holes(folder: &Path) {
+    let files = fs::read_dir(folder.join("appendonlydir")).expect("a log").flatten();
+    for file in files.filter(|file| file.file_name().to_string_lossy().contains(".incr.")) {
+        let bytes = fs::read(file.path()).expect("a file of the log");
+        let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        fs::write(file.path(), &bytes[..end]).expect("a shorter one");
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_synced_acknowledges_nothing_that_it_loses() {
+    let Some(disk) = ThinDisk::new() else {
+        println!("skipped: mounting needs root");
+        return;
+    };
+    let folder = TempDir::new_in(disk.folder()).expect("a folder");
+    let mut server = Launch::perdura_aof("always").start_in(folder);
+    let mut client = server.client();
+    let value = "v".repeat(10_000);
+    let set = |client: &mut Client, n: u32| {
+        client.try_call(&["SET", &format!("key{n}"), &value]).map(|reply| reply.to_string())
+    };
+    let refused = (0..2000).map(|n| (n, set(&mut client, n)));
+    let mut refused = refused.skip_while(|(_, reply)| reply.as_ref().is_ok_and(|r| r == "OK"));
+    let (acknowledged, reply) = refused.next().expect("6 MiB hold 20 MB");
+    assert!(acknowledged > 100, "refused after {acknowledged}");
+    assert!(reply.as_ref().is_ok_and(|r| r.contains("MISCONF")), "{reply:?}");
+    let refusal = server.client().run("SET another value").to_string();
+    assert!(refusal.starts_with("(error) MISCONF Errors writing to the AOF file: "), "{refusal}");
+    check_refuses(&mut server.client(), "always", &refusal);
+
+    server.kill();
+    disk.lose_what_was_not_written();
+    cut_holes(server.folder());
+    server.start_again();
+    let mut client = server.client();
+    for n in 0..acknowledged {
+        let found = client.call(&["GET", &format!("key{n}")]);
+        assert!(found.bytes() == Some(value.as_bytes()), "key{n} of {acknowledged} is lost");
+    }
+    client.check("SET another value", "OK");
+    println!("{acknowledged} acknowledged, then {}", reply.expect("a reply"));
 }
