@@ -254,3 +254,25 @@ fn a_key_that_expired_is_gone_after_a_restart() {
     assert_eq!(client.run("GET gone"), Reply::Nil);
     client.check("GET kept", "\"long\"");
 }
+
+#[test]
+fn a_log_is_loaded_again_while_the_server_runs() {
+    let mut server = perdura().args(["--enable-debug-command", "yes"]).start();
+    let mut client = server.client();
+    change(&mut client);
+    client.check("SELECT 0", "OK");
+    client.check("SET gone x PXAT 1000", "OK");
+    let before = contents(&server);
+    assert!(before.len() > 290);
+    client.check("DEBUG LOADAOF", "OK");
+    assert_eq!(contents(&server), before);
+    client.check("DEBUG RELOAD NOSAVE", "OK");
+    assert_eq!(contents(&server), before);
+    client.check("SET behind it", "OK");
+    server.kill();
+    server.start_again();
+    let mut client = server.client();
+    client.check("GET behind", "\"it\"");
+    client.check("DEL behind", "(integer) 1");
+    assert_eq!(contents(&server), before);
+}

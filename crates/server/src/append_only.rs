@@ -13,6 +13,9 @@ use aof::{Aof, Growth, Loader, OpenError, Options, Progress};
 use commands::admin::AofFacts;
 use commands::{Engine, ReplayError};
 
+use crate::apply;
+use crate::config::Values;
+
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Why the server does not start.
@@ -29,6 +32,16 @@ pub(crate) enum StartError {
 /// A rewrite is under way.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
+
+/// Where the log lies and how it is kept, by the configuration.
+pub(crate) fn options(values: &Values) -> Options {
+    let mut options = Options::new(values.text("dir"));
+    options.dirname = values.text("appenddirname");
+    options.filename = values.text("appendfilename");
+    options.fsync = apply::fsync(values);
+    options.load_truncated = values.yes("aof-load-truncated");
+    options
+}
 
 /// Loads the log into the engine, which must be empty, and opens it for appending. The caller keeps the engine in
 /// its loading state until the log is in place: nothing may be executed that is not logged.
@@ -78,14 +91,25 @@ struct Job {
 pub(crate) struct AppendOnly {
     log: Arc<Aof>,
     engine: Arc<Engine>,
+    options: Options,
     job: Mutex<Job>,
     stopping: AtomicBool,
 }
 
 impl AppendOnly {
-    pub(crate) fn new(log: Arc<Aof>, engine: Arc<Engine>) -> Arc<AppendOnly> {
+    pub(crate) fn new(log: Arc<Aof>, engine: Arc<Engine>, options: Options) -> Arc<AppendOnly> {
         let stopping = AtomicBool::new(false);
-        Arc::new(AppendOnly { log, engine, job: Mutex::default(), stopping })
+        Arc::new(AppendOnly { log, engine, options, job: Mutex::default(), stopping })
+    }
+
+    /// Opens what was logged so far to be read once more. The caller holds all shards, so that nothing follows.
+    pub(crate) fn open(&self) -> Result<Loader, String> {
+        if self.job().began.is_some() {
+            return Err("the append only file is being rewritten".into());
+        }
+        self.log.sync_all().map_err(|error| error.to_string())?;
+        let options = Options { load_truncated: false, ..self.options.clone() };
+        Loader::open(options).map_err(|error| error.to_string())
     }
 
     fn job(&self) -> MutexGuard<'_, Job> {

@@ -135,6 +135,16 @@ impl Host for Server {
         }
     }
 
+    fn open_log(&self) -> Result<aof::Loader, Failure> {
+        let Some(append_only) = self.append_only.get() else {
+            let backend = self.shared.store.backend_name();
+            return Err(Failure::text(format!(
+                "ERR the {backend} backend has no append only file to load"
+            )));
+        };
+        append_only.open().map_err(|error| Failure::text(format!("ERR {error}")))
+    }
+
     fn set_active_expire(&self, yes: bool) {
         self.shared.active_expire.store(yes, Relaxed);
     }

@@ -307,13 +307,9 @@ fn spawn_scrub(shared: &Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
 
 fn load(shared: &Shared, server: &Server) -> Result<(), append_only::StartError> {
     let values = shared.config.values();
-    let mut options = aof::Options::new(values.text("dir"));
-    options.dirname = values.text("appenddirname");
-    options.filename = values.text("appendfilename");
-    options.fsync = apply::fsync(&values);
-    options.load_truncated = values.yes("aof-load-truncated");
-    let log = Arc::new(append_only::load(options, &shared.engine)?);
-    let append_only = AppendOnly::new(Arc::clone(&log), Arc::clone(&shared.engine));
+    let options = append_only::options(&values);
+    let log = Arc::new(append_only::load(options.clone(), &shared.engine)?);
+    let append_only = AppendOnly::new(Arc::clone(&log), Arc::clone(&shared.engine), options);
     let _ = server.append_only.set(append_only);
     let _ = shared.log.set(Arc::clone(&log));
     shared.engine.set_log(log);

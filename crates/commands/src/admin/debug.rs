@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use keyspace::{Db, Encoding, Txn};
 
-use super::{help, populate};
+use super::{help, populate, reload, tell_host};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
 use crate::spec::*;
@@ -68,7 +68,8 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
         (b"set-disable-deny-scripts" | b"quicklist-packed-threshold", 3) => ok(call),
         (b"replybuffer", 4) => reply_buffer(call),
-        (b"reload" | b"loadaof" | b"restart" | b"crash-and-recover", _) => {
+        (b"loadaof", 2) | (b"reload", 2..) => reload::reload(call, txn),
+        (b"restart" | b"crash-and-recover", _) => {
             let name = call.args[1].to_ascii_uppercase();
             let name = String::from_utf8_lossy(&name);
             Err(Failure::text(format!("ERR DEBUG {name} is not supported")))
@@ -86,9 +87,7 @@ fn ok(call: &mut Call<'_>) -> Done {
 }
 
 fn tell(call: &mut Call<'_>, what: impl FnOnce(&dyn super::Host)) -> Done {
-    if let Some(host) = call.engine.host() {
-        what(host);
-    }
+    tell_host(call, what);
     ok(call)
 }
 
@@ -234,6 +233,8 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "    unit tests to simulate Redis errors.",
             "HTSTATS <dbid>",
             "    Return hash table statistics of the specified Redis database.",
+            "LOADAOF",
+            "    Drop all data and load it from the append only file.",
             "LOG <message>",
             "    Write <message> to the server log.",
             "OBJECT <key>",
@@ -249,6 +250,8 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "    true, false.",
             "QUICKLIST-PACKED-THRESHOLD <size>",
             "    Accepted; there are no quicklists.",
+            "RELOAD [option ...]",
+            "    As LOADAOF; there are no RDB files.",
             "REPLYBUFFER PEAK-RESET-TIME <NEVER||RESET|time>",
             "    Accepted; reply buffers have no fixed size.",
             "REPLYBUFFER RESIZING <0|1>",

@@ -16,6 +16,7 @@ mod latency;
 mod memory;
 mod monitor;
 mod populate;
+mod reload;
 mod server;
 mod slowlog;
 mod state;
@@ -62,8 +63,17 @@ pub(crate) fn observe(call: &mut Call<'_>, nanos: u64) {
     if !spec.has(SKIP_SLOWLOG) {
         state.slow_log.observe(call, nanos);
     }
-    let event = if spec.has(FAST) { "fast-command" } else { "command" };
-    state.latency.observe(event, nanos / 1_000_000, call.now_ms() / 1000);
+    if state.latency.is_on() {
+        let event = if spec.has(FAST) { "fast-command" } else { "command" };
+        state.latency.observe(event, nanos / 1_000_000, call.now_ms() / 1000);
+    }
+}
+
+/// Tells the server something, if there is one.
+fn tell_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
+    if let Some(host) = call.engine.host() {
+        what(host);
+    }
 }
 
 /// Called after every execution while somebody monitors.

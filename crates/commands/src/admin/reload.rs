@@ -1,0 +1,100 @@
+//! DEBUG LOADAOF and DEBUG RELOAD: the data dropped, and brought back from the command log as a start would.
+//!
+//! All shards stay locked meanwhile, so that nobody sees a part of it; the log's commands run in that one transaction,
+//! which is committed now and then. A pool has no other copy of its data to come back from, and refuses.
+
+use aof::{Entry, Loader};
+use keyspace::{Db, Txn};
+use resp::{Protocol, Writer};
+
+use crate::call::{Call, Next};
+use crate::engine::Engine;
+use crate::failure::{Done, Failure};
+use crate::log::Effects;
+use crate::session::Session;
+use crate::step::Step;
+
+/// Commands between two commits.
+const COMMIT_EVERY: u64 = 1024;
+
+pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let mut loader = match call.engine.host() {
+        Some(host) => host.open_log()?,
+        None => return Err("ERR there is no append only file to load".into()),
+    };
+    // What expired since was there when the log's commands found it.
+    txn.set_now(0);
+    for db in Db::all() {
+        txn.flush(db)?;
+    }
+    let mut session = call.engine.connect_replay();
+    let done = load(call.engine, &mut session, &mut loader, txn);
+    call.engine.disconnect(session);
+    if let Err(failure) = done {
+        let why = String::from_utf8_lossy(failure.as_bytes()).into_owned();
+        super::tell_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}")));
+        return Err("ERR Error trying to load the AOF files, check server logs".into());
+    }
+    super::tell_host(call, |host| host.log("Append Only File loaded by DEBUG LOADAOF"));
+    call.out.ok();
+    Ok(())
+}
+
+fn load(engine: &Engine, session: &mut Session, loader: &mut Loader, txn: &mut Txn<'_>) -> Done {
+    let mut out = Writer::new(Protocol::Resp2);
+    loop {
+        match loader.next().map_err(|error| Failure::text(error.to_string()))? {
+            None => break,
+            Some(Entry::File(_)) => {}
+            Some(Entry::Command(command)) => {
+                let words: Vec<&[u8]> = command.words().collect();
+                execute(engine, session, &words, txn, &mut out)?;
+            }
+        }
+        if loader.loaded().commands.is_multiple_of(COMMIT_EVERY) {
+            txn.commit()?;
+        }
+    }
+    Ok(txn.commit()?)
+}
+
+/// Executes one command of the log. MULTI and EXEC say nothing here: what stands between them is in the same transaction.
+fn execute(
+    engine: &Engine,
+    session: &mut Session,
+    words: &[&[u8]],
+    txn: &mut Txn<'_>,
+    out: &mut Writer,
+) -> Done {
+    let request = engine.request(words);
+    let Some(step) = Step::of(&request) else {
+        let name = words[0].escape_ascii();
+        return Err(Failure::text(format!(
+            "Unknown command '{name}' reading the append only file"
+        )));
+    };
+    if matches!(step.command.spec.name, "multi" | "exec") {
+        return Ok(());
+    }
+    out.clear();
+    let mut effects = Effects::default();
+    let mut call = Call {
+        engine,
+        session,
+        command: step.command,
+        args: step.args,
+        keys: step.keys,
+        out,
+        now_ns: 0,
+        effects: &mut effects,
+        next: Next::Reply,
+        durable_at: 0,
+        may_pin: false,
+        pinned: None,
+    };
+    let savepoint = txn.savepoint();
+    match step.run(&mut call, txn, savepoint).no_room {
+        true => Err("OOM no room for the data of the append only file".into()),
+        false => Ok(()),
+    }
+}
