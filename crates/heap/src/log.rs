@@ -30,14 +30,12 @@ pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
 pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>) {
     flush_fresh(heap, state);
     let State { plan, ring, .. } = state;
-    let long = plan.kind.long;
-    let (words, fresh) =
-        if long { (&mut plan.long, 0) } else { (&mut plan.record, plan.fresh.len()) };
+    let words = if plan.kind.long { &mut plan.long } else { &mut plan.record };
     if let Some(link) = link.filter(|_| plan.kind.linked) {
         words[HEADER_WORDS] = link.encode();
     }
     let (epoch, seq, kind) = (heap.epoch, ring.seq, plan.kind);
-    let header = RecordHeader { epoch, seq, kind, lsn, words: words.len(), fresh };
+    let header = RecordHeader { epoch, seq, kind, lsn, words: words.len() };
     header.seal(words);
     let at = ring.place(&heap.region, header.lines() as u64);
     // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
@@ -70,8 +68,7 @@ fn write_long(heap: &Heap, state: &mut State) -> Result<Vec<u64>, CommitError> {
     let kind = state.plan.kind;
     let body = &state.plan.record[kind.header_words()..];
     let words_in_span = SPAN as usize / 8;
-    let mut long =
-        LongBody { fresh: state.plan.fresh.len(), words: body.len(), pieces: Vec::new() };
+    let mut long = LongBody { words: body.len(), pieces: Vec::new() };
     let mut spans = Vec::new();
     for piece in body.chunks(words_in_span) {
         let Some(span) =

@@ -36,7 +36,6 @@ pub(crate) fn make(heap: &Heap, shard: usize, state: &mut State, kind: Kind) {
         *used = planner.used;
         planner.set(heap.area(shard).used(), *used);
     }
-    plan.end();
 }
 
 /// A block that this transaction reserved and freed is not published.
@@ -68,33 +67,46 @@ impl Planner<'_> {
     fn publish_blocks(&mut self, reserved: &[Reserved]) {
         for block in reserved {
             let Some(len) = block.published else { continue };
-            self.used += u64::from(block.place.size());
-            if !self.heap.volatile {
-                self.list(block, len);
-            }
             let place = block.place;
-            if place.class == WHOLE {
-                self.set_whole(place, span_word(WHOLE, self.shard));
-            } else if place.published {
-                self.change(place.bitmap, Change::SetBit(place.bit()));
+            self.used += u64::from(place.size());
+            let is_plain = place.published && place.class != WHOLE;
+            let set = Entry { at: place.bitmap, change: Change::SetBit(place.bit()) };
+            if is_plain && self.heap.volatile {
+                self.push(set);
+            } else if is_plain && !block.fenced && step::publishes_at_once(self.heap, &set) {
+                self.range(block, len).encode_published(place.index, &mut self.plan.record);
             } else {
-                self.set_unpublished(place);
+                self.publish_in_parts(block, len, set);
             }
         }
     }
 
-    /// Lists a block among the fresh ranges.
-    fn list(&mut self, block: &Reserved, len: u32) {
-        let at = block.place.at;
-        if !if block.fenced { Step::ListDetached } else { Step::ListFresh }.done() {
-            return;
+    /// Publishes a block by a fresh range and a change of its own: one that had a fence, that is a whole span, or whose
+    /// span is published with it.
+    #[cold]
+    fn publish_in_parts(&mut self, block: &Reserved, len: u32, set: Entry) {
+        let listed = if block.fenced { Step::ListDetached } else { Step::ListFresh };
+        if !self.heap.volatile && listed.done() {
+            self.range(block, len).encode(&mut self.plan.record);
         }
+        if block.place.class == WHOLE {
+            self.set_whole(block.place, span_word(WHOLE, self.shard));
+        } else if block.place.published {
+            self.push(set);
+        } else {
+            self.set_unpublished(block.place);
+        }
+    }
+
+    /// A block as a fresh range.
+    fn range(&self, block: &Reserved, len: u32) -> FreshRange {
+        let at = block.place.at;
         let crc = match block.summed {
             _ if block.fenced => 0,
             Some(summed) if summed == len => block.crc,
             _ => checksum(self.heap, at, len),
         };
-        self.plan.fresh.push(FreshRange { at, len, crc, verified: !block.fenced });
+        FreshRange { at, len, crc, verified: !block.fenced }
     }
 
     /// Marks a block as allocated in a span that is published now: its bitmap is a fresh range.
@@ -115,11 +127,12 @@ impl Planner<'_> {
         if self.heap.volatile || !Step::ListSpanHeader.done() {
             return;
         }
-        for &at in &self.plan.publishing {
+        let Plan { publishing, record, .. } = &mut *self.plan;
+        for &at in publishing.iter() {
             let Some(span) = self.alloc.span(at) else { continue };
             let len = TABLE[span.class as usize].first;
             let crc = checksum(self.heap, span.base, len);
-            self.plan.fresh.push(FreshRange { at: span.base, len, crc, verified: true });
+            FreshRange { at: span.base, len, crc, verified: true }.encode(record);
         }
     }
 
@@ -136,7 +149,7 @@ impl Planner<'_> {
             })
         };
         let kept = |range: &&FreshRange| !is_freed(range) || !Step::DropFreedAppends.done();
-        self.plan.fresh.extend(tx.appended.iter().filter(kept));
+        tx.appended.iter().filter(kept).for_each(|range| range.encode(&mut self.plan.record));
     }
 
     fn free_blocks(&mut self, freed: &[Freed]) {
@@ -145,7 +158,7 @@ impl Planner<'_> {
             if place.class == WHOLE {
                 self.set_whole(place, 0);
             } else {
-                self.change(place.bitmap, Change::ClearBit(place.bit()));
+                self.push(Entry { at: place.bitmap, change: Change::ClearBit(place.bit()) });
             }
         }
     }
@@ -187,12 +200,11 @@ impl Planner<'_> {
 
     #[inline(always)]
     fn set(&mut self, at: u64, value: u64) {
-        self.change(at, Change::Set(value));
+        self.push(Entry { at, change: Change::Set(value) });
     }
 
     #[inline(always)]
-    fn change(&mut self, at: u64, change: Change) {
-        let entry = Entry { at, change };
+    fn push(&mut self, entry: Entry) {
         if self.in_place {
             // SAFETY: a word of this shard, whose lock the caller holds; such words are never read as bytes.
             return unsafe { self.heap.region.change(entry.at, |old| entry.applied_to(old)) };

@@ -3,39 +3,51 @@
 //! A record begins on a line of the ring and takes whole lines. All fields are little endian.
 //!
 //! ```text
-//! 0   crc32c u32   of bytes 4.. of the record (bytes after `words` words are not part of it)
+//! 0   crc32c u32   of bytes 4.. of the record (bytes after its last word are not part of it)
 //! 4   epoch u32
-//! 8   sequence number (48 bits) | kind << 56
-//! 16  LSN
-//! 24  words u16    length of the record in words, header included
-//! 26  fresh u16    how many fresh ranges
-//! 28  zero u32
-//! 32  link, if it is one of several: shard << 48 | sequence number
+//! 8   sequence number (48 bits) | length of the record in words, header included << 48
+//! 16  LSN (56 bits) | kind << 56
+//! 24  link, if it is one of several: shard << 48 | sequence number
 //! ..  entries
-//! ..  fresh ranges, two words each: offset | UNVERIFIED << 63, then length u32 | crc32c u32
 //! ```
 //!
-//! An entry names a word by `offset / 8` in its low 45 bits and says what becomes of it: `SET` (the value follows
-//! as a word of its own), or one bit set or cleared (bit number in bits 48 to 53). All are idempotent.
+//! An entry is one or two words; the high four bits of the first say what it is. A *change* names a word by `offset / 8` in
+//! the low 45 bits: `SET` (the value follows), or one bit set or cleared (bit number in bits 48 to 53). All are idempotent.
+//! A *fresh range* is bytes that the transaction publishes: `FRESH` has their offset in the low 48 bits, bit 59 where they
+//! had a fence of their own; `PUBLISH` is a block that the range begins, with `offset / 8` and, in bits 48 to 59, the
+//! block's number in its span: its bit is set too. Length u32 | crc32c u32 follow.
 //!
-//! A record too long for a part is *long*: its entries and ranges lie in spans that are flushed with it, and its
-//! body names them: fresh count u32 | words u32, then for each span offset, and length u32 | crc32c u32.
+//! An overwriting SET takes one line: a block is published, a slot set, a bit cleared.
+//!
+//! A record too long for a part is *long*: its entries lie in spans that are flushed with it, and its body names them:
+//! words in all, then for each span offset, and length u32 | crc32c u32.
 
 #![allow(unsafe_code, reason = "words are looked at as bytes")]
 
+use crate::class::{BITMAP_AT, TABLE};
+use crate::layout::SPAN;
+
 /// Words of a record's header.
-pub(crate) const HEADER_WORDS: usize = 4;
-/// A fresh range whose bytes had a fence of their own before the record was written.
-pub(crate) const UNVERIFIED: u64 = 1 << 63;
+pub(crate) const HEADER_WORDS: usize = 3;
 /// Sequence numbers have 48 bits.
 pub(crate) const SEQ_MASK: u64 = (1 << 48) - 1;
 
+const LSN_MASK: u64 = (1 << 56) - 1;
 const WORD_MASK: u64 = (1 << 45) - 1;
+const BYTE_MASK: u64 = (1 << 48) - 1;
 const OP_SHIFT: u32 = 60;
-const BIT_SHIFT: u32 = 48;
 const OP_SET: u64 = 1;
 const OP_BIT_SET: u64 = 2;
 const OP_BIT_CLEAR: u64 = 3;
+const OP_FRESH: u64 = 4;
+const OP_PUBLISH: u64 = 5;
+/// Where the number of a bit, or of a block, stands.
+const NUMBER_SHIFT: u32 = 48;
+/// A fresh range whose bytes had a fence of their own before the record was written.
+const UNVERIFIED: u64 = 1 << 59;
+
+/// A block's number has 12 bits.
+const _: () = assert!(TABLE[0].count <= 1 << 12);
 
 /// What a record is: the bits of its kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,17 +105,16 @@ pub(crate) struct RecordHeader {
     /// Log sequence number; the records of one transaction have the same.
     pub(crate) lsn: u64,
     pub(crate) words: usize,
-    pub(crate) fresh: usize,
 }
 
 impl RecordHeader {
     /// Writes the header over the first words of `record`, whose body is complete, with the checksum of all.
     pub(crate) fn seal(&self, record: &mut [u64]) {
         debug_assert_eq!(record.len(), self.words);
-        record[0] = u64::from(self.epoch) << 32;
-        record[1] = self.seq & SEQ_MASK | u64::from(self.kind.raw()) << 56;
-        record[2] = self.lsn;
-        record[3] = self.words as u64 | (self.fresh as u64) << 16;
+        let [first, second, third, ..] = record else { return };
+        *first = u64::from(self.epoch) << 32;
+        *second = self.seq & SEQ_MASK | (self.words as u64) << 48;
+        *third = self.lsn & LSN_MASK | u64::from(self.kind.raw()) << 56;
         record[0] |= u64::from(checksum(record));
     }
 
@@ -112,14 +123,11 @@ impl RecordHeader {
         let header = RecordHeader {
             epoch: (words[0] >> 32) as u32,
             seq: words[1] & SEQ_MASK,
-            kind: Kind::from_raw((words[1] >> 56) as u8)?,
-            lsn: words[2],
-            words: (words[3] & 0xffff) as usize,
-            fresh: (words[3] >> 16 & 0xffff) as usize,
+            kind: Kind::from_raw((words[2] >> 56) as u8)?,
+            lsn: words[2] & LSN_MASK,
+            words: (words[1] >> 48) as usize,
         };
-        let least = header.kind.header_words() + 2 * header.fresh;
-        let fits = header.words >= least && header.words <= part_words;
-        (fits && words[1] >> 48 & 0xff == 0 && words[3] >> 32 == 0).then_some(header)
+        (header.kind.header_words()..=part_words).contains(&header.words).then_some(header)
     }
 
     /// Lines that the record takes in the ring.
@@ -158,18 +166,31 @@ pub(crate) struct FreshRange {
 }
 
 impl FreshRange {
-    pub(crate) fn encode(&self) -> [u64; 2] {
+    /// Appends the range to a record's body.
+    #[inline]
+    pub(crate) fn encode(&self, out: &mut Vec<u64>) {
         let mark = if self.verified { 0 } else { UNVERIFIED };
-        [self.at | mark, u64::from(self.len) | u64::from(self.crc) << 32]
+        out.extend_from_slice(&[self.at | mark | OP_FRESH << OP_SHIFT, self.sum()]);
     }
 
-    pub(crate) fn decode(words: [u64; 2]) -> FreshRange {
-        FreshRange {
-            at: words[0] & !UNVERIFIED,
-            len: words[1] as u32,
-            crc: (words[1] >> 32) as u32,
-            verified: words[0] & UNVERIFIED == 0,
-        }
+    /// Appends the range to a record's body as that of block number `index` of its span, which becomes allocated.
+    #[inline]
+    pub(crate) fn encode_published(&self, index: u16, out: &mut Vec<u64>) {
+        let number = u64::from(index) << NUMBER_SHIFT;
+        out.extend_from_slice(&[self.at >> 3 | number | OP_PUBLISH << OP_SHIFT, self.sum()]);
+    }
+
+    fn sum(&self) -> u64 {
+        u64::from(self.len) | u64::from(self.crc) << 32
+    }
+
+    fn decode((first, sum): (u64, u64)) -> Option<FreshRange> {
+        let (at, verified) = match first >> OP_SHIFT {
+            OP_FRESH => (first & BYTE_MASK, first & UNVERIFIED == 0),
+            OP_PUBLISH => ((first & WORD_MASK) << 3, true),
+            _ => return None,
+        };
+        Some(FreshRange { at, len: sum as u32, crc: (sum >> 32) as u32, verified })
     }
 }
 
@@ -193,15 +214,29 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn encode(&self, out: &mut Vec<u64>) {
         let at = self.at >> 3;
+        let of_bit = |bit: u32, op: u64| at | u64::from(bit) << NUMBER_SHIFT | op << OP_SHIFT;
         match self.change {
             Change::Set(value) => out.extend_from_slice(&[at | OP_SET << OP_SHIFT, value]),
-            Change::SetBit(bit) => {
-                out.push(at | u64::from(bit) << BIT_SHIFT | OP_BIT_SET << OP_SHIFT);
-            }
-            Change::ClearBit(bit) => {
-                out.push(at | u64::from(bit) << BIT_SHIFT | OP_BIT_CLEAR << OP_SHIFT);
-            }
+            Change::SetBit(bit) => out.push(of_bit(bit, OP_BIT_SET)),
+            Change::ClearBit(bit) => out.push(of_bit(bit, OP_BIT_CLEAR)),
         }
+    }
+
+    #[inline(always)]
+    fn decode((first, second): (u64, u64)) -> Option<Entry> {
+        let at = (first & WORD_MASK) << 3;
+        let number = first >> NUMBER_SHIFT & 0xfff;
+        let bit = (number % 64) as u32;
+        Some(match first >> OP_SHIFT {
+            OP_SET => Entry { at, change: Change::Set(second) },
+            OP_BIT_SET => Entry { at, change: Change::SetBit(bit) },
+            OP_BIT_CLEAR => Entry { at, change: Change::ClearBit(bit) },
+            OP_PUBLISH => {
+                let word = (at & !(SPAN - 1)) + BITMAP_AT + number / 64 * 8;
+                Entry { at: word, change: Change::SetBit(bit) }
+            }
+            _ => return None,
+        })
     }
 
     /// The word's new value.
@@ -215,26 +250,33 @@ impl Entry {
     }
 }
 
-/// Goes through encoded entries; ends at the first word that is not one.
+/// The changes of words in a record's body, in order; ends at the first word that begins no entry.
 #[inline]
-pub(crate) fn entries(words: &[u64]) -> impl Iterator<Item = Entry> + '_ {
-    let mut rest = words;
+pub(crate) fn entries(body: &[u64]) -> impl Iterator<Item = Entry> + '_ {
+    split(body).filter_map(Entry::decode)
+}
+
+/// The fresh ranges in a record's body.
+pub(crate) fn fresh_ranges(body: &[u64]) -> impl Iterator<Item = FreshRange> + '_ {
+    split(body).filter_map(FreshRange::decode)
+}
+
+/// Cuts a body into its entries: two words each, the second 0 where there is one only.
+#[inline]
+fn split(body: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let mut rest = body;
     std::iter::from_fn(move || {
         let (&first, tail) = rest.split_first()?;
-        let at = (first & WORD_MASK) << 3;
-        let bit = (first >> BIT_SHIFT & 63) as u32;
-        let change = match first >> OP_SHIFT {
-            OP_SET => {
-                let (&value, tail) = tail.split_first()?;
-                rest = tail;
-                return Some(Entry { at, change: Change::Set(value) });
+        let (second, tail) = match first >> OP_SHIFT {
+            OP_BIT_SET | OP_BIT_CLEAR => (0, tail),
+            OP_SET | OP_FRESH | OP_PUBLISH => {
+                let (&second, tail) = tail.split_first()?;
+                (second, tail)
             }
-            OP_BIT_SET => Change::SetBit(bit),
-            OP_BIT_CLEAR => Change::ClearBit(bit),
             _ => return None,
         };
         rest = tail;
-        Some(Entry { at, change })
+        Some((first, second))
     })
 }
 
@@ -242,7 +284,6 @@ pub(crate) fn entries(words: &[u64]) -> impl Iterator<Item = Entry> + '_ {
 mod tests {
     use super::*;
 
-    const ALONE: Kind = Kind { linked: false, long: false };
     const LINKED: Kind = Kind { linked: true, long: false };
 
     #[test]
@@ -258,11 +299,25 @@ mod tests {
     }
 
     #[test]
+    fn fresh_ranges_read_back_and_a_published_block_sets_its_bit() {
+        let anywhere = FreshRange { at: (1 << 47) + 5, len: 7, crc: u32::MAX, verified: false };
+        let block = FreshRange { at: 9 * SPAN + 136, len: u32::MAX, crc: 1, verified: true };
+        let entry = Entry { at: 16, change: Change::Set(1) };
+        let mut words = Vec::new();
+        anywhere.encode(&mut words);
+        entry.encode(&mut words);
+        block.encode_published(4095, &mut words);
+        assert_eq!(fresh_ranges(&words).collect::<Vec<_>>(), [anywhere, block]);
+        let bit = Entry { at: 9 * SPAN + BITMAP_AT + 63 * 8, change: Change::SetBit(63) };
+        assert_eq!(entries(&words).collect::<Vec<_>>(), [entry, bit]);
+    }
+
+    #[test]
     fn a_sealed_header_parses_and_its_checksum_holds() {
-        let header = RecordHeader { epoch: 3, seq: 99, kind: LINKED, lsn: 5, words: 7, fresh: 1 };
-        let mut record = vec![0, 0, 0, 0, 11, 12, 13];
+        let header = RecordHeader { epoch: 3, seq: 99, kind: LINKED, lsn: 5, words: 7 };
+        let mut record = vec![0, 0, 0, 10, 11, 12, 13];
         header.seal(&mut record);
-        let first = [record[0], record[1], record[2], record[3]];
+        let first = [record[0], record[1], record[2]];
         assert_eq!(RecordHeader::parse(&first, 64), Some(header));
         assert_eq!(checksum(&record), record[0] as u32);
         record[6] ^= 1 << 40;
@@ -270,12 +325,17 @@ mod tests {
     }
 
     #[test]
-    fn a_header_longer_than_a_part_or_shorter_than_its_ranges_is_none() {
-        let header = RecordHeader { epoch: 3, seq: 9, kind: ALONE, lsn: 5, words: 9, fresh: 3 };
-        let mut record = vec![0; 9];
-        header.seal(&mut record);
-        let first = [record[0], record[1], record[2], record[3]];
-        assert_eq!(RecordHeader::parse(&first, 64), None);
-        assert_eq!(RecordHeader::parse(&first, 8), None);
+    fn a_header_longer_than_a_part_or_shorter_than_itself_is_none() {
+        let check = |words, part, expect: bool| {
+            let header = RecordHeader { epoch: 3, seq: 9, kind: LINKED, lsn: 5, words };
+            let mut record = vec![0; words];
+            header.seal(&mut record);
+            let first = [record[0], record[1], record[2]];
+            assert_eq!(RecordHeader::parse(&first, part).is_some(), expect);
+        };
+        check(9, 9, true);
+        check(9, 8, false);
+        check(4, 64, true);
+        check(3, 64, false);
     }
 }

@@ -202,10 +202,9 @@ pub(crate) fn read_words(region: &Region, at: u64, words: usize, out: &mut Vec<u
     out.extend((0..words as u64).map(|i| region.load(at + i * 8)));
 }
 
-/// What a long record's body says: where its ranges and entries lie.
+/// What a long record's body says: where its entries lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LongBody {
-    pub(crate) fresh: usize,
     pub(crate) words: usize,
     /// Offset, length in bytes and checksum of each piece.
     pub(crate) pieces: Vec<(u64, u32, u32)>,
@@ -213,34 +212,28 @@ pub(crate) struct LongBody {
 
 impl LongBody {
     pub(crate) fn encode(&self, out: &mut Vec<u64>) {
-        out.push(self.fresh as u64 | (self.words as u64) << 32);
+        out.push(self.words as u64);
         for &(at, len, crc) in &self.pieces {
             out.extend([at, u64::from(len) | u64::from(crc) << 32]);
         }
     }
 
     pub(crate) fn parse(body: &[u64]) -> Option<LongBody> {
-        let (&counts, pieces) = body.split_first()?;
+        let (&words, pieces) = body.split_first()?;
         let pieces: Vec<_> = pieces
             .chunks_exact(2)
             .map(|piece| (piece[0], piece[1] as u32, (piece[1] >> 32) as u32))
             .collect();
         let sound = pieces.iter().all(|piece| u64::from(piece.1) <= SPAN);
-        sound.then_some(LongBody {
-            fresh: counts as u32 as usize,
-            words: (counts >> 32) as usize,
-            pieces,
-        })
+        sound.then_some(LongBody { words: words as usize, pieces })
     }
 
-    /// The entries, and the fresh ranges as words.
-    pub(crate) fn read(&self, region: &Region) -> (Vec<u64>, Vec<u64>) {
+    /// The entries.
+    pub(crate) fn read(&self, region: &Region) -> Vec<u64> {
         let words = self.pieces.iter().flat_map(|&(at, len, _)| {
             (0..u64::from(len) / 8).map(move |i| region.load(at + i * 8))
         });
-        let mut entries: Vec<u64> = words.take(self.words).collect();
-        let fresh = entries.split_off(entries.len().saturating_sub(2 * self.fresh));
-        (entries, fresh)
+        words.take(self.words).collect()
     }
 
     /// Whether each piece has its checksum.

@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub(crate) header: RecordHeader,
     /// The next record of its transaction, if that has several.
     pub(crate) link: Option<Link>,
-    /// Fresh ranges and entries, wherever they lie.
+    /// The entries, wherever they lie, and the fresh ranges among them.
     pub(crate) fresh: Vec<FreshRange>,
     pub(crate) entries: Vec<u64>,
     /// The body's pieces of a long record.
@@ -147,20 +147,10 @@ impl Reader<'_> {
         }
         let link = header.kind.linked.then(|| Link::decode(words[HEADER_WORDS]));
         words.drain(..header.kind.header_words());
-        if header.kind.long {
-            let long = LongBody::parse(&words)?;
-            let (entries, fresh) = long.read(self.region);
-            return Some(Found {
-                at,
-                header,
-                link,
-                fresh: ranges(&fresh),
-                entries,
-                long: Some(long),
-            });
-        }
-        let fresh = ranges(&words.split_off(words.len() - 2 * header.fresh));
-        Some(Found { at, header, link, fresh, entries: words, long: None })
+        let long = if header.kind.long { Some(LongBody::parse(&words)?) } else { None };
+        let entries = long.as_ref().map_or(words, |long| long.read(self.region));
+        let fresh = record::fresh_ranges(&entries).collect();
+        Some(Found { at, header, link, fresh, entries, long })
     }
 
     /// The log ends where no record follows. A later record, or the fenced number, may show that one should. And where
@@ -186,8 +176,4 @@ impl Reader<'_> {
             self.record(line, header.seq).map(|found| found.header.seq)
         })
     }
-}
-
-fn ranges(words: &[u64]) -> Vec<FreshRange> {
-    words.chunks_exact(2).map(|pair| FreshRange::decode([pair[0], pair[1]])).collect()
 }

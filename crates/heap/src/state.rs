@@ -145,16 +145,13 @@ impl Tx {
 /// their words.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Header and link, blank until the record is sealed; the entries; the fresh ranges.
+    /// Header and link, blank until the record is sealed; the entries.
     pub(crate) record: Vec<u64>,
     pub(crate) kind: Kind,
-    /// The end of the entries in `record`.
-    pub(crate) entries_end: usize,
     /// What stands in the ring in place of `record` when that is too long for it.
     pub(crate) long: Vec<u64>,
     /// Entries that a simulation keeps out of the record.
     pub(crate) unlogged: Vec<u64>,
-    pub(crate) fresh: Vec<FreshRange>,
     /// Spans, by their place in the allocator, that this commit publishes or releases.
     pub(crate) publishing: Vec<u32>,
     pub(crate) releasing: Vec<u32>,
@@ -169,22 +166,14 @@ impl Plan {
         self.record.extend_from_slice(&[0; HEADER_WORDS]);
         self.record.extend(kind.linked.then_some(0));
         self.unlogged.clear();
-        self.fresh.clear();
         self.publishing.clear();
         self.releasing.clear();
-    }
-
-    /// Completes it: no more entries or fresh ranges come.
-    #[inline]
-    pub(crate) fn end(&mut self) {
-        self.entries_end = self.record.len();
-        self.record.extend(self.fresh.iter().flat_map(FreshRange::encode));
     }
 
     /// The words that change.
     #[inline]
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
-        let logged = &self.record[self.kind.header_words()..self.entries_end];
+        let logged = &self.record[self.kind.header_words()..];
         record::entries(logged).chain(record::entries(&self.unlogged))
     }
 }
