@@ -143,7 +143,7 @@ impl Header {
         // SAFETY: as above.
         unsafe { region.write(at, &header[..8]) };
         step::flush(region, at, 8, Step::FlushMagic);
-        region.fence();
+        step::fence(region, Step::FenceMagic);
     }
 }
 

@@ -47,6 +47,8 @@ pub use layout::{Geometry, MAX_BLOCK, ROOTS};
 pub use media::{Irreplaceable, LostPart};
 pub use open::CreateOptions;
 pub use pins::Pin;
+#[doc(hidden)]
+pub use pmem::steps;
 pub use ptr::{Ptr, View};
 pub use recover::Recovery;
 pub use shard::{Fresh, Savepoint, Shard};

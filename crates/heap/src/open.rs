@@ -131,7 +131,9 @@ impl Heap {
 /// last life's epoch: blind to the log of this one, and soon giving its numbers a second time.
 fn write_both(header: &mut Header, region: &Region) {
     header.write(region);
-    header.write(region);
+    if Step::WriteBothHeaders.done() {
+        header.write(region);
+    }
 }
 
 /// How many zones the pool has, all of them in the file.

@@ -156,10 +156,12 @@ impl Reader<'_> {
     /// The log ends where no record follows. A later record, or the fenced number, may show that one should. And where
     /// there is none at all, the record before the tail shows that the tail is right: it is the last to be written over.
     fn check_end(&self, log: &Log) -> Result<(), OpenError> {
-        if let Some(fenced) = log.fenced.filter(|&fenced| fenced >= log.seq) {
+        let fenced = log.fenced.filter(|&fenced| fenced >= log.seq && Step::ReportFenced.done());
+        if let Some(fenced) = fenced {
             return Err(log.damaged(log.seq, fenced));
         }
-        if let Some(found) = self.whole(|seq| seq > log.seq).next() {
+        let later = self.whole(|seq| seq > log.seq).next();
+        if let Some(found) = later.filter(|_| Step::ReportLater.done()) {
             return Err(log.damaged(log.seq, found));
         }
         match self.whole(|_| log.records.is_empty()).max() {

@@ -72,6 +72,10 @@ pmem::steps! { 32:
     CheckEpoch,
     /// Recovery believes one of several records only if all of them are there.
     CheckLinks,
+    /// A whole record behind one that is not, with a later number, is damage,
+    ReportLater,
+    /// ... and so is a record that is not whole though its fence is known to have completed.
+    ReportFenced,
     /// Recovery skips an entry that lies in a later record's fresh range,
     SkipRevoked,
     /// ... or where a later record has its body.
@@ -100,6 +104,10 @@ pmem::steps! { 32:
     FenceHeader,
     /// The magic is flushed.
     FlushMagic,
+    /// ... and fenced.
+    FenceMagic,
+    /// A life begins in both copies of the header.
+    WriteBothHeaders,
     /// A header counts only with its checksum.
     VerifyHeader,
     /// The older copy of the header is written over, never the newer one.

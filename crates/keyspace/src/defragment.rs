@@ -9,6 +9,7 @@ use structures::index::Index;
 
 use crate::key::DATABASES;
 use crate::layout::{Kind, expiry_root, keys_root};
+use crate::rules::Step;
 use crate::{CommitError, Keyspace, entry};
 
 const INDEXES: usize = 2 * DATABASES;
@@ -81,10 +82,12 @@ impl Keyspace {
             .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
             .collect();
         // Not the room behind it: the next append would falsify what is published here.
-        bytes.truncate(size);
-        let fresh = shard.reserve(size)?;
+        if Step::MoveWithoutRoom.done() {
+            bytes.truncate(size);
+        }
+        let fresh = shard.reserve(bytes.len())?;
         shard.write(&fresh, 0, &bytes);
-        let new = shard.publish(fresh, size);
+        let new = shard.publish(fresh, bytes.len());
         if entry::expiry(shard, old) != 0 {
             let hash = entry::hash(shard, old, &self.hashing);
             if let Some(slot) = expiring.find(shard, hash, |at| at == old) {

@@ -9,6 +9,7 @@ use structures::index::Slot;
 
 use crate::entry::{self, Value};
 use crate::layout::{Counts, EXPIRY_AT, Kind, VALUE_INLINE, body_at};
+use crate::rules::Step;
 use crate::txn::Place;
 use crate::value::canonical_int;
 use crate::{Db, Error, Event, Key, Keyspace, Str, Txn};
@@ -141,7 +142,8 @@ impl Txn<'_> {
                 let end = body_at(key.bytes.len()) + old_len;
                 if end + bytes.len() <= shard.capacity(old.at) {
                     shard.append(old.at, end, bytes);
-                    let crc = heap::crc32c_append(crc, bytes);
+                    let sum = heap::crc32c_append(crc, bytes);
+                    let crc = if Step::SumWithLength.done() { sum } else { crc };
                     shard.set(old.at, Kind::Inline { raw: true, len, crc }.encode());
                 } else {
                     self.rewrite(place, key, Some(old), old_len, bytes)?;

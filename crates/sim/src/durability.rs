@@ -154,6 +154,14 @@ impl Durability {
         });
     }
 
+    /// The medium after the death of the process: what was pending is pending still, and nobody is going to fence it.
+    pub(crate) fn orphaned(&self) -> Durability {
+        let mut orphaned = self.clone();
+        orphaned.flushes.clear();
+        orphaned.lines.values_mut().for_each(|line| line.flushed.clear());
+        orphaned
+    }
+
     /// Nobody holds a copy of it: the next image is listed as changed from end to end.
     pub(crate) fn changed_everywhere(&mut self) {
         self.changed = vec![(0, self.durable.len())];

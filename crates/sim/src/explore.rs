@@ -219,7 +219,7 @@ impl<W: Workload> Explorer<'_, W> {
         if depth < self.effort.depth && self.rng.usize(..self.effort.process_one_in) == 0 {
             self.path.push("of the process only".into());
             let visible = medium.visible();
-            self.go_on(&visible, medium.clone(), promise, depth)?;
+            self.go_on(&visible, medium.orphaned(), promise, depth)?;
             self.path.pop();
         }
         Ok(())

@@ -17,7 +17,9 @@ pub mod blob;
 mod damaged;
 pub mod index;
 pub mod reclaim;
+mod rules;
 mod store;
 
 pub use damaged::Damaged;
+pub use rules::Step;
 pub use store::{Fill, Store};

@@ -20,6 +20,7 @@ use heap::{Full, Ptr, View};
 
 use crate::blob::Blob;
 use crate::index::{Index, Part, drain};
+use crate::rules::Step;
 use crate::{Damaged, Store};
 
 const NODE: usize = 32;
@@ -75,7 +76,9 @@ impl Queue {
             return Ok(());
         }
         self.push(store, INDEX | u64::from(owner) << 16, word)?;
-        store.set(root, 0);
+        if Step::UnlinkQueued.done() {
+            store.set(root, 0);
+        }
         Ok(())
     }
 

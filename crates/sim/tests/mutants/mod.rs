@@ -14,9 +14,15 @@ pub(crate) struct Mutant {
 
 /// All of them.
 pub(crate) fn all() -> Vec<Mutant> {
-    let pmem = pmem::Step::ALL.iter().map(|step| (step.number(), format!("pmem {step:?}")));
-    let heap = heap::Step::ALL.iter().map(|step| (step.number(), format!("heap {step:?}")));
-    let all = pmem.chain(heap).enumerate();
+    macro_rules! steps_of {
+        ($($layer:ident)*) => {
+            [$($layer::Step::ALL
+                .iter()
+                .map(|step| (step.number(), format!("{} {step:?}", stringify!($layer))))
+                .collect::<Vec<_>>()),*]
+        };
+    }
+    let all = steps_of!(pmem heap structures keyspace).into_iter().flatten().enumerate();
     all.map(|(at, (number, name))| Mutant { nth: at + 1, number, name }).collect()
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use heap::{Full, MAX_BLOCK, Ptr, View};
 
 use super::sum::Sum;
+use crate::rules::Step;
 use crate::{Fill, Store};
 
 const HEADER: usize = 8;
@@ -51,8 +52,10 @@ pub(super) fn append<S: Store>(
 ) -> Result<Ptr, Full> {
     if HEADER + len + bytes.len() <= store.capacity(block) {
         store.append(block, HEADER + len, bytes);
-        let sum = sum(store, block).and(bytes);
-        store.set(block, sum.word());
+        let old = sum(store, block);
+        let sum = old.and(bytes);
+        let crc = if Step::SumWithLength.done() { sum.crc } else { old.crc };
+        store.set(block, Sum { crc, ..sum }.word());
         return Ok(block);
     }
     let content = [self::bytes(store, block, 0..len), bytes].concat();

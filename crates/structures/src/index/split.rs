@@ -14,6 +14,7 @@ use super::overflow;
 use super::path::Place;
 use super::segment::{Cells, Image, mark_stashed, place};
 use crate::Store;
+use crate::rules::Step;
 
 /// A segment with fewer entries than this, and yet no room for one more, holds many of one home bucket: it
 /// would not gain by a split.
@@ -101,7 +102,9 @@ fn split<S: Store>(
             store.set(word_at(run.first, i), new[i * 2 / run.words].raw());
         }
     }
-    free(store, at.segment);
+    if Step::FreeSplit.done() {
+        free(store, at.segment);
+    }
     Ok(())
 }
 
