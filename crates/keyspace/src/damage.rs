@@ -155,7 +155,8 @@ impl Keyspace {
         let index = Index::at(shard.root(keys_root(lost.db)));
         let linked = index.find(&shard, lost.near.hash(), |at| at == lost.at).is_some();
         let seen = verify::entry(&shard, lost.at, shard.capacity(lost.at), false);
-        linked && seen.by(lost.near, &self.hashing).key.is_none()
+        // Where nothing could be marked, what is remembered is all that there is.
+        linked && (seen.fault.is_some() || self.heap().is_poisoned())
     }
 
     fn forget_nameless(&self, at: Ptr) {
@@ -197,8 +198,10 @@ impl Keyspace {
                 return;
             }
             region.mend();
-            if region.failed() {
-                self.stop("a page that the medium lost could not be written anew".into());
+            if region.failed() && !self.heap().is_poisoned() {
+                self.heap().stop();
+                let text = "Media error: a page that the medium lost could not be written anew. No write is taken any more";
+                self.damage.tell(text.into());
             }
             for lost in &lost {
                 let (at, len) = (lost.at, lost.len);
@@ -369,7 +372,14 @@ impl Keyspace {
             return Ok(());
         }
         let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });
-        self.mark(shard, db, at, near, Seen { fault: Some(fault), ..seen })?;
+        let seen = Seen { fault: Some(fault), ..seen };
+        if self.heap().is_poisoned() {
+            // The mark cannot be written: it is kept in mind.
+            self.remember_slot(shard.id(), db, at, near);
+            self.remember(shard.id(), db, at, near, seen);
+            return Ok(());
+        }
+        self.mark(shard, db, at, near, seen)?;
         Ok(())
     }
 
@@ -389,15 +399,19 @@ impl Keyspace {
         Ok(())
     }
 
+    fn remember_slot(&self, shard: usize, db: u8, at: Ptr, near: Near) {
+        let mut nameless = lock(&self.damage.nameless);
+        if !nameless.iter().any(|known| known.at == at) {
+            nameless.push(Nameless { shard, db, at, near, named: false });
+        }
+        self.damage.alert.store(true, Relaxed);
+    }
+
     /// Remembers a damaged entry, by name or by what its slot says of its hash.
     pub(crate) fn remember(&self, shard: usize, db: u8, at: Ptr, near: Near, seen: Seen) {
         let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });
         if seen.key.is_none() {
-            let mut nameless = lock(&self.damage.nameless);
-            if !nameless.iter().any(|known| known.at == at) {
-                nameless.push(Nameless { shard, db, at, near, named: false });
-            }
-            self.damage.alert.store(true, Relaxed);
+            self.remember_slot(shard, db, at, near);
         }
         let hash = seen.key.as_ref().map_or(near.hash(), |key| self.hashing.hash(key));
         self.damage.remember(DamagedKey {

@@ -220,8 +220,7 @@ fn slot_of(pool: &Pool, name: &str) -> u64 {
     let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8")));
     let leads = |word: &u64| word & 0xffff_ffff_ffff == at && word >> 48 != 0;
     // Not the records of the log, which come before the first zone.
-    let found =
-        words.enumerate().rfind(|(n, word)| *n as u64 * 8 > ZONES && leads(word));
+    let found = words.enumerate().rfind(|(n, word)| *n as u64 * 8 > ZONES && leads(word));
     found.expect("a slot").0 as u64 * 8
 }
 

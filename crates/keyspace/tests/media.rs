@@ -297,9 +297,7 @@ fn a_scrub_makes_an_index_anew_whose_slot_leads_astray() {
     let words = bytes[ZONES as usize..]
         .chunks_exact(8)
         .map(|w| u64::from_le_bytes(w.try_into().expect("8")));
-    let slot = words
-        .enumerate()
-        .rfind(|(_, w)| w & 0xffff_ffff_ffff == entry && w >> 48 != 0);
+    let slot = words.enumerate().rfind(|(_, w)| w & 0xffff_ffff_ffff == entry && w >> 48 != 0);
     let (at, word) = slot.map(|(n, w)| (ZONES + n as u64 * 8, w)).expect("a slot");
     let file = OpenOptions::new().write(true).open(&pool.path).expect("the pool");
     file.write_all_at(&(word ^ 1 << 50).to_le_bytes(), at).expect("a write");

@@ -3,7 +3,7 @@
 //! A file system refuses to read a whole page of persistent memory when one of its lines is known to be bad; before it
 //! knows, it copies up to the bad line. So a page is read at once, else sector by sector, else line by line, and what the
 //! file refuses is asked of the block device below, which refuses single sectors only. Writing a whole page clears the
-//! error in the medium.
+//! error in the medium where the platform can do that; else the page gets another block of the file system.
 //!
 //! System calls only: a signal handler calls this.
 
@@ -122,7 +122,10 @@ pub(crate) fn write_back(
 ) -> io::Result<()> {
     let done = |result: bool| if result { Ok(()) } else { Err(io::Error::last_os_error()) };
     let len = PAGE as usize;
-    let written = write_page(file, at, address);
+    let written = write_page(file, at, address).or_else(|_| {
+        other_block(file, at)?;
+        write_page(file, at, address)
+    });
     if written.is_err() {
         // SAFETY: a page of a watched region. It stays private, and may be written to again.
         unsafe { libc::mprotect(address, len, libc::PROT_READ | libc::PROT_WRITE) };
@@ -133,6 +136,19 @@ pub(crate) fn write_back(
     let mapped =
         unsafe { libc::mmap(address, len, prot, flags | libc::MAP_FIXED, file, at as libc::off_t) };
     done(mapped == address)
+}
+
+/// Gives the page at `at` of `file` another block, where writing to its own does not clear the error: few platforms let
+/// the kernel do that. The hole is filled before its block can be given away. Should the system go down in between, the
+/// page is lost as a whole, which checksums tell.
+fn other_block(file: i32, at: u64) -> io::Result<()> {
+    let fallocate = |flags: i32| {
+        // SAFETY: a system call on an open descriptor; the bytes of the page are in the private one.
+        let done = unsafe { libc::fallocate(file, flags, at as libc::off_t, PAGE as libc::off_t) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    fallocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)?;
+    fallocate(libc::FALLOC_FL_KEEP_SIZE)
 }
 
 /// Writes and syncs a page, and reads it back: a medium that did not take it is not mapped again.

@@ -1,0 +1,134 @@
+//! Bits flipped anywhere in a pool: opening, checking and repairing end, say something, and never make it worse.
+//!
+//! After a repair the pool is sound, and every key has the value that it had, or was named as cut out, or its loss could not be
+//! noticed: a key's name, an integer and the words that the log changes have no checksum of the value's own.
+
+mod common;
+
+use common::{NOW, db, emulated, get, set, set_until};
+use fastrand::Rng;
+use keyspace::{CheckError, Expire, Keyspace, Refusal};
+use pmem::{DomainRequest, MapOptions, Region};
+use std::fs;
+use std::path::Path;
+
+const KEYS: usize = 1200;
+
+fn name(i: usize) -> String {
+    format!("key:{i:05}")
+}
+
+fn value(i: usize) -> String {
+    match i % 50 {
+        0 => "long ".repeat(2000 + i),
+        1 => "longer ".repeat(12_000),
+        n => format!("the value of key {i} {}", "x".repeat(n)),
+    }
+}
+
+fn make(path: &Path) -> Vec<u8> {
+    let ks = emulated(path, 1);
+    for i in 0..KEYS {
+        if i % 7 == 0 {
+            set_until(&ks, &name(i), &value(i), Expire::At(NOW + 1000));
+        } else {
+            set(&ks, &name(i), &value(i));
+        }
+    }
+    ks.heap().close().expect("a clean close");
+    drop(ks);
+    fs::read(path).expect("the pool")
+}
+
+fn open(path: &Path) -> Option<Keyspace> {
+    let mut options = MapOptions::new(256 << 20);
+    options.domain = DomainRequest::Process;
+    let region = Region::open(path, &options).expect("a mapping");
+    let heap = heap::Heap::open(region, [0; 16]).ok()?.0;
+    Some(Keyspace::new(heap, NOW))
+}
+
+fn problems(ks: &Keyspace) -> Vec<CheckError> {
+    let mut problems: Vec<CheckError> =
+        ks.heap().check_spans().into_iter().map(CheckError::Heap).collect();
+    for shard in 0..ks.shards() {
+        ks.inspect(shard, &|_| {}, &mut |problem| problems.push(problem));
+    }
+    problems
+}
+
+/// What became of a pool with these bits flipped.
+#[derive(Debug, Default)]
+struct Tally {
+    refused_to_open: usize,
+    unnoticed: usize,
+    refused: usize,
+    repaired: usize,
+    cut: usize,
+}
+
+fn one(path: &Path, sound: &[u8], rng: &mut Rng, flips: usize, tally: &mut Tally) {
+    let used = sound.iter().rposition(|byte| *byte != 0).expect("a pool");
+    let mut bytes = sound.to_vec();
+    let places: Vec<usize> = (0..flips).map(|_| rng.usize(..=used)).collect();
+    for at in &places {
+        bytes[*at] ^= 1 << rng.u8(..8);
+    }
+    fs::write(path, &bytes).expect("the pool");
+    let Some(ks) = open(path) else {
+        tally.refused_to_open += 1;
+        return;
+    };
+    let found = problems(&ks);
+    let done = match ks.repair(&found) {
+        Err(Refusal::Metadata(_)) => {
+            tally.refused += 1;
+            return;
+        }
+        Err(other) => panic!("{places:x?}: {other}"),
+        Ok(done) => done,
+    };
+    let left = problems(&ks);
+    assert!(left.is_empty(), "{places:x?}: {left:?} after {done:?} of {found:?}");
+    tally.unnoticed += usize::from(found.is_empty());
+    tally.repaired += usize::from(!found.is_empty());
+    tally.cut += done.cut.len();
+    let missing: Vec<usize> =
+        (0..KEYS).filter(|&i| get(&ks, NOW, 0, &name(i)).as_deref() != Some(&*value(i))).collect();
+    let count = ks.count(db(0)).0 as usize;
+    assert!(missing.len() <= flips, "{places:x?}: {missing:?} of {found:?}, {done:?}");
+    assert!(count + done.cut.len() >= KEYS, "{places:x?}: {count} keys, {done:?}");
+    for i in missing {
+        let named = |cut: &keyspace::DamagedKey| {
+            cut.key.is_none() || cut.key.as_deref() == Some(name(i).as_bytes())
+        };
+        // An expiry time in the past hides a key; nothing guards that word.
+        let hidden = get(&ks, 0, 0, &name(i)).as_deref() == Some(&*value(i));
+        assert!(hidden || done.cut.iter().any(named), "{places:x?}: key {i}, {found:?}, {done:?}");
+    }
+}
+
+fn run(rounds: usize, seed: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let sound = make(&path);
+    let mut rng = Rng::with_seed(seed);
+    let mut tally = Tally::default();
+    for round in 0..rounds {
+        one(&path, &sound, &mut rng, 1 + round % 3, &mut tally);
+    }
+    println!("{tally:?}");
+    assert!(tally.repaired > rounds / 4 && tally.cut > rounds / 4, "{tally:?}");
+}
+
+#[test]
+fn bits_flipped_anywhere_are_survived() {
+    run(60, 1);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn bits_flipped_anywhere_are_survived_for_long() {
+    let seed = std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(7);
+    run(1500, seed);
+}
