@@ -357,7 +357,7 @@ impl Keyspace {
         hits: &Hits,
     ) -> Result<(), Refusal> {
         let capacity = shard.capacity(at);
-        let seen = verify::entry(shard, at, capacity, true).by(near, &self.hashing);
+        let seen = verify::entry(shard, at, capacity, true).by(near, &self.hashing).owned();
         let own = hits.get(&at.raw());
         let words_hit = own.is_some_and(|own| {
             let (words, cell) = (at.raw() + EXPIRY_AT + 8, entry::cell(shard, at).raw());
@@ -390,7 +390,7 @@ impl Keyspace {
         db: u8,
         at: Ptr,
         near: Near,
-        seen: Seen,
+        seen: Seen<'_>,
     ) -> Result<(), CommitError> {
         let word = shard.word(at);
         shard.set(at, marked(word));
@@ -408,7 +408,7 @@ impl Keyspace {
     }
 
     /// Remembers a damaged entry, by name or by what its slot says of its hash.
-    pub(crate) fn remember(&self, shard: usize, db: u8, at: Ptr, near: Near, seen: Seen) {
+    pub(crate) fn remember(&self, shard: usize, db: u8, at: Ptr, near: Near, seen: Seen<'_>) {
         let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });
         if seen.key.is_none() {
             self.remember_slot(shard, db, at, near);
@@ -418,7 +418,7 @@ impl Keyspace {
             shard,
             db: self.logical_of(db),
             bits: if seen.key.is_some() { 64 } else { near.bits() },
-            key: seen.key,
+            key: seen.key.map(|key| key.into_owned()),
             entry: at.raw(),
             what: fault.what,
             at: fault.at,

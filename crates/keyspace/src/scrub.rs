@@ -139,7 +139,7 @@ impl Keyspace {
         let mut found = 0;
         for (at, near) in slots {
             let seen = verify::entry(&locked, at, locked.capacity(at), true);
-            let seen = seen.by(near, &self.hashing);
+            let seen = seen.by(near, &self.hashing).owned();
             if seen.fault.is_none() {
                 continue;
             }
@@ -155,7 +155,7 @@ impl Keyspace {
         db: u8,
         at: Ptr,
         near: Near,
-        seen: Seen,
+        seen: Seen<'_>,
     ) -> Result<(), CommitError> {
         let hash = seen.key.as_ref().map(|key| self.hashing.hash(key));
         if hash.is_some_and(|hash| near.fits(hash)) {

@@ -5,6 +5,8 @@
 //! is *marked*: its value word gets a tag that no value has, so that every later read of the key is refused, also in
 //! another life of the pool.
 
+use std::borrow::Cow;
+
 use heap::{Ptr, View};
 use structures::index::Near;
 
@@ -21,17 +23,26 @@ pub(crate) struct Fault {
 }
 
 /// What an entry turned out to be.
-pub(crate) struct Seen {
+pub(crate) struct Seen<'v> {
     /// The key, if its bytes are those that were written.
-    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) key: Option<Cow<'v, [u8]>>,
     pub(crate) expires: bool,
     pub(crate) fault: Option<Fault>,
 }
 
-impl Seen {
+impl<'v> Seen<'v> {
+    /// The same, without a hold on what it was seen in.
+    pub(crate) fn owned(self) -> Seen<'static> {
+        Seen {
+            key: self.key.map(|key| Cow::Owned(key.into_owned())),
+            expires: self.expires,
+            fault: self.fault,
+        }
+    }
+
     /// Does not take a damaged entry's word for its name when the slot that leads to it says otherwise: zeros, for
     /// one, are the empty key.
-    pub(crate) fn by(mut self, near: Near, hashing: &Hashing) -> Seen {
+    pub(crate) fn by(mut self, near: Near, hashing: &Hashing) -> Seen<'v> {
         if self.fault.is_some()
             && self.key.as_ref().is_some_and(|key| !near.fits(hashing.hash(key)))
         {
@@ -48,7 +59,7 @@ pub(crate) fn place(key: &[u8], hashing: &Hashing, shards: usize) -> (u64, usize
 }
 
 /// Verifies the entry at `at`, whose block holds `capacity` bytes. `large` says whether tables of chunks are read too.
-pub(crate) fn entry<V: View>(view: &V, at: Ptr, capacity: usize, large: bool) -> Seen {
+pub(crate) fn entry<V: View>(view: &V, at: Ptr, capacity: usize, large: bool) -> Seen<'_> {
     let expires = entry::expiry(view, at) != 0;
     match key(view, at, capacity) {
         Ok(key) => Seen { key: Some(key), expires, fault: value(view, at, capacity, large).err() },
@@ -60,7 +71,7 @@ fn fault(what: &'static str, at: Ptr) -> Fault {
     Fault { what, at: at.raw() }
 }
 
-fn key<V: View>(view: &V, at: Ptr, capacity: usize) -> Result<Vec<u8>, Fault> {
+fn key<V: View>(view: &V, at: Ptr, capacity: usize) -> Result<Cow<'_, [u8]>, Fault> {
     let len = entry::key_len(view, at);
     if body_at(len) > capacity || len > crate::Keyspace::MAX_KEY {
         return Err(fault("key length", at.add(KEY_LEN_AT)));
@@ -74,7 +85,7 @@ fn key<V: View>(view: &V, at: Ptr, capacity: usize) -> Result<Vec<u8>, Fault> {
     if heap::crc32c(&key) != sum {
         return Err(fault("key", at.add(HEADER as u64)));
     }
-    Ok(key.into_owned())
+    Ok(key)
 }
 
 fn value<V: View>(view: &V, at: Ptr, capacity: usize, large: bool) -> Result<(), Fault> {

@@ -150,7 +150,9 @@ fn a_damaged_key_stays_one_after_a_restart_and_is_listed_by_a_check() {
     let pool = Pool::new(KEYS);
     let last = KEYS - 1;
     // The name of this key lies before the page that is lost, its value in it.
-    let pages = (1..8).map(|back| pool.last_page() - back * PAGE).filter(|page| page % 65536 != 0);
+    let pages = (1..8)
+        .map(|back| pool.last_page() - back * PAGE)
+        .filter(|page| !page.is_multiple_of(65536));
     let cut_in_two = pages.flat_map(|page| (last - 500..=last).map(move |i| (page, i)));
     let (page, i) = cut_in_two
         .filter(|(page, i)| (pool.entry(&name(*i)) + 34..page + 60).contains(page))
@@ -186,7 +188,7 @@ fn a_lost_part_of_an_index_is_made_anew_from_the_entries() {
     let pool = Pool::new(KEYS);
     let cut = pool.last_page();
     assert!(cut > pool.entry(&name(KEYS - 1)), "the index lies behind the entries");
-    assert!(cut % 65536 != 0, "what is lost is not the span's bitmap");
+    assert!(!cut.is_multiple_of(65536), "what is lost is not the span's bitmap");
     pool.lose(cut);
     for i in 0..KEYS {
         assert_eq!(read(&pool.ks, &name(i)), Ok(Some(value(i))), "key {i}");

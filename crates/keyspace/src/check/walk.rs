@@ -3,6 +3,8 @@
 //! Bytes are verified before what they lead to is believed: a damaged blob reaches nothing, so that it cannot make
 //! another key's blocks look as if they were in use twice.
 
+use std::borrow::Cow;
+
 use heap::{Block, Ledger, Ptr, Reached, Shard, View};
 use structures::index::{Found, Index, Near, Part};
 use structures::reclaim::Queue;
@@ -145,11 +147,12 @@ impl<'w, 'h> Walk<'w, 'h> {
             self.nowhere(db, at, near);
             return false;
         };
-        let seen = verify::entry(self.shard, at, capacity, true).by(near, &self.keyspace.hashing);
+        let shard = self.shard;
+        let seen = verify::entry(shard, at, capacity, true).by(near, &self.keyspace.hashing);
         if let Some(fault) = seen.fault {
             self.ledger.reach(at);
             self.keep_named(db, at, near, &seen);
-            self.damaged(db, at, near, seen.key, fault);
+            self.damaged(db, at, near, seen.key.map(Cow::into_owned), fault);
             return seen.expires;
         }
         let key = seen.key.unwrap_or_default();
@@ -173,7 +176,7 @@ impl<'w, 'h> Walk<'w, 'h> {
     }
 
     /// A damaged entry that still says its name keeps its place.
-    fn keep_named(&mut self, db: u8, at: Ptr, near: Near, seen: &Seen) {
+    fn keep_named(&mut self, db: u8, at: Ptr, near: Near, seen: &Seen<'_>) {
         let (Some(sound), Some(key)) = (&mut self.sound, &seen.key) else { return };
         let hash = self.keyspace.hashing.hash(key);
         if near.fits(hash) {
