@@ -22,6 +22,8 @@ use crate::step::Step;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
+/// Bytes that are put together outside the pool before they are written.
+const SHORT: usize = 128;
 /// How many reserved blocks are searched one by one.
 const FEW: usize = 8;
 
@@ -193,6 +195,12 @@ impl<'h> Shard<'h> {
         fill: impl FnOnce(&mut [u8]),
     ) {
         assert!(at + len <= fresh.capacity, "a write past the block's end");
+        if !self.heap.volatile && len <= SHORT {
+            // Summed before they are stored: to read them back would wait for their lines.
+            let mut bytes = [0; SHORT];
+            fill(&mut bytes[..len]);
+            return self.write(fresh, at, &bytes[..len]);
+        }
         let to = fresh.ptr.raw() + at as u64;
         // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably; the filled bytes are looked
         // at before it is used again.
