@@ -44,13 +44,24 @@ pub struct Geometry {
 }
 
 impl Default for Geometry {
-    /// 16 shards with a ring of 8 parts of 32 KiB each (4 MiB of rings in all), zones of 64 MiB.
+    /// 4 shards with a ring of 8 parts of 32 KiB each (1 MiB of rings in all), zones of 64 MiB.
     fn default() -> Geometry {
-        Geometry { shards: 16, ring_parts: 8, ring_part: 32 * 1024, zone_spans: 1024 }
+        Geometry { shards: 4, ring_parts: 8, ring_part: 32 * 1024, zone_spans: 1024 }
     }
 }
 
 impl Geometry {
+    /// For a machine with so many cores, and a pool that may grow to `limit` bytes.
+    ///
+    /// Two shards for each core, so that threads seldom want the same one, and no more: a transaction over many keys writes
+    /// a record for each shard that it meets. From 4 to 64, and no more than that all rings take a 64th of the pool.
+    pub fn fitting(cores: usize, limit: u64) -> Geometry {
+        let of_rings = limit / 64 / Geometry::default().ring_bytes();
+        let most = 1 << of_rings.clamp(1, 64).ilog2();
+        let wanted = cores.clamp(2, 32).next_power_of_two() * 2;
+        Geometry { shards: wanted.min(most), ..Geometry::default() }
+    }
+
     /// Whether every size is within its range.
     pub(crate) fn is_valid(&self) -> bool {
         (1..=1024).contains(&self.shards)
@@ -147,5 +158,30 @@ impl ShardArea {
 
     pub(crate) fn root(self, n: usize) -> u64 {
         self.at + ROOTS_IN_AREA + n as u64 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_follow_cores_and_the_size_of_the_pool() {
+        const MIB: u64 = 1 << 20;
+        let check = |cores, mib: u64, expect| {
+            let geometry = Geometry::fitting(cores, mib * MIB);
+            assert!(geometry.is_valid());
+            assert_eq!(geometry.shards, expect, "{cores} cores, {mib} MiB");
+        };
+        check(1, 4096, 4);
+        check(2, 4096, 4);
+        check(3, 4096, 8);
+        check(8, 4096, 16);
+        check(200, 4096, 64);
+        check(200, 512, 32);
+        check(200, 100, 4);
+        check(2, 64, 4);
+        check(2, 40, 2);
+        check(2, 1, 1);
     }
 }

@@ -13,3 +13,8 @@ pub(crate) fn boot_id() -> [u8; 16] {
     let mut digits = text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8);
     std::array::from_fn(|_| digits.next().unwrap_or(0) << 4 | digits.next().unwrap_or(0))
 }
+
+/// Cores that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

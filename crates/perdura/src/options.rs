@@ -71,7 +71,8 @@ impl Options {
 
     pub(crate) fn heap(&self) -> Result<Heap, OpenError> {
         let boot_id = machine::boot_id();
-        let new = || CreateOptions::random(Geometry::default(), boot_id);
+        let geometry = Geometry::fitting(machine::cores(), self.limit);
+        let new = || CreateOptions::random(geometry, boot_id);
         let Some(path) = &self.path else { return Ok(Heap::volatile(self.limit, &new()?)?) };
         let region = Region::open(
             path,

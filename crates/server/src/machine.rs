@@ -44,6 +44,11 @@ pub(crate) fn resident() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
+/// Cores that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Memory of the machine, in bytes.
 pub(crate) fn memory() -> u64 {
     field_kb("/proc/meminfo", "MemTotal")

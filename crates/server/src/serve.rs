@@ -162,7 +162,7 @@ fn greet(values: &Values, from_file: bool, notes: &[(&str, &str)]) {
 
 fn threads(values: &Values) -> usize {
     match values.size("threads") as usize {
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        0 => machine::cores(),
         n => n,
     }
 }

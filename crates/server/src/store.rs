@@ -201,7 +201,8 @@ fn open_pool(
     let boot_id = machine::boot_id();
     let is_new = Heap::is_blank(&region);
     let (heap, recovery) = if is_new {
-        let options = CreateOptions::random(Geometry::default(), boot_id)?;
+        let geometry = Geometry::fitting(machine::cores(), region.reserved());
+        let options = CreateOptions::random(geometry, boot_id)?;
         let heap = Heap::create(region, &options)
             .map_err(|source| StoreError::Create { path: pool.to_owned(), source })?;
         (heap, Recovery { clean: true, ..Recovery::default() })
@@ -228,7 +229,8 @@ fn open_pool(
 fn open_memory(values: &Values, now_ms: u64, why: Option<String>) -> Result<Store, StoreError> {
     let begin = Instant::now();
     let limit = machine::memory().max(LEAST_MEMORY);
-    let options = CreateOptions::random(Geometry::default(), machine::boot_id())?;
+    let geometry = Geometry::fitting(machine::cores(), limit);
+    let options = CreateOptions::random(geometry, machine::boot_id())?;
     let heap = Heap::volatile(limit, &options)
         .map_err(|source| StoreError::Create { path: PathBuf::from("memory"), source })?;
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
