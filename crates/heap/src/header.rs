@@ -22,7 +22,8 @@ use pmem::Region;
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURA\0";
 /// The format that this code reads and writes.
 pub(crate) const VERSION: u32 = 1;
-const BYTES: usize = 192;
+/// Bytes of a copy.
+pub(crate) const BYTES: usize = 192;
 
 /// What the header says.
 #[derive(Debug, Clone, PartialEq, Eq)]

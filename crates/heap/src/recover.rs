@@ -7,8 +7,9 @@
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
 use crate::error::OpenError;
+use crate::header;
 use crate::judge;
-use crate::layout::{Geometry, LINE, ZONES_WORD};
+use crate::layout::{Geometry, HEADER_A, HEADER_B, LINE, ZONES_WORD};
 use crate::media;
 use crate::record::entries;
 use crate::ring::tail_word;
@@ -75,9 +76,13 @@ pub(crate) fn all(
 }
 
 /// After a process crash, what is believed may be in the caches only. A later power cut must not take a record whose
-/// words are stored already, nor a zone that this life is going to use.
+/// words are stored already, nor a zone that this life is going to use, nor the newer header while the older one is
+/// written over.
 fn flush_believed(region: &Region, logs: &[Log]) {
     step::flush(region, ZONES_WORD, 8, Step::FlushBelievedZones);
+    for header in [HEADER_A, HEADER_B] {
+        step::flush(region, header, header::BYTES, Step::FlushBelievedHeader);
+    }
     for newest in logs.iter().filter_map(|log| log.records.last()) {
         step::flush(region, newest.at, newest.header.words * 8, Step::FlushBelieved);
         for range in &newest.fresh {

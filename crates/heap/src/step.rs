@@ -88,6 +88,8 @@ pmem::steps! { 32:
     FlushBelievedLong,
     /// ... the number of zones,
     FlushBelievedZones,
+    /// ... the header, whose older copy is written over next,
+    FlushBelievedHeader,
     /// ... with a fence.
     FenceBelieved,
     /// Recovery flushes the words it stored.

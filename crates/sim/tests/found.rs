@@ -5,7 +5,7 @@
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Defragmentation, Expire, Keyspace};
 use pmem::{NullRecorder, Region};
-use sim::{Durability, Event, Medium};
+use sim::{Choose, Crash, Durability, Event, Medium};
 use std::sync::Arc;
 
 const RESERVE: usize = 4 << 20;
@@ -79,4 +79,40 @@ fn an_append_to_a_moved_string_leaves_the_move_whole() {
     let keyspace = crashed_behind(&medium, b"tail");
     let found = get(&keyspace, "k00").expect("the key");
     assert!(found == value || found == [&value[..], b"tail"].concat());
+}
+
+/// A process died while it wrote the second copy of the header; the next one believed that copy, which was in the cache
+/// only, and wrote over the first. A power cut then took both.
+#[test]
+fn a_header_that_is_believed_is_durable_before_the_other_is_written_over() {
+    let made = Medium::new();
+    drop(create(Region::simulated_growing(RESERVE, made.clone())));
+    let trace = made.take();
+    let mut durability = Durability::new(Vec::new());
+    trace.events.iter().for_each(|event| durability.apply(&trace, *event));
+
+    let dying = Medium::new();
+    let image = durability.visible();
+    let region = Region::simulated_from(&image, RESERVE, dying.clone());
+    drop(Heap::open(region, [0; 16]).expect("a pool"));
+    let trace = dying.take();
+    let store = |event: &Event| matches!(event, Event::Store { len, .. } if *len > 8);
+    let last = trace.events.iter().rposition(store).expect("a header");
+    let mut durability = Durability::new(image);
+    trace.events[..=last].iter().for_each(|event| durability.apply(&trace, *event));
+
+    let next = Medium::new();
+    let region = Region::simulated_from(&durability.visible(), RESERVE, next.clone());
+    drop(Heap::open(region, [0; 16]).expect("a pool after the death of a process"));
+    let trace = next.take();
+    let mut rng = fastrand::Rng::with_seed(1);
+    for event in &trace.events {
+        let choose = Choose { all_of: 64, some: 64 };
+        durability.images(Crash::Strict, choose, &mut rng, |image, _| {
+            let region = Region::simulated_from(image.bytes, RESERVE, Arc::new(NullRecorder));
+            Heap::open(region, [0; 16]).expect("a pool after a power cut");
+            true
+        });
+        durability.apply(&trace, *event);
+    }
 }
