@@ -99,6 +99,7 @@ fn check_made_again(lost: Lost, same_bytes: bool) {
     assert!(before.iter().any(|byte| *byte != 0), "there is something to lose");
     pool.zero(lost);
     assert_eq!(heap.restore(&[lost]), Ok(Vec::new()));
+    assert_eq!(heap::check_headers(heap.region()), []);
     if same_bytes {
         assert_eq!(pool.bytes(lost), before);
     }
@@ -124,6 +125,21 @@ fn what_the_heap_knows_is_made_again() {
         check_made_again(line(area + 128), true);
     }
     check_made_again(line(ZONES + 65536), true);
+}
+
+#[test]
+fn a_tail_is_made_again_though_its_log_is_empty() {
+    let pool = Pool::new();
+    (0..20).for_each(|_| fill(&pool.open()));
+    let heap = pool.open();
+    let tail = line(AREA);
+    let before = pool.bytes(tail);
+    assert!(before[..8].iter().any(|byte| *byte != 0), "the tail has moved");
+    pool.zero(tail);
+    assert_eq!(heap.restore(&[tail]), Ok(Vec::new()));
+    assert_eq!(pool.bytes(tail), before);
+    drop(heap);
+    intact(&pool.open());
 }
 
 #[test]

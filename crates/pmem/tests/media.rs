@@ -148,9 +148,9 @@ fn no_store_is_lost_between_a_private_page_and_the_file() {
             })
         })
         .collect();
-    for _ in 0..200 {
+    for round in 0..300 {
         pool.cut(2);
-        std::thread::sleep(std::time::Duration::from_micros(300));
+        std::thread::sleep(std::time::Duration::from_micros(round));
         let (pages, _) = pool.region.lost();
         pool.region.mend();
         pool.region.settle(pages);
