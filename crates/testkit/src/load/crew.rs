@@ -99,16 +99,19 @@ impl Crew {
     /// How many of the shared keys there are.
     fn verify_shared(&mut self, client: &mut Client) -> Result<usize, Violation> {
         let shared = client.run("GET shared").int().unwrap_or(0);
-        let acknowledged: i64 =
-            self.loads.iter().map(|load| lock(&load.knowledge).known.shared.0).sum();
-        let sent = acknowledged
-            + self.loads.iter().map(|load| lock(&load.knowledge).known.shared.1).sum::<i64>();
-        if !(acknowledged..=sent).contains(&shared) {
+        let known = self.loads.iter().map(|load| {
+            let known = &mut lock(&load.knowledge).known;
+            (std::mem::take(&mut known.shared), std::mem::take(&mut known.seen))
+        });
+        let (mut acknowledged, mut sent, mut seen) = (0, 0, 0);
+        for ((done, open), told) in known {
+            (acknowledged, sent, seen) = (acknowledged + done, sent + done + open, seen.max(told));
+        }
+        if !(acknowledged.max(seen)..=sent).contains(&shared) {
             return Err(Violation(format!(
-                "the shared counter is {shared}, not in {acknowledged}..={sent}"
+                "the shared counter is {shared}, not in {acknowledged}..={sent}, and was {seen} in a reply"
             )));
         }
-        self.loads.iter().for_each(|load| lock(&load.knowledge).known.shared = (0, 0));
         if let Some(first) = self.loads.first() {
             lock(&first.knowledge).known.shared.0 = shared;
         }

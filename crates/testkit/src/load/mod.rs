@@ -65,6 +65,8 @@ struct Known {
     open: VecDeque<Step>,
     /// Increments of the counter that all clients share: acknowledged, and sent without an acknowledgement.
     shared: (i64, i64),
+    /// The largest value of that counter that a reply told: it counts increments of others too, which this one has seen.
+    seen: i64,
 }
 
 #[derive(Default)]
@@ -205,10 +207,11 @@ impl Load {
             return Ok(Ok(Some(why)));
         }
         // INCR is the last but one.
-        let shared = &mut lock(&self.knowledge).known.shared;
-        shared.1 -= 1;
-        if matches!(replies[replies.len() - 2], Reply::Int(_)) {
-            shared.0 += 1;
+        let known = &mut lock(&self.knowledge).known;
+        known.shared.1 -= 1;
+        if let Reply::Int(told) = replies[replies.len() - 2] {
+            known.shared.0 += 1;
+            known.seen = known.seen.max(told);
         }
         Ok(Ok(None))
     }
