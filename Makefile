@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential dax crash lint doc ci
+.PHONY: run build test packages kill differential dax crash mutate lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -62,8 +62,17 @@ differential: packages
 	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test differential
 
 # Simulated power losses at every fence and between, for so many minutes: make crash MINUTES=10
+# MUTANT=k leaves step number k of the protocol out: a violation must come. LOG=FILE adds the figures to a file. BUILD= builds
+# as for tests: sooner, but slower.
+BUILD ?= --release
+CRASH := cargo run $(BUILD) --quiet --package perdura-sim --example crash --
 crash:
-	@cargo run --release --quiet --package perdura-sim --example crash -- --minutes $(MINUTES)
+	@$(CRASH) --minutes $(MINUTES) $(if $(LOG),--log $(LOG))
+
+# Leaves out each step in turn, for up to a minute: each must be missed. ONE_IN=12 takes a sample, another one each day.
+ONE_IN ?= 1
+mutate:
+	@$(CRASH) --mutate --minutes 1 --one-in $(ONE_IN) --offset $$(date +%j) $(if $(LOG),--log $(LOG))
 
 lint:
 	cargo fmt --all --check

@@ -156,15 +156,16 @@ impl Reader<'_> {
     /// The log ends where no record follows. A later record, or the fenced number, may show that one should. And where
     /// there is none at all, the record before the tail shows that the tail is right: it is the last to be written over.
     fn check_end(&self, log: &Log) -> Result<(), OpenError> {
-        let fenced = log.fenced.filter(|&fenced| fenced >= log.seq && Step::ReportFenced.done());
+        let fenced = log.fenced.filter(|&fenced| Step::ReportFenced.done() && fenced >= log.seq);
         if let Some(fenced) = fenced {
             return Err(log.damaged(log.seq, fenced));
         }
-        let later = self.whole(|seq| seq > log.seq).next();
-        if let Some(found) = later.filter(|_| Step::ReportLater.done()) {
+        let reports = Step::ReportLater.done();
+        if let Some(found) = self.whole(|seq| reports && seq > log.seq).next() {
             return Err(log.damaged(log.seq, found));
         }
-        match self.whole(|_| log.records.is_empty()).max() {
+        let reports = Step::ReportTail.done() && log.records.is_empty();
+        match self.whole(|_| reports).max() {
             Some(newest) if newest + 1 != log.seq => Err(log.damaged(newest + 1, log.seq)),
             _ => Ok(()),
         }

@@ -76,6 +76,8 @@ pmem::steps! { 32:
     ReportLater,
     /// ... and so is a record that is not whole though its fence is known to have completed.
     ReportFenced,
+    /// A log without records whose tail does not follow the last one that was written is damaged.
+    ReportTail,
     /// Recovery skips an entry that lies in a later record's fresh range,
     SkipRevoked,
     /// ... or where a later record has its body.

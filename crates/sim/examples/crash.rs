@@ -1,6 +1,6 @@
 //! Crashes heaps and keyspaces for as long as it is told to, and counts.
 //!
-//! `cargo run --release -p perdura-sim --example crash -- [--minutes N] [--seed FIRST] [--jobs N]`
+//! `cargo run --release -p perdura-sim --example crash -- [--minutes N] [--seed FIRST] [--jobs N] [--log FILE]`
 //!
 //! Each seed is one exploration: of commands, executed by one or several threads; of the heap alone; of several threads
 //! on the heap. Its number of shards, size, room and crash model follow from the seed too. A violation ends the run,
@@ -24,7 +24,9 @@ mod turns;
 
 use mutants::Mutant;
 use search::Search;
-use std::process::ExitCode;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
@@ -77,6 +79,17 @@ fn crash(search: &Search) -> ExitCode {
         mutants::all().iter().filter(|m| counts.steps[m.number as usize] > 0).count(),
     );
     let violations = u64::from(found.violation.is_some());
+    log(&format!(
+        "{}\t{}..{}\t{}\t{}\t{}\t{}\t{violations}\t{seconds:.0}\t{}\n",
+        whence(),
+        search.first,
+        found.next,
+        counts.images,
+        counts.crashes,
+        counts.opened,
+        counts.lives,
+        search.jobs,
+    ));
     println!("images={} points={} violations={violations}", counts.images, counts.crashes);
     if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -90,7 +103,9 @@ fn mutate(search: &Search) -> ExitCode {
     // All of them in half an hour: each as long as it needs, within its own share and what is left.
     let end = Instant::now() + Duration::from_secs(28 * 60);
     let survivors = chosen.iter().filter(|mutant| !is_missed(search, mutant, end)).count();
-    println!("mutants={} survivors={survivors}", chosen.len());
+    let figures = format!("mutants={} survivors={survivors}", chosen.len());
+    log(&format!("{}\t{figures}\n", whence()));
+    println!("{figures}");
     if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -112,6 +127,27 @@ fn is_missed(search: &Search, mutant: &Mutant, end: Instant) -> bool {
         None => println!("{mutant}: SURVIVES {seconds:.0} s and {images} images"),
     }
     found.violation.is_some()
+}
+
+/// Adds a line to the file that `--log` names, if it names one.
+fn log(line: &str) {
+    let name = std::env::args().skip_while(|word| word != "--log").nth(1);
+    if let Some(name) = name.filter(|name| !name.is_empty()) {
+        let file = OpenOptions::new().create(true).append(true).open(&name);
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.unwrap_or_else(|error| eprintln!("{name}: {error}"));
+    }
+}
+
+/// Date and commit.
+fn whence() -> String {
+    let ask = |program: &str, words: &[&str]| {
+        let output = Command::new(program).args(words).output().ok();
+        let text = output.and_then(|output| String::from_utf8(output.stdout).ok());
+        text.map(|text| text.trim().to_owned()).unwrap_or_default()
+    };
+    let commit = ask("git", &["rev-parse", "--short=10", "HEAD"]);
+    format!("{}\t{commit}", ask("date", &["-u", "+%F"]))
 }
 
 fn cores() -> usize {

@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, atomic::Ordering::Relaxed};
 
+/// Keys of a request that fills.
+const KEYS_AT_ONCE: usize = 45;
+
 /// One thing to do.
 pub(crate) enum Action {
     Request(Words, &'static str),
@@ -81,6 +84,13 @@ impl Draw<'_> {
                 Action::Request(words, name)
             }
         }
+    }
+
+    /// Many keys at once, others for each `n`.
+    pub(crate) fn filling(&self, n: usize) -> Action {
+        let keys = (0..KEYS_AT_ONCE).map(|key| format!("s{}", n * KEYS_AT_ONCE + key));
+        let pairs = keys.flat_map(|key| [key.into_bytes(), b"first".to_vec()]);
+        Action::Request([b"MSET".to_vec()].into_iter().chain(pairs).collect(), "mset")
     }
 
     fn request(&self, now: u64, rng: &mut Rng) -> (Words, &'static str) {

@@ -23,6 +23,8 @@ pub(crate) struct Taste {
     pub(crate) keys: usize,
     /// How often the last repeatable argument is repeated at most.
     pub(crate) repeats: usize,
+    /// Most keys are there from the beginning.
+    pub(crate) filled_at_first: bool,
     /// One value in so many is large.
     pub(crate) large_one_in: usize,
 }

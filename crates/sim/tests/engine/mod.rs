@@ -23,6 +23,8 @@ use std::sync::{Arc, Mutex};
 
 /// When the first life begins.
 const BEGIN: u64 = 1_700_000_000_000;
+/// So many actions fill a pool in which indexes are to split.
+const FILLS: usize = 10;
 /// Connections of each thread.
 const CONNECTIONS: usize = 3;
 
@@ -50,9 +52,10 @@ impl Commands {
         let log = threads > 1 || seed % 3 == 1;
         let wide = rng.usize(..4) == 0;
         let taste = Taste {
-            keys: if wide { 900 } else { [3, 8, 20][rng.usize(..3)] },
+            keys: if wide { 500 } else { [3, 8, 20][rng.usize(..3)] },
             repeats: if wide { 24 } else { 3 },
             large_one_in: [12, 40, 200][rng.usize(..3)],
+            filled_at_first: wide,
         };
         let shards = if wide { 1 } else { [1, 2, 3, 4][rng.usize(..4)] };
         let geometry = Geometry {
@@ -89,15 +92,24 @@ impl Commands {
     }
 
     /// The actions of a life: what, when and by which thread and connection.
-    fn actions(&self, engine: &Engine, now: u64, life: &Life<'_>) -> Vec<(usize, usize, Action)> {
+    fn actions(
+        &self,
+        engine: &Engine,
+        state: &State,
+        life: &Life<'_>,
+    ) -> Vec<(usize, usize, Action)> {
+        let filled = state.keys.len() > 100;
         let writers = generate::writers(engine.table());
         let draw = Draw { writers: &writers, taste: self.taste, shards: self.geometry.shards };
-        let mut now = now;
+        let mut now = state.now;
         let mut actions = Vec::new();
         for n in (0..life.actions).filter(|n| life.has(*n)) {
             let mut rng = life.rng_of(n);
             let (thread, connection) = (rng.usize(..self.threads), rng.usize(..CONNECTIONS));
-            let action = draw.action(now, &mut rng);
+            let action = match self.taste.filled_at_first && n < FILLS && !filled {
+                true => draw.filling(n),
+                false => draw.action(now, &mut rng),
+            };
             if let Action::Tick(ms) = action {
                 now += ms;
             }
@@ -152,7 +164,7 @@ impl Workload for Commands {
         let clock = TestClock::at(state.now);
         let journal = Arc::new(Journal::new(life, clock.clone()));
         let engine = self.engine(store, &clock, &journal);
-        let actions = self.actions(&engine, state.now, life);
+        let actions = self.actions(&engine, &state, life);
         let snapshots = Mutex::default();
         self.act(&engine, &journal, &clock, life, &actions, &snapshots)?;
         let states = journal.states(state, &self.changed)?;

@@ -69,8 +69,8 @@ fn explore_seed(seed: u64, hasty: bool) -> Result<Counts, (String, Failure)> {
         true => Effort {
             transactions: 40,
             images: 16,
-            live_on_one_in: 60,
-            process_one_in: 8,
+            live_on_one_in: 150,
+            process_one_in: 16,
             shrink_seconds: 0,
             ..all
         },
