@@ -43,7 +43,7 @@ kill:
 	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test kill -- $(ONLY)
 
 # Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a look at what the server makes of each
-# kind of memory: make dax CUTS=200 LOG=docs/proof/dax.tsv, or a part of it: ONLY=domains, canary or cuts. The server is
+# kind of memory: make dax CUTS=200 LOG=docs/proof/dax.tsv, or a part of it: ONLY=domains, canary, media or cuts. The server is
 # linked statically, since there is nothing in the guest but a shell.
 CUTS ?= 5
 GUEST := x86_64-unknown-linux-gnu

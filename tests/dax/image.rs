@@ -122,6 +122,13 @@ impl Image {
         Ok(found)
     }
 
+    /// Some of its bytes.
+    pub(crate) fn read(&self, at: u64, len: usize) -> Result<Vec<u8>, Setup> {
+        let mut bytes = vec![0; len];
+        File::open(&self.path)?.read_exact_at(&mut bytes, at)?;
+        Ok(bytes)
+    }
+
     /// The place on the guest's block device of one in the image.
     pub(crate) fn inside(&self, at: u64) -> u64 {
         at - OFFSET

@@ -78,7 +78,7 @@ fn run(bed: &Bed, seed: u64) -> Result<Tally, Failure> {
     if wanted("canary") {
         part("canary", || canary::all(bed, &mut random))?;
     }
-    if only == "media" {
+    if wanted("media") {
         part("media", || media::all(bed))?;
     }
     let cuts = number("DAX_CUTS").unwrap_or(5);
