@@ -7,7 +7,7 @@
 
 use crate::error::CommitError;
 use crate::heap::Heap;
-use crate::layout::SPAN;
+use crate::layout::{LINE, SPAN};
 use crate::record::{self, HEADER_WORDS, Link, RecordHeader};
 use crate::ring::LongBody;
 use crate::state::State;
@@ -25,8 +25,8 @@ pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Flushes the new bytes; seals the record, writes it where the ring has room, and flushes it. Not durable before
-/// the caller's fence.
+/// Flushes the new bytes; seals the record, writes it where the ring has room, and flushes it. Nobody reads it again but
+/// a recovery, so it goes past the cache. Not durable before the caller's fence.
 pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>) {
     flush_fresh(heap, state);
     let State { plan, ring, .. } = state;
@@ -37,10 +37,12 @@ pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>
     let (epoch, seq, kind) = (heap.epoch, ring.seq, plan.kind);
     let header = RecordHeader { epoch, seq, kind, lsn, words: words.len() };
     header.seal(words);
+    words.resize(header.lines() * LINE as usize / 8, 0);
     let at = ring.place(&heap.region, header.lines() as u64);
     // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
-    unsafe { heap.region.write(at, record::bytes_of(words)) };
-    step::flush(&heap.region, at, words.len() * 8, Step::FlushRecord);
+    if unsafe { heap.region.write_lines(at, record::bytes_of(words)) } {
+        step::flush(&heap.region, at, words.len() * 8, Step::FlushRecord);
+    }
 }
 
 fn flush_fresh(heap: &Heap, state: &State) {

@@ -53,6 +53,28 @@ impl Region {
         self.flush(off + (head + body) as u64, tail);
     }
 
+    /// Copies whole lines on their way to the medium, past the cache where it can be, for what is not read again soon.
+    /// Whether they still have to be flushed; counted as streamed if not.
+    ///
+    /// # Safety
+    /// As for [`Region::write`].
+    #[inline]
+    pub unsafe fn write_lines(&self, off: u64, src: &[u8]) -> bool {
+        let whole = off.is_multiple_of(LINE) && src.len().is_multiple_of(LINE as usize);
+        let streams = self.domain == Domain::Clwb && stream::PAST_THE_CACHE && !self.recorded();
+        if !whole || !streams {
+            // SAFETY: the caller's promise is the same.
+            unsafe { self.write(off, src) };
+            return true;
+        }
+        if let Some(to) = self.place(off, src.len()) {
+            // SAFETY: whole lines of a range that the caller may write.
+            unsafe { stream::copy_lines(to, src.as_ptr(), src.len()) };
+            count_streamed(src.len() as u64);
+        }
+        false
+    }
+
     /// Copies whole lines past the cache, however few they are: for the measurement of the threshold.
     ///
     /// # Safety
@@ -272,6 +294,31 @@ mod tests {
         check(u64::MAX, 1);
         check(u64::MAX - 3, 64);
         check(0, LEN as usize + 1);
+    }
+
+    #[test]
+    fn whole_lines_go_past_the_cache_and_others_are_to_be_flushed() {
+        let (_dir, region) = emulated();
+        let check = |off: u64, len: usize, past: bool| {
+            let source: Vec<u8> = (0..len).map(|n| n as u8 | 1).collect();
+            let before = counters();
+            // SAFETY: nobody else uses the region.
+            let flush = unsafe { region.write_lines(off, &source) };
+            region.fence();
+            assert_eq!(flush, !past, "{len} bytes at {off}");
+            let streamed = if past { len as u64 } else { 0 };
+            assert_eq!(counters().since(&before).streamed, streamed);
+            // SAFETY: nobody writes to the region any more.
+            assert_eq!(unsafe { region.bytes(off, len) }, source);
+        };
+        check(64, 64, stream::PAST_THE_CACHE);
+        check(640, 192, stream::PAST_THE_CACHE);
+        check(64, 65, false);
+        check(65, 64, false);
+        let faults = region.faults();
+        // SAFETY: as above.
+        unsafe { region.write_lines(LEN, &[1; 64]) };
+        assert_eq!(region.faults(), faults + 1);
     }
 
     #[test]
