@@ -4,8 +4,9 @@
 
 use crate::domain::Domain;
 use crate::error::MapError;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, accepts_sync};
 use crate::media::{Lost, Mapped, Watch};
+use crate::readable;
 use crate::region::{Parts, Region};
 use rustix::fd::AsRawFd;
 use rustix::fs::{FlockOperation, flock};
@@ -30,12 +31,14 @@ impl Region {
             other => failed("lock", other.into()),
         })?;
         let len = metadata.len();
+        // Where the file is persistent memory, what it refuses by pages its device may still give by sectors.
+        let device = if accepts_sync(&file).is_ok() { readable::block_device(&file) } else { -1 };
         let mapping = Mapping::copy_on_write(&file, len).map_err(|source| failed("map", source))?;
         let watch = Watch::new(&Mapped {
             base: mapping.base(),
             len: mapping.len(),
             file: file.as_raw_fd(),
-            device: -1,
+            device,
             flags: 0,
         });
         Ok(Region::from_parts(Parts {

@@ -153,7 +153,8 @@ pub(crate) fn file_flags(sync: bool) -> MapFlags {
 
 /// Whether the kernel maps a file with `MAP_SYNC`; asked at an address of its own choice, and undone.
 pub(crate) fn accepts_sync(file: &File) -> rustix::io::Result<()> {
-    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    // Not for writing, so that a file that is only to be looked at can be asked for too.
+    let prot = ProtFlags::READ;
     let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
     let len = PAGE as usize;
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
