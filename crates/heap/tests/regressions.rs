@@ -129,3 +129,28 @@ fn a_record_tells_the_header_of_its_span_from_that_of_another() {
     let is_believed = pool.open(heap).is_ok_and(|heap| get(&heap.lock(0), 1, 1).is_some());
     assert!(!is_believed, "a record was believed over a header that is not the one it published");
 }
+
+/// What was appended to a block that the same transaction freed was listed with the record's checksums. The block was
+/// free for the next transaction at once, whose first bytes falsified the record: an acknowledged transaction was lost.
+#[test]
+fn bytes_appended_to_a_block_that_is_freed_are_not_part_of_the_record() {
+    let (pool, heap) = Pool::new();
+    let mut shard = heap.lock(0);
+    let block = shard.reserve(100).unwrap();
+    shard.write(&block, 0, b"published");
+    let block = shard.publish(block, 9);
+    shard.set(shard.root(0), block.raw());
+    shard.commit().unwrap();
+    shard.append(block, 9, b" and more");
+    shard.free(block);
+    shard.set(shard.root(0), 0);
+    shard.set(shard.root(1), 7);
+    shard.commit().unwrap();
+    let again = shard.reserve(100).unwrap();
+    assert_eq!(again.ptr(), block, "the block is used again at once");
+    shard.write(&again, 0, b"what the next transaction writes before it crashes");
+    drop(shard);
+    let heap = pool.open(heap).expect("the newest record is whole");
+    let shard = heap.lock(0);
+    assert_eq!([0, 1].map(|root| shard.word(shard.root(root))), [0, 7]);
+}
