@@ -123,6 +123,12 @@ impl<'b> Subject<'b> {
     /// Boots, and compares what is there with what the clients know.
     pub(crate) fn come_back(&mut self) -> Result<Machine, Failure> {
         let mut machine = self.boot()?;
+        if self.image.format == Format::Xfs && self.tally.machines > 0 {
+            let (status, said) = machine.shell("perdura check --quiet /pm/perdura.pool")?;
+            if status != 0 {
+                return Err(Violation(format!("perdura check: {status}: {said}")).into());
+            }
+        }
         // A server that does not start after a cut has lost everything.
         let client = machine.serve(&self.server);
         let mut client = client.map_err(|error| Violation(error.to_string()))?;

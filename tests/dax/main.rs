@@ -41,17 +41,21 @@ use testkit::load::Violation;
 struct Bed {
     kernel: Kernel,
     server: PathBuf,
+    /// `perdura`, built beside the server.
+    tool: PathBuf,
 }
 
 impl Bed {
     fn make(flavour: &str) -> Result<Bed, Setup> {
         std::fs::create_dir_all(cache())?;
-        Ok(Bed { kernel: Kernel::fetch(flavour)?, server: testkit::perdura_server().to_owned() })
+        let server = testkit::perdura_server().to_owned();
+        let tool = server.with_file_name("perdura");
+        Ok(Bed { kernel: Kernel::fetch(flavour)?, server, tool })
     }
 
     /// The programs that a guest finds beside the shell's.
     fn files(&self) -> Vec<(&str, &Path)> {
-        vec![("perdura-server", &self.server)]
+        vec![("perdura-server", &self.server), ("perdura", &self.tool)]
     }
 }
 

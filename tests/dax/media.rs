@@ -18,6 +18,7 @@ use testkit::load::Violation;
 const MEDIUM: u64 = 320 << 20;
 const MOUNT: &str = "fsdax && mount -t ext4 -o dax=always /dev/pmem0 /pm";
 const SERVER: &str = "--dir /pm --backend auto --pool perdura.pool --pool-size 128mb";
+const CHECK: &str = "perdura check --quiet /pm/perdura.pool";
 
 const KEYS: usize = 256;
 /// Bytes of a value: a whole sector lies inside, and two or three values on a page.
@@ -142,10 +143,18 @@ fn a_bad_sector_under_a_key(bed: &Bed) -> Result<(), Failure> {
     let beside = places.iter().filter(|place| place.is_on(page)).count() - 1;
     let sector = image.inside(lost.sector()) / SECTOR;
     machine.run(&format!("echo {sector} 1 >/sys/block/pmem0/badblocks"))?;
+    let (status, said) = machine.shell(CHECK)?;
+    check("perdura check", &format!("{status}: {said}"), "1: ")?;
+    check("perdura check", &said, &name(lost.key))?;
+    let named = said.matches("key \"key:").count();
+    check("keys that perdura check names", &format!("={named}."), "=1.")?;
     let mut client = machine.serve(SERVER)?;
     only_these_are_lost(&mut machine, &mut client, lost.key, &[])?;
+    machine.run("kill -TERM $server; wait $server")?;
+    let (status, said) = machine.shell(CHECK)?;
+    check("perdura check after the key was set again", &format!("{status}: {said}"), "0: ")?;
     println!(
-        "  a bad sector: 1 of {KEYS} keys is damaged, and not the {beside} beside it on its page"
+        "  a bad sector: 1 of {KEYS} keys is damaged, for the server and for `perdura check`, and not the {beside} beside it on its page"
     );
     Ok(())
 }
