@@ -308,6 +308,24 @@ fn counts_are_set_right() {
 }
 
 #[test]
+fn a_block_that_nothing_leads_to_is_found_and_freed() {
+    let pool = Pool::new();
+    let bytes = fs::read(&pool.path).expect("the pool");
+    let entry = memchr::memmem::find(&bytes, b"key:0the value").expect("the key") as u64;
+    // The first bitmap word of a span of entries that has a free block: not the first span.
+    let bitmaps = (0..20).map(|span| (entry & !65535) + span * 65536 + 64);
+    let at = bitmaps.flat_map(|bitmap| (0..14).map(move |word| bitmap + 8 * word));
+    let word = |at: u64| u64::from_le_bytes(bytes[at as usize..][..8].try_into().expect("8"));
+    let at = at.filter(|at| word(*at) != 0).find(|at| word(*at) != u64::MAX).expect("a free block");
+    pool.change(at, |word| word | (word + 1));
+    let found = pool.problems();
+    let lost = found.iter().filter(|p| matches!(p, CheckError::Lost { .. })).count();
+    assert_eq!((found.len(), lost), (2, 1), "the block, and the count of bytes: {found:?}");
+    let done = pool.repaired();
+    assert_eq!((done.freed, done.cut.len()), (1, 0), "{done:?}");
+}
+
+#[test]
 fn an_expiry_time_that_is_not_in_its_index_is_found() {
     let pool = Pool::new();
     let bytes = fs::read(&pool.path).expect("the pool");

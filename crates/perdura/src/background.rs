@@ -15,6 +15,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// One step in each shard; whether there is more to do at once.
 pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
+    if keyspace.is_unsettled() {
+        keyspace.settle();
+    }
     let mut more = keyspace.heap().grow_ahead();
     for shard in 0..keyspace.shards() {
         // A store that takes no more writes needs no tidying.

@@ -51,6 +51,12 @@ pub enum Error {
     /// There are sixteen databases, 0 to 15.
     #[error("there is no such database")]
     NoSuchDatabase,
+    /// The medium lost bytes of the value: delete the key or set it again.
+    #[error("the value is damaged (pool offset {0:#x}): delete the key, or set it again")]
+    Damaged(u64),
+    /// The medium lost bytes while the operation ran. What they were is known now: try again.
+    #[error("the medium lost bytes meanwhile: try again")]
+    Unsettled,
     /// A durable step failed; the store takes no more writes until it is opened again.
     #[error("a durable step failed; the store takes no more writes until it is opened again")]
     ReadOnly,
@@ -63,6 +69,7 @@ impl From<keyspace::Error> for Error {
             keyspace::Error::WrongType => Error::WrongType,
             keyspace::Error::TooLong => Error::TooLong,
             keyspace::Error::KeyTooLong => Error::KeyTooLong,
+            keyspace::Error::Damaged(at) => Error::Damaged(at),
             _ => Error::ReadOnly,
         }
     }
@@ -72,6 +79,7 @@ impl From<keyspace::CommitError> for Error {
     fn from(error: keyspace::CommitError) -> Error {
         match error {
             keyspace::CommitError::Full => Error::Full,
+            keyspace::CommitError::Unsettled => Error::Unsettled,
             _ => Error::ReadOnly,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyspace::{Db, Expire, Key, Keyspace};
+use keyspace::{Db, Expire, Harm, Key, Keyspace, Txn};
 use pmem::Domain;
 
 use crate::background::{self, Background};
@@ -33,6 +33,7 @@ impl Perdura {
     /// Opens a store, recovering it if it was not closed, or makes it.
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
+        keyspace.settle();
         let background =
             options.background.then(|| Background::start(Arc::clone(&keyspace), options.clock));
         Ok(Perdura { background: background.transpose()?, keyspace, clock: options.clock })
@@ -76,10 +77,8 @@ impl Perdura {
         if shards.is_empty() {
             return Err(Error::Undeclared.into());
         }
-        let mut tx = Transaction::new(self.keyspace.begin(&shards, (self.clock)()));
-        let result = work(&mut tx)?;
-        tx.commit()?;
-        Ok(result)
+        keys.iter().try_for_each(|key| self.refuse_lost(key.as_ref()))?;
+        self.finish(self.keyspace.begin(&shards, (self.clock)()), work)
     }
 
     fn on<R>(
@@ -87,16 +86,57 @@ impl Perdura {
         key: &[u8],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.refuse_lost(key)?;
         let shard = self.keyspace.key(key).shard();
-        let mut tx = Transaction::new(self.keyspace.begin_one(shard, (self.clock)()));
-        let result = work(&mut tx)?;
+        self.finish(self.keyspace.begin_one(shard, (self.clock)()), work)
+    }
+
+    /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium lost meanwhile.
+    fn finish<R, E: From<Error>>(
+        &self,
+        txn: Txn<'_>,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut tx = Transaction::new(txn);
+        let result = work(&mut tx);
+        if self.keyspace.is_unsettled() {
+            drop(tx);
+            self.keyspace.settle();
+            return Err(Error::Unsettled.into());
+        }
+        let result = result?;
         tx.commit()?;
         Ok(result)
     }
 
+    /// Refuses a key whose entry was lost with its name; only then is there anything to ask.
+    fn refuse_lost(&self, key: &[u8]) -> Result<(), Error> {
+        if !self.keyspace.has_alert() {
+            return Ok(());
+        }
+        match self.keyspace.harm(Db::default(), &self.keyspace.key(key)) {
+            None => Ok(()),
+            Some(Harm::Nameless(at)) => Err(Error::Damaged(at)),
+            Some(Harm::Stopped(_)) => Err(Error::ReadOnly),
+        }
+    }
+
     /// The value of a key. A large one is copied without keeping others from its shard.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
-        let key = self.keyspace.key(key.as_ref());
+        self.refuse_lost(key.as_ref())?;
+        let value = self.read(key.as_ref());
+        if !self.keyspace.is_unsettled() {
+            return value;
+        }
+        // Zeros may have been read in the place of what the medium lost.
+        self.keyspace.settle();
+        self.refuse_lost(key.as_ref())?;
+        let value = self.read(key.as_ref());
+        if self.keyspace.is_unsettled() { Err(Error::Unsettled) } else { value }
+    }
+
+    fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let key = self.keyspace.key(key);
         let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
         let Some(entry) = txn.find(Db::default(), &key) else { return Ok(None) };
         let value = txn.string(&entry)?;

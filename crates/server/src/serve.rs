@@ -369,6 +369,7 @@ fn end(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
         tracing::error!("The append only file could not be synced: {failure}");
         code = ExitCode::FAILURE;
     }
+    shared.engine.keyspace().settle();
     let heap = shared.engine.keyspace().heap();
     if let Err(error) = heap.close() {
         tracing::error!("The pool could not be closed: {error}");
