@@ -308,10 +308,10 @@ fn refusals(reply: &Reply) -> u64 {
     reply.items().iter().map(refusals).sum::<u64>() + u64::from(is_refusal(reply))
 }
 
-/// The text of a reply after which no write is taken any more.
+/// The text of a reply after which no write is taken any more; that of EXEC names it as its reason.
 fn is_final(reply: &Reply) -> Option<String> {
     match reply {
-        Reply::Error(text) if text.starts_with("MISCONF") => Some(text.clone()),
+        Reply::Error(text) if model::is_because(text, "MISCONF") => Some(text.clone()),
         other => other.items().iter().find_map(is_final),
     }
 }

@@ -37,7 +37,13 @@ fn count(n: usize) -> Reply {
 
 /// Whether a reply says that there was no room.
 pub(crate) fn is_refusal(reply: &Reply) -> bool {
-    matches!(reply, Reply::Error(text) if text.starts_with("OOM"))
+    matches!(reply, Reply::Error(text) if is_because(text, "OOM"))
+}
+
+/// Whether an error has this code, or ends a transaction because of one that has.
+pub(crate) fn is_because(text: &str, code: &str) -> bool {
+    let reason = text.strip_prefix("EXECABORT Transaction discarded because of: ");
+    reason.unwrap_or(text).starts_with(code)
 }
 
 impl Step {
