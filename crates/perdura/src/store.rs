@@ -109,6 +109,14 @@ impl Perdura {
         Ok(result)
     }
 
+    /// Takes an entry away that was lost with its name, for who deletes or overwrites the key.
+    fn replace_lost(&self, key: &Key<'_>) -> Result<(), Error> {
+        if self.keyspace.has_alert() {
+            self.keyspace.cut_nameless(Db::default(), key)?;
+        }
+        Ok(())
+    }
+
     /// Refuses a key whose entry was lost with its name; only then is there anything to ask.
     fn refuse_lost(&self, key: &[u8]) -> Result<(), Error> {
         if !self.keyspace.has_alert() {
@@ -177,6 +185,7 @@ impl Perdura {
         expire: impl Fn(u64) -> Expire,
     ) -> Result<(), Error> {
         let key = self.keyspace.key(key);
+        self.replace_lost(&key)?;
         match self.try_set(&key, value, &expire) {
             // What deletes left may make the room.
             Err(Error::Full) if self.keyspace.reclaim_until(|| false) => {
@@ -215,6 +224,7 @@ impl Perdura {
 
     /// Deletes a key; whether there was one.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.replace_lost(&self.keyspace.key(key.as_ref()))?;
         self.on(key.as_ref(), |tx| tx.delete(&key))
     }
 

@@ -1,0 +1,57 @@
+//! The medium loses bytes under a store in use: the keys that they were answer with the damage, all others as before.
+
+#![forbid(unsafe_code)]
+
+use perdura::{Error, Options, Perdura};
+use std::fs::{self, OpenOptions};
+
+const KEYS: usize = 3000;
+
+fn value(i: usize) -> Vec<u8> {
+    format!("the value of key {i:05}, which is a bit longer than that").into_bytes()
+}
+
+#[test]
+fn lost_bytes_cost_the_keys_that_they_were() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let store = Perdura::open(Options::new(&path).domain(perdura::DomainRequest::Process));
+    let store = store.expect("a store");
+    for i in 0..KEYS {
+        store.set(format!("key:{i}"), value(i)).expect("room");
+    }
+    // Values of a length of their own come last, in a span of their own.
+    let long: Vec<u8> = b"long ".repeat(80);
+    for i in 0..100 {
+        store.set(format!("{{t}}long:{i}"), &long).expect("room");
+    }
+    let bytes = fs::read(&path).expect("the pool");
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("a pool") as u64;
+    let file = OpenOptions::new().write(true).open(&path).expect("the pool");
+    file.set_len((last & !65535) + 4096).expect("a shorter file");
+    let mut damaged = 0;
+    for i in 0..100 {
+        match store.get(format!("{{t}}long:{i}")) {
+            Ok(value) => assert_eq!(value.as_ref(), Some(&long)),
+            Err(Error::Damaged(_)) => damaged += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    file.set_len(bytes.len() as u64).expect("as long as before");
+    assert!((50..100).contains(&damaged), "{damaged} keys");
+    for i in 0..KEYS {
+        assert_eq!(store.get(format!("key:{i}")), Ok(Some(value(i))));
+    }
+    for i in 0..100 {
+        let key = format!("{{t}}long:{i}");
+        if i % 2 == 0 {
+            store.set(&key, "new").expect("room");
+            assert_eq!(store.get(&key), Ok(Some(b"new".to_vec())));
+        } else {
+            store.delete(&key).expect("room");
+            assert_eq!(store.get(&key), Ok(None));
+        }
+    }
+    store.set("another", "key").expect("writes go on");
+    store.close().expect("a clean close");
+}
