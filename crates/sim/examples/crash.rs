@@ -118,7 +118,8 @@ fn is_missed(search: &Search, mutant: &Mutant, end: Instant) -> bool {
     let (seconds, images) = (start.elapsed().as_secs_f64(), found.counts.opened);
     match &found.violation {
         Some((seed, what)) => {
-            let what = what.lines().find(|line| !line.starts_with("action")).unwrap_or_default();
+            let mut lines = what.lines().skip(1).filter(|line| !line.starts_with("action"));
+            let what = lines.next().unwrap_or_default();
             let what: String = what.chars().take(100).collect();
             println!(
                 "{mutant}: missed after {seconds:.1} s and {images} images, seed {seed}: {what}"

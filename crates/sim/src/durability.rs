@@ -181,6 +181,11 @@ impl Durability {
         image
     }
 
+    /// What is certain, and nothing else.
+    pub fn certain(&self) -> &[u8] {
+        &self.durable
+    }
+
     /// Shows `see` what a loss of power may leave now, and says which of the pending stores arrived. `see` returns
     /// whether to go on.
     pub fn images(

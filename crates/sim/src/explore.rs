@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::medium::{Event, Medium, Trace};
 use crate::scratch::Scratch;
 use crate::shrink;
-use crate::workload::{Life, Promise, Promises, Workload};
+use crate::workload::{Left, Life, Promise, Promises, Workload};
 use pmem::{Region, STEPS, StepSet};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -167,11 +167,17 @@ impl<W: Workload> Explorer<'_, W> {
                 self.path.push("crash at the end".into());
                 self.crash(&mut medium, &mut scratch, promise, depth, steps)?;
                 self.path.pop();
-                let mut rng = self.rng.fork();
-                let (image, state) = (medium.visible(), &promise.allowed[0]);
-                let looked_at =
-                    guarded("damage", || self.workload.damage(&image, state, &mut rng))?;
-                self.counts.opened += looked_at;
+                if depth == 0 || self.rng.usize(..4) == 0 {
+                    let mut rng = self.rng.fork();
+                    let states = promises.iter().rev().map(|(_, promise)| &promise.allowed[0]);
+                    let left = Left {
+                        everything: &medium.visible(),
+                        certain: medium.certain(),
+                        states: states.collect(),
+                    };
+                    let workload = self.workload;
+                    self.counts.opened += guarded("damage", || workload.damage(&left, &mut rng))?;
+                }
                 Ok(())
             }
             None => Ok(()),

@@ -29,4 +29,4 @@ pub use explore::{Effort, explore};
 pub use failure::Failure;
 pub use medium::{Event, Medium, Trace};
 pub use subject::Subject;
-pub use workload::{Life, Marker, Promise, Promises, Workload};
+pub use workload::{Left, Life, Marker, Promise, Promises, Workload};

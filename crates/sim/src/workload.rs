@@ -120,6 +120,16 @@ impl<'a> Life<'a> {
     }
 }
 
+/// What a life left behind.
+pub struct Left<'a, S> {
+    /// If all that was stored has arrived.
+    pub everything: &'a [u8],
+    /// If nothing has but what is certain.
+    pub certain: &'a [u8],
+    /// What was acknowledged, from mark to mark, the newest first.
+    pub states: Vec<&'a S>,
+}
+
 /// A kind of store and what is done with it.
 pub trait Workload {
     /// Everything that a store holds and a crash must not damage.
@@ -150,15 +160,10 @@ pub trait Workload {
         life: &Life<'_>,
     ) -> Result<Promises<Self::State>, String>;
 
-    /// What a medium damages must be told, or cost nothing: tries that on copies of an image that holds `state`, and
+    /// What a medium damages must be told, or cost nothing: tries that on copies of the images that a life left, and
     /// answers how many were looked at.
-    fn damage(
-        &self,
-        image: &[u8],
-        state: &Self::State,
-        rng: &mut fastrand::Rng,
-    ) -> Result<u64, String> {
-        let _ = (image, state, rng);
+    fn damage(&self, left: &Left<'_, Self::State>, rng: &mut fastrand::Rng) -> Result<u64, String> {
+        let _ = (left, rng);
         Ok(0)
     }
 

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, atomic::Ordering::Relaxed};
 
 /// Keys of a request that fills.
-const KEYS_AT_ONCE: usize = 45;
+const KEYS_AT_ONCE: usize = 70;
 
 /// One thing to do.
 pub(crate) enum Action {

@@ -1,15 +1,19 @@
 //! Flipped bits: what they hit is told, or costs nothing. Never is anything else served as if nothing had happened.
 //!
-//! A bit of one copy of the header costs nothing. A bit of the log is told when the pool is opened, or lies in what
+//! A bit of one copy of the header costs nothing. A bit of a log or of its tail is told when the pool is opened, or lies in what
 //! is not needed any more. A bit of a string is found by a check.
+//!
+//! Two things cannot be told after a loss of power: whether the newest record of a log was torn or damaged, so that the
+//! state before it will do; and a bit that makes the tail's number that of the next record, as if the log were empty, so
+//! that the lowest bits of a tail are left alone.
 
 use super::Commands;
 use super::state::State;
 use pmem::{NullRecorder, Region};
-use sim::Workload;
+use sim::{Left, Workload};
 use std::sync::Arc;
 
-const FLIPS: usize = 12;
+const FLIPS: usize = 24;
 /// Where the copies of the header lie, and how long they are.
 const HEADERS: [usize; 2] = [0, 4096];
 const HEADER: usize = 192;
@@ -26,45 +30,82 @@ enum Cost {
 
 pub(crate) fn flip_bits(
     commands: &Commands,
-    image: &[u8],
-    state: &State,
+    left: &Left<'_, State>,
     rng: &mut fastrand::Rng,
 ) -> Result<u64, String> {
+    let last = left.states[0];
+    let mut everywhere = in_headers(rng);
+    everywhere.extend(in_rings(commands, rng));
+    everywhere.extend(in_tails(commands, rng));
+    everywhere.extend(in_strings(left.everything, last, rng));
+    let mut flips = flip(commands, left.everything, &everywhere, &[last], rng)?;
+    flips += flip(commands, left.certain, &in_tails(commands, rng), &[last], rng)?;
+    if commands.geometry.shards == 1 {
+        let mut older = left.states.iter().filter(|state| !state.agrees(last, last.now));
+        let before = older.next().map(|state| State { now: last.now, ..(*state).clone() });
+        let allowed: Vec<&State> = [last].into_iter().chain(&before).collect();
+        flips += flip(commands, left.certain, &in_rings(commands, rng), &allowed, rng)?;
+    }
+    Ok(flips)
+}
+
+fn in_headers(rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
+    (0..FLIPS).map(|n| (HEADERS[n % 2] + rng.usize(..HEADER), Cost::Nothing)).collect()
+}
+
+fn in_rings(commands: &Commands, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
     let geometry = commands.geometry;
     let rings = (SHARDS_AT + geometry.shards * SHARD_AREA).next_multiple_of(4096);
+    let len = geometry.shards * geometry.ring_parts * geometry.ring_part;
+    (0..3 * FLIPS).map(|_| (rings + rng.usize(..len), Cost::Told)).collect()
+}
+
+fn in_tails(commands: &Commands, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
+    let shards = commands.geometry.shards;
+    let tail = |n: usize| SHARDS_AT + n % shards * SHARD_AREA;
+    (0..FLIPS).map(|n| (tail(n) + rng.usize(1..8), Cost::Told)).collect()
+}
+
+/// Wherever a copy of a string's begin lies: one of them is the value.
+fn in_strings(image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
+    let values = state.live(state.now).map(|(_, (value, _))| value);
     let mut places = Vec::new();
-    for _ in 0..FLIPS {
-        places.push((HEADERS[rng.usize(..2)] + rng.usize(..HEADER), Cost::Nothing));
-        let in_rings = rng.usize(..geometry.shards * geometry.ring_parts * geometry.ring_part);
-        places.push((rings + in_rings, Cost::Told));
-    }
-    let long = state.live(state.now).map(|(_, (value, _))| value).filter(|value| value.len() > 40);
-    for value in long.take(3) {
-        // Wherever a copy of its begin lies: one of them is the value.
+    for value in values.filter(|value| value.len() > 40).take(3) {
         let start = &value[..32];
-        let mut copies = image.windows(32).enumerate().filter(|(_, bytes)| *bytes == start);
-        places.extend(copies.by_ref().take(3).map(|(at, _)| (at + rng.usize(..32), Cost::Told)));
+        let copies = image.windows(32).enumerate().filter(|(_, bytes)| *bytes == start);
+        places.extend(copies.take(3).map(|(at, _)| (at + rng.usize(..32), Cost::Told)));
     }
+    places
+}
+
+fn flip(
+    commands: &Commands,
+    image: &[u8],
+    places: &[(usize, Cost)],
+    allowed: &[&State],
+    rng: &mut fastrand::Rng,
+) -> Result<u64, String> {
     let mut image = image.to_vec();
-    for &(at, cost) in &places {
+    for &(at, cost) in places {
         let bit = 1 << rng.u8(..8);
         image[at] ^= bit;
-        look(commands, &image, state, cost)
+        look(commands, &image, allowed, cost)
             .map_err(|what| format!("bit {bit:#x} at {at:#x} flipped: {what}"))?;
         image[at] ^= bit;
     }
     Ok(places.len() as u64)
 }
 
-fn look(commands: &Commands, image: &[u8], state: &State, cost: Cost) -> Result<(), String> {
+fn look(commands: &Commands, image: &[u8], allowed: &[&State], cost: Cost) -> Result<(), String> {
     let region = Region::simulated_from(image, commands.reserve(), Arc::new(NullRecorder));
     let read = commands.open(region).and_then(|mut keyspace| commands.read(&mut keyspace));
     match read {
         Err(_) if cost == Cost::Told => Ok(()),
         Err(what) => Err(what),
-        Ok(found) => match commands.settle(&found, state) {
-            Some(_) => Ok(()),
-            None => Err(commands.difference(&found, std::slice::from_ref(state))),
-        },
+        Ok(found) if allowed.iter().any(|state| commands.settle(&found, state).is_some()) => Ok(()),
+        Ok(found) => {
+            let allowed: Vec<State> = allowed.iter().map(|state| (*state).clone()).collect();
+            Err(commands.difference(&found, &allowed))
+        }
     }
 }

@@ -16,7 +16,7 @@ use heap::{CreateOptions, Geometry, Heap};
 use journal::{Journal, TestClock, act_as};
 use keyspace::{Eviction, Keyspace, Policy};
 use pmem::Region;
-use sim::{Life, Promises, Workload, take_turns};
+use sim::{Left, Life, Promises, Workload, take_turns};
 use state::State;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -48,11 +48,11 @@ impl Commands {
     /// The kind for this seed: shards, room, threads, keys and values vary.
     pub(crate) fn of(seed: u64) -> Commands {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x5eed);
-        let threads = if seed % 3 == 2 { 3 } else { 1 };
-        let log = threads > 1 || seed % 3 == 1;
+        let threads = [1, 1, 3][rng.usize(..3)];
+        let log = threads > 1 || rng.bool();
         let wide = rng.usize(..4) == 0;
         let taste = Taste {
-            keys: if wide { 500 } else { [3, 8, 20][rng.usize(..3)] },
+            keys: if wide { 800 } else { [3, 8, 20][rng.usize(..3)] },
             repeats: if wide { 24 } else { 3 },
             large_one_in: [12, 40, 200][rng.usize(..3)],
             filled_at_first: wide,
@@ -64,7 +64,7 @@ impl Commands {
             ring_part: [512, 512, 1024, 4096][rng.usize(..4)],
             zone_spans: [8, 12, 16][rng.usize(..3)],
         };
-        let maxmemory = if log && rng.bool() { 40_000 } else { 0 };
+        let maxmemory = if log && !wide && rng.bool() { 40_000 } else { 0 };
         let zones = rng.u64(1..4);
         Commands { geometry, zones, threads, log, maxmemory, taste, changed: Mutex::default() }
     }
@@ -98,7 +98,7 @@ impl Commands {
         state: &State,
         life: &Life<'_>,
     ) -> Vec<(usize, usize, Action)> {
-        let filled = state.keys.len() > 100;
+        let filled = state.keys.len() > 300;
         let writers = generate::writers(engine.table());
         let draw = Draw { writers: &writers, taste: self.taste, shards: self.geometry.shards };
         let mut now = state.now;
@@ -184,8 +184,8 @@ impl Workload for Commands {
         Ok(promises)
     }
 
-    fn damage(&self, image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Result<u64, String> {
-        damage::flip_bits(self, image, state, rng)
+    fn damage(&self, left: &Left<'_, State>, rng: &mut fastrand::Rng) -> Result<u64, String> {
+        damage::flip_bits(self, left, rng)
     }
 
     fn difference(&self, found: &State, allowed: &[State]) -> String {

@@ -156,8 +156,11 @@ impl Subject for Pool {
         let parts = shards
             .into_iter()
             .map(|shard| {
-                let count = 1 + rng.usize(..if self.spacious { 7 } else { 3 });
                 let state = &mut after[shard];
+                if self.spacious && rng.usize(..4) == 0 {
+                    return (shard, (0..8).map(|slot| put_whole(state, slot, rng)).collect());
+                }
+                let count = 1 + rng.usize(..if self.spacious { 7 } else { 3 });
                 (shard, (0..count).map(|_| self.draw(state, rng)).collect())
             })
             .collect();
@@ -210,15 +213,18 @@ impl Pool {
                 state.slots[slot] = None;
                 Op::Delete { slot }
             }
-            _ => {
-                let room = ROOMS[ROOMS.len() - 1] - HEAD;
-                let bytes = filled(rng.usize(..60), rng);
-                let content = Content { word: rng.u64(..), room, bytes };
-                state.slots[slot] = Some(content.clone());
-                Op::Put { slot, content, detached: false }
-            }
+            _ => put_whole(state, slot, rng),
         }
     }
+}
+
+/// Makes a block of a whole span with few bytes in it. Several of them in one transaction need more spans than are kept in
+/// hand, so that the pool grows at the moment of need.
+fn put_whole(state: &mut Contents, slot: usize, rng: &mut fastrand::Rng) -> Op {
+    let room = ROOMS[ROOMS.len() - 1] - HEAD;
+    let content = Content { word: rng.u64(..), room, bytes: filled(rng.usize(..20), rng) };
+    state.slots[slot] = Some(content.clone());
+    Op::Put { slot, content, detached: false }
 }
 
 /// Draws a step that is possible in `state`, and changes `state` by it.

@@ -60,35 +60,62 @@ impl Search {
     }
 }
 
+/// Which part of the program is explored.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Heap,
+    Threads,
+    Commands,
+}
+
+/// In which order. What is quick comes first where time is short.
+const KINDS: [Kind; 4] = [Kind::Commands, Kind::Heap, Kind::Commands, Kind::Threads];
+const HASTY: [Kind; 8] = [
+    Kind::Threads,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Commands,
+    Kind::Commands,
+    Kind::Threads,
+];
+
 /// One exploration, of the kind that this seed has.
 fn explore_seed(seed: u64, hasty: bool) -> Result<Counts, (String, Failure)> {
-    let (nth, crash) =
-        (seed / 4, if (seed / 4).is_multiple_of(2) { Crash::Strict } else { Crash::X86 });
-    let all = Effort::new(crash, seed);
-    let effort = match hasty {
-        true => Effort {
-            transactions: 40,
-            images: 16,
-            live_on_one_in: 150,
-            process_one_in: 16,
-            shrink_seconds: 0,
-            ..all
-        },
-        false => Effort { images: 64, all_of: 4096, live_on_one_in: 800, ..all },
+    let kinds: &[Kind] = if hasty { &HASTY } else { &KINDS };
+    let n = seed.saturating_sub(1);
+    let at = n as usize % kinds.len();
+    let round = n / kinds.len() as u64;
+    let crash = if (at as u64 + round).is_multiple_of(2) { Crash::Strict } else { Crash::X86 };
+    let quick = Effort {
+        transactions: 40,
+        images: 24,
+        live_on_one_in: 100,
+        process_one_in: 10,
+        shrink_seconds: 0,
+        ..Effort::new(crash, seed)
     };
-    let spacious = nth % 3 == 1;
-    match seed % 4 {
-        0 => {
-            let pool = Pool { spacious, ..Pool::of(1 + nth as usize / 2 % 4, 1 + nth / 8 % 4) };
+    let thorough =
+        Effort { images: 64, all_of: 4096, live_on_one_in: 800, ..Effort::new(crash, seed) };
+    let effort = if hasty { quick } else { thorough };
+    let shape = fastrand::Rng::with_seed(seed).u64(..);
+    let spacious = shape.is_multiple_of(3);
+    let zones = 1 + shape / 3 % 4;
+    let shards = (shape / 12 % 4) as usize;
+    match kinds[at] {
+        Kind::Heap => {
+            let pool = Pool { spacious, ..Pool::of(1 + shards, zones) };
             explore(&pool, effort).map_err(|failure| (format!("{pool:?}"), failure))
         }
-        1 => {
-            let pool = Pool { spacious, ..Pool::of(2 + nth as usize % 3, 1 + nth % 4) };
+        Kind::Threads => {
+            let pool = Pool { spacious, ..Pool::of(2 + shards % 3, zones) };
             let threads = Threads { pool, threads: 3 };
             explore(&threads, effort).map_err(|failure| (format!("threads of {pool:?}"), failure))
         }
-        _ => {
-            let commands = Commands::of(nth * 2 + seed % 2);
+        Kind::Commands => {
+            let effort = Effort { live_on_one_in: effort.live_on_one_in * 2, ..effort };
+            let commands = Commands::of(seed);
             explore(&commands, effort).map_err(|failure| (format!("{commands:?}"), failure))
         }
     }
