@@ -21,6 +21,7 @@ use crate::workload::{Left, Life, Promise, Promises, Workload};
 use pmem::{Region, STEPS, StepSet};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 /// How much to explore.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,8 @@ pub struct Effort {
     pub live_on_one_in: usize,
     /// One moment in so many is a crash of the process, too.
     pub process_one_in: usize,
+    /// When to end at the latest, with what was explored by then.
+    pub until: Option<Instant>,
     /// After a failure, seconds to look for a smaller history that fails too.
     pub shrink_seconds: u64,
 }
@@ -57,6 +60,7 @@ impl Effort {
             depth: 2,
             live_on_one_in: 40,
             process_one_in: 40,
+            until: None,
             shrink_seconds: 20,
         }
     }
@@ -141,6 +145,9 @@ impl<W: Workload> Explorer<'_, W> {
         let mut now = None;
         let (mut fences, mut steps) = (0, StepSet::default());
         for (at, &event) in trace.events.iter().enumerate() {
+            if self.effort.until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(());
+            }
             if let Some(now) = now
                 && self.is_moment(trace, at, depth)
             {

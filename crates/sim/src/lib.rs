@@ -6,8 +6,9 @@
 //! between, opens each, compares what it holds with what was acknowledged, crashes again inside the recovery, and
 //! lives on after it to crash once more.
 //!
-//! The explorer knows no heap: it drives anything that implements [`Subject`]. A seed fixes all it does, so that a
-//! failure names the seed that shows it again. It must not know time, threads' timing, or the format of a pool.
+//! The explorer knows no heap: it drives anything that implements [`Workload`], or the simpler [`Subject`]. Threads that
+//! are to be explored [take turns](take_turns). A seed fixes all that is done, so that a failure names the seed that shows
+//! it again; time decides only when a search ends. It must not know threads' timing, or the format of a pool.
 #![forbid(unsafe_code)]
 
 mod baton;

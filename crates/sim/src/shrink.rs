@@ -26,7 +26,7 @@ pub(crate) fn smallest<W: Workload>(workload: &W, effort: Effort, mut failure: F
             if more.len() == dropped.len() {
                 continue;
             }
-            if let Err(smaller) = without(workload, effort, &more) {
+            if let Err(smaller) = without(workload, Effort { until: None, ..effort }, &more) {
                 (failure, dropped) = (smaller, more);
             }
         }

@@ -40,7 +40,7 @@ impl Search {
         let work = || {
             while start.elapsed() < self.most && !stop.load(Relaxed) {
                 let seed = next.fetch_add(1, Relaxed);
-                let outcome = explore_seed(seed, self.hasty);
+                let outcome = explore_seed(seed, self.hasty, start + self.most);
                 let mut found = found.lock().expect("no panic");
                 match outcome {
                     Ok(counts) => found.counts.add(&counts),
@@ -82,7 +82,7 @@ const HASTY: [Kind; 8] = [
 ];
 
 /// One exploration, of the kind that this seed has.
-fn explore_seed(seed: u64, hasty: bool) -> Result<Counts, (String, Failure)> {
+fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (String, Failure)> {
     let kinds: &[Kind] = if hasty { &HASTY } else { &KINDS };
     let n = seed.saturating_sub(1);
     let at = n as usize % kinds.len();
@@ -98,7 +98,7 @@ fn explore_seed(seed: u64, hasty: bool) -> Result<Counts, (String, Failure)> {
     };
     let thorough =
         Effort { images: 64, all_of: 4096, live_on_one_in: 800, ..Effort::new(crash, seed) };
-    let effort = if hasty { quick } else { thorough };
+    let effort = Effort { until: Some(until), ..if hasty { quick } else { thorough } };
     let shape = fastrand::Rng::with_seed(seed).u64(..);
     let spacious = shape.is_multiple_of(3);
     let zones = 1 + shape / 3 % 4;
