@@ -13,6 +13,8 @@
 
 #[path = "../tests/engine/mod.rs"]
 mod engine;
+#[path = "../tests/histories/mod.rs"]
+mod histories;
 #[path = "../tests/mutants/mod.rs"]
 mod mutants;
 #[path = "../tests/pool/mod.rs"]

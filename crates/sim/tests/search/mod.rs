@@ -1,12 +1,14 @@
 //! A search for violations: explorations of all kinds, one seed after the other, on several cores.
 
 use crate::engine::{Commands, generate};
+use crate::histories;
 use crate::pool::Pool;
 use crate::turns::Threads;
 use commands::{Engine, EngineOptions};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::Keyspace;
 use sim::{Counts, Crash, Effort, Failure, explore};
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -32,8 +34,14 @@ pub(crate) struct Found {
 }
 
 impl Search {
-    /// Explores seeds until time is up or one fails.
+    /// Goes through the known histories, then explores seeds until time is up or one fails.
     pub(crate) fn run(&self) -> Found {
+        for (name, history) in histories::ALL {
+            if catch_unwind(history).is_err() {
+                let what = format!("a known history\n{name}");
+                return Found { violation: Some((0, what)), ..Found::default() };
+            }
+        }
         let (start, next, stop) =
             (Instant::now(), AtomicU64::new(self.first), AtomicBool::new(false));
         let found = Mutex::new(Found::default());

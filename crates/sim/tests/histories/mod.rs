@@ -1,0 +1,126 @@
+//! Bugs that searches found, each as a history of its own. A search begins with them.
+
+use heap::{CreateOptions, Geometry, Heap};
+use keyspace::{Db, Defragmentation, Expire, Keyspace};
+use pmem::{NullRecorder, Region};
+use sim::{Choose, Crash, Durability, Event, Medium};
+use std::sync::Arc;
+
+/// All of them, by name.
+pub(crate) const ALL: &[(&str, fn())] = &[
+    (
+        "an_append_to_a_moved_string_leaves_the_move_whole",
+        an_append_to_a_moved_string_leaves_the_move_whole,
+    ),
+    (
+        "a_header_that_is_believed_is_durable_before_the_other_is_written_over",
+        a_header_that_is_believed_is_durable_before_the_other_is_written_over,
+    ),
+];
+
+const RESERVE: usize = 4 << 20;
+const NOW: u64 = 1_700_000_000_000;
+
+fn create(region: Region) -> Keyspace {
+    let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 4096, zone_spans: 16 };
+    let options = CreateOptions { geometry, ..CreateOptions::default() };
+    Keyspace::new(Heap::create(region, &options).expect("a pool"), NOW)
+}
+
+fn db() -> Db {
+    Db::new(0).expect("a database")
+}
+
+fn set(keyspace: &Keyspace, key: &str, value: &[u8]) {
+    let mut txn = keyspace.begin_all(NOW);
+    let key = txn.key(key.as_bytes());
+    txn.set(db(), &key, value, Expire::Clear).expect("room");
+    txn.commit().expect("a commit");
+}
+
+fn get(keyspace: &Keyspace, key: &str) -> Option<Vec<u8>> {
+    let mut txn = keyspace.begin_all(NOW);
+    let key = txn.key(key.as_bytes());
+    let entry = txn.find(db(), &key)?;
+    Some(txn.string(&entry).expect("a string").to_vec())
+}
+
+/// The keyspace after a crash just after these bytes were stored, when everything stored so far has arrived.
+fn crashed_behind(medium: &Medium, stored: &[u8]) -> Keyspace {
+    let trace = medium.take();
+    let is_it = |event: &Event| match *event {
+        Event::Store { from, len, .. } => trace.bytes[from..from + len] == *stored,
+        _ => false,
+    };
+    let last = trace.events.iter().rposition(is_it).expect("these bytes were stored") + 1;
+    let mut durability = Durability::new(Vec::new());
+    trace.events[..last].iter().for_each(|event| durability.apply(&trace, *event));
+    let image = durability.visible();
+    let region = Region::simulated_from(&image, RESERVE, Arc::new(NullRecorder));
+    let (heap, _) = Heap::open(region, [0; 16]).expect("a pool that opens");
+    let keyspace = Keyspace::new(heap, NOW);
+    keyspace.check().expect("an intact keyspace");
+    keyspace
+}
+
+/// An entry was moved with the room up to the next word behind its string; the append wrote there, and so falsified the
+/// move, which had been acknowledged.
+pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
+    let medium = Medium::new();
+    let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));
+    let value = vec![b'v'; 3001];
+    (0..60).for_each(|n| set(&keyspace, &format!("k{n:02}"), &value));
+    let mut txn = keyspace.begin_all(NOW);
+    for n in 1..40 {
+        let name = format!("k{n:02}");
+        let key = txn.key(name.as_bytes());
+        txn.delete(db(), &key).expect("a delete");
+    }
+    txn.commit().expect("a commit");
+    drop(txn);
+    let moved = keyspace.defragment_step(0, Defragmentation::default(), 1000).expect("a commit");
+    assert!(moved.is_some_and(|at| at.moved > 0), "{moved:?}");
+    let mut txn = keyspace.begin_all(NOW);
+    let key = txn.key(b"k00");
+    txn.append(db(), &key, b"tail").expect("room");
+    txn.commit().expect("a commit");
+    drop(txn);
+    let keyspace = crashed_behind(&medium, b"tail");
+    let found = get(&keyspace, "k00").expect("the key");
+    assert!(found == value || found == [&value[..], b"tail"].concat());
+}
+
+/// A process died while it wrote the second copy of the header; the next one believed that copy, which was in the cache
+/// only, and wrote over the first. A power cut then took both.
+pub(crate) fn a_header_that_is_believed_is_durable_before_the_other_is_written_over() {
+    let made = Medium::new();
+    drop(create(Region::simulated_growing(RESERVE, made.clone())));
+    let trace = made.take();
+    let mut durability = Durability::new(Vec::new());
+    trace.events.iter().for_each(|event| durability.apply(&trace, *event));
+
+    let dying = Medium::new();
+    let image = durability.visible();
+    let region = Region::simulated_from(&image, RESERVE, dying.clone());
+    drop(Heap::open(region, [0; 16]).expect("a pool"));
+    let trace = dying.take();
+    let store = |event: &Event| matches!(event, Event::Store { len, .. } if *len > 8);
+    let last = trace.events.iter().rposition(store).expect("a header");
+    let mut durability = Durability::new(image);
+    trace.events[..=last].iter().for_each(|event| durability.apply(&trace, *event));
+
+    let next = Medium::new();
+    let region = Region::simulated_from(&durability.visible(), RESERVE, next.clone());
+    drop(Heap::open(region, [0; 16]).expect("a pool after the death of a process"));
+    let trace = next.take();
+    let mut rng = fastrand::Rng::with_seed(1);
+    for event in &trace.events {
+        let choose = Choose { all_of: 64, some: 64 };
+        durability.images(Crash::Strict, choose, &mut rng, |image, _| {
+            let region = Region::simulated_from(image.bytes, RESERVE, Arc::new(NullRecorder));
+            Heap::open(region, [0; 16]).expect("a pool after a power cut");
+            true
+        });
+        durability.apply(&trace, *event);
+    }
+}
