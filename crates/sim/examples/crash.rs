@@ -123,11 +123,16 @@ fn is_missed(search: &Search, mutant: &Mutant, end: Instant) -> bool {
             let mut lines = what.lines().skip(1).filter(|line| !line.starts_with("action"));
             let what = lines.next().unwrap_or_default();
             let what: String = what.chars().take(100).collect();
-            println!(
-                "{mutant}: missed after {seconds:.1} s and {images} images, seed {seed}: {what}"
-            );
+            let told =
+                format!("{mutant}: missed after {seconds:.1} s and {images} images, seed {seed}");
+            println!("{told}: {what}");
+            log(&format!("{told}\n"));
         }
-        None => println!("{mutant}: SURVIVES {seconds:.0} s and {images} images"),
+        None => {
+            let told = format!("{mutant}: SURVIVES {seconds:.0} s and {images} images");
+            println!("{told}");
+            log(&format!("{told}\n"));
+        }
     }
     found.violation.is_some()
 }
