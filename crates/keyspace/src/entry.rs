@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use heap::{Full, Ptr, View};
+use heap::{Full, Ptr, Shard, View};
 use structures::Store;
 use structures::blob::Blob;
 use structures::reclaim::Queue;
@@ -35,12 +35,17 @@ pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
     Kind::decode(view.word(entry)).unwrap_or(Kind::Inline { raw: false, len: 0, crc: 0 })
 }
 
-/// Refuses an entry whose value word makes no sense, or that was marked as damaged.
-pub(crate) fn sound<V: View>(view: &V, entry: Ptr) -> Result<(), crate::Error> {
-    match Kind::decode(view.word(entry)) {
-        Some(_) => Ok(()),
-        None => Err(crate::Error::Damaged(entry.raw())),
-    }
+/// Refuses an entry whose value word makes no sense, or that was marked as damaged, and a short value whose bytes are not
+/// those that were written. (In a volatile heap nothing changes them.)
+#[inline]
+pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<(), crate::Error> {
+    let right = match Kind::decode(shard.word(entry)) {
+        Some(Kind::Inline { len, crc, .. }) => {
+            !shard.heap().is_durable() || heap::crc32c(body(shard, entry, len)) == crc
+        }
+        kind => kind.is_some(),
+    };
+    right.then_some(()).ok_or(crate::Error::Damaged(entry.raw()))
 }
 
 /// Unix ms, or 0.

@@ -259,7 +259,7 @@ impl<'k> Txn<'k> {
         Some(entry::expiry(&self.shards[entry.shard], entry.at)).filter(|&at| at != 0)
     }
 
-    /// The string that the key holds.
+    /// The string that the key holds. A short one is verified; a blob is by the scrub.
     pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
         entry::sound(&self.shards[entry.shard], entry.at)?;
         Ok(Str::read(&self.shards[entry.shard], entry.at))
