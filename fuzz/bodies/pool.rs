@@ -100,9 +100,9 @@ fn seal_span(image: &mut [u8], at: usize) {
 }
 
 fn seal_record(image: &mut [u8], at: usize) {
-    let Some(&[low, high]) = image.get(at + 24..at + 26) else { return };
+    let Some(&[low, high]) = image.get(at + 14..at + 16) else { return };
     let len = usize::from(u16::from_le_bytes([low, high])) * 8;
-    if let Some(record) = image.get_mut(at..at + len).filter(|record| record.len() >= 32) {
+    if let Some(record) = image.get_mut(at..at + len).filter(|record| record.len() >= 24) {
         let crc = crc32c::crc32c(&record[4..]);
         record[..4].copy_from_slice(&crc.to_le_bytes());
     }
@@ -152,7 +152,7 @@ fn is_where_it_was(image: &[u8]) {
     seal_record(&mut sealed, RINGS);
     let span = (2..).find(|span| image[span * SPAN..][..12].iter().any(|&byte| byte != 0));
     seal_span(&mut sealed, span.expect("a span in use") * SPAN);
-    assert!(image[RINGS + 24] > 0 && sealed == image, "the pool's layout is no longer what it was");
+    assert!(image[RINGS + 14] > 0 && sealed == image, "the pool's layout is no longer what it was");
 }
 
 /// Writes the pages that are not zero: a pool has few.
