@@ -129,12 +129,25 @@ impl Keyspace {
             (entry.shard, entry.db) == (key.shard(), physical) && entry.near.fits(key.hash)
         };
         let found = lock(&self.damage.nameless).iter().copied().find(fits)?;
+        if self.is_whole(physical, key) {
+            return None;
+        }
         if self.is_still_lost(&found) {
             self.name(&found, db, key);
             return Some(Harm::Nameless(found.at.raw()));
         }
         self.forget_nameless(found.at);
         None
+    }
+
+    /// Whether the key is there under its name: then a lost entry whose known bits are the same is another's.
+    fn is_whole(&self, db: u8, key: &Key<'_>) -> bool {
+        let shard = self.heap().lock(key.shard());
+        let named = |at| {
+            entry::has_key(&shard, at, key.bytes())
+                && verify::entry(&shard, at, shard.capacity(at), false).key.is_some()
+        };
+        Index::at(shard.root(keys_root(db))).find(&shard, key.hash, named).is_some()
     }
 
     /// Tells the log once what the key is called whose name was lost: somebody asked for it.
