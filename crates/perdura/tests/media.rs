@@ -14,19 +14,27 @@ fn value(i: usize) -> Vec<u8> {
 #[test]
 fn lost_bytes_cost_the_keys_that_they_were() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("pool");
-    let store = Perdura::open(Options::new(&path).domain(perdura::DomainRequest::Process));
-    let store = store.expect("a store");
-    for i in 0..KEYS {
-        store.set(format!("key:{i}"), value(i)).expect("room");
-    }
     // Values of a length of their own come last, in a span of their own.
     let long: Vec<u8> = b"long ".repeat(80);
-    for i in 0..100 {
-        store.set(format!("{{t}}long:{i}"), &long).expect("room");
-    }
-    let bytes = fs::read(&path).expect("the pool");
-    let last = bytes.iter().rposition(|byte| *byte != 0).expect("a pool") as u64;
+    // The hash seed decides where spans lie: until the last one holds them.
+    let (store, path, bytes, last) = (0..50)
+        .find_map(|n| {
+            let path = folder.path().join(format!("pool{n}"));
+            let store = Perdura::open(Options::new(&path).domain(perdura::DomainRequest::Process));
+            let store = store.expect("a store");
+            for i in 0..KEYS {
+                store.set(format!("key:{i}"), value(i)).expect("room");
+            }
+            for i in 0..100 {
+                store.set(format!("{{t}}long:{i}"), &long).expect("room");
+            }
+            let bytes = fs::read(&path).expect("the pool");
+            let last = bytes.iter().rposition(|byte| *byte != 0).expect("a pool");
+            let is_theirs =
+                bytes[last & !65535..=last].windows(10).any(|text| text == b"long long ");
+            is_theirs.then_some((store, path, bytes, last as u64))
+        })
+        .expect("a pool whose last span is that of the long values");
     let file = OpenOptions::new().write(true).open(&path).expect("the pool");
     file.set_len((last & !65535) + 4096).expect("a shorter file");
     let mut damaged = 0;
