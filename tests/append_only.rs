@@ -276,3 +276,21 @@ fn a_log_is_loaded_again_while_the_server_runs() {
     client.check("DEL behind", "(integer) 1");
     assert_eq!(contents(&server), before);
 }
+
+#[test]
+fn a_log_that_cannot_be_loaded_again_ends_the_server() {
+    let mut server = perdura().args(["--enable-debug-command", "yes"]).start();
+    server.client().check("SET kept value", "OK");
+    let folder = server.folder().join("appendonlydir");
+    let files = fs::read_dir(&folder).expect("the log").map(|file| file.expect("a file").path());
+    let log = files.into_iter().find(|path| path.to_string_lossy().ends_with(".incr.aof"));
+    let log = log.expect("an incremental file");
+    let whole = fs::read(&log).expect("its bytes");
+    fs::write(&log, [&whole[..], b"*2\r\n$4\r\nNONE\r\n$1\r\nx\r\n"].concat()).expect("written");
+    let _ = server.client().try_call(&["DEBUG", "LOADAOF"]);
+    server.wait();
+    assert!(server.log().contains("Unknown command 'NONE'"), "{}", server.log());
+    fs::write(&log, whole).expect("written");
+    server.start_again();
+    server.client().check("GET kept", "\"value\"");
+}

@@ -32,8 +32,10 @@ pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     call.engine.disconnect(session);
     if let Err(failure) = done {
         let why = String::from_utf8_lossy(failure.as_bytes()).into_owned();
-        super::tell_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}")));
-        return Err("ERR Error trying to load the AOF files, check server logs".into());
+        super::tell_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}. Exiting")));
+        // As in Redis: what is in memory is a part of the data, which nobody may see or add to.
+        call.next = Next::Shutdown { save: false, nosave: true, now: true, force: true };
+        return Ok(());
     }
     super::tell_host(call, |host| host.log("Append Only File loaded by DEBUG LOADAOF"));
     call.out.ok();
