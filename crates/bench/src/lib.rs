@@ -1,0 +1,42 @@
+//! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use too.
+//!
+//! - [`stats`]: what many runs say together: medians, spreads, ratios of paired runs.
+//!
+//! This crate stands last: it starts servers as programs and talks to them over sockets, as any client does. No other
+//! crate uses it.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod stats;
+
+use std::process::ExitCode;
+
+/// How a run ends, for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All was measured.
+    Done,
+    /// Something was not measured, or not as asked: a server failed, replies were errors, the run was interrupted. What
+    /// was measured until then is printed and kept.
+    Partly,
+    /// The command line asks for something that is not possible. Nothing was measured.
+    Refused,
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> ExitCode {
+        ExitCode::from(match verdict {
+            Verdict::Done => 0,
+            Verdict::Partly => 1,
+            Verdict::Refused => 2,
+        })
+    }
+}
+
+/// Runs what the command line asks for.
+pub fn run(arguments: &cli::Arguments) -> Verdict {
+    match &arguments.command {
+        None => Verdict::Refused,
+        Some(command) => match *command {},
+    }
+}
