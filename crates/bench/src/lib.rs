@@ -1,5 +1,7 @@
 //! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use too.
 //!
+//! - [`results`]: what a comparison found, as a file.
+//! - [`machine`]: what the figures must be read with.
 //! - [`stats`]: what many runs say together: medians, spreads, ratios of paired runs.
 //!
 //! This crate stands last: it starts servers as programs and talks to them over sockets, as any client does. No other
@@ -7,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod machine;
+pub mod results;
 pub mod stats;
 
 use std::process::ExitCode;

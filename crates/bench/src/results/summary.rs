@@ -1,0 +1,207 @@
+//! What follows from the runs: medians, spreads, ratios.
+//!
+//! A ratio is taken round by round, between two runs that stood next to each other in time, and its median is shown: what
+//! slows the machine down for a minute slows both, and a ratio of two medians from different minutes would show that
+//! minute. Nothing is computed from fewer figures than there are.
+
+use super::{Results, Run};
+use crate::stats::{Summary, ratio};
+
+/// A figure of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Operations per second.
+    Rate,
+    /// Microseconds of the server's CPU time per operation.
+    ServerCpu,
+    /// Mean latency in microseconds.
+    Mean,
+    /// Median latency in microseconds.
+    P50,
+    /// Latency in microseconds that 99 % stay under.
+    P99,
+    /// Latency in microseconds that 99.9 % stay under.
+    P999,
+    /// Latency in microseconds that 99.999 % stay under.
+    P99999,
+}
+
+impl Run {
+    /// Operations per second.
+    pub fn rate(&self) -> f64 {
+        self.operations as f64 / self.seconds
+    }
+
+    /// Microseconds of the server's CPU time per operation.
+    pub fn server_cpu(&self) -> f64 {
+        self.server_cpu_seconds / self.operations as f64 * 1e6
+    }
+
+    /// A figure of it.
+    pub fn metric(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::Rate => self.rate(),
+            Metric::ServerCpu => self.server_cpu(),
+            Metric::Mean => self.latency.mean,
+            Metric::P50 => self.latency.p50,
+            Metric::P99 => self.latency.p99,
+            Metric::P999 => self.latency.p999,
+            Metric::P99999 => self.latency.p99999,
+        }
+    }
+}
+
+impl Results {
+    /// The runs of a system with a workload, in order.
+    pub fn runs_of(&self, workload: &str, system: &str) -> impl Iterator<Item = &Run> {
+        let of = move |run: &&Run| run.workload == workload && run.system == system;
+        self.runs.iter().filter(of)
+    }
+
+    /// A figure of a system with a workload over all rounds; `None` when it did not run.
+    pub fn summary(&self, workload: &str, system: &str, metric: Metric) -> Option<Summary> {
+        let figures: Vec<f64> =
+            self.runs_of(workload, system).map(|run| run.metric(metric)).collect();
+        Summary::of(&figures)
+    }
+
+    /// A figure of one system divided by that of another, round by round; `None` when no round has
+    /// both.
+    pub fn ratio(
+        &self,
+        workload: &str,
+        over: &str,
+        under: &str,
+        metric: Metric,
+    ) -> Option<Summary> {
+        let pairs = self.runs_of(workload, over).filter_map(|run| {
+            let other = self.runs_of(workload, under).find(|other| other.round == run.round)?;
+            Some((run.metric(metric), other.metric(metric)))
+        });
+        let (over, under): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        ratio(&over, &under)
+    }
+
+    /// Whether the generator set the rate in any run of a system with a workload.
+    pub fn is_saturated(&self, workload: &str, system: &str) -> bool {
+        self.runs_of(workload, system).any(|run| run.saturated)
+    }
+
+    /// Seconds from exec to the first answered GET, over all restarts of a system with a data set of this size.
+    pub fn first_get(&self, system: &str, target_bytes: u64) -> Option<Summary> {
+        let of = self.recovery.iter();
+        let of = of.filter(|row| row.system == system && row.target_bytes == target_bytes);
+        let seconds: Vec<f64> = of.filter_map(|row| row.first_get_seconds).collect();
+        Summary::of(&seconds)
+    }
+
+    /// What the paper says, beside what was found here.
+    pub fn paper(&self) -> Vec<PaperRow> {
+        let mut rows = Vec::new();
+        for (under, title) in
+            [("perdura-aof-always", "AOF always"), ("perdura-aof-everysec", "AOF everysec")]
+        {
+            rows.push(PaperRow {
+                what: format!("write throughput, PMEM to {title}"),
+                paper: "2x".into(),
+                found: self.ratio("throughput-100", "perdura-pmem", under, Metric::Rate),
+                more_is_better: true,
+            });
+            rows.push(PaperRow {
+                what: format!("mean write latency, {title} to PMEM"),
+                paper: "8.6x".into(),
+                found: self.ratio("latency-100", under, "perdura-pmem", Metric::Mean),
+                more_is_better: true,
+            });
+        }
+        rows.push(PaperRow {
+            what: "throughput of pure reads, PMEM to DRAM".into(),
+            paper: "0.67x".into(),
+            found: self.ratio("throughput-0", "perdura-pmem", "perdura-volatile", Metric::Rate),
+            more_is_better: true,
+        });
+        rows.extend(self.paper_recovery());
+        rows
+    }
+
+    /// The paper compares a start at once with 12 minutes for 360 GB: here the largest data set that both came back with.
+    fn paper_recovery(&self) -> Option<PaperRow> {
+        const SLOW: &str = "perdura-aof-everysec";
+        let found = |bytes: u64| {
+            let (slow, fast) =
+                (self.first_get(SLOW, bytes)?, self.first_get("perdura-pmem", bytes)?);
+            Some((bytes, slow, fast))
+        };
+        let largest = self.recovery.iter().filter_map(|row| found(row.target_bytes));
+        let (bytes, slow, fast) = largest.max_by_key(|(bytes, ..)| *bytes)?;
+        let times = |over: f64, under: f64| if under > 0.0 { over / under } else { 0.0 };
+        let gib = bytes as f64 / (1u64 << 30) as f64;
+        Some(PaperRow {
+            what: format!("time to the first answer with {gib:.1} GiB, AOF everysec to PMEM"),
+            paper: "at once to 12 minutes, with 360 GB".into(),
+            found: Some(Summary {
+                median: times(slow.median, fast.median),
+                lowest: times(slow.lowest, fast.highest),
+                highest: times(slow.highest, fast.lowest),
+                count: slow.count.min(fast.count),
+            }),
+            more_is_better: true,
+        })
+    }
+}
+
+/// A ratio of the paper beside ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PaperRow {
+    /// What is divided by what.
+    pub what: String,
+    /// What the paper found.
+    pub paper: String,
+    /// What was found here; `None` when it was not measured.
+    pub found: Option<Summary>,
+    /// Whether a higher ratio speaks for the pool.
+    pub more_is_better: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Latency;
+
+    fn run(system: &str, round: u32, operations: u64) -> Run {
+        Run {
+            workload: "throughput-100".into(),
+            system: system.into(),
+            round,
+            seconds: 2.0,
+            operations,
+            errors: 0,
+            latency: Latency { mean: 5.0, ..Latency::default() },
+            writes: None,
+            reads: None,
+            server_cpu_seconds: 1.0,
+            generator_busy: 0.5,
+            saturated: false,
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_taken_round_by_round() {
+        // A slow second round halves both: the ratio of medians would see it, that of pairs does not.
+        let runs = vec![
+            run("perdura-pmem", 0, 400),
+            run("perdura-aof-always", 0, 200),
+            run("perdura-aof-always", 1, 100),
+            run("perdura-pmem", 1, 200),
+            run("perdura-pmem", 2, 900),
+        ];
+        let results = Results { runs, ..Results::default() };
+        let rate = |over, under| results.ratio("throughput-100", over, under, Metric::Rate);
+        let found = rate("perdura-pmem", "perdura-aof-always").expect("two rounds have both");
+        assert_eq!((found.median, found.lowest, found.highest, found.count), (2.0, 2.0, 2.0, 2));
+        assert_eq!(rate("perdura-pmem", "redis-always"), None);
+        assert_eq!(results.paper()[0].found, Some(found));
+        let cpu = results.summary("throughput-100", "perdura-pmem", Metric::ServerCpu);
+        assert_eq!(cpu.expect("three runs").median, 2500.0);
+    }
+}
