@@ -169,7 +169,7 @@ impl Region {
     }
 
     #[cold]
-    fn fault(&self) {
+    pub(crate) fn fault(&self) {
         self.faults.fetch_add(1, Relaxed);
     }
 

@@ -1,0 +1,198 @@
+//! Parts of a region that have one owner each, and so can be used without `unsafe`.
+//!
+//! A region is shared: whoever stores into it promises that nobody else accesses the bytes. A program that measures
+//! the medium needs less. Each of its threads has a part of its own, for good. [`Region::into_lanes`] takes the region
+//! itself, so that nobody can reach a lane's bytes but through the lane; a store borrows the lane mutably, so that no
+//! slice of it lives meanwhile. What the heap promises block by block, the borrow checker shows here.
+//!
+//! What lies outside of the lane is treated as what lies outside of a region: read as nothing, not written, and
+//! counted in [`Lane::faults`].
+
+use crate::domain::Domain;
+use crate::lines::LINE;
+use crate::mapping::PAGE;
+use crate::region::Region;
+use crate::stream;
+use std::sync::Arc;
+
+/// A part of a region that nobody else accesses. It begins at a page.
+#[derive(Debug)]
+pub struct Lane {
+    region: Arc<Region>,
+    from: u64,
+    len: u64,
+}
+
+impl Region {
+    /// Cuts the region into `count` lanes of equal length, a multiple of the page. What is left of the region at its end
+    /// belongs to nobody; lanes of a region that is too short have no bytes.
+    pub fn into_lanes(self, count: usize) -> Vec<Lane> {
+        let len = self.len() / (count.max(1) as u64) & !(PAGE - 1);
+        let region = Arc::new(self);
+        let lane = |n: usize| Lane { region: Arc::clone(&region), from: n as u64 * len, len };
+        (0..count).map(lane).collect()
+    }
+}
+
+impl Lane {
+    /// Bytes that may be read and written.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What makes a store durable here.
+    pub fn domain(&self) -> Domain {
+        self.region.domain()
+    }
+
+    /// Whether the domain is claimed on a medium that loses its bytes with power.
+    pub fn emulated(&self) -> bool {
+        self.region.emulated()
+    }
+
+    /// The instruction that writes a line back, by name.
+    pub fn write_back(&self) -> &'static str {
+        self.region.write_back()
+    }
+
+    /// Accesses refused so far, in all lanes of the region.
+    pub fn faults(&self) -> u64 {
+        self.region.faults()
+    }
+
+    /// Whether a fence failed, in any lane of the region: nothing in it may be taken for durable.
+    pub fn failed(&self) -> bool {
+        self.region.failed()
+    }
+
+    /// Where a range of the lane lies in the region.
+    #[inline]
+    fn place(&self, off: u64, len: usize) -> Option<u64> {
+        let inside = off.checked_add(len as u64).is_some_and(|end| end <= self.len);
+        if !inside {
+            self.region.fault();
+        }
+        inside.then(|| self.from + off)
+    }
+
+    /// The bytes of a range; none if it does not lie inside.
+    #[inline]
+    pub fn bytes(&self, off: u64, len: usize) -> &[u8] {
+        match self.place(off, len) {
+            // SAFETY: a range of this lane, which nobody changes while it is borrowed: stores borrow it mutably, and
+            // the region has no other way in (`into_lanes`).
+            Some(at) => unsafe { self.region.bytes(at, len) },
+            None => &[],
+        }
+    }
+
+    /// Copies bytes to `off`, through the cache.
+    #[inline]
+    pub fn store(&mut self, off: u64, src: &[u8]) {
+        let Some(at) = self.place(off, src.len()) else { return };
+        // SAFETY: a range of this lane, which is borrowed mutably: nobody else accesses it, and no slice of it lives.
+        unsafe { self.region.write(at, src) };
+    }
+
+    /// Copies whole lines to `off` past the cache, however few they are; on a processor without non-temporal stores,
+    /// through the cache, and flushes them. A fence completes it. Refused, as outside of the lane, unless
+    /// offset and length are multiples of [`LINE`].
+    #[inline]
+    pub fn stream(&mut self, off: u64, src: &[u8]) {
+        let whole = off.is_multiple_of(LINE) && src.len().is_multiple_of(LINE as usize);
+        let Some(at) = self.place(off, src.len()).filter(|_| whole) else { return };
+        if stream::PAST_THE_CACHE {
+            // SAFETY: whole lines of this lane, which is borrowed mutably.
+            unsafe { self.region.stream_lines(at, src) };
+        } else {
+            // SAFETY: as above.
+            unsafe { self.region.write(at, src) };
+            self.region.flush(at, src.len());
+        }
+    }
+
+    /// Begins to make the lines of a range durable; the calling thread's next fence completes it.
+    #[inline]
+    pub fn flush(&mut self, off: u64, len: usize) {
+        if let Some(at) = self.place(off, len) {
+            self.region.flush(at, len);
+        }
+    }
+
+    /// Completes the calling thread's flushes, as [`Region::fence`].
+    #[inline]
+    pub fn fence(&self) {
+        self.region.fence();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::persist::touched;
+    use crate::{DomainRequest, MapOptions};
+
+    fn lanes(count: usize, pages: u64) -> (tempfile::TempDir, Vec<Lane>) {
+        let dir = tempfile::tempdir().unwrap();
+        let domain = DomainRequest::Clwb;
+        let options = MapOptions { emulate: true, domain, ..MapOptions::new(pages * PAGE) };
+        let region = Region::open(dir.path().join("pool"), &options).unwrap();
+        region.grow(pages * PAGE).unwrap();
+        (dir, region.into_lanes(count))
+    }
+
+    #[test]
+    fn lanes_are_whole_pages_side_by_side() {
+        let check = |count, pages, expect| {
+            let (_dir, lanes) = lanes(count, pages);
+            assert_eq!(lanes.len(), count);
+            assert!(lanes.iter().all(|lane| lane.len() == expect), "{lanes:?}");
+            assert!(lanes.windows(2).all(|pair| pair[0].from + expect == pair[1].from));
+        };
+        check(1, 4, 4 * PAGE);
+        check(3, 10, 3 * PAGE);
+        check(5, 4, 0);
+        check(0, 4, 0);
+    }
+
+    #[test]
+    fn what_one_lane_stores_no_other_one_sees() {
+        let (dir, mut lanes) = lanes(2, 4);
+        let len = lanes[0].len() as usize;
+        lanes[0].store(0, &vec![1; len]);
+        lanes[1].stream(0, &vec![2; len]);
+        lanes.iter().for_each(Lane::fence);
+        assert!(lanes[0].bytes(0, len).iter().all(|byte| *byte == 1));
+        assert!(lanes[1].bytes(0, len).iter().all(|byte| *byte == 2));
+        let file = std::fs::read(dir.path().join("pool")).unwrap();
+        assert_eq!(file, [vec![1; len], vec![2; len]].concat());
+    }
+
+    #[test]
+    fn a_flush_writes_back_the_lines_of_its_own_lane() {
+        let (_dir, mut lanes) = lanes(2, 2);
+        touched::take();
+        lanes[1].flush(60, 8);
+        assert_eq!(touched::take(), [PAGE, PAGE + LINE]);
+    }
+
+    #[test]
+    fn what_is_outside_is_refused_and_counted() {
+        let (_dir, mut lanes) = lanes(2, 2);
+        let before = lanes[1].bytes(0, PAGE as usize).to_vec();
+        lanes[0].store(PAGE - 1, &[9; 2]);
+        lanes[0].stream(PAGE, &[9; 64]);
+        lanes[0].flush(u64::MAX, 2);
+        assert_eq!(lanes[0].bytes(PAGE, 1), b"");
+        assert_eq!(lanes[0].faults(), 4);
+        assert_eq!(lanes[1].bytes(0, PAGE as usize), before);
+        lanes[0].stream(8, &[9; 64]);
+        lanes[0].stream(0, &[9; 63]);
+        assert!(lanes[0].bytes(0, 128).iter().all(|byte| *byte == 0));
+    }
+}
