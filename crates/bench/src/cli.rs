@@ -2,6 +2,7 @@
 //!
 //! A subcommand's options stand in the module that runs it. It is named here when it works, not before.
 
+use crate::device;
 use clap::{Parser, Subcommand};
 
 /// Measures Perdura and its peers.
@@ -17,6 +18,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     // Load(load::Options): requests to a running server, with memtier_benchmark's options.
-    // Device(device::Options): what the medium can do.
+    /// What a medium can do: bandwidth and latency by access method; the cost of a fence, a flush, a log append
+    Device(device::Arguments),
     // Compare(compare::Options): the experiment, and its report.
 }

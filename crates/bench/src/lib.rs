@@ -1,5 +1,6 @@
 //! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use too.
 //!
+//! - [`device`]: what a medium can do by itself.
 //! - [`results`]: what a comparison found, as a file.
 //! - [`machine`]: what the figures must be read with.
 //! - [`stats`]: what many runs say together: medians, spreads, ratios of paired runs.
@@ -9,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod device;
 pub mod machine;
 pub mod results;
 pub mod stats;
@@ -41,6 +43,6 @@ impl From<Verdict> for ExitCode {
 pub fn run(arguments: &cli::Arguments) -> Verdict {
     match &arguments.command {
         None => Verdict::Refused,
-        Some(command) => match *command {},
+        Some(cli::Command::Device(device)) => device::run(device),
     }
 }

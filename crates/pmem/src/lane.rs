@@ -27,7 +27,7 @@ impl Region {
     /// Cuts the region into `count` lanes of equal length, a multiple of the page. What is left of the region at its end
     /// belongs to nobody; lanes of a region that is too short have no bytes.
     pub fn into_lanes(self, count: usize) -> Vec<Lane> {
-        let len = self.len() / (count.max(1) as u64) & !(PAGE - 1);
+        let len = (self.len() / count.max(1) as u64) & !(PAGE - 1);
         let region = Arc::new(self);
         let lane = |n: usize| Lane { region: Arc::clone(&region), from: n as u64 * len, len };
         (0..count).map(lane).collect()

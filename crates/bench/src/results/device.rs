@@ -46,6 +46,8 @@ pub struct DeviceCosts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppendCost {
+    /// How, as in [`DeviceRow::method`].
+    pub method: String,
     /// Records that share one fence.
     pub batch: u32,
     /// Nanoseconds of each record: the median of all rounds.
@@ -84,6 +86,8 @@ pub struct DeviceRow {
     pub threads: u32,
     /// Whether a block is durable, as far as the medium goes, when its operation ends.
     pub durable: bool,
+    /// Whether this is DRAM in the place of persistent memory.
+    pub emulated: bool,
     /// Why this row has no figures: the medium refuses the method. `None` when it has.
     pub skipped: Option<String>,
     /// Operations that were done, all threads together.

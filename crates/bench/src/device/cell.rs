@@ -1,0 +1,238 @@
+//! One cell of the study: some threads, one method, one pattern, some time.
+//!
+//! Reading the clock costs as much as copying a small block. So the time of a cell is cut into slices: in three of them
+//! operations are only counted, and rates come from there, with the slowest and the fastest slice as their spread; in the
+//! two between them each operation is timed, and latencies come from there. A thread that fails still comes to every
+//! barrier, so that none waits for it for ever.
+
+use super::pattern::{Generator, Stream};
+use super::target::{Buffer, Target};
+use hdrhistogram::Histogram;
+use std::io;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Slices of a cell: rates, latencies, rates, ...
+const SLICES: usize = 5;
+
+/// Without a clock between them, at most so many operations.
+const LONGEST_GROUP: u64 = 256;
+
+/// A group of operations grows until it takes this long.
+const GROUP: Duration = Duration::from_micros(20);
+
+/// Latencies beyond this count as this: nanoseconds.
+const LONGEST: u64 = 3_600_000_000_000;
+
+/// What a cell is made of.
+pub(crate) struct Plan<'a> {
+    pub(crate) streams: &'a [Stream],
+    pub(crate) seconds: f64,
+    pub(crate) seed: u64,
+}
+
+/// What came out of it.
+pub(crate) struct Measured {
+    /// Those that were counted and those that were timed.
+    pub(crate) operations: u64,
+    pub(crate) operations_per_second: f64,
+    pub(crate) bytes_per_second: f64,
+    /// Bytes per second of the slowest slice.
+    pub(crate) low: f64,
+    /// And of the fastest.
+    pub(crate) high: f64,
+    /// Nanoseconds.
+    pub(crate) histogram: Histogram<u64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slice {
+    counted: u64,
+    /// Per second, as is what follows.
+    operations: f64,
+    bytes: f64,
+}
+
+/// Runs a cell, a thread for each target, until its time is over or `stop` is set.
+pub(crate) fn run(
+    targets: &mut [Target],
+    plan: &Plan<'_>,
+    stop: &AtomicBool,
+) -> io::Result<Measured> {
+    let barrier = Barrier::new(targets.len());
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let start = |(n, target)| {
+            let barrier = &barrier;
+            scope.spawn(move || Worker::new(target, plan, n).run(barrier, plan, stop))
+        };
+        let threads: Vec<_> = targets.iter_mut().enumerate().map(start).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let mut slices = [Slice::default(); SLICES.div_ceil(2)];
+    let mut histogram = histogram();
+    for outcome in outcomes {
+        let (its_slices, its_histogram) = outcome?;
+        for (slice, its) in slices.iter_mut().zip(its_slices) {
+            slice.counted += its.counted;
+            slice.operations += its.operations;
+            slice.bytes += its.bytes;
+        }
+        histogram.add(its_histogram).map_err(io::Error::other)?;
+    }
+    Ok(measured(&slices, histogram))
+}
+
+fn measured(slices: &[Slice], histogram: Histogram<u64>) -> Measured {
+    let rates = || slices.iter().map(|slice| slice.bytes);
+    let count = slices.len() as f64;
+    let counted: u64 = slices.iter().map(|slice| slice.counted).sum();
+    Measured {
+        operations: counted + histogram.len(),
+        operations_per_second: slices.iter().map(|slice| slice.operations).sum::<f64>() / count,
+        bytes_per_second: rates().sum::<f64>() / count,
+        low: rates().fold(f64::INFINITY, f64::min),
+        high: rates().fold(0.0, f64::max),
+        histogram,
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST, 3).expect("bounds that a histogram takes")
+}
+
+/// One thread.
+struct Worker<'a> {
+    target: &'a mut Target,
+    generator: Generator,
+    buffer: Buffer,
+    histogram: Histogram<u64>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(target: &'a mut Target, plan: &Plan<'_>, n: usize) -> Worker<'a> {
+        let largest = plan.streams.iter().map(|stream| stream.block).max().unwrap_or(0);
+        let seed = plan.seed.wrapping_add(n as u64);
+        Worker {
+            generator: Generator::new(plan.streams, target.len(), seed),
+            target,
+            buffer: Buffer::new(largest as usize),
+            histogram: histogram(),
+        }
+    }
+
+    fn run(
+        mut self,
+        barrier: &Barrier,
+        plan: &Plan<'_>,
+        stop: &AtomicBool,
+    ) -> io::Result<([Slice; SLICES.div_ceil(2)], Histogram<u64>)> {
+        let time = Duration::from_secs_f64(plan.seconds / SLICES as f64);
+        let mut slices = [Slice::default(); SLICES.div_ceil(2)];
+        let mut failed = None;
+        for n in 0..SLICES {
+            barrier.wait();
+            if failed.is_some() {
+                continue;
+            }
+            let done = match n % 2 {
+                0 => self.count(time, stop).map(|slice| slices[n / 2] = slice),
+                _ => self.time_each(time, stop),
+            };
+            failed = done.err();
+        }
+        failed.map_or(Ok((slices, self.histogram)), Err)
+    }
+
+    /// Operations for some time, counted.
+    fn count(&mut self, time: Duration, stop: &AtomicBool) -> io::Result<Slice> {
+        let (mut operations, mut bytes, mut group) = (0, 0, 1);
+        let start = Instant::now();
+        let mut before = Duration::ZERO;
+        loop {
+            for _ in 0..group {
+                let op = self.generator.next();
+                self.target.carry_out(op, self.buffer.as_mut())?;
+                bytes += op.len as u64;
+            }
+            operations += group;
+            let now = start.elapsed();
+            if now - before < GROUP {
+                group = (group * 2).min(LONGEST_GROUP);
+            }
+            before = now;
+            if now >= time || stop.load(Relaxed) {
+                let seconds = now.as_secs_f64();
+                return Ok(Slice {
+                    counted: operations,
+                    operations: operations as f64 / seconds,
+                    bytes: bytes as f64 / seconds,
+                });
+            }
+        }
+    }
+
+    /// Operations for some time, each of them timed.
+    fn time_each(&mut self, time: Duration, stop: &AtomicBool) -> io::Result<()> {
+        let end = Instant::now() + time;
+        loop {
+            let op = self.generator.next();
+            let before = Instant::now();
+            self.target.carry_out(op, self.buffer.as_mut())?;
+            let after = Instant::now();
+            self.histogram.saturating_record((after - before).as_nanos() as u64);
+            if after >= end || stop.load(Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::medium::Medium;
+    use super::super::method::Method;
+    use super::super::pattern::streams;
+    use super::super::target;
+    use super::*;
+    use crate::results::Pattern;
+
+    fn plan(streams: &[Stream], seconds: f64) -> Plan<'_> {
+        Plan { streams, seconds, seed: 1 }
+    }
+
+    #[test]
+    fn rates_are_means_of_slices_with_their_range() {
+        let slice = |bytes| Slice { counted: 7, operations: bytes / 10.0, bytes };
+        let found = measured(&[slice(100.0), slice(400.0), slice(100.0)], histogram());
+        assert_eq!((found.bytes_per_second, found.low, found.high), (200.0, 100.0, 400.0));
+        assert_eq!((found.operations_per_second, found.operations), (20.0, 21));
+    }
+
+    #[test]
+    fn a_cell_counts_bytes_and_times_operations() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let medium = Medium::of(dir.path()).expect("a medium");
+        let mut targets = target::open(&medium, Method::Clwb, 4 << 20, 2).expect("a file");
+        let streams = streams(Pattern::Random, 50, 4096);
+        let stop = AtomicBool::new(false);
+        let found = run(&mut targets, &plan(&streams, 0.05), &stop).expect("measured");
+        assert!(found.histogram.len() > 10);
+        assert!((found.bytes_per_second / found.operations_per_second - 4096.0).abs() < 1.0);
+        assert!(found.low <= found.bytes_per_second && found.bytes_per_second <= found.high);
+    }
+
+    #[test]
+    fn a_cell_ends_when_it_is_told_to() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let medium = Medium::of(dir.path()).expect("a medium");
+        let mut targets = target::open(&medium, Method::Memcpy, 1 << 20, 1).expect("a file");
+        let streams = streams(Pattern::Random, 100, 512);
+        let start = Instant::now();
+        run(&mut targets, &plan(&streams, 600.0), &AtomicBool::new(true)).expect("stopped");
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,166 @@
+//! What single steps cost: a fence, a flush, an append to a log.
+//!
+//! A log append is the heap's own way to commit: a record of one line, flushed, and one fence for as many records as share
+//! it. The same record by the other methods stands beside it. Each figure is the median of some rounds, with the
+//! lowest and the highest.
+
+use super::error::DeviceError;
+use super::medium::Medium;
+use super::method::Method;
+use super::pattern::Operation;
+use super::target::{self, Buffer, Refusal, Target};
+use crate::results::{AppendCost, DeviceCosts};
+use crate::stats::Summary;
+use pmem::{LINE, Lane};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Records that share a fence.
+pub(crate) const BATCHES: [u32; 4] = [1, 4, 16, 64];
+
+/// Rounds of each figure.
+const ROUNDS: usize = 7;
+
+/// How long a round is repeated.
+const ROUND: Duration = Duration::from_millis(3);
+
+/// The file: more than most caches hold, so that a log's lines are not found in them.
+const SIZE: u64 = 64 << 20;
+
+/// Lines stored and flushed before a fence, where the cost of one is sought.
+const LINES: u64 = 64;
+
+/// The costs of steps on a medium; those that were found, if `stop` is set meanwhile.
+pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts, DeviceError> {
+    let mut costs = DeviceCosts::default();
+    if let Some(lane) = target::map(medium, Method::Clwb, SIZE)?.into_lanes(1).pop() {
+        let mut log = Log::new(lane);
+        costs.fence_ns = median(|| per_step(1, || log.lane.fence()));
+        // Alternating, so that what slows one down slows the other.
+        costs.flush_ns = median(|| {
+            let flushed = per_step(LINES, || log.lines(true));
+            let stored = per_step(LINES, || log.lines(false));
+            (flushed - stored).max(0.0)
+        });
+    }
+    for method in [Method::Clwb, Method::Nt, Method::Msync, Method::Fdatasync] {
+        let mut target = match target::open(medium, method, SIZE, 1) {
+            Ok(mut targets) => targets.remove(0),
+            Err(Refusal::NotHere(_)) => continue,
+            Err(Refusal::Failed(error)) => return Err(error),
+        };
+        for batch in BATCHES {
+            if stop.load(Relaxed) {
+                return Ok(costs);
+            }
+            let found = append(&mut target, method, batch).map_err(|cause| DeviceError::Io {
+                dir: medium.dir.clone(),
+                step: "append to a log",
+                cause,
+            })?;
+            costs.appends.push(found);
+        }
+    }
+    Ok(costs)
+}
+
+fn median(mut round: impl FnMut() -> f64) -> f64 {
+    Summary::of(&(0..ROUNDS).map(|_| round()).collect::<Vec<_>>()).map_or(0.0, |found| found.median)
+}
+
+/// Nanoseconds of each of `steps` steps that `work` makes, repeated for a while.
+fn per_step(steps: u64, mut work: impl FnMut()) -> f64 {
+    let (start, mut done) = (Instant::now(), 0u64);
+    loop {
+        for _ in 0..16 {
+            work();
+        }
+        done += 16;
+        let elapsed = start.elapsed();
+        if elapsed >= ROUND {
+            return elapsed.as_nanos() as f64 / (done * steps) as f64;
+        }
+    }
+}
+
+/// A lane whose lines are written one after the other, and from the start again.
+struct Log {
+    lane: Lane,
+    next: u64,
+}
+
+impl Log {
+    fn new(lane: Lane) -> Log {
+        Log { lane, next: 0 }
+    }
+
+    /// Stores some lines, flushed or not, and a fence.
+    fn lines(&mut self, flush: bool) {
+        for _ in 0..LINES {
+            self.lane.store(self.next, &[7; LINE as usize]);
+            if flush {
+                self.lane.flush(self.next, LINE as usize);
+            }
+            self.next = (self.next + LINE) % self.lane.len();
+        }
+        self.lane.fence();
+    }
+}
+
+/// The cost of a record by one method, so many of them at once.
+fn append(target: &mut Target, method: Method, batch: u32) -> std::io::Result<AppendCost> {
+    let mut at = 0;
+    let record = u64::from(batch) * LINE;
+    let mut buffer = Buffer::new(record as usize);
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let (start, mut done) = (Instant::now(), 0);
+        let elapsed = loop {
+            if at + record > target.len() {
+                at = 0;
+            }
+            let op = Operation { write: true, offset: at, len: record as usize };
+            target.carry_out(op, buffer.as_mut())?;
+            at += record;
+            done += 1;
+            // The clock is read once in eight operations, so that it does not count for much.
+            if done % 8 == 0 && start.elapsed() >= ROUND {
+                break start.elapsed();
+            }
+        };
+        rounds.push(elapsed.as_nanos() as f64 / (f64::from(done) * f64::from(batch)));
+    }
+    let found = Summary::of(&rounds);
+    Ok(AppendCost {
+        method: method.title().into(),
+        batch,
+        ns_per_record: found.map_or(0.0, |f| f.median),
+        low: found.map_or(0.0, |f| f.lowest),
+        high: found.map_or(0.0, |f| f.highest),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_found_and_a_shared_fence_is_never_dearer_by_far() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let medium = Medium::of(dir.path()).expect("a medium");
+        let costs = measure(&medium, &AtomicBool::new(false)).expect("measured");
+        assert!(costs.fence_ns > 0.0 && costs.flush_ns >= 0.0);
+        assert_eq!(costs.appends.len(), 4 * BATCHES.len());
+        for cost in &costs.appends {
+            assert!(
+                0.0 < cost.low && cost.low <= cost.ns_per_record && cost.ns_per_record <= cost.high
+            );
+        }
+        let of = |batch| {
+            let mut rows = costs.appends.iter();
+            rows.find(|row| row.method == Method::Fdatasync.title() && row.batch == batch)
+        };
+        let (one, many) = (of(1).expect("a row"), of(64).expect("a row"));
+        assert!(many.ns_per_record < one.ns_per_record, "{one:?} {many:?}");
+    }
+}

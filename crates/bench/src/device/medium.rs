@@ -1,0 +1,162 @@
+//! What lies under a directory, as far as durability goes.
+//!
+//! The kernel is asked, as the server asks it: only persistent memory accepts `MAP_SYNC`. Everything else is DRAM that stands
+//! in for it as long as instructions write to it, whatever file system it is; and a file system that lives in memory keeps
+//! nothing at all over a power loss.
+
+use super::error::DeviceError;
+use super::method::Method;
+use crate::machine;
+use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
+use std::path::{Path, PathBuf};
+
+/// The numbers that the kernel gives to file systems without a device.
+const TMPFS: i64 = 0x0102_1994;
+const RAMFS: i64 = 0x8584_58f6;
+
+/// A directory, and what its files are made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Medium {
+    pub(crate) dir: PathBuf,
+    /// The domain of persistent memory; none elsewhere.
+    persistent: Option<Domain>,
+    /// Whether the files live in memory.
+    in_memory: bool,
+}
+
+impl Medium {
+    /// Finds out. Leaves nothing behind.
+    pub(crate) fn of(dir: &Path) -> Result<Medium, DeviceError> {
+        let failed = |step, cause| DeviceError::Io { dir: dir.to_owned(), step, cause };
+        let metadata = std::fs::metadata(dir).map_err(|e| failed("look at the directory", e))?;
+        if !metadata.is_dir() {
+            return Err(DeviceError::NoDirectory { path: dir.to_owned() });
+        }
+        let kind =
+            rustix::fs::statfs(dir).map_err(|e| failed("ask for the file system", e.into()))?;
+        #[allow(clippy::unnecessary_cast, reason = "the type differs between architectures")]
+        let in_memory = matches!(kind.f_type as i64, TMPFS | RAMFS);
+        let file = tempfile::NamedTempFile::new_in(dir).map_err(|e| failed("create a file", e))?;
+        let options = MapOptions { domain: DomainRequest::Auto, ..MapOptions::new(1) };
+        let persistent = match Region::open(file.path(), &options) {
+            Ok(region) => Some(region.domain()),
+            Err(MapError::NoMapSync { .. }) => None,
+            Err(cause) => return Err(DeviceError::Map { cause }),
+        };
+        Ok(Medium { dir: dir.to_owned(), persistent, in_memory })
+    }
+
+    /// The persistence domain that holds here without emulation.
+    pub(crate) fn domain(&self) -> Domain {
+        match (self.persistent, self.in_memory) {
+            (Some(domain), _) => domain,
+            (None, true) => Domain::Process,
+            (None, false) => Domain::Msync,
+        }
+    }
+
+    /// Whether a file here is in memory and nowhere else.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// Whether the figures of a method are those of DRAM in the place of persistent memory.
+    pub(crate) fn emulates(&self, method: Method) -> bool {
+        self.persistent.is_none() && (self.in_memory || method.is_instructions())
+    }
+
+    /// Whether a method's write is on the medium, for good, when it ends.
+    pub(crate) fn keeps(&self, method: Method) -> bool {
+        let caches_count = self.persistent == Some(Domain::Eadr);
+        !self.emulates(method) && (method.waits() || (caches_count && method == Method::Memcpy))
+    }
+
+    /// Whether every figure is one of DRAM in the place of persistent memory.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.persistent.is_none() && self.in_memory
+    }
+
+    /// What a write outlives here, in words that stand beside the figures.
+    pub(crate) fn note(&self) -> String {
+        let text = match (self.persistent, self.in_memory) {
+            (Some(Domain::Eadr), _) => {
+                "persistent memory: a fence is enough, the platform flushes the caches at power loss"
+            }
+            (Some(_), _) => "persistent memory: durable after flush and fence",
+            (None, true) => {
+                "EMULATED: DRAM in the place of persistent memory; flushes and fences run, \
+                 and nothing survives a power loss"
+            }
+            (None, false) => {
+                "a block device: durable after msync or fdatasync; what instructions alone write is in the page \
+                 cache, DRAM in the place of persistent memory, and those rows are EMULATED"
+            }
+        };
+        text.to_owned()
+    }
+
+    /// The file system and what it lies on: `ext4 on /dev/vda (virtual disk)`.
+    pub(crate) fn name(&self) -> String {
+        let place = machine::place("", &self.dir);
+        match place.device.starts_with('/') {
+            true => format!("{} on {} ({})", place.file_system, place.device, place.medium),
+            false => format!("{} ({})", place.file_system, place.medium),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn medium(persistent: Option<Domain>, in_memory: bool) -> Medium {
+        Medium { dir: PathBuf::new(), persistent, in_memory }
+    }
+
+    #[test]
+    fn what_is_emulated_is_never_called_durable() {
+        for medium in [
+            medium(None, true),
+            medium(None, false),
+            medium(Some(Domain::Clwb), false),
+            medium(Some(Domain::Eadr), false),
+        ] {
+            for method in Method::ALL {
+                assert!(
+                    !(medium.emulates(method) && medium.keeps(method)),
+                    "{medium:?} {method:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_durable_when() {
+        let check = |persistent, in_memory, expect: &[Method]| {
+            let medium = medium(persistent, in_memory);
+            let kept = Method::ALL.into_iter().filter(|method| medium.keeps(*method));
+            assert_eq!(kept.collect::<Vec<_>>(), expect, "{medium:?}");
+        };
+        use Method::*;
+        check(None, true, &[]);
+        check(None, false, &[Msync, Fdatasync]);
+        check(Some(Domain::Clwb), false, &[Clwb, Nt, Msync, Fdatasync]);
+        check(Some(Domain::Eadr), false, &[Memcpy, Clwb, Nt, Msync, Fdatasync]);
+    }
+
+    #[test]
+    fn a_file_system_in_memory_is_found_out() {
+        let shm = Path::new("/dev/shm");
+        if shm.is_dir() {
+            let medium = Medium::of(shm).expect("a medium");
+            assert!(medium.in_memory && medium.is_emulated() && medium.note().contains("EMULATED"));
+            assert_eq!(medium.domain(), Domain::Process);
+            assert_eq!(medium.name(), "tmpfs (DRAM)");
+        }
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let error = Medium::of(file.path()).expect_err("a file is no directory").to_string();
+        assert!(error.contains("not a directory"), "{error}");
+        let error = Medium::of(&file.path().with_extension("gone")).expect_err("nothing there");
+        assert!(error.to_string().contains("No such file"), "{error}");
+    }
+}

@@ -1,0 +1,90 @@
+//! What a medium can do by itself: `perdura-bench device`.
+//!
+//! The same questions that fio with its libpmem engine and the studies of NVDIMMs asked: how fast blocks of some sizes are read
+//! and written, at random and in sequence, alone and mixed, by each way that there is to get bytes to a medium; and what a
+//! fence, a flush and an append to a log cost, of which every commit of the heap is made. A comparison of servers is read
+//! with this beside it: a system cannot be faster than what it stands on.
+//!
+//! [`study`] measures one medium ([`Medium`](medium::Medium) knows what durability means there) and gives rows of the
+//! results. Instructions and mappings belong to `pmem`; here is no unsafe code, so each thread has a
+//! [`Lane`](pmem::Lane) of its own.
+
+mod cell;
+mod cli;
+mod costs;
+mod error;
+mod medium;
+mod method;
+mod options;
+mod pattern;
+mod print;
+mod stop;
+mod study;
+mod target;
+
+pub use cli::Arguments;
+pub use error::DeviceError;
+pub use options::Options;
+pub use study::study;
+
+use crate::results::{FORMAT, Results};
+use crate::{Verdict, machine};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// Measures what the command line asks for, prints it, and writes it to a file if asked.
+pub fn run(arguments: &Arguments) -> Verdict {
+    let stop = stop::on_signals();
+    let start = Instant::now();
+    let mut results = Results { format: FORMAT, machine: machine::here(), ..Results::default() };
+    let mut verdict = Verdict::Done;
+    for options in arguments.options() {
+        if stop.load(Relaxed) {
+            break;
+        }
+        let bar = bar(options.cells() as u64, &options.dir.display().to_string(), arguments.quiet);
+        let outcome = study(&options, &stop, &mut |done, _| bar.set_position(done));
+        bar.finish_and_clear();
+        match outcome {
+            Ok(study) => {
+                println!("{}", print::Tables(&study));
+                results.device.push(study);
+            }
+            Err(error) => {
+                eprintln!("perdura-bench: {error}");
+                verdict = Verdict::Partly;
+            }
+        }
+    }
+    if stop.load(Relaxed) {
+        eprintln!("perdura-bench: interrupted: what is missing was not measured");
+        results.partial = Some("interrupted".into());
+        verdict = Verdict::Partly;
+    }
+    if results.device.is_empty() {
+        return Verdict::Refused;
+    }
+    results.machine.seconds = start.elapsed().as_secs_f64();
+    if let Some(path) = &arguments.json
+        && let Err(error) = results.save(path)
+    {
+        eprintln!("perdura-bench: {error}");
+        return Verdict::Partly;
+    }
+    verdict
+}
+
+/// A bar over the rows. It shows on a terminal only.
+fn bar(rows: u64, what: &str, quiet: bool) -> ProgressBar {
+    if quiet {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(rows);
+    let form = "{msg} {bar:32} {pos} of {len} rows  {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(form) {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar
+}

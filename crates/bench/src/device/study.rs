@@ -1,0 +1,148 @@
+//! The study of one medium: the grid of methods, patterns, blocks and threads, and the costs of single steps.
+//!
+//! A method that is not possible leaves rows that say why. Whoever stops the study gets what there is.
+
+use super::cell::{self, Measured, Plan};
+use super::costs;
+use super::error::DeviceError;
+use super::medium::Medium;
+use super::method::Method;
+use super::options::{Cell, Options};
+use super::pattern::streams;
+use super::target::{self, Refusal, Target};
+use crate::results::{DeviceRow, DeviceStudy};
+use rustix::io::Errno;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Measures a medium. `progress` is told how many cells of how many are done. When `stop` is set, what has been measured
+/// is given back soon.
+///
+/// # Errors
+/// The directory is none, has no room, or the medium failed. A method that is not possible is not an error but a row.
+pub fn study(
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<DeviceStudy, DeviceError> {
+    let medium = Medium::of(&options.dir)?;
+    let mut study = DeviceStudy {
+        dir: options.dir.display().to_string(),
+        medium: medium.name(),
+        domain: medium.domain().to_string(),
+        emulated: medium.is_emulated(),
+        note: medium.note(),
+        write_back: target::map(&medium, Method::Memcpy, 4096)?.write_back().into(),
+        size: options.size,
+        threads: options.threads.clone(),
+        seconds: options.seconds,
+        costs: Some(costs::measure(&medium, stop)?),
+        rows: Vec::new(),
+    };
+    let all = options.cells() as u64;
+    let lanes = options.threads.iter().copied().max().unwrap_or(1).max(1) as usize;
+    for (method, cells) in options.plan() {
+        if stop.load(Relaxed) {
+            break;
+        }
+        let mut targets = match target::open(&medium, method, options.size, lanes) {
+            Ok(targets) => targets,
+            Err(Refusal::Failed(error)) => return Err(error),
+            Err(Refusal::NotHere(why)) => {
+                let refused = |cell| skipped(&medium, method, cell, why.clone());
+                study.rows.extend(cells.into_iter().map(refused));
+                progress(study.rows.len() as u64, all);
+                continue;
+            }
+        };
+        for cell in cells {
+            let row = measure(&medium, method, cell, &mut targets, options, stop)?;
+            if stop.load(Relaxed) {
+                break;
+            }
+            study.rows.push(row);
+            progress(study.rows.len() as u64, all);
+        }
+    }
+    Ok(study)
+}
+
+fn measure(
+    medium: &Medium,
+    method: Method,
+    cell: Cell,
+    targets: &mut [Target],
+    options: &Options,
+    stop: &AtomicBool,
+) -> Result<DeviceRow, DeviceError> {
+    let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);
+    let largest = streams.iter().map(|stream| stream.block).max().unwrap_or(0);
+    let targets = &mut targets[..cell.threads.max(1) as usize];
+    if targets.iter().any(|target| target.len() < largest) {
+        let why = format!("a thread's part of the file is smaller than {largest} bytes");
+        return Ok(skipped(medium, method, cell, why));
+    }
+    let plan = Plan { streams: &streams, seconds: options.seconds, seed: u64::from(cell.threads) };
+    match cell::run(targets, &plan, stop) {
+        Ok(found) => Ok(row(medium, method, cell, &found, options.seconds)),
+        Err(error) if is_refusal(&error) && method == Method::Direct => {
+            let smallest = streams.iter().map(|stream| stream.block).min().unwrap_or(0);
+            let why = format!("the device refuses blocks of {smallest} bytes: {error}");
+            Ok(skipped(medium, method, cell, why))
+        }
+        Err(cause) => {
+            Err(DeviceError::Io { dir: medium.dir.clone(), step: "read or write", cause })
+        }
+    }
+}
+
+/// Whether a device says that it does not take such a block.
+fn is_refusal(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
+}
+
+fn skipped(medium: &Medium, method: Method, cell: Cell, why: String) -> DeviceRow {
+    DeviceRow { skipped: Some(why), ..empty(medium, method, cell) }
+}
+
+fn empty(medium: &Medium, method: Method, cell: Cell) -> DeviceRow {
+    DeviceRow {
+        method: method.title().into(),
+        block: cell.block,
+        pattern: cell.access.pattern,
+        reads_percent: cell.access.reads_percent,
+        threads: cell.threads,
+        durable: medium.keeps(method),
+        emulated: medium.emulates(method),
+        skipped: None,
+        ops: 0,
+        seconds: 0.0,
+        bytes_per_second: 0.0,
+        low: 0.0,
+        high: 0.0,
+        iops: 0.0,
+        mean_ns: 0.0,
+        p50_ns: 0,
+        p99_ns: 0,
+        p99_999_ns: 0,
+        max_ns: 0,
+    }
+}
+
+fn row(medium: &Medium, method: Method, cell: Cell, found: &Measured, seconds: f64) -> DeviceRow {
+    let at = |quantile| found.histogram.value_at_quantile(quantile);
+    DeviceRow {
+        ops: found.operations,
+        seconds,
+        bytes_per_second: found.bytes_per_second,
+        low: found.low,
+        high: found.high,
+        iops: found.operations_per_second,
+        mean_ns: found.histogram.mean(),
+        p50_ns: at(0.5),
+        p99_ns: at(0.99),
+        p99_999_ns: at(0.99999),
+        max_ns: found.histogram.max(),
+        ..empty(medium, method, cell)
+    }
+}

@@ -1,0 +1,249 @@
+//! A file on the medium, as one method sees it: one part of it for each thread.
+//!
+//! The file loses its name as soon as it is open, so that whatever ends the program, kill -9 too, leaves nothing. It is
+//! written from end to end before anything is measured: a block that was never written has no place on a disk, and
+//! reading it would measure the file system's knowledge of that.
+
+use super::error::DeviceError;
+use super::medium::Medium;
+use super::method::Method;
+use super::pattern::Operation;
+use pmem::{DomainRequest, Lane, MapOptions, Region};
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::hint::black_box;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// What direct access wants of addresses, offsets and lengths on any device.
+const ALIGNMENT: usize = 4096;
+
+/// Bytes written at once when a file is filled.
+const CHUNK: usize = 1 << 20;
+
+/// One thread's part of a file.
+pub(crate) enum Target {
+    Mapped { lane: Lane, method: Method },
+    File { file: Arc<File>, from: u64, len: u64, method: Method },
+}
+
+/// Why there is no target.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The method is not possible on this medium, for this reason.
+    NotHere(String),
+    /// Nothing is possible any more.
+    Failed(DeviceError),
+}
+
+impl From<DeviceError> for Refusal {
+    fn from(error: DeviceError) -> Refusal {
+        Refusal::Failed(error)
+    }
+}
+
+/// A new file of `size` bytes, cut into a part for each thread.
+pub(crate) fn open(
+    medium: &Medium,
+    method: Method,
+    size: u64,
+    threads: usize,
+) -> Result<Vec<Target>, Refusal> {
+    let free = free(medium)?;
+    if free < size {
+        return Err(DeviceError::NoRoom { dir: medium.dir.clone(), wanted: size, free }.into());
+    }
+    match method {
+        Method::Memcpy | Method::Clwb | Method::Nt | Method::Msync => {
+            let lanes = map(medium, method, size)?.into_lanes(threads);
+            Ok(lanes.into_iter().map(|lane| Target::Mapped { lane, method }).collect())
+        }
+        Method::Fdatasync | Method::Direct => {
+            let file = Arc::new(create(medium, method, size)?);
+            let len = size / threads as u64 / ALIGNMENT as u64 * ALIGNMENT as u64;
+            let part = |n| Target::File { file: Arc::clone(&file), from: n * len, len, method };
+            Ok((0..threads as u64).map(part).collect())
+        }
+    }
+}
+
+fn io_error<'a>(
+    medium: &'a Medium,
+    step: &'static str,
+) -> impl Fn(io::Error) -> DeviceError + use<'a> {
+    move |cause| DeviceError::Io { dir: medium.dir.clone(), step, cause }
+}
+
+fn free(medium: &Medium) -> Result<u64, DeviceError> {
+    let found = rustix::fs::statvfs(&medium.dir)
+        .map_err(|errno| io_error(medium, "ask for free space")(errno.into()))?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// A region over a file that has no name any more.
+pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, DeviceError> {
+    let domain = match method {
+        Method::Msync => DomainRequest::Msync,
+        _ => DomainRequest::Clwb,
+    };
+    let file =
+        tempfile::NamedTempFile::new_in(&medium.dir).map_err(io_error(medium, "create a file"))?;
+    let options = MapOptions { domain, emulate: true, ..MapOptions::new(size) };
+    let region = Region::open(file.path(), &options).map_err(|cause| DeviceError::Map { cause })?;
+    file.close().map_err(io_error(medium, "remove the file's name"))?;
+    region.grow(size).map_err(|cause| DeviceError::Grow { dir: medium.dir.clone(), cause })?;
+    Ok(region)
+}
+
+/// A file that has no name, filled.
+fn create(medium: &Medium, method: Method, size: u64) -> Result<File, Refusal> {
+    if method == Method::Direct && medium.is_in_memory() {
+        let reason = "the file system is in memory: there is no cache to go past";
+        return Err(Refusal::NotHere(reason.into()));
+    }
+    let file = tempfile::tempfile_in(&medium.dir).map_err(io_error(medium, "create a file"))?;
+    let filling = vec![0x5a; CHUNK];
+    for at in (0..size).step_by(CHUNK) {
+        let len = (size - at).min(CHUNK as u64) as usize;
+        file.write_all_at(&filling[..len], at).map_err(io_error(medium, "fill the file"))?;
+    }
+    file.sync_all().map_err(io_error(medium, "sync the file"))?;
+    if method == Method::Direct
+        && let Err(errno) = rustix::fs::fcntl_setfl(&file, OFlags::DIRECT)
+    {
+        return Err(Refusal::NotHere(format!("the file system refuses O_DIRECT: {errno}")));
+    }
+    Ok(file)
+}
+
+impl Target {
+    /// Bytes of the part.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Target::Mapped { lane, .. } => lane.len(),
+            Target::File { len, .. } => *len,
+        }
+    }
+
+    /// Carries an operation out, with the first bytes of a buffer. A write is where the method brings it when this returns.
+    #[inline]
+    pub(crate) fn carry_out(&mut self, op: Operation, buffer: &mut [u8]) -> io::Result<()> {
+        let bytes = &mut buffer[..op.len];
+        match self {
+            Target::Mapped { lane, method } if op.write => store(lane, *method, op.offset, bytes),
+            Target::Mapped { lane, .. } => {
+                bytes.copy_from_slice(lane.bytes(op.offset, op.len));
+                black_box(bytes);
+                Ok(())
+            }
+            Target::File { file, from, method, .. } if op.write => {
+                file.write_all_at(bytes, *from + op.offset)?;
+                if *method == Method::Fdatasync { file.sync_data() } else { Ok(()) }
+            }
+            Target::File { file, from, .. } => file.read_exact_at(bytes, *from + op.offset),
+        }
+    }
+}
+
+#[inline]
+fn store(lane: &mut Lane, method: Method, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    match method {
+        Method::Nt => lane.stream(offset, bytes),
+        _ => lane.store(offset, bytes),
+    }
+    match method {
+        Method::Clwb | Method::Msync => {
+            lane.flush(offset, bytes.len());
+            lane.fence();
+        }
+        Method::Nt => lane.fence(),
+        Method::Memcpy | Method::Fdatasync | Method::Direct => {}
+    }
+    if lane.failed() { Err(io::Error::other("a fence failed")) } else { Ok(()) }
+}
+
+/// A buffer that direct access takes.
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    from: usize,
+    len: usize,
+}
+
+impl Buffer {
+    pub(crate) fn new(len: usize) -> Buffer {
+        let bytes = vec![0xa5; len + ALIGNMENT];
+        let from = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Buffer { bytes, from, len }
+    }
+
+    pub(crate) fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.from..][..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn medium() -> (tempfile::TempDir, Medium) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let medium = Medium::of(dir.path()).expect("a medium");
+        (dir, medium)
+    }
+
+    #[test]
+    fn every_method_reads_what_it_wrote() {
+        let (dir, medium) = medium();
+        for method in Method::ALL {
+            let mut targets = match open(&medium, method, 1 << 20, 2) {
+                Ok(targets) => targets,
+                Err(Refusal::NotHere(_)) => continue,
+                Err(refusal) => panic!("{method:?}: {refusal:?}"),
+            };
+            assert_eq!(targets.iter().map(Target::len).sum::<u64>(), 1 << 20);
+            let mut buffer = Buffer::new(4096);
+            for (n, target) in targets.iter_mut().enumerate() {
+                buffer.as_mut().fill(n as u8 + 1);
+                let op = Operation { write: true, offset: 8192, len: 4096 };
+                target.carry_out(op, buffer.as_mut()).expect("written");
+            }
+            for (n, target) in targets.iter_mut().enumerate() {
+                let op = Operation { write: false, offset: 8192, len: 4096 };
+                target.carry_out(op, buffer.as_mut()).expect("read");
+                let expect = n as u8 + 1;
+                assert!(buffer.as_mut().iter().all(|byte| *byte == expect), "{method:?}");
+            }
+            assert_eq!(dir.path().read_dir().expect("a directory").count(), 0, "{method:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_is_refused() {
+        let (_dir, medium) = medium();
+        for method in [Method::Clwb, Method::Fdatasync] {
+            match open(&medium, method, 1 << 60, 1) {
+                Err(Refusal::Failed(error @ DeviceError::NoRoom { .. })) => {
+                    assert!(error.to_string().contains("smaller --size"), "{error}");
+                }
+                other => panic!("{:?}", other.err()),
+            }
+        }
+    }
+
+    #[test]
+    fn direct_access_to_memory_is_not_possible() {
+        let Ok(medium) = Medium::of(std::path::Path::new("/dev/shm")) else { return };
+        let refused = open(&medium, Method::Direct, 1 << 20, 1).err();
+        assert!(matches!(refused, Some(Refusal::NotHere(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn buffers_are_aligned() {
+        for len in [512, 4096, 512 << 10] {
+            let mut buffer = Buffer::new(len);
+            assert_eq!(buffer.as_mut().as_ptr().align_offset(ALIGNMENT), 0);
+            assert_eq!(buffer.as_mut().len(), len);
+        }
+    }
+}
