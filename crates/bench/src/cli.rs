@@ -2,8 +2,12 @@
 //!
 //! A subcommand's options stand in the module that runs it. It is named here when it works, not before.
 
-use crate::device;
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Error, Parser, Subcommand};
+
+use crate::{device, load};
 
 /// Measures Perdura and its peers.
 #[derive(Debug, Parser)]
@@ -11,14 +15,83 @@ use clap::{Parser, Subcommand};
 pub struct Arguments {
     /// What to measure.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Command,
 }
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    // Load(load::Options): requests to a running server, with memtier_benchmark's options.
+    /// Send requests to a running server, with memtier_benchmark's options
+    Load(Box<load::Options>),
     /// What a medium can do: bandwidth and latency by access method; the cost of a fence, a flush, a log append
     Device(device::Arguments),
     // Compare(compare::Options): the experiment, and its report.
+}
+
+impl Arguments {
+    /// From the words of a command line.
+    ///
+    /// # Errors
+    /// A sentence for whoever typed it; help and version come this way too.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Error> {
+        Arguments::try_parse_from(words).map_err(|error| {
+            let option = match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::String(option))
+                    if error.kind() == ErrorKind::UnknownArgument =>
+                {
+                    option
+                }
+                _ => return error,
+            };
+            match load::advice(option) {
+                Some(advice) => Arguments::command().error(ErrorKind::UnknownArgument, advice),
+                None => error,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Arguments, Error> {
+        Arguments::read(["perdura-bench"].into_iter().chain(line.split(' ')).map(OsString::from))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_memtier_benchmark_are_taken() {
+        for line in [
+            "load -s 127.0.0.1 -p 6380 -P resp3 -a user:secret -c 10 -t 2 --pipeline 6 --test-time 10",
+            "load --ratio=30:70 -d 4096 -R --key-pattern=Z:Z --key-zipf-exp 1.2 --hide-histogram",
+            "load -S /tmp/socket --data-size-range=32-4096 --data-size-pattern S --rate-limiting 100",
+            "load -n allkeys --key-pattern P:P --ratio 1:0 --key-minimum 1 --key-maximum 100 -x 3",
+            "load --command=PING --command-ratio 2 --command-key-pattern S --print-percentiles 50,99.99",
+        ] {
+            read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused_by_name() {
+        for (line, part) in [
+            ("load --tls", "memtier_benchmark's option --tls is not supported"),
+            ("load --cluster-mode", "--cluster-mode is not supported"),
+            ("load --no-such-thing", "--no-such-thing"),
+            ("load --ratio 1-2", "two numbers are wanted, as in 1:10"),
+            ("load --key-pattern P:R", "P:P"),
+            ("load -S /tmp/socket -p 1", "cannot be used with"),
+            ("load --ycsb a --ratio 1:1", "cannot be used with"),
+            ("load --command-ratio 2", "--command"),
+        ] {
+            let error = read(line).map(drop).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains(part), "{line}: {error}");
+        }
+    }
 }

@@ -1,9 +1,12 @@
 //! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use too.
 //!
-//! - [`device`]: what a medium can do by itself.
-//! - [`results`]: what a comparison found, as a file.
-//! - [`machine`]: what the figures must be read with.
-//! - [`stats`]: what many runs say together: medians, spreads, ratios of paired runs.
+//! - [`load`] sends requests to a running server, with memtier_benchmark's options.
+//! - [`device`] measures what a medium can do by itself.
+//! - [`results`] is what a comparison found, as a file.
+//! - [`machine`] is what the figures must be read with.
+//! - [`histogram`] has latencies as whole distributions.
+//! - [`stats`] says what many runs say together: medians, spreads, ratios of paired runs.
+//! - [`interrupt`] listens to Ctrl-C.
 //!
 //! This crate stands last: it starts servers as programs and talks to them over sockets, as any client does. No other
 //! crate uses it.
@@ -11,6 +14,9 @@
 
 pub mod cli;
 pub mod device;
+pub mod histogram;
+pub mod interrupt;
+pub mod load;
 pub mod machine;
 pub mod results;
 pub mod stats;
@@ -42,7 +48,7 @@ impl From<Verdict> for ExitCode {
 /// Runs what the command line asks for.
 pub fn run(arguments: &cli::Arguments) -> Verdict {
     match &arguments.command {
-        None => Verdict::Refused,
-        Some(cli::Command::Device(device)) => device::run(device),
+        cli::Command::Load(options) => load::execute(options, interrupt::listen()),
+        cli::Command::Device(device) => device::run(device),
     }
 }

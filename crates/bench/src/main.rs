@@ -3,8 +3,9 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    bench::run(&bench::cli::Arguments::parse()).into()
+    match bench::cli::Arguments::read(std::env::args_os()) {
+        Ok(arguments) => bench::run(&arguments).into(),
+        Err(error) => error.exit(),
+    }
 }

@@ -1,0 +1,273 @@
+//! How long things took, as a whole distribution.
+//!
+//! A mean hides exactly what one wants to know of a store: whether every hundredth request waits for a disk. So every
+//! latency is kept in a histogram of three significant digits (HdrHistogram's), from one nanosecond up, in the space of some
+//! ten thousand counters. Histograms of threads, seconds and runs add up without a loss, which percentiles do not.
+//!
+//! In JSON a histogram is the text that HdrHistogram's own tools read: V2, compressed, base64; values in nanoseconds.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer, V2Serializer};
+use serde::{Deserialize, Deserializer as From, Serialize, Serializer as Into};
+
+/// The longest latency that is told apart from a longer one.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Latencies and how often each occurred.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram(hdrhistogram::Histogram<u64>);
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
+}
+
+impl Histogram {
+    /// An empty one.
+    #[expect(clippy::missing_panics_doc, reason = "the bounds are constants that fit")]
+    pub fn new() -> Histogram {
+        let longest = LONGEST.as_nanos() as u64;
+        Histogram(hdrhistogram::Histogram::new_with_bounds(1, longest, 3).expect("valid bounds"))
+    }
+
+    /// Counts one more; what is longer than an hour counts as an hour.
+    pub fn record(&mut self, latency: Duration) {
+        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Adds all that another one counted.
+    pub fn add(&mut self, other: &Histogram) {
+        // It cannot fail: both have the same bounds, since a decoded one was added to an empty one.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The mean in microseconds; 0 when empty.
+    pub fn mean(&self) -> f64 {
+        self.0.mean() / 1e3
+    }
+
+    /// The lowest value in microseconds; 0 when empty.
+    pub fn lowest(&self) -> f64 {
+        self.0.min() as f64 / 1e3
+    }
+
+    /// The highest value in microseconds; 0 when empty.
+    pub fn highest(&self) -> f64 {
+        self.0.max() as f64 / 1e3
+    }
+
+    /// The value in microseconds that so many percent stay at or below; 0 when empty.
+    pub fn percentile(&self, percent: f64) -> f64 {
+        // 99.9 % of 10,000 are 9,990 and not, as in floating point, a little more.
+        let quantile = (percent - 1e-9) / 100.0;
+        (self.0.value_at_quantile(quantile) as f64 / 1e3).min(self.highest())
+    }
+
+    /// The figures that a report shows.
+    pub fn summary(&self) -> Latency {
+        Latency {
+            mean: self.mean(),
+            min: self.lowest(),
+            p50: self.percentile(50.0),
+            p90: self.percentile(90.0),
+            p95: self.percentile(95.0),
+            p99: self.percentile(99.0),
+            p99_9: self.percentile(99.9),
+            p99_99: self.percentile(99.99),
+            p99_999: self.percentile(99.999),
+            max: self.highest(),
+        }
+    }
+
+    /// Values in microseconds, each with the percentage of what is at or below it, ever finer towards 100.
+    pub fn distribution(&self) -> Vec<(f64, f64)> {
+        let steps = self.0.iter_quantiles(10);
+        let point = |step: hdrhistogram::iterators::IterationValue<u64>| {
+            (step.value_iterated_to() as f64 / 1e3, step.quantile_iterated_to() * 100.0)
+        };
+        steps.map(point).collect()
+    }
+
+    /// The histogram as the library that counts has it, for its own forms of output.
+    pub fn inner(&self) -> &hdrhistogram::Histogram<u64> {
+        &self.0
+    }
+
+    /// As bytes, in little space: some hundreds for a second's latencies.
+    pub(crate) fn pack(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Writing into memory cannot fail, and no counter is above the format's limit of 2^63.
+        let _ = V2Serializer::new().serialize(&self.0, &mut bytes);
+        bytes
+    }
+
+    /// From such bytes; what is none is empty.
+    pub(crate) fn unpack(mut bytes: &[u8]) -> Histogram {
+        let mut histogram = Histogram::new();
+        if let Ok(read) = Deserializer::new().deserialize::<u64, _>(&mut bytes) {
+            histogram.add(&Histogram(read));
+        }
+        histogram
+    }
+
+    /// As text: V2, compressed, base64; values in nanoseconds.
+    pub fn encode(&self) -> String {
+        let mut bytes = Vec::new();
+        // Writing into memory cannot fail, and no counter is above the format's limit of 2^63.
+        let _ = V2DeflateSerializer::new().serialize(&self.0, &mut bytes);
+        BASE64.encode(bytes)
+    }
+
+    /// From such a text, whose values are so many nanoseconds each; `None` where it is none.
+    pub fn decode(text: &str, nanoseconds: u64) -> Option<Histogram> {
+        let bytes = BASE64.decode(text).ok()?;
+        let read = Deserializer::new().deserialize::<u64, _>(&mut bytes.as_slice()).ok()?;
+        let mut histogram = Histogram::new();
+        for step in read.iter_recorded() {
+            let value = step.value_iterated_to().saturating_mul(nanoseconds);
+            histogram.0.saturating_record_n(value, step.count_at_value());
+        }
+        Some(histogram)
+    }
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: Into>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.encode())
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: From<'de>>(deserializer: D) -> Result<Histogram, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Histogram::decode(&text, 1).ok_or_else(|| {
+            serde::de::Error::custom("not a compressed V2 histogram of HdrHistogram in base64")
+        })
+    }
+}
+
+/// What a histogram says, in microseconds. All are 0 where nothing was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "percentiles say it themselves")]
+pub struct Latency {
+    pub mean: f64,
+    pub min: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p95: f64,
+    pub p99: f64,
+    #[serde(rename = "p99.9")]
+    pub p99_9: f64,
+    #[serde(rename = "p99.99")]
+    pub p99_99: f64,
+    #[serde(rename = "p99.999")]
+    pub p99_999: f64,
+    pub max: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One sample of each number of microseconds up to `last`.
+    fn up_to(last: u64) -> Histogram {
+        let mut histogram = Histogram::new();
+        for micros in 1..=last {
+            histogram.record(Duration::from_micros(micros));
+        }
+        histogram
+    }
+
+    /// Three significant digits.
+    #[track_caller]
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() <= expected / 500.0, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn percentiles_of_known_samples_are_those() {
+        let latency = up_to(100_000).summary();
+        near(latency.mean, 50_000.5);
+        near(latency.min, 1.0);
+        near(latency.p50, 50_000.0);
+        near(latency.p90, 90_000.0);
+        near(latency.p95, 95_000.0);
+        near(latency.p99, 99_000.0);
+        near(latency.p99_9, 99_900.0);
+        near(latency.p99_99, 99_990.0);
+        near(latency.p99_999, 99_999.0);
+        near(latency.max, 100_000.0);
+    }
+
+    #[test]
+    fn one_slow_request_in_a_thousand_shows_where_it_should() {
+        let mut histogram = Histogram::new();
+        for at in 0..10_000 {
+            let slow = at % 1000 == 0;
+            histogram.record(Duration::from_micros(if slow { 20_000 } else { 50 }));
+        }
+        near(histogram.percentile(99.0), 50.0);
+        near(histogram.percentile(99.9), 50.0);
+        near(histogram.percentile(99.95), 20_000.0);
+    }
+
+    #[test]
+    fn nothing_is_zero_everywhere() {
+        assert_eq!(Histogram::new().summary(), Latency::default());
+        assert_eq!(Histogram::new().count(), 0);
+    }
+
+    #[test]
+    fn parts_add_up_to_the_whole() {
+        let (mut left, mut right) = (Histogram::new(), Histogram::new());
+        for micros in 1..=1000 {
+            let side = if micros % 3 == 0 { &mut left } else { &mut right };
+            side.record(Duration::from_micros(micros));
+        }
+        left.add(&right);
+        assert_eq!(left, up_to(1000));
+    }
+
+    #[test]
+    fn a_text_gives_the_same_histogram_back() {
+        let histogram = up_to(5000);
+        let text = serde_json::to_string(&histogram).expect("text");
+        assert!(text.starts_with("\"HISTF"), "{text}");
+        let back: Histogram = serde_json::from_str(&text).expect("a histogram");
+        assert_eq!(back.summary(), histogram.summary());
+        assert_eq!(back.count(), 5000);
+        assert!(serde_json::from_str::<Histogram>("\"HISTFAAA\"").is_err());
+    }
+
+    #[test]
+    fn a_distribution_rises_to_all_of_it() {
+        let distribution = up_to(1000).distribution();
+        assert!(distribution.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1), "{distribution:?}");
+        let (value, percent) = *distribution.last().expect("points");
+        near(value, 1000.0);
+        assert_eq!(percent, 100.0);
+    }
+
+    #[test]
+    fn what_is_out_of_range_counts_at_its_end() {
+        let mut histogram = Histogram::new();
+        histogram.record(Duration::ZERO);
+        histogram.record(Duration::from_secs(100_000));
+        assert_eq!(histogram.count(), 2);
+        near(histogram.highest(), LONGEST.as_micros() as f64);
+    }
+}

@@ -1,0 +1,82 @@
+//! Times: of this thread's CPU, and of day.
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// What a thread has used up, and what kept it from using more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    /// CPU time.
+    pub(crate) cpu: Duration,
+    /// Time in which the thread could have run and no CPU was free.
+    waited: Duration,
+}
+
+impl Spent {
+    /// That of the calling thread since it began.
+    pub(crate) fn now() -> Spent {
+        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        let cpu = Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec as u32);
+        Spent { cpu, waited: waited().unwrap_or_default() }
+    }
+
+    /// What was used up since then.
+    pub(crate) fn since(self, earlier: Spent) -> Spent {
+        let waited = self.waited.saturating_sub(earlier.waited);
+        Spent { cpu: self.cpu.saturating_sub(earlier.cpu), waited }
+    }
+
+    /// The part of the time in which the thread could have run that it did run.
+    pub(crate) fn busy(self, elapsed: Duration) -> f64 {
+        let could = elapsed.saturating_sub(self.waited).max(self.cpu).as_secs_f64();
+        if could > 0.0 { self.cpu.as_secs_f64() / could } else { 0.0 }
+    }
+}
+
+/// The second number of the thread's `schedstat`, in nanoseconds. A kernel without it has none.
+fn waited() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+}
+
+/// Seconds since 1970.
+pub(crate) fn seconds_of_day() -> f64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64()
+}
+
+/// A number that is another one each time.
+pub(crate) fn now_as_seed() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_thread_that_computes_is_busy_and_one_that_sleeps_is_not() {
+        let measure = |work: fn(Duration)| {
+            let (began, before) = (Instant::now(), Spent::now());
+            work(Duration::from_millis(100));
+            Spent::now().since(before).busy(began.elapsed())
+        };
+        let computing = measure(|time| {
+            let began = Instant::now();
+            while began.elapsed() < time {}
+        });
+        assert!(computing > 0.8, "{computing}");
+        let sleeping = measure(std::thread::sleep);
+        assert!(sleeping < 0.2, "{sleeping}");
+    }
+
+    /// Two of four seconds on the CPU, two in the queue for one: it had nothing to spare.
+    #[test]
+    fn waiting_for_a_cpu_is_not_idleness() {
+        let spent = Spent { cpu: Duration::from_secs(2), waited: Duration::from_secs(2) };
+        assert_eq!(spent.busy(Duration::from_secs(4)), 1.0);
+        assert_eq!(spent.busy(Duration::from_secs(6)), 0.5);
+    }
+}

@@ -1,0 +1,225 @@
+//! Which key comes next.
+//!
+//! Keys are numbers behind a prefix. Each kind of request has a choice of its own, so that a sequence of SETs is not
+//! moved on by GETs. YCSB's choices count keys from the lowest number; those that insert share one counter between all
+//! connections, since the keys of all of them grow together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::RngExt;
+use rand::rngs::SmallRng;
+use rand_distr::{Distribution, Normal, Zipf};
+
+/// A range of keys, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+impl Range {
+    /// How many keys there are.
+    pub(crate) fn len(self) -> u64 {
+        (self.high - self.low).saturating_add(1)
+    }
+
+    /// The part of one of so many clients. The parts are of one size, give or take a key; together they are the range.
+    /// Clients beyond the number of keys have none.
+    pub(crate) fn part(self, client: u64, of: u64) -> Option<Range> {
+        let at = |client: u64| {
+            let keys = u128::from(self.len()) * u128::from(client) / u128::from(of);
+            self.low + keys as u64
+        };
+        let (low, next) = (at(client), at(client + 1));
+        (low < next).then(|| Range { low, high: next - 1 })
+    }
+}
+
+/// A choice of keys.
+#[derive(Clone, Debug)]
+pub(crate) enum Keys {
+    /// Each as likely as any other.
+    Random(Range),
+    /// One after the other, from the lowest again after the highest.
+    Sequence { range: Range, next: u64 },
+    /// A bell curve, cut off at the ends of the range.
+    Gaussian { range: Range, curve: Normal<f64> },
+    /// Zipf's law, the lowest key most often.
+    Zipf { low: u64, ranks: Zipf<f64> },
+    /// Zipf's law, the frequent keys scattered over the range.
+    Scrambled { range: Range, ranks: Zipf<f64> },
+    /// Zipf's law, the key that was inserted last most often.
+    Latest { range: Range, ranks: Zipf<f64>, inserted: Arc<AtomicU64> },
+    /// A key that was not there yet.
+    Insert { inserted: Arc<AtomicU64> },
+}
+
+/// FNV-1a over the eight bytes of a number, as YCSB scatters its keys.
+fn scatter(number: u64) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    number.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+impl Keys {
+    /// The next key.
+    pub(crate) fn next(&mut self, random: &mut SmallRng) -> u64 {
+        match self {
+            Keys::Random(range) => random.random_range(range.low..=range.high),
+            Keys::Sequence { range, next } => {
+                let key = *next;
+                *next = if key >= range.high { range.low } else { key + 1 };
+                key
+            }
+            Keys::Gaussian { range, curve } => gaussian(*range, curve, random),
+            Keys::Zipf { low, ranks } => *low + rank(ranks, random),
+            Keys::Scrambled { range, ranks } => {
+                range.low + scatter(rank(ranks, random)) % range.len()
+            }
+            Keys::Latest { range, ranks, inserted } => {
+                let last = inserted.load(Ordering::Relaxed) - 1;
+                last.saturating_sub(rank(ranks, random)).max(range.low)
+            }
+            Keys::Insert { inserted } => inserted.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
+/// A rank from 0.
+fn rank(ranks: &Zipf<f64>, random: &mut SmallRng) -> u64 {
+    ranks.sample(random) as u64 - 1
+}
+
+/// A sample of the curve that falls into the range: another one is drawn as long as it does not.
+fn gaussian(range: Range, curve: &Normal<f64>, random: &mut SmallRng) -> u64 {
+    loop {
+        let sample = curve.sample(random).round();
+        if sample >= range.low as f64 && sample <= range.high as f64 {
+            return (sample as u64).clamp(range.low, range.high);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    const SAMPLES: usize = 200_000;
+    const RANGE: Range = Range { low: 100, high: 1099 };
+
+    /// How often each key of the range came, and nothing outside of it.
+    fn counts(mut keys: Keys) -> Vec<usize> {
+        let mut random = SmallRng::seed_from_u64(7);
+        let mut counts = vec![0; RANGE.len() as usize];
+        for _ in 0..SAMPLES {
+            counts[(keys.next(&mut random) - RANGE.low) as usize] += 1;
+        }
+        counts
+    }
+
+    /// A thousandth of all samples for each, with five standard deviations of play.
+    #[test]
+    fn random_keys_are_equally_likely() {
+        let expected = SAMPLES as f64 / 1000.0;
+        for (key, count) in counts(Keys::Random(RANGE)).into_iter().enumerate() {
+            let off = (count as f64 - expected).abs();
+            assert!(off < 5.0 * expected.sqrt(), "key {key} came {count} times");
+        }
+    }
+
+    #[test]
+    fn a_sequence_goes_round() {
+        let range = Range { low: 5, high: 7 };
+        let mut keys = Keys::Sequence { range, next: 5 };
+        let mut random = SmallRng::seed_from_u64(1);
+        let taken: Vec<_> = (0..7).map(|_| keys.next(&mut random)).collect();
+        assert_eq!(taken, [5, 6, 7, 5, 6, 7, 5]);
+    }
+
+    /// Of a bell curve 68 % are within one deviation of the middle and 95 % within two.
+    #[test]
+    fn a_bell_curve_has_its_shares() {
+        let curve = Normal::new(600.0, 100.0).expect("a curve");
+        let counts = counts(Keys::Gaussian { range: RANGE, curve });
+        let within = |keys: usize| {
+            let near: usize = counts[500 - keys..=500 + keys].iter().sum();
+            near as f64 / SAMPLES as f64
+        };
+        assert!((within(100) - 0.683).abs() < 0.01, "{}", within(100));
+        assert!((within(200) - 0.954).abs() < 0.01, "{}", within(200));
+    }
+
+    /// The curve's middle lies at the end: half of it is cut off, and nothing piles up there.
+    #[test]
+    fn a_bell_curve_is_cut_off_at_the_ends() {
+        let curve = Normal::new(100.0, 100.0).expect("a curve");
+        let counts = counts(Keys::Gaussian { range: RANGE, curve });
+        let first: usize = counts[..10].iter().sum();
+        let next: usize = counts[10..20].iter().sum();
+        assert!(first as f64 / (next as f64) < 1.1, "{first} and {next}");
+    }
+
+    /// P(rank k) = 1 / (k^s H), H the sum of all k^-s.
+    #[test]
+    fn zipf_follows_its_law() {
+        for exponent in [0.5, 0.99, 1.0, 2.0] {
+            let ranks = Zipf::new(1000.0, exponent).expect("a distribution");
+            let counts = counts(Keys::Zipf { low: RANGE.low, ranks });
+            let sum: f64 = (1..=1000).map(|k| f64::from(k).powf(-exponent)).sum();
+            for rank in [1, 2, 10, 100] {
+                let share = f64::from(rank).powf(-exponent) / sum;
+                let expected = share * SAMPLES as f64;
+                let count = counts[rank as usize - 1] as f64;
+                let play = 5.0 * expected.sqrt() + 1.0;
+                assert!((count - expected).abs() < play, "{exponent}: rank {rank} came {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_scrambled_zipf_has_its_frequent_keys_apart() {
+        let ranks = Zipf::new(1000.0, 0.99).expect("a distribution");
+        let counts = counts(Keys::Scrambled { range: RANGE, ranks });
+        let mut order: Vec<usize> = (0..counts.len()).collect();
+        order.sort_by_key(|key| std::cmp::Reverse(counts[*key]));
+        let expected = |rank: u64| (scatter(rank) % 1000) as usize;
+        assert_eq!(order[..2], [expected(0), expected(1)]);
+        assert!(order[0].abs_diff(order[1]) > 10, "{:?}", &order[..2]);
+        assert!(counts[order[0]] > 10 * SAMPLES / 1000);
+    }
+
+    #[test]
+    fn the_latest_key_is_read_most_and_moves_with_inserts() {
+        let inserted = Arc::new(AtomicU64::new(500));
+        let ranks = Zipf::new(400.0, 0.99).expect("a distribution");
+        let latest = Keys::Latest { range: RANGE, ranks, inserted: Arc::clone(&inserted) };
+        let most = |keys: &Keys| {
+            let counts = counts(keys.clone());
+            let most = counts.iter().enumerate().max_by_key(|(_, count)| **count);
+            most.expect("keys").0 as u64 + RANGE.low
+        };
+        assert_eq!(most(&latest), 499);
+        let mut insert = Keys::Insert { inserted };
+        let mut random = SmallRng::seed_from_u64(1);
+        assert_eq!(insert.next(&mut random), 500);
+        assert_eq!(most(&latest), 500);
+    }
+
+    #[test]
+    fn parts_are_the_whole_without_overlap() {
+        for (low, high, clients) in [(0, 9, 3), (0, 10_000_000, 200), (5, 7, 8), (1, 1, 1)] {
+            let whole = Range { low, high };
+            let parts: Vec<_> = (0..clients).filter_map(|at| whole.part(at, clients)).collect();
+            let mut next = low;
+            for part in &parts {
+                assert_eq!(part.low, next);
+                next = part.high + 1;
+            }
+            assert_eq!(next, high + 1);
+            let sizes = parts.iter().map(|part| part.len());
+            let (least, most) = (sizes.clone().min(), sizes.max());
+            assert!(most <= least.map(|least| least + 1), "{whole:?} in {clients}: {parts:?}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Load: requests to a running server, and what became of them, with memtier_benchmark's options and meaning.
+//!
+//! ```text
+//! Options -> Workload -> Source (one per connection) -> requests
+//!            Target   -> Stream (one per connection) -> replies -> Record (one per thread) -> Outcome
+//! ```
+//!
+//! Each thread has a runtime and its connections, and shares nothing with other threads while it works. All connections are
+//! made before the clock starts.
+
+mod check;
+mod client;
+mod clock;
+mod command;
+mod files;
+mod keys;
+mod mix;
+mod options;
+mod outcome;
+mod pace;
+mod program;
+mod record;
+mod reply;
+mod source;
+mod stream;
+mod table;
+mod template;
+mod types;
+mod unbuilt;
+mod values;
+mod watch;
+mod worker;
+mod workload;
+mod ycsb;
+
+pub use command::{Command, Commands};
+pub use options::{Options, Protocol, SizePattern};
+pub use outcome::{Class, Ended, Generator, Kind, Outcome, Second};
+pub use program::execute;
+pub use types::{Pattern, Patterns, Percentiles, Ratio, Requests, Sizes, Span};
+pub use ycsb::Ycsb;
+
+pub(crate) use unbuilt::advice;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use client::Progress;
+use stream::Target;
+use worker::{Part, Run};
+use workload::Workload;
+
+/// Requests of each connection where neither their number nor a time is given.
+const REQUESTS: u64 = 10_000;
+
+/// Why nothing, or not all, could be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The options cannot be followed.
+    #[error("{0}")]
+    Options(String),
+    /// The server cannot be reached.
+    #[error("{server}: {source}{}", hint(.source))]
+    Connect {
+        /// Its address.
+        server: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The server refuses to talk.
+    #[error("{server} refuses the connection: {text}")]
+    Refused {
+        /// Its address.
+        server: String,
+        /// What it replied.
+        text: String,
+    },
+    /// Something failed on the way.
+    #[error("{0}")]
+    Failed(String),
+    /// It was told to end before it began.
+    #[error("cancelled before the first request")]
+    Cancelled,
+}
+
+/// What to do about a connection that cannot be made.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => " (is the server running, and is it this port?)",
+        io::ErrorKind::NotFound => " (is the server running, with this socket?)",
+        _ => "",
+    }
+}
+
+/// Sends what the options ask for, once, and says what was measured: also when the run was cancelled or broke off
+/// ([`Outcome::ended`]). `--run-count` and the options for output are the business of whoever calls.
+///
+/// # Errors
+/// Where nothing was measured: the options do not fit together, or not all connections could be made.
+pub fn run(options: &Options, cancel: &AtomicBool) -> Result<Outcome, Error> {
+    check::check(options)?;
+    let target = Target::new(options)?;
+    let workload = Workload::new(options)?;
+    let failed = AtomicBool::new(false);
+    let run = Run { options, target: &target, workload: &workload, cancel, failed };
+    let all: Vec<Arc<Progress>> = (0..options.threads).map(|_| Arc::default()).collect();
+    thread::scope(|scope| {
+        let (ready, mut readiness) = mpsc::unbounded_channel();
+        let mut threads = Vec::new();
+        let mut starts = Vec::new();
+        for (at, progress) in all.iter().enumerate() {
+            let (start, started) = oneshot::channel();
+            let (run, ready) = (&run, ready.clone());
+            threads.push(scope.spawn(move || run.work(at, progress, &ready, started)));
+            starts.push(start);
+        }
+        let began = begin(&mut readiness, starts, &run)?;
+        watch::watch(options, &all, began, || threads.iter().all(|thread| thread.is_finished()));
+        let day = clock::seconds_of_day() - began.elapsed().as_secs_f64();
+        let parts = threads.into_iter().map(|thread| thread.join().ok().flatten());
+        Ok(whole(parts.collect(), &workload, cancel, day))
+    })
+}
+
+/// Waits until all threads have their connections, and gives the sign to begin.
+fn begin(
+    readiness: &mut mpsc::UnboundedReceiver<Result<(), Error>>,
+    starts: Vec<oneshot::Sender<Instant>>,
+    run: &Run<'_>,
+) -> Result<Instant, Error> {
+    for _ in &starts {
+        let ready = readiness.blocking_recv();
+        let ready = ready.unwrap_or_else(|| Err(Error::Failed("a thread has ended".into())));
+        if let Err(error) = ready {
+            // The others find out at their next connection, or when their sign to begin does not come.
+            run.failed.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+    }
+    let began = Instant::now() + Duration::from_millis(2);
+    for start in starts {
+        // A thread that is gone by now is missed when it is joined.
+        let _ = start.send(began);
+    }
+    Ok(began)
+}
+
+/// Puts together what the threads have measured.
+fn whole(
+    parts: Vec<Option<Part>>,
+    workload: &Workload,
+    cancel: &AtomicBool,
+    began: f64,
+) -> Outcome {
+    let classes = workload.classes.iter().map(|class| Class::new(&class.name, class.kind));
+    let mut outcome = Outcome { began, classes: classes.collect(), ..Outcome::default() };
+    let mut failure = None;
+    let mut elapsed = Duration::ZERO;
+    let mut cpu = Duration::ZERO;
+    for part in parts {
+        let Some(part) = part else {
+            failure.get_or_insert("a thread ended without a result".to_owned());
+            continue;
+        };
+        for (class, measured) in outcome.classes.iter_mut().zip(&part.classes) {
+            class.add(measured);
+        }
+        for (text, count) in part.errors {
+            *outcome.errors.entry(text).or_default() += count;
+        }
+        outcome.unanswered += part.unanswered;
+        outcome.unsent += part.unsent;
+        elapsed = elapsed.max(part.elapsed);
+        cpu += part.cpu;
+        outcome.generator.busiest = outcome.generator.busiest.max(part.busy);
+        failure = failure.or_else(|| part.failure.map(|error| error.to_string()));
+    }
+    outcome.seconds = elapsed.as_secs_f64();
+    let mut totals = Class::new("Totals", Kind::Other);
+    for class in &mut outcome.classes {
+        class.finish(outcome.seconds);
+        totals.add(class);
+    }
+    totals.finish(outcome.seconds);
+    outcome.ended = match failure {
+        Some(why) => Ended::Failed(why),
+        None if cancel.load(Ordering::Relaxed) => Ended::Cancelled,
+        None => Ended::Done,
+    };
+    outcome.generator.cpu_seconds = cpu.as_secs_f64();
+    let operations = totals.operations.max(1) as f64;
+    outcome.generator.cpu_per_operation = outcome.generator.cpu_seconds * 1e6 / operations;
+    outcome.generator.saturated = outcome.generator.busiest > 0.9;
+    outcome.totals = totals;
+    outcome
+}

@@ -1,0 +1,213 @@
+//! One thread with its connections: it connects them, waits for the sign to begin, and ends them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, LocalSet};
+
+use super::Error;
+use super::client::{Client, Progress, Shared};
+use super::clock::Spent;
+use super::options::Options;
+use super::outcome::Class;
+use super::pace::{Schedule, Timer};
+use super::record::Record;
+use super::stream::{Stream, Target};
+use super::workload::Workload;
+
+/// How often a thread looks up from its connections.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How long replies may take that are outstanding when the time is over.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The same where somebody waits for the end.
+const GRACE_WHEN_CANCELLED: Duration = Duration::from_millis(200);
+
+/// What all threads of a run have in common.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) target: &'a Target,
+    pub(crate) workload: &'a Workload,
+    /// Set from outside: end soon.
+    pub(crate) cancel: &'a AtomicBool,
+    /// Set by a thread that failed: the others end too.
+    pub(crate) failed: AtomicBool,
+}
+
+/// What a thread has measured.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) classes: Vec<Class>,
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) unanswered: u64,
+    pub(crate) unsent: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) cpu: Duration,
+    pub(crate) busy: f64,
+    pub(crate) failure: Option<Error>,
+}
+
+impl Run<'_> {
+    fn is_over(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Works as thread number `thread`: says on `ready` whether all connections are there, begins when `start` says when.
+    /// `None` where it does not come to that.
+    pub(crate) fn work(
+        &self,
+        thread: usize,
+        progress: &Arc<Progress>,
+        ready: &mpsc::UnboundedSender<Result<(), Error>>,
+        start: oneshot::Receiver<Instant>,
+    ) -> Option<Part> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(e) => {
+                let _ = ready.send(Err(Error::Failed(format!("a thread cannot begin: {e}"))));
+                return None;
+            }
+        };
+        LocalSet::new().block_on(&runtime, async {
+            let streams = self.connect().await;
+            let streams = match streams {
+                Ok(streams) => streams,
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                    return None;
+                }
+            };
+            let _ = ready.send(Ok(()));
+            let began = start.await.ok()?;
+            Some(self.measure(thread, progress, streams, began).await)
+        })
+    }
+
+    async fn connect(&self) -> Result<Vec<Stream>, Error> {
+        let mut streams = Vec::new();
+        for _ in 0..self.options.clients {
+            if self.is_over() {
+                return Err(Error::Cancelled);
+            }
+            streams.push(self.target.connect().await?);
+        }
+        Ok(streams)
+    }
+
+    async fn measure(
+        &self,
+        thread: usize,
+        progress: &Arc<Progress>,
+        streams: Vec<Stream>,
+        began: Instant,
+    ) -> Part {
+        let spent = Spent::now();
+        let deadline = self.options.test_time.map(|time| began + Duration::from_secs_f64(time));
+        let shared = Rc::new(Shared {
+            target: self.target.clone(),
+            record: RefCell::new(Record::new(&self.workload.classes, began)),
+            buffer: Shared::buffer(),
+            pipeline: self.options.pipeline,
+            reconnect: self.options.reconnect_interval,
+            deadline,
+            stop: Cell::new(false),
+            pending: Cell::new(0),
+            unsent: Cell::new(0),
+        });
+        let failure = self.drive(thread, progress, streams, &shared, began).await;
+        let ended = Instant::now();
+        let spent = Spent::now().since(spent);
+        let record = shared.record.replace(Record::new(&[], began));
+        let last = deadline.filter(|deadline| *deadline <= ended);
+        let last = last.map_or(record.last, |deadline| deadline.max(record.last));
+        let (classes, errors) = record.finish();
+        Part {
+            classes,
+            errors,
+            unanswered: shared.pending.get(),
+            unsent: shared.unsent.get(),
+            elapsed: last.duration_since(began),
+            cpu: spent.cpu,
+            busy: spent.busy(ended.duration_since(began)),
+            failure,
+        }
+    }
+
+    /// Lets the connections work until they are done or the run is over: what failed.
+    async fn drive(
+        &self,
+        thread: usize,
+        progress: &Arc<Progress>,
+        streams: Vec<Stream>,
+        shared: &Rc<Shared>,
+        began: Instant,
+    ) -> Option<Error> {
+        let mut clients = JoinSet::new();
+        for (at, stream) in streams.into_iter().enumerate() {
+            let connection = (thread * self.options.clients + at) as u64;
+            let schedule = match self.schedule(connection, began) {
+                Ok(schedule) => schedule,
+                Err(e) => return Some(Error::Failed(format!("a timer cannot be made: {e}"))),
+            };
+            let client = Client::new(
+                Rc::clone(shared),
+                Arc::clone(progress),
+                stream,
+                self.workload.source(connection),
+                self.workload.requests_of(connection),
+                schedule,
+            );
+            clients.spawn_local(client.run());
+        }
+        tokio::time::sleep_until(began.into()).await;
+        let mut failure = None;
+        let mut end = None;
+        loop {
+            let now = Instant::now();
+            if end.is_none() && (self.is_over() || shared.deadline.is_some_and(|at| now >= at)) {
+                shared.stop.set(true);
+                let cancelled = self.is_over();
+                end = Some(now + if cancelled { GRACE_WHEN_CANCELLED } else { GRACE });
+            }
+            if end.is_some_and(|end| shared.pending.get() == 0 || now >= end) {
+                return failure;
+            }
+            let joined = tokio::time::timeout(TICK, clients.join_next()).await;
+            match joined {
+                Err(_) => {}
+                Ok(None) => return failure,
+                Ok(Some(Ok(Ok(())))) => {}
+                Ok(Some(Ok(Err(error)))) => {
+                    self.failed.store(true, Ordering::Relaxed);
+                    failure.get_or_insert(error);
+                }
+                // A client that panicked: its message is on standard error.
+                Ok(Some(Err(error))) => {
+                    self.failed.store(true, Ordering::Relaxed);
+                    failure.get_or_insert(Error::Failed(error.to_string()));
+                }
+            }
+        }
+    }
+
+    /// When a connection's requests are due. Connections begin at different moments of the distance between two requests, so
+    /// that they do not all send at once.
+    fn schedule(
+        &self,
+        connection: u64,
+        began: Instant,
+    ) -> std::io::Result<Option<(Schedule, Timer)>> {
+        let Some(rate) = self.options.rate_limiting else { return Ok(None) };
+        let all = (self.options.threads * self.options.clients) as f64;
+        let shift = Duration::from_secs_f64(connection as f64 / all / rate as f64);
+        Ok(Some((Schedule::new(began + shift, rate), Timer::new()?)))
+    }
+}
