@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use heap::{Full, Ptr, Shard};
 use structures::Store;
-use structures::reclaim::Queue;
+use structures::reclaim::{Owned, Queue};
 
 use crate::layout::{OWNER_EXPIRY, QUEUE_ROOT};
 use crate::txn::Place;
@@ -92,7 +92,7 @@ impl Keyspace {
         }
         shard.use_reserve(true);
         let done =
-            queue.step(shard, budget, |shard, owner, at| free_entry(shard, queue, owner, at));
+            queue.step(shard, budget, |shard, owner, owned| free_owned(shard, queue, owner, owned));
         // No room even in the reserve: what is staged is dropped with the transaction.
         let Ok(done) = done else { return Ok(Progress::default()) };
         let more = !queue.is_empty(shard);
@@ -123,12 +123,17 @@ impl Keyspace {
     }
 }
 
-fn free_entry<S: Store>(store: &mut S, queue: Queue, owner: u16, at: Ptr) -> Result<usize, Full> {
-    if owner == OWNER_EXPIRY {
-        return Ok(0);
+fn free_owned<S: Store>(
+    store: &mut S,
+    queue: Queue,
+    owner: u16,
+    owned: Owned,
+) -> Result<usize, Full> {
+    match owned {
+        Owned::Entry(_) if owner == OWNER_EXPIRY => Ok(0),
+        Owned::Entry(at) => entry::release(store, queue, at).map(|()| 1),
+        Owned::Item(_) => Ok(0),
     }
-    entry::release(store, queue, at)?;
-    Ok(1)
 }
 
 impl Txn<'_> {

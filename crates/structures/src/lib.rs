@@ -16,9 +16,13 @@
 pub mod blob;
 mod damaged;
 pub mod index;
+pub mod list;
+pub mod packed;
 pub mod reclaim;
 mod rules;
+pub mod sealed;
 mod store;
+pub mod tree;
 
 pub use damaged::Damaged;
 pub use rules::Step;

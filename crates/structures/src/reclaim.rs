@@ -9,8 +9,8 @@
 //!
 //! ```text
 //! node:  0   next node, or 0
-//!        8   kind (1 blob, 2 index) in bits 0..15, owner in bits 16..31
-//!        16  the blob's word, or the index's root word
+//!        8   kind (1 blob, 2 index, 3 tree) in bits 0..15, owner in bits 16..31
+//!        16  the blob's word, or the root word of the index or tree
 //!        24  index: cursor of the drain, 0 at the start
 //! ```
 //!
@@ -19,8 +19,9 @@
 use heap::{Full, Ptr, View};
 
 use crate::blob::Blob;
-use crate::index::{Index, Part, drain};
+use crate::index::{self, Index, drain};
 use crate::rules::Step;
+use crate::tree::{self, Item};
 use crate::{Damaged, Store};
 
 const NODE: usize = 32;
@@ -31,6 +32,7 @@ const CURSOR: u64 = 24;
 
 const BLOB: u64 = 1;
 const INDEX: u64 = 2;
+const TREE: u64 = 3;
 
 /// Longer than any queue: a damaged pool must not be walked for ever.
 const LONGEST: usize = 1 << 24;
@@ -45,7 +47,26 @@ pub struct Queue {
 enum Work {
     Blob(Blob),
     Index { owner: u16, cursor: u64 },
+    Tree { owner: u16 },
     Nothing,
+}
+
+/// What goes with a structure, and only its owner knows how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owned {
+    /// An entry of an index.
+    Entry(Ptr),
+    /// An item of a tree.
+    Item(Item),
+}
+
+/// Something that waits to be freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A block of the queue, or of a structure.
+    Block(Ptr),
+    /// What a structure's owner frees.
+    Owned(Owned),
 }
 
 impl Queue {
@@ -71,11 +92,28 @@ impl Queue {
     ///
     /// `owner` is handed to the callback that frees the entries: it says whose entries they are.
     pub fn push_index<S: Store>(&self, store: &mut S, root: Ptr, owner: u16) -> Result<(), Full> {
+        self.push_root(store, INDEX, root, owner)
+    }
+
+    /// Takes over everything behind a tree's root word, and sets that word to 0.
+    ///
+    /// `owner` is handed to the callback that frees what the items own: it says whose items they are.
+    pub fn push_tree<S: Store>(&self, store: &mut S, root: Ptr, owner: u16) -> Result<(), Full> {
+        self.push_root(store, TREE, root, owner)
+    }
+
+    fn push_root<S: Store>(
+        &self,
+        store: &mut S,
+        kind: u64,
+        root: Ptr,
+        owner: u16,
+    ) -> Result<(), Full> {
         let word = store.word(root);
         if word == 0 {
             return Ok(());
         }
-        self.push(store, INDEX | u64::from(owner) << 16, word)?;
+        self.push(store, kind | u64::from(owner) << 16, word)?;
         if Step::UnlinkQueued.done() {
             store.set(root, 0);
         }
@@ -98,13 +136,13 @@ impl Queue {
 
     /// Frees about `budget` blocks within the open transaction; answers how many: 0 when the queue is empty.
     ///
-    /// `free_entry(store, owner, entry)` frees one entry of an index, and may push what is large onto this
-    /// queue; it answers how many blocks it freed.
+    /// `free_owned(store, owner, owned)` frees one entry of an index, or what one item of a tree owns, and may push what is
+    /// large onto this queue; it answers how many blocks it freed.
     pub fn step<S: Store>(
         &self,
         store: &mut S,
         budget: usize,
-        mut free_entry: impl FnMut(&mut S, u16, Ptr) -> Result<usize, Full>,
+        mut free_owned: impl FnMut(&mut S, u16, Owned) -> Result<usize, Full>,
     ) -> Result<usize, Full> {
         let mut freed = 0;
         while freed < budget {
@@ -112,7 +150,7 @@ impl Queue {
             if node.is_null() {
                 break;
             }
-            match self.work(store, node, budget - freed, &mut free_entry)? {
+            match self.work(store, node, budget - freed, &mut free_owned)? {
                 0 => break,
                 some => freed += some,
             }
@@ -126,7 +164,7 @@ impl Queue {
         store: &mut S,
         node: Ptr,
         budget: usize,
-        free_entry: &mut impl FnMut(&mut S, u16, Ptr) -> Result<usize, Full>,
+        free_owned: &mut impl FnMut(&mut S, u16, Owned) -> Result<usize, Full>,
     ) -> Result<usize, Full> {
         let mut freed = match read(store, node) {
             Work::Nothing => 0,
@@ -137,10 +175,15 @@ impl Queue {
             }
             Work::Index { owner, cursor } => {
                 let done = drain::drain(store, node.add(WORD), cursor, budget, |store, entry| {
-                    free_entry(store, owner, entry)
+                    free_owned(store, owner, Owned::Entry(entry))
                 })?;
                 set_if_changed(store, node.add(CURSOR), done.cursor.unwrap_or(0));
                 done.freed
+            }
+            Work::Tree { owner } => {
+                tree::free_step(store, node.add(WORD), budget, |store, item| {
+                    free_owned(store, owner, Owned::Item(item))
+                })?
             }
         };
         if store.word(node.add(WORD)) == 0 && store.word(self.root) == node.raw() {
@@ -174,8 +217,19 @@ impl Queue {
                     view,
                     cursor,
                     &mut |entry| rehash(owner, entry),
-                    &mut |part| visit(owner, part),
+                    &mut |part| match part {
+                        index::Part::Block(block) => visit(owner, Part::Block(block)),
+                        index::Part::Entry(entry) => {
+                            visit(owner, Part::Owned(Owned::Entry(entry)));
+                        }
+                    },
                 )?,
+                Work::Tree { owner } => {
+                    tree::check_dying(view, at.add(WORD), &mut |part| match part {
+                        tree::Part::Block(block) => visit(owner, Part::Block(block)),
+                        tree::Part::Item(item) => visit(owner, Part::Owned(Owned::Item(item))),
+                    })?;
+                }
             }
         }
         Ok(())
@@ -191,6 +245,7 @@ fn read<V: View>(view: &V, node: Ptr) -> Work {
         (INDEX, _) => {
             Work::Index { owner: (kind >> 16) as u16, cursor: view.word(node.add(CURSOR)) }
         }
+        (TREE, _) => Work::Tree { owner: (kind >> 16) as u16 },
         _ => Work::Nothing,
     }
 }

@@ -7,26 +7,51 @@ use heap::{CommitError, CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
 use pmem::Region;
 use sim::{Crash, Effort, Subject, explore};
 use structures::blob::{Blob, Reservation};
-use structures::index::{Index, Part};
-use structures::reclaim::Queue;
+use structures::index::{self, Index};
+use structures::list::{self, Element, Limits, List, Side, Sift};
+use structures::packed;
+use structures::reclaim::{Owned, Part, Queue};
+use structures::tree::{self, Item, Kind, Tree};
 
 const BLOBS: usize = 4;
 const QUEUE: usize = 0;
 const INDEX: usize = 1;
 const FIRST_BLOB: usize = 2;
+const TREE: usize = FIRST_BLOB + BLOBS;
+const LIST: usize = TREE + 1;
+const OWNER_TREE: u16 = 2;
+const OWNER_LIST: u16 = 3;
 
-/// What the store holds: keys with values, and some byte strings.
+/// Items of (key, block of key and value), by key.
+#[derive(Clone, Copy)]
+struct ByKey;
+
+impl Kind for ByKey {
+    const SORTED: bool = true;
+
+    fn weight(_: Item) -> u64 {
+        1
+    }
+}
+
+/// What the store holds: keys with values in an index and in a tree, some byte strings, a list of
+/// others.
 #[derive(Clone, Default, PartialEq)]
 struct State {
     keys: BTreeMap<u64, u64>,
     blobs: [Vec<u8>; BLOBS],
+    items: BTreeMap<u64, u64>,
+    list: Vec<Vec<u8>>,
 }
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let sum: u64 =
-            self.keys.iter().map(|(key, value)| key ^ value << 32).fold(0, u64::wrapping_add);
-        write!(f, "{} keys ({sum:x})", self.keys.len())?;
+        let sum = |of: &BTreeMap<u64, u64>| {
+            of.iter().map(|(key, value)| key ^ value << 32).fold(0, u64::wrapping_add)
+        };
+        write!(f, "{} keys ({:x})", self.keys.len(), sum(&self.keys))?;
+        write!(f, "{} items ({:x})", self.items.len(), sum(&self.items))?;
+        write!(f, "{} elements ({:x})", self.list.len(), crc32c::crc32c(&self.list.concat()))?;
         let blobs = self.blobs.iter().map(|blob| (blob.len(), crc32c::crc32c(blob)));
         f.debug_list().entries(blobs).finish()
     }
@@ -35,15 +60,67 @@ impl std::fmt::Debug for State {
 /// One transaction.
 #[derive(Debug)]
 enum Plan {
-    Put { keys: Vec<u64>, value: u64 },
+    Put {
+        keys: Vec<u64>,
+        value: u64,
+    },
     Remove(Vec<u64>),
     RemoveAll,
     Defragment(u64),
-    Create { blob: usize, len: usize, seed: u64, detached: bool },
-    Append { blob: usize, len: usize, seed: u64 },
-    SetRange { blob: usize, at: usize, len: usize, seed: u64 },
+    Create {
+        blob: usize,
+        len: usize,
+        seed: u64,
+        detached: bool,
+    },
+    Append {
+        blob: usize,
+        len: usize,
+        seed: u64,
+    },
+    SetRange {
+        blob: usize,
+        at: usize,
+        len: usize,
+        seed: u64,
+    },
     Drop(usize),
     Reclaim(usize),
+    Add {
+        keys: Vec<u64>,
+        value: u64,
+    },
+    Take(Vec<u64>),
+    TakeRun {
+        from: usize,
+        most: usize,
+    },
+    TakeAll,
+    Relocate(u64),
+    Push {
+        side: Side,
+        count: usize,
+        len: usize,
+        seed: u64,
+    },
+    Pop {
+        side: Side,
+        count: usize,
+    },
+    Trim {
+        side: Side,
+        count: usize,
+    },
+    Change {
+        at: usize,
+        len: usize,
+        seed: u64,
+        insert: bool,
+    },
+    /// Takes out every other element from one side.
+    Thin(Side),
+    MoveNode(u64),
+    DropList,
 }
 
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
@@ -71,7 +148,37 @@ fn apply(state: &mut State, plan: &Plan) {
             content[at..at + len].copy_from_slice(&bytes(seed, len));
         }
         Plan::Drop(blob) => state.blobs[blob].clear(),
-        Plan::Defragment(_) | Plan::Reclaim(_) => {}
+        Plan::Add { ref keys, value } => state.items.extend(keys.iter().map(|&key| (key, value))),
+        Plan::Take(ref keys) => state.items.retain(|key, _| !keys.contains(key)),
+        Plan::TakeRun { from, most } => {
+            let keys: Vec<u64> = state.items.keys().copied().skip(from).take(most).collect();
+            state.items.retain(|key, _| !keys.contains(key));
+        }
+        Plan::TakeAll => state.items.clear(),
+        Plan::Push { side, count, len, seed } => {
+            for number in 0..count {
+                let at = if side == Side::Head { 0 } else { state.list.len() };
+                state.list.insert(at, bytes(seed + number as u64, len));
+            }
+        }
+        Plan::Pop { side, count } | Plan::Trim { side, count } => {
+            let (count, len) = (count.min(state.list.len()), state.list.len());
+            let gone = if side == Side::Head { 0..count } else { len - count..len };
+            state.list.drain(gone);
+        }
+        Plan::Change { at, len, seed, insert: true } => state.list.insert(at, bytes(seed, len)),
+        Plan::Change { at, len, seed, insert: false } => state.list[at] = bytes(seed, len),
+        Plan::Thin(from) => {
+            let len = state.list.len();
+            let mut number = 0;
+            state.list.retain(|_| {
+                number += 1;
+                let place = if from == Side::Head { number - 1 } else { len - number };
+                place % 2 == 1
+            });
+        }
+        Plan::DropList => state.list.clear(),
+        Plan::Defragment(_) | Plan::Reclaim(_) | Plan::Relocate(_) | Plan::MoveNode(_) => {}
     }
 }
 
@@ -121,12 +228,38 @@ fn run(shard: &mut Shard<'_>, plan: &Plan) -> Result<(), Full> {
             replace(shard, blob, |shard, old| queue.push_blob(shard, old).map(|()| Blob::EMPTY))
         }
         Plan::Reclaim(budget) => {
-            let free_entry = |shard: &mut Shard<'_>, _, entry| {
-                shard.free(entry);
+            let free_owned = |shard: &mut Shard<'_>, owner, owned| {
+                match owned {
+                    Owned::Item(item) if owner == OWNER_LIST => {
+                        return List::free_item(shard, queue, item);
+                    }
+                    Owned::Item(item) => shard.free(Ptr::from_raw(item.second)),
+                    Owned::Entry(entry) => shard.free(entry),
+                }
                 Ok(1)
             };
-            queue.step(shard, budget, free_entry).map(|_| ())
+            queue.step(shard, budget, free_owned).map(|_| ())
         }
+        Plan::Add { ref keys, value } => keys.iter().try_for_each(|&key| add(shard, key, value)),
+        Plan::Take(ref keys) => {
+            keys.iter().for_each(|&key| take(shard, key));
+            Ok(())
+        }
+        Plan::TakeRun { from, most } => {
+            take_run(shard, from, most);
+            Ok(())
+        }
+        Plan::TakeAll => queue.push_tree(shard, shard.root(TREE), OWNER_TREE),
+        Plan::Relocate(at) => {
+            let moved = |shard: &mut Shard<'_>, item: Item| {
+                let old = Ptr::from_raw(item.second);
+                let new = write_entry(shard, shard.word(old), shard.word(old.add(8)))?;
+                shard.free(old);
+                Ok(Some(Item { second: new.raw(), ..item }))
+            };
+            tree(shard).relocate(shard, at, moved).map(|_| ())
+        }
+        ref of_list => change_list(shard, queue, of_list),
     }
 }
 
@@ -154,6 +287,120 @@ fn remove(shard: &mut Shard<'_>, index: Index, key: u64) {
         shard.free(slot.entry());
         index.remove(shard, slot);
     }
+}
+
+fn tree(shard: &Shard<'_>) -> Tree<ByKey> {
+    Tree::at(shard.root(TREE))
+}
+
+/// The place of a key in the tree, and the item if it is there.
+fn find(shard: &Shard<'_>, key: u64) -> (tree::Cursor, Option<Item>) {
+    let at = tree(shard).seek(shard, |item| item.first < key);
+    let item = at.item(shard).filter(|item| item.first == key);
+    (at, item)
+}
+
+fn add(shard: &mut Shard<'_>, key: u64, value: u64) -> Result<(), Full> {
+    let entry = write_entry(shard, key, value)?;
+    let item = Item { first: key, second: entry.raw() };
+    match find(shard, key) {
+        (at, Some(old)) => {
+            shard.free(Ptr::from_raw(old.second));
+            tree(shard).replace(shard, &at, item);
+            Ok(())
+        }
+        (at, None) => tree(shard).insert(shard, &at, item),
+    }
+}
+
+fn take(shard: &mut Shard<'_>, key: u64) {
+    if let (at, Some(item)) = find(shard, key) {
+        shard.free(Ptr::from_raw(item.second));
+        tree(shard).remove(shard, &at);
+    }
+}
+
+fn take_run(shard: &mut Shard<'_>, from: usize, most: usize) {
+    let mut left = most;
+    while left > 0 {
+        let (at, _) = tree(shard).seek_weight(shard, from as u64);
+        let mut taken = Vec::new();
+        left -= match tree(shard).remove_run(shard, &at, left, |item| taken.push(item)) {
+            0 => break,
+            some => some,
+        };
+        taken.into_iter().for_each(|item| shard.free(Ptr::from_raw(item.second)));
+    }
+}
+
+fn change_list(shard: &mut Shard<'_>, queue: Queue, plan: &Plan) -> Result<(), Full> {
+    let root = shard.root(LIST);
+    let old = List::from_word(shard.word(root));
+    match run_list(shard, queue, old, plan) {
+        Ok(new) => {
+            shard.set(root, new.word());
+            Ok(())
+        }
+        Err(list::Error::Full(full)) => Err(full),
+        Err(list::Error::Damaged(damage)) => panic!("{damage}"),
+    }
+}
+
+fn run_list(
+    shard: &mut Shard<'_>,
+    queue: Queue,
+    list: List,
+    plan: &Plan,
+) -> Result<List, list::Error> {
+    let limits = Limits::new(2048, 100);
+    match *plan {
+        Plan::Push { side, count, len, seed } => (0..count as u64).try_fold(list, |list, n| {
+            let element = bytes(seed + n, len);
+            list.push(shard, side, packed::Item::Bytes(&element), limits)
+        }),
+        Plan::Pop { side, count } => {
+            (0..count).try_fold(list, |list, _| list.pop(shard, queue, side, true, |_, _| {}))
+        }
+        Plan::Trim { side, count } => list.trim(shard, queue, side, count as u64),
+        Plan::Change { at, len, seed, insert } => {
+            let element = bytes(seed, len);
+            let item = packed::Item::Bytes(&element);
+            if insert {
+                return list.insert(shard, at as u64, item, limits);
+            }
+            list.set(shard, queue, at as u64, item, limits).map(|(list, _)| list)
+        }
+        Plan::Thin(from) => {
+            let mut number = 0;
+            list.sift(shard, queue, from, limits, |_, _| {
+                number += 1;
+                if number % 2 == 1 { Sift::Drop } else { Sift::Keep }
+            })
+        }
+        Plan::MoveNode(at) => Ok(list.relocate(shard, at)?.0.unwrap_or(list)),
+        Plan::DropList => {
+            list.release(shard, queue, OWNER_LIST)?;
+            Ok(List::EMPTY)
+        }
+        _ => Ok(list),
+    }
+}
+
+fn read_list(shard: &Shard<'_>, reachable: &mut Vec<Ptr>) -> Result<Vec<Vec<u8>>, String> {
+    let list = List::from_word(shard.word(shard.root(LIST)));
+    list.check(shard).map_err(|damage| damage.to_string())?;
+    list.blocks(shard, |block| reachable.push(block));
+    let mut elements = Vec::new();
+    let visit = |element: Element<'_>| {
+        elements.push(match element {
+            Element::Item(packed::Item::Bytes(bytes)) => bytes.to_vec(),
+            Element::Item(packed::Item::Int(int)) => int.to_string().into_bytes(),
+            Element::Blob(blob) => blob.to_vec(shard),
+        });
+        true
+    };
+    list.visit(shard, 0, Side::Head, true, visit).map_err(|damage| damage.to_string())?;
+    Ok(elements)
 }
 
 fn replace(
@@ -235,8 +482,11 @@ impl Subject for Structures {
         let room = 200_000usize.saturating_sub(state.blobs[blob].len()).max(1);
         let most = [50, 5000, 70_000][random.usize(..3)];
         let len = 1 + random.usize(..most.min(room));
+        let (items, elements) = (state.items.len(), state.list.len());
+        let side = if random.bool() { Side::Head } else { Side::Tail };
+        let element = [20, 200, 3000, 70_000][random.usize(..100) / 30];
         let few_keys = state.keys.len() < 450 && random.bool();
-        let plan = match random.u32(..20) {
+        let plan = match random.u32(..44) {
             _ if few_keys => {
                 Plan::Put { keys: (0..150).map(|_| random.u64(..2000)).collect(), value: seed }
             }
@@ -248,7 +498,25 @@ impl Subject for Structures {
             14 | 15 => Plan::Append { blob, len, seed },
             16 | 17 => Plan::SetRange { blob, at: random.usize(..room), len, seed },
             18 => Plan::Drop(blob),
-            _ => Plan::Reclaim(1 + random.usize(..30)),
+            19 | 20 => Plan::Reclaim(1 + random.usize(..30)),
+            21 if items > 300 && random.u32(..3) == 0 => Plan::TakeAll,
+            21 | 22 => Plan::Take(some_keys(random, 120)),
+            23 => Plan::TakeRun { from: random.usize(..=items), most: random.usize(..150) },
+            24 => Plan::Relocate(random.u64(..=items as u64)),
+            25 if elements > 100 && random.bool() => Plan::DropList,
+            25 => Plan::Thin(side),
+            26..29 => Plan::Pop { side, count: random.usize(..60) },
+            29 => Plan::Trim { side, count: random.usize(..=elements) },
+            30 => Plan::MoveNode(random.u64(..=elements as u64)),
+            31..33 if elements > 0 => {
+                let (at, insert) = (random.usize(..elements), random.bool());
+                Plan::Change { at, len: random.usize(..element), seed, insert }
+            }
+            31..38 => {
+                let count = if element > 1000 { 2 } else { 1 + random.usize(..80) };
+                Plan::Push { side, count, len: random.usize(..element), seed: seed >> 1 }
+            }
+            _ => Plan::Add { keys: some_keys(random, 120), value: seed },
         };
         let mut after = state.clone();
         apply(&mut after, &plan);
@@ -287,17 +555,32 @@ fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
     let rehash = |entry| hash(shard.word(entry));
     let index = Index::at(shard.root(INDEX));
     let visit = |part| match part {
-        Part::Block(block) => reachable.push(block),
-        Part::Entry(entry) => entries.push(entry),
+        index::Part::Block(block) => reachable.push(block),
+        index::Part::Entry(entry) => entries.push(entry),
     };
     index.check(shard, rehash, visit).map_err(|damage| damage.to_string())?;
     state.keys.extend(entries.iter().map(|&at| (shard.word(at), shard.word(at.add(8)))));
     reachable.extend(entries);
-    let visit = |_, part| match part {
-        Part::Block(block) | Part::Entry(block) => reachable.push(block),
+    let visit = |owner, part| match part {
+        Part::Owned(Owned::Item(item)) if owner == OWNER_LIST => {
+            List::item_blocks(shard, item, |block| reachable.push(block));
+        }
+        Part::Block(block) | Part::Owned(Owned::Entry(block)) => reachable.push(block),
+        Part::Owned(Owned::Item(item)) => reachable.push(Ptr::from_raw(item.second)),
     };
     let queue = Queue::at(shard.root(QUEUE));
     queue.check(shard, |_, entry| rehash(entry), visit).map_err(|damage| damage.to_string())?;
+    let rises = |a: Item, b: Item| a.first < b.first;
+    let visit = |part| match part {
+        tree::Part::Block(block) => reachable.push(block),
+        tree::Part::Item(item) => {
+            let entry = Ptr::from_raw(item.second);
+            state.items.insert(shard.word(entry), shard.word(entry.add(8)));
+            reachable.push(entry);
+        }
+    };
+    tree(shard).check(shard, rises, visit).map_err(|damage| damage.to_string())?;
+    state.list = read_list(shard, &mut reachable)?;
     for number in 0..BLOBS {
         let blob = Blob::from_word(shard.word(shard.root(FIRST_BLOB + number)));
         blob.check(shard).map_err(|damage| damage.to_string())?;
@@ -308,7 +591,7 @@ fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
 }
 
 fn check(seed: u64, crash: Crash) {
-    let effort = Effort { transactions: 16, images: 4, depth: 1, ..Effort::new(crash, seed) };
+    let effort = Effort { transactions: 24, images: 4, depth: 1, ..Effort::new(crash, seed) };
     match explore(&ROOMY, effort) {
         Ok(counts) => {
             println!("seed {seed} {crash:?}: {counts:?}");

@@ -6,7 +6,10 @@ use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
 use pmem::{Recorder, Region};
 use structures::blob::{Blob, MAX_BLOCK_LEN, Reservation};
 use structures::index::Index;
-use structures::reclaim::Queue;
+use structures::list::{Limits, List, Side};
+use structures::packed;
+use structures::reclaim::{Owned, Queue};
+use structures::tree::{Item, Kind, Tree};
 
 #[derive(Debug)]
 struct Nobody;
@@ -88,6 +91,103 @@ fn an_insert_is_one_fence_and_the_entry_and_two_lines() {
     assert!(lines.0 <= 3 && removed.0 <= 2);
 }
 
+#[derive(Clone, Copy)]
+struct Sorted;
+
+impl Kind for Sorted {
+    const SORTED: bool = true;
+
+    fn weight(_: Item) -> u64 {
+        1
+    }
+}
+
+#[test]
+fn a_change_of_a_tree_is_one_fence_and_few_lines() {
+    let heap = durable();
+    let mut shard = heap.lock(0);
+    let tree = Tree::<Sorted>::at(shard.root(1));
+    let insert = |shard: &mut Shard<'_>, key: u64| {
+        let at = tree.seek(shard, |item| item.first < hash(key));
+        tree.insert(shard, &at, Item { first: hash(key), second: key }).expect("room");
+    };
+    for key in 0..20_000 {
+        insert(&mut shard, key);
+        shard.commit().expect("durable");
+    }
+    let inserts: Vec<(u64, u64)> =
+        (20_000..20_500).map(|key| cost(&mut shard, |shard| insert(shard, key))).collect();
+    let removals: Vec<(u64, u64)> = (0..500)
+        .map(|key| {
+            cost(&mut shard, |shard| {
+                let at = tree.seek(shard, |item| item.first < hash(key));
+                tree.remove(shard, &at).expect("the key");
+            })
+        })
+        .collect();
+    let fences: u64 = inserts.iter().chain(&removals).map(|cost| cost.0).sum();
+    let lines = spread(inserts.iter().map(|cost| cost.1).collect());
+    let removed = spread(removals.iter().map(|cost| cost.1).collect());
+    println!(
+        "lines of an insert {lines:?}, of a removal {removed:?} (median, most); {fences} fences"
+    );
+    // One each, and one for each part of the log that is retired.
+    assert!(fences < 1000 + 30, "{fences}");
+    assert!(lines.0 <= 4 && removed.0 <= 3, "{lines:?} {removed:?}");
+}
+
+fn push(shard: &mut Shard<'_>, list: List, side: Side, number: usize) -> List {
+    let element = format!("element {number}");
+    let (item, limits) = (packed::Item::Bytes(element.as_bytes()), Limits::new(8192, 9999));
+    list.push(shard, side, item, limits).expect("room")
+}
+
+#[test]
+fn a_push_and_a_pop_are_one_fence_and_few_lines() {
+    let heap = durable();
+    let mut shard = heap.lock(0);
+    let (root, queue) = (shard.root(1), Queue::at(shard.root(0)));
+    for side in [Side::Head, Side::Tail] {
+        let mut list = List::EMPTY;
+        for number in 0..5000 {
+            list = push(&mut shard, list, side, number);
+            shard.set(root, list.word());
+            shard.commit().expect("durable");
+        }
+        let mut costs = |run: &mut dyn FnMut(&mut Shard<'_>)| -> ((u64, u64), (u64, u64)) {
+            let costs: Vec<(u64, u64)> = (0..200).map(|_| cost(&mut shard, &mut *run)).collect();
+            (
+                spread(costs.iter().map(|cost| cost.0).collect()),
+                spread(costs.iter().map(|cost| cost.1).collect()),
+            )
+        };
+        let pushes = costs(&mut |shard| list = push(shard, list, side, 0));
+        let pops = costs(&mut |shard| {
+            list = list.pop(shard, queue, side, true, |_, _| {}).expect("sound");
+        });
+        println!("{side:?}: push {pushes:?}, pop {pops:?} (fences, lines; median, most)");
+        assert!(pushes.0.0 == 1 && pops.0.0 == 1 && pushes.1.0 <= 3 && pops.1.0 <= 1);
+    }
+}
+
+#[test]
+fn elements_of_a_list_take_little_more_than_their_bytes() {
+    for side in [Side::Head, Side::Tail] {
+        let heap = volatile(64 << 20);
+        let mut shard = heap.lock(0);
+        let (mut list, mut bytes) = (List::EMPTY, 0);
+        for number in 0..100_000 {
+            bytes += format!("element {number}").len();
+            list = push(&mut shard, list, side, number);
+            shard.commit().expect("committed");
+        }
+        drop(shard);
+        let more = (heap.used() as f64 - bytes as f64) / 100_000.0;
+        println!("{more:.2} bytes beyond each element");
+        assert!(more < 2.5, "{more}");
+    }
+}
+
 #[test]
 fn an_append_is_one_fence_and_few_lines() {
     let heap = durable();
@@ -164,8 +264,10 @@ fn a_full_heap_refuses_inserts_loses_nothing_and_deletes() {
     let root = shard.root(1);
     queue.push_index(&mut shard, root, 0).expect("the kept room");
     shard.commit().expect("committed");
-    let free = |shard: &mut Shard<'_>, _, entry| {
-        shard.free(entry);
+    let free = |shard: &mut Shard<'_>, _, owned| {
+        if let Owned::Entry(entry) = owned {
+            shard.free(entry);
+        }
         Ok(1)
     };
     while queue.step(&mut shard, 100, free).expect("the kept room") > 0 {

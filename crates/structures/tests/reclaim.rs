@@ -5,8 +5,9 @@ mod memory;
 use heap::{Ptr, View};
 use memory::Memory;
 use structures::blob::Blob;
-use structures::index::{Index, Part};
-use structures::reclaim::Queue;
+use structures::index::Index;
+use structures::reclaim::{Owned, Part, Queue};
+use structures::tree::{self, Item, Tree};
 use structures::{Fill, Store};
 
 const OWNER: u16 = 7;
@@ -33,8 +34,13 @@ fn fill(memory: &mut Memory, root: Ptr, keys: u64, blob_of: impl Fn(&mut Memory,
     }
 }
 
-fn free_entry(memory: &mut Memory, owner: u16, entry: Ptr) -> Result<usize, heap::Full> {
+/// Frees an entry, or the blob that an item owns.
+fn free_owned(memory: &mut Memory, owner: u16, owned: Owned) -> Result<usize, heap::Full> {
     assert_eq!(owner, OWNER);
+    let entry = match owned {
+        Owned::Entry(entry) => entry,
+        Owned::Item(item) => return Ok(Blob::from_word(item.second).free_step(memory, 1).1),
+    };
     let blob = Blob::from_word(memory.word(entry.add(8)));
     let mut freed = 1;
     if blob.is_large() {
@@ -54,7 +60,10 @@ fn check(memory: &Memory) {
             |_, entry| hash(memory.word(entry)),
             |_, part| match part {
                 Part::Block(block) => reachable.push(block),
-                Part::Entry(entry) => {
+                Part::Owned(Owned::Item(item)) => {
+                    Blob::from_word(item.second).blocks(memory, |block| reachable.push(block));
+                }
+                Part::Owned(Owned::Entry(entry)) => {
                     reachable.push(entry);
                     Blob::from_word(memory.word(entry.add(8)))
                         .blocks(memory, |block| reachable.push(block));
@@ -73,7 +82,7 @@ fn drain(memory: &mut Memory, budget: usize, most: usize) -> usize {
         if queue().is_empty(memory) {
             return step;
         }
-        let freed = queue().step(memory, budget, free_entry).expect("room");
+        let freed = queue().step(memory, budget, free_owned).expect("room");
         assert!(freed > 0 && freed <= most, "{freed} blocks in a step of {budget}");
         let cost = memory.commit();
         assert!(cost.freed >= freed.min(1), "{cost:?}");
@@ -110,6 +119,36 @@ fn an_index_goes_with_all_its_entries() {
     assert_eq!(memory.blocks(), []);
 }
 
+#[derive(Clone, Copy)]
+struct Numbers;
+
+impl tree::Kind for Numbers {
+    const SORTED: bool = true;
+
+    fn weight(_: Item) -> u64 {
+        1
+    }
+}
+
+#[test]
+fn a_tree_goes_with_what_its_items_own() {
+    let mut memory = Memory::new();
+    let root = Memory::root(1);
+    let tree = Tree::<Numbers>::at(root);
+    for number in 0..3000u64 {
+        let blob = Blob::create(&mut memory, b"an element").expect("room");
+        let item = Item { first: number * 7919 % 3001, second: blob.word() };
+        let place = tree.seek(&memory, |other| other.first < item.first);
+        tree.insert(&mut memory, &place, item).expect("room");
+        memory.commit();
+    }
+    queue().push_tree(&mut memory, root, OWNER).expect("room");
+    assert_eq!((memory.commit().words, memory.word(root)), (2, 0));
+    let steps = drain(&mut memory, 50, 50 + 40);
+    assert!(steps > 3000 / 90, "{steps}");
+    assert_eq!(memory.blocks(), []);
+}
+
 #[test]
 fn equal_hashes_go_in_bounded_steps() {
     let mut memory = Memory::new();
@@ -125,7 +164,7 @@ fn equal_hashes_go_in_bounded_steps() {
     queue().push_index(&mut memory, root, OWNER).expect("room");
     memory.commit();
     while !queue().is_empty(&memory) {
-        let freed = queue().step(&mut memory, 20, free_entry).expect("room");
+        let freed = queue().step(&mut memory, 20, free_owned).expect("room");
         memory.commit();
         assert!(freed <= 20 + 70, "{freed}");
     }
@@ -151,6 +190,6 @@ fn nothing_to_free_is_no_work() {
     let mut memory = Memory::new();
     queue().push_blob(&mut memory, Blob::EMPTY).expect("nothing");
     queue().push_index(&mut memory, Memory::root(1), OWNER).expect("nothing");
-    assert_eq!(queue().step(&mut memory, 10, free_entry), Ok(0));
+    assert_eq!(queue().step(&mut memory, 10, free_owned), Ok(0));
     assert_eq!(memory.commit().words, 0);
 }

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 
 use heap::{Block, Ledger, Ptr, Reached, Shard, View};
-use structures::index::{Found, Index, Near, Part};
-use structures::reclaim::Queue;
+use structures::index::{Found, Index, Near};
+use structures::reclaim::{Owned, Part, Queue};
 
 use super::{CheckError, Checked, DamagedKey};
 use crate::entry;
@@ -259,8 +259,8 @@ impl<'w, 'h> Walk<'w, 'h> {
             |_, at| entry::hash(shard, at, hashing),
             |owner, part| match part {
                 Part::Block(at) => blocks.push(at),
-                Part::Entry(at) if owner == OWNER_KEYS => entries.push(at),
-                Part::Entry(_) => {}
+                Part::Owned(Owned::Entry(at)) if owner == OWNER_KEYS => entries.push(at),
+                Part::Owned(_) => {}
             },
         );
         if let Err(source) = checked {

@@ -24,6 +24,7 @@ use std::ops::Range;
 use heap::{Full, Ptr, View};
 
 pub use reservation::Reservation;
+pub(crate) use sum::Sum;
 
 use crate::{Damaged, Fill, Store};
 use table::Table;

@@ -2,29 +2,29 @@
 
 /// Length and checksum of published bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
-    pub(super) len: u32,
-    pub(super) crc: u32,
+pub(crate) struct Sum {
+    pub(crate) len: u32,
+    pub(crate) crc: u32,
 }
 
 impl Sum {
-    pub(super) fn of(bytes: &[u8]) -> Sum {
+    pub(crate) fn of(bytes: &[u8]) -> Sum {
         Sum::default().and(bytes)
     }
 
     /// With further bytes behind.
-    pub(super) fn and(self, bytes: &[u8]) -> Sum {
+    pub(crate) fn and(self, bytes: &[u8]) -> Sum {
         Sum {
             len: self.len.wrapping_add(bytes.len() as u32),
             crc: crc32c::crc32c_append(self.crc, bytes),
         }
     }
 
-    pub(super) const fn from_word(word: u64) -> Sum {
+    pub(crate) const fn from_word(word: u64) -> Sum {
         Sum { len: word as u32, crc: (word >> 32) as u32 }
     }
 
-    pub(super) const fn word(self) -> u64 {
+    pub(crate) const fn word(self) -> u64 {
         self.len as u64 | (self.crc as u64) << 32
     }
 }

@@ -1,0 +1,73 @@
+//! An element as it stands in a node: a packed item, and behind it its length, to be read from the right.
+//!
+//! So a node is read from both ends. The length has seven bits in each byte, the lowest in the last one; every byte but the first
+//! has its high bit set, which says that another one stands to its left.
+
+use crate::packed::Item;
+
+/// Bytes of the length behind an item.
+const fn back_len(item: usize) -> usize {
+    match item {
+        0..0x80 => 1,
+        0x80..0x4000 => 2,
+        _ => 3,
+    }
+}
+
+/// Bytes of an element.
+pub(super) fn len_of(item: Item<'_>) -> usize {
+    let item = item.encoded_len();
+    item + back_len(item)
+}
+
+/// Writes an element behind `out`.
+pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
+    item.encode(out);
+    let len = item.encoded_len();
+    for number in (0..back_len(len)).rev() {
+        let more = if number + 1 < back_len(len) { 0x80 } else { 0 };
+        out.push((len >> (7 * number)) as u8 & 0x7f | more);
+    }
+}
+
+/// The element that `bytes` begin with, and how many of them it takes.
+pub(super) fn first(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
+    let (item, len) = Item::decode(bytes)?;
+    let all = len + back_len(len);
+    (all <= bytes.len()).then_some((item, all))
+}
+
+/// The element that `bytes` end with, and how many of them it takes.
+pub(super) fn last(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
+    let mut len = 0;
+    for (number, &byte) in bytes.iter().rev().take(3).enumerate() {
+        len |= usize::from(byte & 0x7f) << (7 * number);
+        if byte & 0x80 == 0 {
+            let begin = bytes.len().checked_sub(len + number + 1)?;
+            let (item, found) = Item::decode(&bytes[begin..])?;
+            return (found == len && back_len(len) == number + 1)
+                .then_some((item, len + number + 1));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_is_read_from_both_ends() {
+        for len in [0, 1, 62, 63, 64, 125, 126, 127, 128, 4095, 4096, 16_381, 16_384, 60_000] {
+            let item = vec![0x81; len];
+            let mut bytes = vec![3; 4];
+            encode(Item::Bytes(&item), &mut bytes);
+            let own = bytes.len() - 4;
+            assert_eq!(len_of(Item::Bytes(&item)), own);
+            assert_eq!(first(&bytes[4..]), Some((Item::Bytes(&item), own)));
+            assert_eq!(last(&bytes), Some((Item::Bytes(&item), own)));
+        }
+        assert_eq!(last(&[0xff; 8]), None);
+        assert_eq!(last(&[]), None);
+    }
+}

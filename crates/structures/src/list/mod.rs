@@ -1,0 +1,467 @@
+//! Lists: sequences of byte strings and integers, pushed and popped at both ends, read and changed anywhere.
+//!
+//! The caller keeps one word. A list of some elements is one node, a block of packed elements; a longer one has a header with the
+//! nodes at its two ends, and the others between them in a counted tree, found by the number of elements before them. An
+//! element that is too long for a node is a blob, in the place of a node.
+//!
+//! Why so. Lists are queues and stacks: pushing writes the element behind the others of the node at that end, and logs two words, its
+//! length and its window; popping logs one. Nodes that were begun at the head stand reversed, so that this holds at both
+//! ends. In the middle a change copies a node, which is a few kilobytes at most.
+//!
+//! Bytes that a reader may see never change. What was popped is not written over: a node whose end was popped is copied if it
+//! is small, else left as it is while another one takes what comes.
+//!
+//! A list knows neither keys nor numbers of blocked clients, nor whether a string spells an integer: the caller says what its items
+//! are. `docs/format/list.md` has the format and the counts.
+
+mod edit;
+mod ends;
+mod entry;
+mod maintain;
+mod node;
+mod walk;
+
+use heap::{Full, Ptr, View};
+
+use crate::blob::Blob;
+use crate::packed::Item;
+use crate::reclaim::Queue;
+use crate::{Damaged, Store};
+use edit::Slot;
+use ends::{Ends, NodeRef};
+use node::{Node, Pushed};
+use walk::Found;
+
+pub use maintain::Found as Part;
+
+/// A list, as the one word that the caller keeps: 0 is the empty list.
+///
+/// A change answers the list's new word, which the caller stores where the old one was if it differs. A list is owned by one word:
+/// after a change an older word of it means nothing. After an error nothing is to be stored: roll back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct List(u64);
+
+/// Set in a word that refers to a header.
+const MANY: u64 = 4;
+
+enum Shape {
+    Empty,
+    Single(NodeRef),
+    Many(Ends),
+}
+
+/// One of the two ends of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Where element 0 is.
+    Head,
+    /// Where the last element is.
+    Tail,
+}
+
+impl Side {
+    /// The opposite end.
+    pub const fn other(self) -> Side {
+        match self {
+            Side::Head => Side::Tail,
+            Side::Tail => Side::Head,
+        }
+    }
+}
+
+/// How large a node may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    bytes: usize,
+    count: usize,
+}
+
+impl Limits {
+    /// Some bytes less than `bytes`, and at most `count` elements; cut to what a node can hold.
+    ///
+    /// So many bytes less that nodes of a whole number of kilobytes, with their headers, fill blocks of the heap.
+    pub fn new(bytes: usize, count: usize) -> Limits {
+        let bytes = bytes.saturating_sub(node::LESS).clamp(64, node::MAX_BYTES);
+        Limits { bytes, count: count.clamp(1, node::MAX_COUNT) }
+    }
+}
+
+/// An element as it lies in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element<'v> {
+    /// Packed in a node.
+    Item(Item<'v>),
+    /// A long one.
+    Blob(Blob),
+}
+
+/// Why a list cannot be read or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The heap has no room.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The list is not as it was left.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+}
+
+/// What becomes of an element that [`List::sift`] shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sift {
+    /// It stays.
+    Keep,
+    /// It goes.
+    Drop,
+    /// It stays, and so do all behind it.
+    Stop,
+}
+
+impl List {
+    /// The empty list, which has no block.
+    pub const EMPTY: List = List(0);
+
+    /// The list that a word refers to.
+    pub const fn from_word(word: u64) -> List {
+        List(word)
+    }
+
+    /// The word to keep.
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Whether it has no element.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    fn single(node: NodeRef) -> List {
+        List(node.word())
+    }
+
+    fn many(ends: Ends) -> List {
+        List(ends.at.raw() | MANY)
+    }
+
+    fn shape(self) -> Shape {
+        match self.0 {
+            0 => Shape::Empty,
+            word if word & MANY != 0 => Shape::Many(Ends { at: Ptr::from_raw(word & !MANY) }),
+            word => Shape::Single(NodeRef::from_word(word)),
+        }
+    }
+
+    /// How many elements it has.
+    pub fn len<V: View>(self, view: &V) -> Result<u64, Damaged> {
+        match self.shape() {
+            Shape::Empty => Ok(0),
+            Shape::Single(node) => node.count(view),
+            Shape::Many(ends) => {
+                let outer = [Side::Head, Side::Tail].map(|side| ends.node(view, side));
+                let [head, tail] = outer;
+                let outer = head?.count(view)?.saturating_add(tail?.count(view)?);
+                Ok(outer.saturating_add(ends.between(view)?))
+            }
+        }
+    }
+
+    /// Adds an element at one end.
+    pub fn push<S: Store>(
+        self,
+        store: &mut S,
+        side: Side,
+        item: Item<'_>,
+        limits: Limits,
+    ) -> Result<List, Error> {
+        let Some(end) = self.outermost(store, side)? else {
+            return Ok(List::single(self.first_node(store, side, item, limits)?));
+        };
+        if let NodeRef::Packed(at) = end.node {
+            match Node::read(store, at)?.push(store, side, item, limits)? {
+                Pushed::InPlace => return Ok(self),
+                Pushed::Copied(at) => {
+                    return self.put_nodes(store, &end.place, &[NodeRef::Packed(at)]);
+                }
+                Pushed::NoRoom => {}
+            }
+        }
+        let new = self.first_node(store, side, item, limits)?;
+        match self.ends() {
+            None => {
+                let (head, tail) = match side {
+                    Side::Head => (new, end.node),
+                    Side::Tail => (end.node, new),
+                };
+                Ok(List::many(Ends::create(store, head, tail)?))
+            }
+            Some(ends) => {
+                ends.insert_at(store, side, end.node)?;
+                ends.set_node(store, side, new);
+                Ok(self)
+            }
+        }
+    }
+
+    /// A node of one element; in a list that has others already, with room for many.
+    fn first_node<S: Store>(
+        self,
+        store: &mut S,
+        side: Side,
+        item: Item<'_>,
+        limits: Limits,
+    ) -> Result<NodeRef, Full> {
+        match Slot::new(store, item, limits)? {
+            Slot::Plain(blob) => Ok(NodeRef::Plain(blob)),
+            Slot::Packed(item) => {
+                let mut bytes = Vec::new();
+                entry::encode(item, &mut bytes);
+                let room = if self.is_empty() { bytes.len() } else { limits.bytes.min(node::ROOM) };
+                let reversed = side == Side::Head;
+                node::create(store, &bytes, 1, reversed, room).map(NodeRef::Packed)
+            }
+        }
+    }
+
+    /// Takes the element at one end off, after `take` has seen it. Nothing is taken from an empty list.
+    ///
+    /// With `verify` the bytes of a node that is short enough are compared with their checksum first.
+    pub fn pop<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        side: Side,
+        verify: bool,
+        take: impl FnOnce(&S, Element<'_>),
+    ) -> Result<List, Error> {
+        let Some(end) = self.outermost(store, side)? else { return Ok(self) };
+        match end.node {
+            NodeRef::Plain(blob) => take(store, Element::Blob(blob)),
+            NodeRef::Packed(at) => {
+                let node = read(store, at, verify)?;
+                let Some((item, len)) = node.elements(store, side).step() else {
+                    return Err(node.damaged("list node's elements").into());
+                };
+                take(store, Element::Item(item));
+                if node.window.count > 1 {
+                    node.narrow(store, side, 1, len);
+                    return Ok(self);
+                }
+            }
+        }
+        self.drop_node(store, queue, &end)
+    }
+
+    /// Visits elements from number `index`, counted from the head, on, away from a side, until `visit` answers `false`.
+    pub fn visit<V: View>(
+        self,
+        view: &V,
+        index: u64,
+        from: Side,
+        verify: bool,
+        mut visit: impl FnMut(Element<'_>) -> bool,
+    ) -> Result<(), Damaged> {
+        let Some((found, own)) = self.locate(view, index)? else { return Ok(()) };
+        let (mut next, mut skip) = (Some(found), None);
+        while let Some(found) = next {
+            match found.node {
+                NodeRef::Plain(blob) => {
+                    if !visit(Element::Blob(blob)) {
+                        return Ok(());
+                    }
+                }
+                NodeRef::Packed(at) => {
+                    let node = read(view, at, verify)?;
+                    let count = node.window.count;
+                    let skipped = *skip.get_or_insert(match from {
+                        Side::Head => own as usize,
+                        Side::Tail => count - 1 - (own as usize).min(count - 1),
+                    });
+                    let mut shown = 0;
+                    for item in node.elements(view, from) {
+                        shown += 1;
+                        if shown > skipped && !visit(Element::Item(item)) {
+                            return Ok(());
+                        }
+                    }
+                    if shown != count {
+                        return Err(node.damaged("list node's elements"));
+                    }
+                }
+            }
+            skip = Some(0);
+            next = found.next(view, from)?;
+        }
+        Ok(())
+    }
+
+    /// Puts another element in the place of number `index`; `false` where there is none.
+    pub fn set<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        index: u64,
+        item: Item<'_>,
+        limits: Limits,
+    ) -> Result<(List, bool), Error> {
+        let Some((found, own)) = self.locate(store, index)? else { return Ok((self, false)) };
+        let list = self.rebuild(store, &found, limits, &mut Vec::new(), |store, slots| {
+            let new = Slot::new(store, item, limits)?;
+            let old = std::mem::replace(&mut slots[own as usize], new);
+            release(store, queue, &[old])
+        })?;
+        Ok((list, true))
+    }
+
+    /// Puts an element before number `index`; behind the last one where there is no such number.
+    pub fn insert<S: Store>(
+        self,
+        store: &mut S,
+        index: u64,
+        item: Item<'_>,
+        limits: Limits,
+    ) -> Result<List, Error> {
+        if index == 0 {
+            return self.push(store, Side::Head, item, limits);
+        }
+        let Some((found, own)) = self.locate(store, index)? else {
+            return self.push(store, Side::Tail, item, limits);
+        };
+        self.rebuild(store, &found, limits, &mut Vec::new(), |store, slots| {
+            let new = Slot::new(store, item, limits)?;
+            slots.insert(own as usize, new);
+            Ok(())
+        })
+    }
+
+    /// Takes up to `count` elements off one end.
+    pub fn trim<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        side: Side,
+        count: u64,
+    ) -> Result<List, Error> {
+        let (mut list, mut left) = (self, count);
+        while left > 0 {
+            let Some(end) = list.outermost(store, side)? else { break };
+            let own = end.node.count(store)?;
+            if let NodeRef::Packed(at) = end.node
+                && own > left
+            {
+                let node = Node::read(store, at)?;
+                let mut elements = node.elements(store, side);
+                let taken = (0..left).map_while(|_| elements.step().map(|(_, len)| len));
+                let (count, bytes) = taken.fold((0, 0), |(n, sum), len| (n + 1, sum + len));
+                if count < left {
+                    return Err(node.damaged("list node's elements").into());
+                }
+                node.narrow(store, side, count as usize, bytes);
+                break;
+            }
+            list = list.drop_node(store, queue, &end)?;
+            left -= own;
+        }
+        Ok(list)
+    }
+
+    /// Shows elements from one end on, and takes out those that it is told to.
+    pub fn sift<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        from: Side,
+        limits: Limits,
+        mut sift: impl FnMut(&S, Element<'_>) -> Sift,
+    ) -> Result<List, Error> {
+        let (mut list, mut done) = (self, 0u64);
+        loop {
+            // Elements up to here from this end stay.
+            let len = list.len(store)?;
+            if done >= len {
+                return Ok(list);
+            }
+            let index = if from == Side::Head { done } else { len - 1 - done };
+            let Some((found, _)) = list.locate(store, index)? else { return Ok(list) };
+            let (kept, stop) = judge(store, &found, from, &mut sift)?;
+            done += kept.iter().filter(|kept| **kept).count() as u64;
+            if kept.iter().any(|kept| !kept) {
+                list = list.rebuild(store, &found, limits, &mut Vec::new(), |store, slots| {
+                    let mut kept = match from {
+                        Side::Head => kept.to_vec(),
+                        Side::Tail => kept.iter().rev().copied().collect(),
+                    }
+                    .into_iter();
+                    let mut gone = Vec::new();
+                    slots.retain(|slot| {
+                        let keep = kept.next().unwrap_or(true);
+                        if !keep {
+                            gone.push(*slot);
+                        }
+                        keep
+                    });
+                    release(store, queue, &gone)
+                })?;
+            }
+            if stop {
+                return Ok(list);
+            }
+        }
+    }
+}
+
+/// Which elements of a node stay, in the order in which they are shown, and whether that is the end.
+fn judge<S: Store>(
+    store: &S,
+    found: &Found,
+    from: Side,
+    sift: &mut impl FnMut(&S, Element<'_>) -> Sift,
+) -> Result<(Vec<bool>, bool), Error> {
+    let mut kept = Vec::new();
+    let mut stopped = false;
+    let mut show = |element: Element<'_>| {
+        let verdict = if stopped { Sift::Keep } else { sift(store, element) };
+        stopped |= verdict == Sift::Stop;
+        kept.push(verdict != Sift::Drop);
+    };
+    match found.node {
+        NodeRef::Plain(blob) => show(Element::Blob(blob)),
+        NodeRef::Packed(at) => {
+            let node = Node::read(store, at)?;
+            node.elements(store, from).for_each(|item| show(Element::Item(item)));
+        }
+    }
+    Ok((kept, stopped))
+}
+
+/// A node that is to be read; verified, if it is short.
+fn read<V: View>(view: &V, at: Ptr, verify: bool) -> Result<Node, Damaged> {
+    const SHORT: usize = 4096;
+    let node = Node::read(view, at)?;
+    if verify && node.stored() <= SHORT {
+        node.verify(view)?;
+    }
+    Ok(node)
+}
+
+/// Gives up what elements own that are in a list no more.
+fn release<S: Store>(store: &mut S, queue: Queue, slots: &[Slot<'_>]) -> Result<(), Error> {
+    for slot in slots {
+        if let Slot::Plain(blob) = slot {
+            free_node(store, queue, NodeRef::Plain(*blob))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives up a node with its elements; answers how many blocks were freed.
+fn free_node<S: Store>(store: &mut S, queue: Queue, node: NodeRef) -> Result<usize, Full> {
+    match node {
+        NodeRef::Packed(at) => {
+            store.free(at);
+            Ok(1)
+        }
+        NodeRef::Plain(blob) if blob.is_large() => queue.push_blob(store, blob).map(|()| 0),
+        NodeRef::Plain(blob) => Ok(blob.free_step(store, 1).1),
+    }
+}

@@ -1,0 +1,256 @@
+//! A node of a list: packed elements in one block, of which a window is in use.
+//!
+//! ```text
+//! 0   length of all bytes u32 | their crc32c u32          logged
+//! 8   window: begin u16 | end u16 | elements u15 | reversed u1, sealed   logged
+//! 16  elements
+//! ```
+//!
+//! What is pushed at the end of the bytes is written behind them; what is popped at either end narrows the window. Bytes that a
+//! reader may have seen are never written again: an element goes behind the length, not behind the window's end.
+//!
+//! A node has a direction. In one that was begun at the head of a list the elements stand from the list's end to its begin, so
+//! that pushing at the head writes behind the bytes too.
+
+use heap::{Full, Ptr, View};
+
+use super::entry;
+use super::{Limits, Side};
+use crate::blob::Sum;
+use crate::packed::Item;
+use crate::{Damaged, Store, sealed};
+
+pub(super) const HEADER: usize = 16;
+const WINDOW: u64 = 8;
+/// The most bytes of elements: offsets have 16 bits.
+pub(super) const MAX_BYTES: usize = (64 << 10) - LESS;
+/// A block of 8128 bytes is one of eight of a span, one of 16320 one of four, and so on.
+pub(super) const LESS: usize = 64 + HEADER;
+/// The most elements: their number has 15 bits.
+pub(super) const MAX_COUNT: usize = 0x7fff;
+/// Up to so many bytes a node is copied where it cannot grow in place; what is larger is left, and another one is begun.
+pub(super) const SMALL: usize = 512;
+
+/// Bytes of elements for which a node is made where many will come: one of eight of a span of the heap.
+pub(super) const ROOM: usize = 8128 - HEADER;
+
+const _: () = assert!(HEADER + MAX_BYTES <= heap::MAX_BLOCK && MAX_BYTES <= u16::MAX as usize);
+
+/// Which bytes are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) begin: usize,
+    pub(super) end: usize,
+    pub(super) count: usize,
+    pub(super) reversed: bool,
+}
+
+impl Window {
+    fn word(self) -> u64 {
+        let (begin, end, count) = (self.begin as u64, self.end as u64, self.count as u64);
+        sealed::seal(begin | end << 16 | count << 32 | u64::from(self.reversed) << 47)
+    }
+
+    fn from_word(word: u64) -> Option<Window> {
+        let word = sealed::open(word)?;
+        Some(Window {
+            begin: usize::from(word as u16),
+            end: usize::from((word >> 16) as u16),
+            count: (word >> 32) as usize & MAX_COUNT,
+            reversed: word >> 47 & 1 != 0,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub(super) at: Ptr,
+    sum: Sum,
+    pub(super) window: Window,
+}
+
+/// How an element comes into a node.
+pub(super) enum Pushed {
+    /// Behind the bytes that were there.
+    InPlace,
+    /// With the others in a new block; the old one is free.
+    Copied(Ptr),
+    /// Not at all.
+    NoRoom,
+}
+
+impl Node {
+    pub(super) fn read<V: View>(view: &V, at: Ptr) -> Result<Node, Damaged> {
+        let sum = Sum::from_word(view.word(at));
+        let word = view.word(at.add(WINDOW));
+        let fits = |window: &Window| {
+            window.begin <= window.end && window.end <= sum.len as usize && window.count > 0
+        };
+        let window = Window::from_word(word).filter(fits);
+        let window = window.filter(|_| sum.len as usize <= MAX_BYTES);
+        let window = window.ok_or(Damaged::new("list node", at, 0, word))?;
+        Ok(Node { at, sum, window })
+    }
+
+    /// Bytes that the block holds.
+    fn all<'v, V: View>(&self, view: &'v V) -> &'v [u8] {
+        view.bytes(self.at.add(HEADER as u64), self.sum.len as usize)
+    }
+
+    /// Bytes in use.
+    pub(super) fn bytes<'v, V: View>(&self, view: &'v V) -> &'v [u8] {
+        let from = (HEADER + self.window.begin) as u64;
+        view.bytes(self.at.add(from), self.window.end - self.window.begin)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.window.end - self.window.begin
+    }
+
+    /// Compares the bytes with their checksum.
+    pub(super) fn verify<V: View>(&self, view: &V) -> Result<(), Damaged> {
+        let found = Sum::of(self.all(view));
+        Damaged::unless_equal("list node's bytes", self.at, self.sum.word(), found.word())
+    }
+
+    pub(super) fn stored(&self) -> usize {
+        self.sum.len as usize
+    }
+
+    pub(super) fn damaged(&self, what: &'static str) -> Damaged {
+        Damaged::new(what, self.at, self.window.count as u64, self.len() as u64)
+    }
+
+    /// The elements in the order of the list, or against it.
+    pub(super) fn elements<'v, V: View>(&self, view: &'v V, from: Side) -> Elements<'v> {
+        self.elements_of(self.bytes(view), from)
+    }
+
+    /// As [`Node::elements`], in a copy of the node's bytes.
+    pub(super) fn elements_of<'b>(&self, bytes: &'b [u8], from: Side) -> Elements<'b> {
+        let left_to_right = (from == Side::Head) != self.window.reversed;
+        Elements { bytes, left: self.window.count, left_to_right }
+    }
+
+    /// Puts an element at one side of the list's node.
+    pub(super) fn push<S: Store>(
+        &self,
+        store: &mut S,
+        side: Side,
+        item: Item<'_>,
+        limits: Limits,
+    ) -> Result<Pushed, Full> {
+        let new = entry::len_of(item);
+        let window = self.window;
+        if window.count >= limits.count || self.len() + new > limits.bytes {
+            return Ok(Pushed::NoRoom);
+        }
+        let outward = (side == Side::Head) == window.reversed;
+        let grows = outward && window.end == self.stored();
+        if grows && HEADER + self.stored() + new <= store.capacity(self.at) {
+            let mut bytes = Vec::with_capacity(new);
+            entry::encode(item, &mut bytes);
+            store.append(self.at, HEADER + self.stored(), &bytes);
+            store.set(self.at, self.sum.and(&bytes).word());
+            let window = Window { end: window.end + new, count: window.count + 1, ..window };
+            store.set(self.at.add(WINDOW), window.word());
+            return Ok(Pushed::InPlace);
+        }
+        let live = self.len();
+        if !grows && live > SMALL {
+            return Ok(Pushed::NoRoom);
+        }
+        let mut bytes = Vec::with_capacity(live + new);
+        if outward {
+            bytes.extend_from_slice(self.bytes(store));
+        } else {
+            self.elements(store, side.other()).for_each(|item| entry::encode(item, &mut bytes));
+        }
+        entry::encode(item, &mut bytes);
+        let room = (2 * bytes.len()).min(limits.bytes).max(bytes.len());
+        let at = create(store, &bytes, window.count + 1, side == Side::Head, room)?;
+        store.free(self.at);
+        Ok(Pushed::Copied(at))
+    }
+
+    /// Takes so many elements, that take so many bytes and are not all, off one side.
+    pub(super) fn narrow<S: Store>(&self, store: &mut S, side: Side, count: usize, bytes: usize) {
+        let Window { begin, end, .. } = self.window;
+        let at_begin = (side == Side::Head) != self.window.reversed;
+        let (begin, end) = if at_begin { (begin + bytes, end) } else { (begin, end - bytes) };
+        let window = Window { begin, end, count: self.window.count - count, ..self.window };
+        store.set(self.at.add(WINDOW), window.word());
+    }
+
+    /// Writes what is in use to another block; the old one is free.
+    pub(super) fn rewrite<S: Store>(&self, store: &mut S) -> Result<Ptr, Full> {
+        let bytes = self.bytes(store).to_vec();
+        let Window { count, reversed, .. } = self.window;
+        let at = create(store, &bytes, count, reversed, bytes.len())?;
+        store.free(self.at);
+        Ok(at)
+    }
+
+    /// Verifies the bytes and the elements in them.
+    pub(super) fn check<V: View>(&self, view: &V) -> Result<(), Damaged> {
+        self.verify(view)?;
+        let mut bytes = self.bytes(view);
+        let mut count = 0;
+        while let Some((_, len)) = entry::first(bytes) {
+            (count, bytes) = (count + 1, &bytes[len..]);
+        }
+        let whole = bytes.is_empty() && count == self.window.count;
+        whole.then_some(()).ok_or(self.damaged("list node's elements"))
+    }
+}
+
+/// A node of elements that stand as they are to lie in it, with room for so many bytes in all if there is such a block.
+pub(super) fn create<S: Store>(
+    store: &mut S,
+    bytes: &[u8],
+    count: usize,
+    reversed: bool,
+    room: usize,
+) -> Result<Ptr, Full> {
+    let exact = HEADER + bytes.len();
+    let fresh = match store.reserve(HEADER + room.max(bytes.len())) {
+        Err(Full) if room > bytes.len() => store.reserve(exact)?,
+        fresh => fresh?,
+    };
+    let window = Window { begin: 0, end: bytes.len(), count, reversed };
+    store.write_word(&fresh, 0, Sum::of(bytes).word());
+    store.write_word(&fresh, WINDOW as usize, window.word());
+    store.write(&fresh, HEADER, bytes);
+    Ok(store.publish(fresh, exact))
+}
+
+/// Elements of a node from one side on. It ends early where the bytes are none.
+#[derive(Clone)]
+pub(super) struct Elements<'v> {
+    bytes: &'v [u8],
+    left: usize,
+    left_to_right: bool,
+}
+
+impl<'v> Elements<'v> {
+    /// The next element, and its bytes.
+    pub(super) fn step(&mut self) -> Option<(Item<'v>, usize)> {
+        self.left = self.left.checked_sub(1)?;
+        if self.left_to_right {
+            let (item, len) = entry::first(self.bytes)?;
+            self.bytes = &self.bytes[len..];
+            return Some((item, len));
+        }
+        let (item, len) = entry::last(self.bytes)?;
+        self.bytes = &self.bytes[..self.bytes.len() - len];
+        Some((item, len))
+    }
+}
+
+impl<'v> Iterator for Elements<'v> {
+    type Item = Item<'v>;
+
+    fn next(&mut self) -> Option<Item<'v>> {
+        self.step().map(|(item, _)| item)
+    }
+}

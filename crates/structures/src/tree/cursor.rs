@@ -1,0 +1,140 @@
+//! A place in a tree: the way from the root to an item, or to the end.
+//!
+//! A cursor stands before an item. Behind the last item of a leaf it stands before the first of the next one, which it goes to
+//! when it is asked for; where it is an insertion's place, the item goes into the leaf that has been found.
+
+use heap::View;
+
+use super::Item;
+use super::layout::MAX_LEVELS;
+use super::node::Node;
+
+/// A place in a tree, before an item or at the end. Any change of the tree invalidates it.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor {
+    steps: [Step; MAX_LEVELS],
+    levels: usize,
+}
+
+/// A node on the way, and the position in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) node: Node,
+    pub(super) position: usize,
+}
+
+impl Cursor {
+    /// The way to a leaf from the node that a root word refers to. `choose` answers the position in each inner node, below
+    /// its count, and in the leaf, up to its count. Without a step where there is no tree, or none that makes sense.
+    pub(super) fn descend<V: View>(
+        view: &V,
+        root: heap::Ptr,
+        mut choose: impl FnMut(&Node) -> usize,
+    ) -> Cursor {
+        let mut cursor = Cursor { steps: [Step::NOWHERE; MAX_LEVELS], levels: 0 };
+        if view.word(root) == 0 {
+            return cursor;
+        }
+        let (mut at, mut height) = (heap::Ptr::from_raw(view.word(root)), None);
+        while let Some(node) = Node::read(view, at, height) {
+            let position = choose(&node);
+            cursor.push(Step { node, position });
+            if node.height == 0 {
+                return cursor;
+            }
+            if position >= node.count() {
+                break;
+            }
+            (at, height) = (node.child_node(view, position), Some(node.height - 1));
+        }
+        cursor.levels = 0;
+        cursor
+    }
+
+    fn push(&mut self, step: Step) {
+        self.steps[self.levels] = step;
+        self.levels += 1;
+    }
+
+    /// The steps from the root to the leaf.
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.steps[..self.levels]
+    }
+
+    pub(super) fn leaf(&self) -> Option<&Step> {
+        self.steps().last()
+    }
+
+    /// Whether it stands behind the last item of the last leaf.
+    pub(super) fn is_at_the_end(&self) -> bool {
+        self.steps()
+            .iter()
+            .all(|step| step.position + usize::from(step.node.height > 0) == step.node.count())
+    }
+
+    /// The item that it stands before; `None` at the end.
+    pub fn item<V: View>(&self, view: &V) -> Option<Item> {
+        let leaf = self.leaf()?;
+        if leaf.position < leaf.node.count() {
+            return Some(leaf.node.item(view, leaf.position));
+        }
+        let mut settled = *self;
+        settled.settle(view).then(|| settled.item(view))?
+    }
+
+    /// Steps over an item; `false` at the end.
+    pub fn next<V: View>(&mut self, view: &V) -> bool {
+        if !self.settle(view) {
+            return false;
+        }
+        self.steps[self.levels - 1].position += 1;
+        true
+    }
+
+    /// Steps back over an item; `false` at the begin.
+    pub fn prev<V: View>(&mut self, view: &V) -> bool {
+        let Some(leaf) = self.leaf() else { return false };
+        if leaf.position == 0 && !self.turn(view, false) {
+            return false;
+        }
+        let position = &mut self.steps[self.levels - 1].position;
+        *position = position.saturating_sub(1);
+        true
+    }
+
+    /// Goes to the next leaf if it stands behind the items of its own; `false` at the end.
+    pub(super) fn settle<V: View>(&mut self, view: &V) -> bool {
+        match self.leaf() {
+            Some(leaf) => leaf.position < leaf.node.count() || self.turn(view, true),
+            None => false,
+        }
+    }
+
+    /// Goes to the begin of the next leaf, or behind the end of the one before; stays, and answers `false`, where there is none.
+    fn turn<V: View>(&mut self, view: &V, forward: bool) -> bool {
+        let inner = &self.steps[..self.levels - 1];
+        let can_go = |step: &Step| {
+            if forward { step.position + 1 < step.node.count() } else { step.position > 0 }
+        };
+        let Some(level) = inner.iter().rposition(can_go) else { return false };
+        let mut to = *self;
+        let step = &mut to.steps[level];
+        step.position = if forward { step.position + 1 } else { step.position - 1 };
+        for below in level + 1..self.levels {
+            let Step { node, position } = to.steps[below - 1];
+            let child = node.child_node(view, position);
+            let Some(node) = Node::read(view, child, Some(node.height - 1)) else { return false };
+            if node.count() == 0 {
+                return false;
+            }
+            let last = node.count() - usize::from(node.height > 0);
+            to.steps[below] = Step { node, position: if forward { 0 } else { last } };
+        }
+        *self = to;
+        true
+    }
+}
+
+impl Step {
+    const NOWHERE: Step = Step { node: Node::NOWHERE, position: 0 };
+}

@@ -1,0 +1,50 @@
+//! Freeing a tree that nothing else refers to, leaf by leaf from its end.
+//!
+//! What is left is a tree at every commit, but for its weights, which nobody asks for any more: so a step logs no more than one word for
+//! each node that keeps some of its children.
+
+use heap::{Full, Ptr};
+
+use super::Item;
+use super::cursor::Cursor;
+use super::node::Node;
+use crate::Store;
+
+/// Frees about `budget` blocks, those that the callback counts included; answers how many. The root word is 0 once all is free.
+pub(super) fn free_step<S: Store>(
+    store: &mut S,
+    root: Ptr,
+    budget: usize,
+    mut free_item: impl FnMut(&mut S, Item) -> Result<usize, Full>,
+) -> Result<usize, Full> {
+    let mut freed = 0;
+    while freed < budget && store.word(root) != 0 {
+        let last = |node: &Node| node.count().saturating_sub(usize::from(node.height > 0));
+        let end = Cursor::descend(store, root, last);
+        let Some((leaf, above)) = end.steps().split_last() else {
+            // Damaged: what cannot be reached is given up.
+            store.set(root, 0);
+            break;
+        };
+        for position in 0..leaf.node.count() {
+            let item = leaf.node.item(store, position);
+            freed += free_item(store, item)?;
+        }
+        store.free(leaf.node.at);
+        freed += 1;
+        let kept = above.iter().rposition(|step| step.node.count() > 1);
+        for step in &above[kept.map_or(0, |kept| kept + 1)..] {
+            store.free(step.node.at);
+            freed += 1;
+        }
+        match kept {
+            Some(kept) => {
+                let mut node = above[kept].node;
+                let last = node.count() - 1;
+                node.remove(store, last, 1);
+            }
+            None => store.set(root, 0),
+        }
+    }
+    Ok(freed)
+}

@@ -1,0 +1,88 @@
+//! The words of a tree: how a leaf and an inner node are laid out.
+//!
+//! `docs/format/tree.md` has the same as diagrams; the assertions below bind the two.
+//!
+//! Both are an array of slots with a header that says which slots are in use and in what order, so that an insertion
+//! writes one free slot and some words of the header, and nothing is shifted. The fields of the slots stand field by
+//! field: a search reads the first words of all slots, which are few lines.
+
+use heap::Ptr;
+
+pub(super) const WORD: usize = 8;
+
+/// Words of the header: the node's kind, then the order.
+pub(super) const KIND: usize = 0;
+pub(super) const ORDER: usize = 1;
+pub(super) const ORDER_WORDS: usize = 4;
+pub(super) const ORDER_BYTES: usize = ORDER_WORDS * WORD;
+
+/// A leaf: eight lines.
+pub(super) const LEAF: usize = 512;
+pub(super) const LEAF_SLOTS: usize = 29;
+const LEAF_HEADER: usize = 6;
+const LEAF_FIELDS: usize = 2;
+
+/// An inner node: sixteen lines.
+pub(super) const INNER: usize = 1024;
+pub(super) const INNER_SLOTS: usize = 30;
+const INNER_HEADER: usize = 8;
+const INNER_FIELDS: usize = 4;
+
+/// The fields of an item, and of a separator.
+pub(super) const FIRST: usize = 0;
+pub(super) const SECOND: usize = 1;
+/// The further fields of a child.
+pub(super) const CHILD: usize = 2;
+pub(super) const WEIGHT: usize = 3;
+
+/// Levels that a tree can have: growing by one takes some fifteen times the insertions of the one before.
+pub(super) const MAX_LEVELS: usize = 14;
+
+/// `KIND` is the height in its lowest byte, this, and a leaf's sum above: "tre" in ASCII.
+const MAGIC: u64 = 0x6572_7400;
+const MAGIC_MASK: u64 = 0xffff_ff00;
+
+const _: () = assert!((LEAF_HEADER + LEAF_FIELDS * LEAF_SLOTS) * WORD == LEAF);
+const _: () = assert!((INNER_HEADER + INNER_FIELDS * INNER_SLOTS) * WORD == INNER);
+const _: () = assert!(LEAF_SLOTS < ORDER_BYTES && INNER_SLOTS < ORDER_BYTES);
+const _: () = assert!(ORDER + ORDER_WORDS <= LEAF_HEADER && ORDER + ORDER_WORDS <= INNER_HEADER);
+
+/// Bytes of a node of this height above the leaves.
+pub(super) const fn size(height: usize) -> usize {
+    if height == 0 { LEAF } else { INNER }
+}
+
+/// Slots of a node of this height.
+pub(super) const fn slots(height: usize) -> usize {
+    if height == 0 { LEAF_SLOTS } else { INNER_SLOTS }
+}
+
+/// Words of the header of a node of this height, those behind the order being 0.
+pub(super) const fn header(height: usize) -> usize {
+    if height == 0 { LEAF_HEADER } else { INNER_HEADER }
+}
+
+/// The number of a field's word in a node of this height.
+pub(super) const fn word_of(height: usize, field: usize, slot: usize) -> usize {
+    header(height) + field * slots(height) + slot
+}
+
+/// The place of a node's word.
+pub(super) const fn word_at(node: Ptr, word: usize) -> Ptr {
+    node.add((word * WORD) as u64)
+}
+
+pub(super) const fn kind(height: usize, sum: u32) -> u64 {
+    (sum as u64) << 32 | MAGIC | height as u64
+}
+
+/// The sum in a `KIND` word.
+pub(super) const fn sum_of(kind: u64) -> u32 {
+    (kind >> 32) as u32
+}
+
+/// The height in a `KIND` word, or `None` if it is no node's.
+pub(super) const fn height_of(kind: u64) -> Option<usize> {
+    let height = (kind & 0xff) as usize;
+    if kind & MAGIC_MASK == MAGIC && height < MAX_LEVELS { Some(height) } else { None }
+}

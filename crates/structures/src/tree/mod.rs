@@ -1,0 +1,252 @@
+//! A counted B+tree: an ordered sequence of items of two words, found by order or by weight.
+//!
+//! The caller says what an item's weight is and, where the items are sorted, which item stands before which place; what an
+//! item refers to is the caller's. Sorted sets keep (score, member) with weight 1, lists the nodes of their elements with as
+//! much weight as each has elements, unsorted: rank and place are found by the sum of weights.
+//!
+//! Why so. A node is an array of slots and a header that says in what order they stand: an insertion writes a free slot, few words of
+//! the header, and one weight for each level above; a removal writes the header and the weights. All of these are logged
+//! words: nothing is allocated, copied or freed but when a node splits or is given up, and a split leaves its left half where
+//! it is. A copied leaf would cost as many lines as it has. `docs/format/tree.md` has the format and the counts.
+//!
+//! Invariants:
+//! - every leaf is on the same level; no node is empty; the root has at least two children or is a leaf;
+//! - in a sorted tree the separator of each child but a node's first is the first item below that child, word for word: an item that is gone
+//!   is nowhere in the tree, so that a comparison may follow what an item refers to;
+//! - the weight beside a child is the sum of the weights of the items below it;
+//! - a leaf's sum is that of its items and their order.
+//!
+//! The tree does not know scores, members, elements or keys.
+
+mod check;
+mod cursor;
+mod free;
+mod insert;
+mod layout;
+mod node;
+mod order;
+mod relocate;
+mod remove;
+mod survey;
+
+use std::marker::PhantomData;
+
+use heap::{Full, Ptr, View};
+
+pub use check::Part;
+pub use cursor::Cursor;
+pub use survey::Found;
+
+use crate::{Damaged, Store};
+use check::Rules;
+use node::Node;
+
+/// What the tree orders: two words, which only the caller understands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Item {
+    /// The word that is compared first, if the caller sorts by words.
+    pub first: u64,
+    /// The other word.
+    pub second: u64,
+}
+
+impl Item {
+    const ZERO: Item = Item { first: 0, second: 0 };
+}
+
+/// What the items of a tree are.
+pub trait Kind: Copy {
+    /// Whether places are found by comparison. Where they are found by weight alone, separators are not kept.
+    const SORTED: bool;
+
+    /// How much an item counts: at least 1.
+    fn weight(item: Item) -> u64;
+}
+
+/// A tree, known by the address of its root word: 0 while it has no item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree<K> {
+    root: Ptr,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind> Tree<K> {
+    /// The tree whose root word is at `root`.
+    pub const fn at(root: Ptr) -> Tree<K> {
+        Tree { root, kind: PhantomData }
+    }
+
+    /// Whether it has no item.
+    pub fn is_empty<V: View>(&self, view: &V) -> bool {
+        view.word(self.root) == 0
+    }
+
+    /// The sum of all weights.
+    pub fn weight<V: View>(&self, view: &V) -> u64 {
+        let mut end = self.end(view);
+        if end.prev(view) { self.rank(view, &end) + end.item(view).map_or(0, K::weight) } else { 0 }
+    }
+
+    /// Before the first item.
+    pub fn begin<V: View>(&self, view: &V) -> Cursor {
+        Cursor::descend(view, self.root, |_| 0)
+    }
+
+    /// Behind the last item.
+    pub fn end<V: View>(&self, view: &V) -> Cursor {
+        let last = |node: &Node| node.count().saturating_sub(usize::from(node.height > 0));
+        Cursor::descend(view, self.root, last)
+    }
+
+    /// Before the first item of which `before`, which is true of items up to some place and of none behind it, is not true.
+    pub fn seek<V: View>(&self, view: &V, mut before: impl FnMut(Item) -> bool) -> Cursor {
+        Cursor::descend(view, self.root, |node| match node.height {
+            0 => node.partition(view, 0, &mut before),
+            _ => node.partition(view, 1, &mut before).saturating_sub(1),
+        })
+    }
+
+    /// Before the item in which this much weight before it ends, and how much of it is the item's own; at the end where
+    /// there is not more in all.
+    pub fn seek_weight<V: View>(&self, view: &V, weight: u64) -> (Cursor, u64) {
+        let mut left = weight;
+        let cursor = Cursor::descend(view, self.root, |node| {
+            let (count, is_leaf) = (node.count(), node.height == 0);
+            for position in 0..count {
+                let own = match is_leaf {
+                    true => K::weight(node.item(view, position)),
+                    false => node.child_weight(view, position),
+                };
+                if left < own || !is_leaf && position + 1 == count {
+                    return position;
+                }
+                left -= own;
+            }
+            count
+        });
+        (cursor, left)
+    }
+
+    /// The sum of the weights before a cursor.
+    pub fn rank<V: View>(&self, view: &V, cursor: &Cursor) -> u64 {
+        let before = |step: &cursor::Step| -> u64 {
+            let positions = 0..step.position.min(step.node.count());
+            match step.node.height {
+                0 => positions.map(|i| K::weight(step.node.item(view, i))).sum(),
+                _ => positions.map(|i| step.node.child_weight(view, i)).fold(0, u64::wrapping_add),
+            }
+        };
+        cursor.steps().iter().map(before).fold(0, u64::wrapping_add)
+    }
+
+    /// Puts an item before a cursor's. In a damaged tree without a way to the cursor's leaf nothing happens.
+    pub fn insert<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) -> Result<(), Full> {
+        insert::insert::<K, S>(store, self.root, at, item)
+    }
+
+    /// Takes a cursor's item out and answers it.
+    pub fn remove<S: Store>(&self, store: &mut S, at: &Cursor) -> Option<Item> {
+        let mut item = None;
+        self.remove_run(store, at, 1, |taken| item = Some(taken));
+        item
+    }
+
+    /// Takes out up to `most` items from a cursor on, in order, as many as stand in one leaf: the step of a bulk removal. Answers how
+    /// many; 0 at the end.
+    pub fn remove_run<S: Store>(
+        &self,
+        store: &mut S,
+        at: &Cursor,
+        most: usize,
+        taken: impl FnMut(Item),
+    ) -> usize {
+        remove::remove_run::<K, S>(store, self.root, at, most, taken)
+    }
+
+    /// Puts another item, which belongs to the same place, in the place of a cursor's; the cursor stays valid.
+    pub fn replace<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) {
+        let mut at = *at;
+        if !at.settle(store) {
+            return;
+        }
+        let Some((leaf, above)) = at.steps().split_last() else { return };
+        let old = leaf.node.item(store, leaf.position);
+        leaf.node.reread(store).replace_item(store, leaf.position, item);
+        let (less, more) = (K::weight(old), K::weight(item));
+        if less != more {
+            for step in above {
+                let weight = step.node.child_weight(store, step.position);
+                let weight = weight.wrapping_sub(less).wrapping_add(more);
+                step.node.set_child_weight(store, step.position, weight);
+            }
+        }
+        if leaf.position == 0 && K::SORTED {
+            insert::set_separator(store, above, item);
+        }
+    }
+
+    /// Frees about `budget` blocks of a tree that nothing else refers to, from its end; answers how many. The root word is 0
+    /// once all is free.
+    ///
+    /// `free_item` frees what an item owns and answers how many blocks that were.
+    pub fn free_step<S: Store>(
+        &self,
+        store: &mut S,
+        budget: usize,
+        free_item: impl FnMut(&mut S, Item) -> Result<usize, Full>,
+    ) -> Result<usize, Full> {
+        free::free_step(store, self.root, budget, free_item)
+    }
+
+    /// A step of defragmentation over the leaf at a sum of weights; answers where to go on (0: the end).
+    ///
+    /// `relocate_item` may move what an item owns: it answers the item as it is then, or `None` to leave it.
+    pub fn relocate<S: Store>(
+        &self,
+        store: &mut S,
+        weight: u64,
+        relocate_item: impl FnMut(&mut S, Item) -> Result<Option<Item>, Full>,
+    ) -> Result<u64, Full> {
+        relocate::relocate(store, *self, weight, relocate_item)
+    }
+
+    /// Verifies the whole tree, and visits each of its blocks, and its items in order. `rises(a, b)` says whether item `b` may
+    /// stand behind `a`.
+    ///
+    /// Takes as long as the tree is large: for a pool at rest.
+    pub fn check<V: View>(
+        &self,
+        view: &V,
+        mut rises: impl FnMut(Item, Item) -> bool,
+        mut visit: impl FnMut(Part),
+    ) -> Result<(), Damaged> {
+        check::check(view, self.root, &Rules::of::<K>(), &mut rises, &mut visit)
+    }
+
+    /// Shows every block and item that can be reached, and all that is wrong, in a tree that may be damaged.
+    ///
+    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or is no allocated block
+    /// of at least so many bytes.
+    pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
+        survey::survey::<K, V>(view, self.root, &mut visit);
+    }
+}
+
+/// Verifies what is left of a tree that is being freed.
+pub(crate) fn check_dying<V: View>(
+    view: &V,
+    root: Ptr,
+    visit: &mut dyn FnMut(Part),
+) -> Result<(), Damaged> {
+    check::check(view, root, &Rules::DYING, &mut |_, _| true, visit)
+}
+
+/// As [`Tree::free_step`], of whatever kind.
+pub(crate) fn free_step<S: Store>(
+    store: &mut S,
+    root: Ptr,
+    budget: usize,
+    free_item: impl FnMut(&mut S, Item) -> Result<usize, Full>,
+) -> Result<usize, Full> {
+    free::free_step(store, root, budget, free_item)
+}
