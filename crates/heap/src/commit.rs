@@ -11,6 +11,7 @@
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
 use crate::alloc::Place;
+use crate::cache;
 use crate::error::CommitError;
 use crate::heap::{Heap, Slot};
 use crate::log;
@@ -94,6 +95,7 @@ fn save_words(heap: &Heap, state: &mut State) {
 #[inline]
 pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
     let slot = &heap.slots[shard];
+    cache::forget_changed(state);
     let State { tx, plan, alloc, ring, .. } = state;
     for &span in &plan.publishing {
         if let Some(span) = alloc.span_mut(span) {
@@ -145,11 +147,12 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
     take_back(heap, shard, state);
 }
 
-/// Gives blocks back that were reserved outside a transaction and dropped.
+/// Gives blocks back that were reserved outside a transaction and dropped, and sees to the read cache's size.
 #[cold]
 pub(crate) fn take_back(heap: &Heap, shard: usize, state: &mut State) {
     let slot = &heap.slots[shard];
-    if slot.has_returned.swap(false, Ordering::AcqRel) {
+    if slot.has_errand.swap(false, Ordering::AcqRel) {
+        cache::resize(heap, shard, state);
         let mut returned = slot.returned.lock().unwrap_or_else(|e| e.into_inner());
         let returned: Vec<Place> = std::mem::take(&mut *returned);
         returned.into_iter().for_each(|block| state.alloc.release(block));

@@ -11,7 +11,6 @@ use crate::shard::{Fresh, Shard};
 use crate::state::Reserved;
 use crate::step::{self, Step};
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
 /// A reserved block that belongs to no transaction yet. Dropped, it is given back.
 #[derive(Debug)]
@@ -54,7 +53,7 @@ impl Drop for Detached<'_> {
         if !self.adopted {
             let slot = &self.heap.slots[self.shard];
             slot.returned.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
-            slot.has_returned.store(true, Ordering::Release);
+            self.heap.ask_next_holder(self.shard);
         }
     }
 }

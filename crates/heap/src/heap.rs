@@ -1,6 +1,7 @@
 //! A pool in use: its region, its shards and what they share.
 
 use crate::alloc::Place;
+use crate::cache;
 use crate::error::CommitError;
 use crate::handover;
 use crate::header::Header;
@@ -22,7 +23,9 @@ pub(crate) struct Slot {
     pub(crate) used: AtomicU64,
     /// Reservations outside a transaction that were dropped without being adopted.
     pub(crate) returned: Mutex<Vec<Place>>,
-    pub(crate) has_returned: AtomicBool,
+    /// Whether who locks the shard next has something to see to: `returned`, or the size of the read cache.
+    pub(crate) has_errand: AtomicBool,
+    pub(crate) cached: Arc<cache::Counts>,
 }
 
 /// A crash-consistent heap on a region.
@@ -39,6 +42,8 @@ pub struct Heap {
     poisoned: AtomicBool,
     closed: AtomicBool,
     pub(crate) damaged: AtomicU64,
+    /// Bytes that the read caches of all shards together may take.
+    pub(crate) read_cache: AtomicU64,
 }
 
 impl Heap {
@@ -55,6 +60,7 @@ impl Heap {
             poisoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             damaged: AtomicU64::new(0),
+            read_cache: AtomicU64::new(0),
             header: Mutex::new(header),
             region,
         }
@@ -168,6 +174,11 @@ impl Heap {
         self.region.sync_all()
     }
 
+    /// Lets whoever locks the shard next see to what waits for it.
+    pub(crate) fn ask_next_holder(&self, shard: usize) {
+        self.slots[shard].has_errand.store(true, Ordering::Release);
+    }
+
     pub(crate) fn area(&self, shard: usize) -> ShardArea {
         self.geometry.shard_area(shard)
     }
@@ -217,6 +228,8 @@ impl Heap {
         }
         self.slots[shard].state.clear_poison();
         crate::commit::abandon(self, shard, &mut guard);
+        guard.cache = None;
+        self.ask_next_holder(shard);
         guard
     }
 }
@@ -228,7 +241,8 @@ impl Slot {
             state: Mutex::new(state),
             pins: Arc::default(),
             returned: Mutex::default(),
-            has_returned: AtomicBool::new(false),
+            has_errand: AtomicBool::new(false),
+            cached: Arc::default(),
         }
     }
 }

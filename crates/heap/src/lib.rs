@@ -8,6 +8,7 @@
 
 mod alloc;
 mod by_number;
+mod cache;
 mod check;
 mod class;
 mod commit;
@@ -38,6 +39,7 @@ mod staged;
 mod state;
 mod step;
 
+pub use cache::ReadCacheStats;
 pub use check::{Block, CheckError, Ledger, Reached, check_headers};
 pub use crc::{crc32c, crc32c_append};
 pub use detached::Detached;

@@ -156,6 +156,7 @@ fn state(region: &Region, geometry: &Geometry, shard: usize, line: u64, seq: u64
         alloc: Alloc::new(*geometry, shard),
         limbo: VecDeque::new(),
         used: region.load(geometry.shard_area(shard).used()),
+        cache: None,
         overlay: None,
         committing: false,
     }

@@ -100,7 +100,7 @@ impl<'h> Shard<'h> {
     #[inline]
     pub(crate) fn new(heap: &'h Heap, id: usize, state: MutexGuard<'h, State>) -> Shard<'h> {
         let mut shard = Shard { heap, id, state };
-        if heap.slots[id].has_returned.load(Ordering::Relaxed) {
+        if heap.slots[id].has_errand.load(Ordering::Relaxed) {
             commit::take_back(heap, id, &mut shard.state);
         }
         shard

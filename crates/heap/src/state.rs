@@ -1,6 +1,7 @@
 //! What a shard keeps in DRAM behind its lock: the open transaction, the log's state, the free blocks.
 
 use crate::alloc::{Alloc, Place};
+use crate::cache::ReadCache;
 use crate::layout::SPAN;
 use crate::record::{self, Entry, FreshRange, HEADER_WORDS, Kind};
 use crate::ring::Ring;
@@ -188,6 +189,8 @@ pub(crate) struct State {
     /// Freed blocks that a reader may still look at, with the pin that was newest when they were freed.
     pub(crate) limbo: VecDeque<(u64, Place)>,
     pub(crate) used: u64,
+    /// Copies of what is read often.
+    pub(crate) cache: Option<Box<ReadCache>>,
     /// Old values of words changed since the snapshot's cut, while there is a snapshot.
     pub(crate) overlay: Option<FxHashMap<u64, u64>>,
     /// Set during a commit: a panic then leaves the shard half changed.

@@ -136,6 +136,8 @@ pmem::steps! { 32:
     FlushZones,
     /// ... and fenced before a span of the new zone is used.
     FenceZones,
+    /// A commit forgets the copies in DRAM of what it changes.
+    ForgetCached,
 }
 
 /// Knocks a step out in all threads, or none.

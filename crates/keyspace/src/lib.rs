@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod cached;
 mod changes;
 mod check;
 mod damage;

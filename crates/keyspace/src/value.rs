@@ -56,6 +56,11 @@ impl<'t> Str<'t> {
         Str { repr }
     }
 
+    /// The string of these bytes.
+    pub(crate) fn of(bytes: &'t [u8]) -> Str<'t> {
+        Str { repr: Repr::Inline(bytes) }
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         match &self.repr {

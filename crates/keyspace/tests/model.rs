@@ -4,9 +4,9 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::ops::{DBS, KEYS, Model, Op, Text, When, apply};
+use common::ops::{DBS, KEYS, Model, Op, Text, Value, When, apply};
 use common::{NOW, db, volatile};
-use keyspace::{Defragmentation, Encoding, Keyspace, Txn};
+use keyspace::{Defragmentation, Encoding, Eviction, Keyspace, Policy, Snapshot, Txn};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -21,6 +21,9 @@ enum Step {
     Expire,
     Reclaim,
     Defragment,
+    Evict(u64),
+    /// A snapshot is taken, and read after the operations were committed.
+    Snapshot(Vec<Op>),
 }
 
 fn text() -> impl Strategy<Value = Text> {
@@ -28,6 +31,8 @@ fn text() -> impl Strategy<Value = Text> {
         4 => any::<i64>().prop_map(Text::Int),
         6 => (any::<u8>(), 0..100usize).prop_map(|(b, n)| Text::Bytes(b, n)),
         2 => (any::<u8>(), 4000..4200usize).prop_map(|(b, n)| Text::Bytes(b, n)),
+        2 => (any::<u8>(), prop_oneof![250..260usize, 1000..1010usize, 9000..9004usize])
+            .prop_map(|(b, n)| Text::Bytes(b, n)),
         1 => (any::<u8>(), 60_000..200_000usize).prop_map(|(b, n)| Text::Bytes(b, n)),
     ]
 }
@@ -57,6 +62,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Expire),
         1 => Just(Step::Reclaim),
         1 => Just(Step::Defragment),
+        1 => any::<u64>().prop_map(Step::Evict),
+        1 => vec(op(), 1..5).prop_map(Step::Snapshot),
     ]
 }
 
@@ -75,6 +82,8 @@ fn compare(txn: &mut Txn<'_>, model: &mut Model) {
     for ((d, name), (value, _)) in model.live() {
         let key = txn.key(name.as_bytes());
         let entry = txn.find(db(*d), &key).expect("a key that a walk meets");
+        let read = txn.read_string(&entry).expect("a string").to_vec();
+        assert!(read == *value, "{name} as a reply has it");
         let found = txn.string(&entry).expect("a string");
         assert_eq!((found.len(), found.to_vec().len()), (value.len(), value.len()));
         assert_eq!(txn.encoding(&entry) == Encoding::Int, found.as_int().is_some());
@@ -83,6 +92,36 @@ fn compare(txn: &mut Txn<'_>, model: &mut Model) {
         let key = txn.key(name.as_bytes());
         assert_eq!(txn.find(db(d), &key).is_some(), model.live().contains_key(&(d, name)));
     }
+}
+
+/// Evicts a key or two, which the model then has no more.
+fn evict(ks: &Keyspace, seed: u64, model: &mut Model) {
+    let before = ks.eviction();
+    let maxmemory = (ks.heap().used() / 2).max(1);
+    ks.set_eviction(Eviction { maxmemory, policy: Policy::AllkeysRandom, ..before });
+    if let Some(txn) = ks.evict_step(2, model.now, seed).expect("a commit") {
+        for change in txn.changes() {
+            model.keys.retain(|(d, name), _| db(*d) != change.db || name.as_bytes() != change.key);
+        }
+    }
+    ks.set_eviction(before);
+}
+
+/// What the snapshot gives is what there was at its cut, but for what had expired and may be gone.
+fn check_snapshot(
+    snapshot: &mut Snapshot,
+    expected: &BTreeMap<(usize, &'static str), Value>,
+    now: u64,
+) {
+    let (mut found, mut items) = (BTreeMap::new(), Vec::new());
+    while snapshot.next(&mut items) {
+        for item in items.drain(..) {
+            let known = KEYS.iter().find(|k| k.as_bytes() == item.key).expect("a key of ours");
+            found.insert((item.db.number(), *known), (item.value, item.expiry.unwrap_or(0)));
+        }
+    }
+    let live = |(_, (_, expiry)): &(&_, &Value)| *expiry == 0 || *expiry > now;
+    assert!(found.iter().filter(live).eq(expected.iter().filter(live)), "a snapshot");
 }
 
 fn run(ks: &Keyspace, steps: &[Step]) {
@@ -107,6 +146,20 @@ fn run(ks: &Keyspace, steps: &[Step]) {
                         at = ks.defragment_step(shard, from, 20).expect("a commit");
                     }
                 }
+            }
+            Step::Evict(seed) => evict(ks, *seed, &mut model),
+            Step::Snapshot(ops) => {
+                let keys = model.keys.clone();
+                let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a snapshot");
+                let mut txn = ks.begin_all(model.now);
+                for op in ops {
+                    apply(&mut txn, op).expect("room");
+                    model.apply(op);
+                }
+                txn.commit().expect("a commit");
+                drop(txn);
+                compare(&mut ks.begin_all(model.now), &mut model);
+                check_snapshot(&mut snapshot, &keys, model.now);
             }
             Step::Commit(ops) => {
                 let mut txn = ks.begin_all(model.now);
@@ -147,5 +200,20 @@ proptest! {
     #[test]
     fn a_keyspace_does_what_a_map_does(steps in vec(step(), 1..30)) {
         run(&volatile(3, 64 << 20), &steps);
+    }
+
+    /// Where a shard keeps a few copies, and many are evicted.
+    #[test]
+    fn so_does_one_with_a_small_read_cache(steps in vec(step(), 1..30)) {
+        let ks = volatile(3, 64 << 20);
+        ks.heap().set_read_cache(3 * 40_000);
+        run(&ks, &steps);
+    }
+
+    #[test]
+    fn so_does_one_with_a_read_cache(steps in vec(step(), 1..30)) {
+        let ks = volatile(2, 64 << 20);
+        ks.heap().set_read_cache(8 << 20);
+        run(&ks, &steps);
     }
 }

@@ -15,6 +15,7 @@ pub struct Options {
     pub(crate) domain: DomainRequest,
     pub(crate) emulate: bool,
     pub(crate) create: bool,
+    pub(crate) read_cache: u64,
     pub(crate) background: bool,
     pub(crate) clock: fn() -> u64,
 }
@@ -33,6 +34,7 @@ impl Options {
             domain: DomainRequest::Auto,
             emulate: false,
             create: true,
+            read_cache: 0,
             background: true,
             clock: machine::now,
         }
@@ -56,6 +58,12 @@ impl Options {
     /// Whether a pool is made where there is none; yes by default.
     pub fn create(self, yes: bool) -> Options {
         Options { create: yes, ..self }
+    }
+
+    /// Bytes of DRAM for copies of values that are read often; 0, as by default, for none. Of use where the medium is slower
+    /// than DRAM.
+    pub fn read_cache(self, bytes: u64) -> Options {
+        Options { read_cache: bytes, ..self }
     }
 
     /// Whether a thread deletes expired keys and frees what deletes left; yes by default. Without it, call

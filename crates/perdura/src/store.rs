@@ -33,6 +33,7 @@ impl Perdura {
     /// Opens a store, recovering it if it was not closed, or makes it.
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
+        keyspace.heap().set_read_cache(options.read_cache);
         keyspace.settle();
         let background =
             options.background.then(|| Background::start(Arc::clone(&keyspace), options.clock));
@@ -147,7 +148,7 @@ impl Perdura {
         let key = self.keyspace.key(key);
         let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
         let Some(entry) = txn.find(Db::default(), &key) else { return Ok(None) };
-        let value = txn.string(&entry)?;
+        let value = txn.read_string(&entry)?;
         if value.len() < Keyspace::LARGE {
             return Ok(Some(value.to_vec()));
         }

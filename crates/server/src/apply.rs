@@ -14,6 +14,10 @@ use crate::store::Backend;
 /// Files that the server itself keeps open, beside its clients' sockets.
 const OWN_FILES: u64 = 32;
 
+/// Why `read-cache` is refused or ignored where it could do nothing.
+pub(crate) const NO_READ_CACHE: &str =
+    "a read cache is DRAM in front of a pool, and without the pmem backend all data is in DRAM";
+
 /// Everything that is stored where it is used, for the start.
 pub(crate) fn all(shared: &Shared, values: &Values) {
     shared.limits.load(values);
@@ -25,6 +29,9 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_proto_max_bulk_len(values.size("proto-max-bulk-len"));
     engine.config().set_databases(values.size("databases") as usize);
     engine.keyspace().set_eviction(eviction(values));
+    if engine.keyspace().heap().is_durable() {
+        engine.keyspace().heap().set_read_cache(values.size("read-cache"));
+    }
     let admin = engine.admin();
     admin.slow_log.set_slower_than(values.int("slowlog-log-slower-than"));
     admin.slow_log.set_max_len(values.size("slowlog-max-len") as usize);
@@ -111,6 +118,9 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
             Some(log) => log.set_fsync(fsync(after)).map_err(|failure| failure.to_string()),
             None => Ok(()),
         },
+        "read-cache" if shared.store.backend != Backend::Pmem && after.size("read-cache") > 0 => {
+            Err(String::from(NO_READ_CACHE))
+        }
         "appendonly" => append_only(shared, after.yes("appendonly")),
         _ => Ok(()),
     }

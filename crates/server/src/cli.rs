@@ -135,6 +135,8 @@ Where the data lives:
                             auto (default): clwb or eadr, as the machine has it; refused elsewhere.
   --emulate-pmem            with clwb or eadr: run flushes and fences on any file, to try or measure;
                             survives a crash of the process only
+  --read-cache SIZE         DRAM for copies of values that are read often, for a medium that is slower
+                            than DRAM (default 0: none)
   --threads N               threads that serve connections (default: one per core)
 
 Often used:

@@ -98,6 +98,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         );
         let _ = values.set(b"appendonly", &[b"no"]);
     }
+    if backend != Backend::Pmem && values.size("read-cache") > 0 {
+        tracing::warn!("read-cache has no effect: {}", apply::NO_READ_CACHE);
+        let _ = values.set(b"read-cache", &[b"0"]);
+    }
     describe(&store, &fsync);
     let shared = share(store, values, file)?;
     let server = Arc::new(Server { shared: Arc::clone(&shared), append_only: OnceLock::new() });

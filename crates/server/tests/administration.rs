@@ -319,3 +319,62 @@ fn a_killed_server_goes_on_with_its_pool() {
     assert_eq!(facts["recovery_clean"], "0");
     assert_eq!(facts["durability"], "emulated: survives a process crash only");
 }
+
+/// A value that is long enough for the read cache.
+fn long(byte: &str) -> String {
+    byte.repeat(1000)
+}
+
+#[test]
+fn a_read_cache_is_sized_and_counted() {
+    let mut server = Launch::perdura_emulated().args(["--read-cache", "4mb"]).start();
+    let mut client = server.client();
+    client.check("CONFIG GET read-cache", "[\"read-cache\", \"4194304\"]");
+    client.check(&format!("SET k {}", long("a")), "OK");
+    for _ in 0..3 {
+        client.check("GET k", &format!("\"{}\"", long("a")));
+    }
+    let facts = client.info("stats");
+    assert_eq!(facts["read_cache_size"], "4194304");
+    assert_eq!(
+        (facts["read_cache_hits"].as_str(), facts["read_cache_misses"].as_str()),
+        ("2", "1")
+    );
+    assert_eq!(
+        (facts["read_cache_entries"].as_str(), facts["read_cache_bytes"].as_str()),
+        ("1", "1096")
+    );
+    client.check(&format!("SET k {}", long("b")), "OK");
+    client.check("GET k", &format!("\"{}\"", long("b")));
+    client.check("CONFIG RESETSTAT", "OK");
+    assert_eq!(client.info("stats")["read_cache_misses"], "0");
+    // A transaction that holds every shard changes the size, too.
+    client.check("MULTI", "OK");
+    client.check("CONFIG SET read-cache 0", "QUEUED");
+    client.check("DBSIZE", "QUEUED");
+    client.check("EXEC", "[OK, (integer) 1]");
+    let facts = client.info("stats");
+    assert_eq!(
+        (facts["read_cache_size"].as_str(), facts["read_cache_entries"].as_str()),
+        ("0", "0")
+    );
+    client.check("CONFIG SET read-cache 256mb", "OK");
+    client.check("GET k", &format!("\"{}\"", long("b")));
+    server.crash();
+    let mut client = server.client();
+    client.check("GET k", &format!("\"{}\"", long("b")));
+    assert_eq!(client.info("stats")["read_cache_misses"], "1");
+}
+
+#[test]
+fn without_a_pool_there_is_nothing_to_cache() {
+    let server = start(&["--read-cache", "1mb"]);
+    let mut client = server.client();
+    client.check("CONFIG GET read-cache", "[\"read-cache\", \"0\"]");
+    error(
+        &mut client,
+        "CONFIG SET read-cache 1mb",
+        "ERR CONFIG SET failed (possibly related to argument 'read-cache') - a read cache is DRAM in front of a pool, and without the pmem backend all data is in DRAM",
+    );
+    client.check("CONFIG SET read-cache 0", "OK");
+}

@@ -8,7 +8,8 @@
 
 mod pool;
 
-use heap::{Step, knock_out};
+use heap::{CreateOptions, Geometry, Heap, Step, knock_out};
+use keyspace::{Db, Expire, Keyspace};
 use pool::Pool;
 use sim::{Crash, Effort, explore};
 use std::sync::{Mutex, PoisonError};
@@ -120,4 +121,34 @@ fn a_zone_is_published_before_a_span_of_it_is_used() {
     check(&[Step::FlushZones]);
     // Not shown: `FenceZones`. The pool grows ahead of need, so that some commit's fence comes between; only a
     // transaction that takes more spans than are kept in hand uses room that it made itself.
+}
+
+/// GETs of a value that was overwritten since the last one, by values of the same length in blocks that come back: how many
+/// were stale.
+fn stale_reads() -> usize {
+    let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 4096, zone_spans: 16 };
+    let options = CreateOptions { geometry, ..CreateOptions::default() };
+    let keyspace = Keyspace::new(Heap::volatile(4 << 20, &options).expect("a heap"), 0);
+    keyspace.heap().set_read_cache(1 << 20);
+    let db = Db::default();
+    let is_stale = |round: u8| {
+        let value = [round; 1000];
+        let mut txn = keyspace.begin_all(0);
+        let key = txn.key(b"key");
+        txn.set(db, &key, &value, Expire::Clear).expect("room");
+        txn.commit().expect("a commit");
+        let entry = txn.find(db, &key).expect("the key");
+        txn.read_string(&entry).expect("a string").to_vec() != value
+    };
+    (0..20).filter(|round| is_stale(*round)).count()
+}
+
+#[test]
+fn a_commit_forgets_the_copies_of_what_it_changes() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(stale_reads(), 0);
+    knock_out(Some(Step::ForgetCached));
+    let stale = stale_reads();
+    knock_out(None);
+    assert!(stale > 0, "nobody misses ForgetCached");
 }

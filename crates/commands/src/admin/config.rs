@@ -123,6 +123,7 @@ fn config_resetstat(call: &mut Call<'_>) -> Done {
     engine.stats().reset();
     engine.admin().histograms.reset();
     engine.keyspace().reset_stats();
+    engine.keyspace().heap().reset_read_cache_stats();
     if let Some(host) = engine.host() {
         host.reset_stats();
     }

@@ -27,7 +27,7 @@ fn mget(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     call.out.array(call.keys.len());
     for key in call.keys {
         match txn.find(call.session.db, key) {
-            Some(entry) => match txn.string(&entry) {
+            Some(entry) => match txn.read_string(&entry) {
                 Ok(value) => reply_part(call.out, &value, 0, value.len()),
                 Err(_) => call.out.null(),
             },

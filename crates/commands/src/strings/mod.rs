@@ -61,7 +61,7 @@ fn reply_string(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result
         call.out.null();
         return Ok(false);
     };
-    let value = txn.string(&entry)?;
+    let value = txn.read_string(&entry)?;
     if let Some(bytes) = value.as_slice() {
         call.out.bulk(bytes);
     } else if call.may_pin && value.len() >= Keyspace::LARGE {

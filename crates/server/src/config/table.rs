@@ -154,6 +154,7 @@ const OWN: &[Row] = &[
     row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Pinned, Used),
     row("emulate-pmem", Bool, "no", Pinned, Used),
     row("threads", Int(0, 1024), "0", Pinned, Used),
+    row("read-cache", Memory(0, I64), "0", Live, Used),
     row("scrub-rate", Memory(0, I64), "8388608", Live, Used),
     row("scrub-every", Int(0, I32), "3600", Live, Used),
 ];

@@ -198,7 +198,7 @@ impl<'a> Actor<'a> {
                 Ok(())
             })?,
         }
-        Ok(())
+        state::read_through_cache(keyspace)
     }
 
     fn errand(

@@ -40,6 +40,8 @@ pub(crate) struct Commands {
     /// Bytes from which keys are evicted to make room for a write; with a log.
     pub(crate) maxmemory: u64,
     pub(crate) taste: Taste,
+    /// Bytes of the read cache, 0 for none. With one, every key is read through it after each action.
+    pub(crate) read_cache: u64,
     /// How often a command changed anything, by name.
     pub(crate) changed: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -66,7 +68,9 @@ impl Commands {
         };
         let maxmemory = if log && !wide && rng.bool() { 40_000 } else { 0 };
         let zones = rng.u64(1..4);
-        Commands { geometry, zones, threads, log, maxmemory, taste, changed: Mutex::default() }
+        let read_cache = [0, 40_000 * shards as u64, 1 << 20][rng.usize(..3)];
+        let changed = Mutex::default();
+        Commands { geometry, zones, threads, log, maxmemory, taste, read_cache, changed }
     }
 
     fn engine(
@@ -80,6 +84,7 @@ impl Commands {
             let maxmemory = self.maxmemory;
             keyspace.set_eviction(Eviction { maxmemory, policy, ..Eviction::default() });
         }
+        keyspace.heap().set_read_cache(self.read_cache);
         let engine = Engine::new(EngineOptions {
             clock: clock.clone(),
             threads: self.threads,

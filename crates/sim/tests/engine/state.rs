@@ -60,6 +60,27 @@ pub(crate) fn read(keyspace: &Keyspace, now: u64) -> State {
     State { now, keys: Arc::new(keys) }
 }
 
+/// Reads every key through the read cache, if there is one: that must give what is in the pool.
+pub(crate) fn read_through_cache(keyspace: &Keyspace) -> Result<(), String> {
+    if keyspace.heap().read_cache_stats().size == 0 {
+        return Ok(());
+    }
+    let mut txn = keyspace.begin_all(0);
+    for db in Db::all().filter(|db| txn.count(*db) > 0).collect::<Vec<_>>() {
+        let mut entries = Vec::new();
+        txn.for_each(db, &mut |key, entry| entries.push((key.to_vec(), *entry)));
+        for (key, entry) in entries {
+            let in_pool = txn.string(&entry).map(|value| value.to_vec());
+            let read = txn.read_string(&entry).map(|value| value.to_vec());
+            if read != in_pool {
+                let key = brief(&key);
+                return Err(format!("{db:?} {key}: the read cache gives what is there no more"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A value in few letters.
 pub(crate) fn brief(bytes: &[u8]) -> String {
     const MOST: usize = 12;

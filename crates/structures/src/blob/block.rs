@@ -8,7 +8,8 @@ use super::sum::Sum;
 use crate::rules::Step;
 use crate::{Fill, Store};
 
-const HEADER: usize = 8;
+/// Where the bytes begin.
+pub(super) const HEADER: usize = 8;
 /// The most bytes that a block has room for.
 pub(super) const MAX: usize = MAX_BLOCK - HEADER;
 

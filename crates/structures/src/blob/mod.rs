@@ -148,6 +148,14 @@ impl Blob {
         }
     }
 
+    /// The block, the offset in it and the length of the bytes, if one block holds all of them.
+    pub fn in_one_block<V: View>(self, view: &V) -> Option<(Ptr, usize, usize)> {
+        match self.form() {
+            Form::Block(block) => Some((block, block::HEADER, block::len(view, block))),
+            Form::Empty | Form::Table(_) => None,
+        }
+    }
+
     /// All bytes in one vector: for short blobs.
     pub fn to_vec<V: View>(self, view: &V) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len(view) as usize);

@@ -51,6 +51,17 @@ pub(super) fn clients(page: &mut Page<'_, '_>) {
     page.line("clients_in_timeout_table", 0);
 }
 
+fn read_cache(page: &mut Page<'_, '_>) {
+    let cache = page.call.engine.keyspace().heap().read_cache_stats();
+    page.line("read_cache_size", cache.size);
+    page.line("read_cache_longest_value", cache.longest);
+    page.line("read_cache_bytes", cache.bytes);
+    page.line("read_cache_entries", cache.entries);
+    page.line("read_cache_hits", cache.hits);
+    page.line("read_cache_misses", cache.misses);
+    page.line("read_cache_evictions", cache.evictions);
+}
+
 pub(super) fn stats(page: &mut Page<'_, '_>) {
     let facts = page.facts.clone();
     let engine = page.call.engine;
@@ -81,6 +92,7 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
     page.line("current_eviction_exceeded_time", 0);
     page.line("keyspace_hits", keyspace.hits);
     page.line("keyspace_misses", keyspace.misses);
+    read_cache(page);
     for name in [
         "pubsub_channels",
         "pubsub_patterns",
