@@ -1,0 +1,51 @@
+//! RocksDB: a log-structured merge tree behind a write-ahead log.
+
+use std::path::Path;
+
+use rocksdb::{DB, DBCompressionType, Options, WriteBatch, WriteOptions};
+
+use crate::data::Key;
+use crate::store::{Result, Store};
+
+struct RocksDb {
+    db: DB,
+    write: WriteOptions,
+}
+
+/// The log is synced after each write.
+pub fn durable(folder: &Path) -> Result<Box<dyn Store>> {
+    open(folder, true)
+}
+
+/// The log is written, and not synced.
+pub fn relaxed(folder: &Path) -> Result<Box<dyn Store>> {
+    open(folder, false)
+}
+
+fn open(folder: &Path, sync: bool) -> Result<Box<dyn Store>> {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_compression_type(DBCompressionType::None);
+    let mut write = WriteOptions::default();
+    write.set_sync(sync);
+    Ok(Box::new(RocksDb { db: DB::open(&options, folder.join("rocksdb"))?, write }))
+}
+
+impl Store for RocksDb {
+    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
+        Ok(self.db.put_opt(key, value, &self.write)?)
+    }
+
+    fn put_all(&self, entries: &[(Key, &[u8])]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        entries.iter().for_each(|(key, value)| batch.put(key, value));
+        Ok(self.db.write_opt(batch, &self.write)?)
+    }
+
+    fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.db.get_pinned(key)?.is_some_and(|value| {
+            look(&value);
+            true
+        }))
+    }
+}

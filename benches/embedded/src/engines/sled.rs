@@ -1,0 +1,56 @@
+//! sled: a B-tree over a log, written by threads of its own.
+
+use std::path::Path;
+
+use sled::{Batch, Config, Db};
+
+use crate::data::Key;
+use crate::store::{Result, Store};
+
+struct Sled {
+    db: Db,
+    durable: bool,
+}
+
+/// Each write is followed by a flush of the log; on Linux that is `sync_file_range`, which asks no disk to empty its
+/// cache.
+pub fn durable(folder: &Path) -> Result<Box<dyn Store>> {
+    let db = Config::new().path(folder.join("sled")).flush_every_ms(None).open()?;
+    Ok(Box::new(Sled { db, durable: true }))
+}
+
+/// The log is flushed every 500 ms.
+pub fn relaxed(folder: &Path) -> Result<Box<dyn Store>> {
+    let db = Config::new().path(folder.join("sled")).open()?;
+    Ok(Box::new(Sled { db, durable: false }))
+}
+
+impl Sled {
+    fn finish(&self) -> Result<()> {
+        if self.durable {
+            self.db.flush()?;
+        }
+        Ok(())
+    }
+}
+
+impl Store for Sled {
+    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
+        self.db.insert(key, value)?;
+        self.finish()
+    }
+
+    fn put_all(&self, entries: &[(Key, &[u8])]) -> Result<()> {
+        let mut batch = Batch::default();
+        entries.iter().for_each(|(key, value)| batch.insert(key, *value));
+        self.db.apply_batch(batch)?;
+        self.finish()
+    }
+
+    fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.db.get(key)?.is_some_and(|value| {
+            look(&value);
+            true
+        }))
+    }
+}
