@@ -12,8 +12,10 @@ mod check;
 mod client;
 mod clock;
 mod command;
+pub mod drive;
 mod files;
 mod keys;
+pub mod memtier;
 mod mix;
 mod options;
 mod outcome;
@@ -57,6 +59,9 @@ use workload::Workload;
 
 /// Requests of each connection where neither their number nor a time is given.
 const REQUESTS: u64 = 10_000;
+
+/// From this part of its CPU time on, a generator says more about itself than about the server.
+const SATURATED: f64 = 0.9;
 
 /// Why nothing, or not all, could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -196,7 +201,7 @@ fn whole(
     outcome.generator.cpu_seconds = cpu.as_secs_f64();
     let operations = totals.operations.max(1) as f64;
     outcome.generator.cpu_per_operation = outcome.generator.cpu_seconds * 1e6 / operations;
-    outcome.generator.saturated = outcome.generator.busiest > 0.9;
+    outcome.generator.saturated = outcome.generator.busiest > SATURATED;
     outcome.totals = totals;
     outcome
 }

@@ -1,0 +1,178 @@
+//! What is said of servers that stall, reply with errors or nonsense, or go away.
+
+use crate::stand_in::StandIn;
+use crate::{outcome, small, whole};
+use bench::load::{Command, Commands, Ended, Options, Ratio, Requests, run};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use testkit::Launch;
+
+/// One connection, one request at a time.
+fn single(port: u16) -> Options {
+    Options { threads: 1, clients: 1, ratio: Ratio(1, 0), ..small(port) }
+}
+
+fn ok(_: usize) -> Option<Vec<u8>> {
+    Some(b"+OK\r\n".to_vec())
+}
+
+/// 500 requests a second for a second, and 200 ms in the middle without an answer: a hundred requests were due then. Each
+/// of them waited, though only one was on its way.
+#[test]
+fn a_stall_counts_for_every_request_that_was_due() {
+    let server = StandIn::start(|number| {
+        if number == 200 {
+            thread::sleep(Duration::from_millis(200));
+        }
+        ok(number)
+    });
+    let options = Options {
+        rate_limiting: Some(500),
+        requests: Some(Requests::Each(500)),
+        ..single(server.port)
+    };
+    let outcome = whole(&options);
+    assert_eq!(outcome.totals.operations, 500);
+    let latency = outcome.totals.latency;
+    // A fifth of all waited between 0 and 200 ms: a tenth at least 100 ms, one in twenty 150.
+    assert!(latency.p90 > 90_000.0, "p90 is {} us", latency.p90);
+    assert!(latency.p95 > 140_000.0, "p95 is {} us", latency.p95);
+    assert!(latency.max >= 199_000.0, "the maximum is {} us", latency.max);
+}
+
+/// Without a rate nothing is due: the stall is one request's.
+#[test]
+fn without_a_rate_a_stall_is_one_request() {
+    let server = StandIn::start(|number| {
+        if number == 50 {
+            thread::sleep(Duration::from_millis(200));
+        }
+        ok(number)
+    });
+    let outcome = whole(&single(server.port));
+    let slow = outcome.totals.histogram.inner().count_between(150_000_000, u64::MAX);
+    // A few more where the machine itself stalls.
+    assert!((1..=5).contains(&slow), "{slow} requests were slow");
+}
+
+#[test]
+fn a_rate_that_is_not_reached_is_said() {
+    let server = StandIn::start(|number| {
+        thread::sleep(Duration::from_millis(20));
+        ok(number)
+    });
+    let options = Options {
+        rate_limiting: Some(1000),
+        requests: None,
+        test_time: Some(0.5),
+        ..single(server.port)
+    };
+    let outcome = outcome(&options);
+    assert!(outcome.unsent > 400, "{} not sent", outcome.unsent);
+}
+
+#[test]
+fn errors_are_no_operations() {
+    let server = Launch::perdura_volatile().start();
+    server.client().check("SET memtier-0 text", "OK");
+    let options = Options {
+        commands: Commands(vec![Command::new("INCR __key__"), Command::new("GET __key__")]),
+        key_maximum: 0,
+        ..small(server.port())
+    };
+    let outcome = outcome(&options);
+    assert!(!outcome.is_whole());
+    let counts: Vec<_> = outcome.classes.iter().map(|class| class.operations).collect();
+    assert_eq!(counts, [0, 1000]);
+    assert_eq!(outcome.totals.histogram.count(), 1000);
+    let (text, count) = outcome.errors.first_key_value().expect("an error");
+    assert_eq!((text.as_str(), *count), ("ERR value is not an integer or out of range", 1000));
+}
+
+#[track_caller]
+fn breaks_off(options: &Options, operations: u64, part: &str) {
+    let outcome = outcome(options);
+    let Ended::Failed(why) = &outcome.ended else { panic!("it ended: {:?}", outcome.ended) };
+    assert!(why.contains(part), "{part} in {why}");
+    assert!(why.contains(&options.port.to_string()), "{why}");
+    assert_eq!(outcome.totals.operations, operations);
+}
+
+#[test]
+fn a_server_that_goes_away_leaves_what_was_measured() {
+    let server = StandIn::start(|number| if number < 37 { ok(number) } else { None });
+    breaks_off(&single(server.port), 37, "closed the connection");
+}
+
+#[test]
+fn the_last_error_says_why_a_connection_was_closed() {
+    let server = StandIn::start(|number| {
+        (number == 0).then(|| b"-ERR max number of clients reached\r\n".to_vec())
+    });
+    breaks_off(&single(server.port), 0, "max number of clients reached");
+}
+
+#[test]
+fn nonsense_is_shown() {
+    let server = StandIn::start(|number| match number {
+        0..9 => ok(number),
+        _ => Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+    });
+    breaks_off(&single(server.port), 9, "HTTP/1.1 400 Bad Request");
+}
+
+#[test]
+fn an_answer_to_nothing_is_nonsense() {
+    let server = StandIn::start(|_| Some(b"+OK\r\n+OK\r\n".to_vec()));
+    breaks_off(&single(server.port), 1, "nobody asked for");
+}
+
+#[test]
+fn replies_in_pieces_are_put_together() {
+    // Every answer comes with the beginning of the next one.
+    let server = StandIn::start(|number| {
+        Some(if number == 0 { b"$3\r\nabc\r\n$3\r".to_vec() } else { b"\nabc\r\n$3\r".to_vec() })
+    });
+    assert_eq!(whole(&single(server.port)).totals.operations, 200);
+}
+
+#[test]
+fn a_server_that_stays_silent_does_not_hold_the_run() {
+    let server = StandIn::start(|number| {
+        if number == 5 {
+            thread::sleep(Duration::from_secs(60));
+        }
+        ok(number)
+    });
+    let cancel = AtomicBool::new(false);
+    let options = Options { requests: None, test_time: Some(60.0), ..single(server.port) };
+    let began = Instant::now();
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            cancel.store(true, Ordering::Relaxed);
+        });
+        run(&options, &cancel).expect("an outcome")
+    });
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(outcome.ended, Ended::Cancelled);
+    assert_eq!((outcome.totals.operations, outcome.unanswered), (5, 1));
+}
+
+#[test]
+fn a_port_without_a_server_is_named() {
+    let error = run(&small(1), &AtomicBool::new(false)).expect_err("nobody listens").to_string();
+    assert!(error.contains("127.0.0.1:1") && error.contains("refused"), "{error}");
+    let nowhere = Options { unix_socket: Some("/no/such/socket".into()), ..small(1) };
+    let error = run(&nowhere, &AtomicBool::new(false)).expect_err("no socket").to_string();
+    assert!(error.contains("/no/such/socket"), "{error}");
+}
+
+#[test]
+fn a_wrong_password_is_said_before_the_run() {
+    let server = Launch::perdura_volatile().args(["--requirepass", "secret"]).start();
+    let options = Options { authenticate: Some("wrong".into()), ..small(server.port()) };
+    let error = run(&options, &AtomicBool::new(false)).expect_err("refused").to_string();
+    assert!(error.contains("WRONGPASS"), "{error}");
+}
