@@ -2,6 +2,7 @@
 //!
 //! `cargo bench --bench library`. A store has 100000 keys of 16 bytes; each iteration picks one uniformly at random and is:
 //! - *get*: its value is read, copied as the library returns it;
+//! - *get_with*: one byte of each of its lines is looked at where they lie;
 //! - *set*: it gets another value of the same length, one commit;
 //! - *transaction of 10*: ten such keys get other values in one transaction, over several shards; criterion's time per
 //!   element is that of one value;
@@ -54,6 +55,16 @@ fn calls(c: &mut Criterion, medium: Medium, len: usize) {
     let mut group = c.benchmark_group(format!("library/{}/{len}", medium.name()));
     group.bench_function("get", |b| {
         b.iter(|| store.get(black_box(any())).expect("a read").expect("a value"));
+    });
+    group.bench_function("get_with", |b| {
+        b.iter(|| {
+            let mut sum = 0;
+            let look = |piece: &[u8]| {
+                sum += piece.iter().step_by(64).map(|byte| u64::from(*byte)).sum::<u64>();
+            };
+            assert!(store.get_with(black_box(any()), look).expect("a read"));
+            sum
+        });
     });
     group.bench_function("set", |b| {
         b.iter(|| store.set(black_box(any()), black_box(&value)).expect("room"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyspace::{Db, Expire, Harm, Key, Keyspace, Txn};
+use keyspace::{Db, Entry, Expire, Harm, Key, Keyspace, Txn};
 use pmem::Domain;
 
 use crate::background::{self, Background};
@@ -152,11 +152,39 @@ impl Perdura {
         if value.len() < Keyspace::LARGE {
             return Ok(Some(value.to_vec()));
         }
-        let pinned = txn.pin_string(&entry)?;
-        drop(txn);
-        let mut bytes = Vec::new();
-        pinned.append_to(&mut bytes);
-        Ok(Some(bytes))
+        copy_large(txn, &entry).map(Some)
+    }
+
+    /// Shows the bytes of a value to `look` where they lie, in order, in one piece or several; whether there is a key.
+    ///
+    /// Calls for other keys of the same shard wait meanwhile: `look` is to be short, and must not call the store. A large
+    /// value is copied first, without keeping others from its shard, and shown in one piece. What was seen counts only
+    /// if this returns `Ok`: what the medium loses at that moment looks like zeros, and the answer is an error.
+    pub fn get_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut look: impl FnMut(&[u8]),
+    ) -> Result<bool, Error> {
+        self.refuse_lost(key.as_ref())?;
+        let found = self.show(key.as_ref(), &mut look);
+        if self.keyspace.is_unsettled() {
+            self.keyspace.settle();
+            return Err(Error::Unsettled);
+        }
+        found
+    }
+
+    fn show(&self, key: &[u8], look: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
+        let key = self.keyspace.key(key);
+        let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
+        let Some(entry) = txn.find(Db::default(), &key) else { return Ok(false) };
+        let value = txn.read_string(&entry)?;
+        if value.len() < Keyspace::LARGE {
+            value.pieces(0, usize::MAX, look);
+        } else {
+            look(&copy_large(txn, &entry)?);
+        }
+        Ok(true)
     }
 
     /// Whether a key exists.
@@ -256,4 +284,13 @@ impl Perdura {
         drop(self.background.take());
         Ok(self.keyspace.heap().close()?)
     }
+}
+
+/// A copy of a large value, made after its shard's lock is released.
+fn copy_large(txn: Txn<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
+    let pinned = txn.pin_string(entry)?;
+    drop(txn);
+    let mut bytes = Vec::new();
+    pinned.append_to(&mut bytes);
+    Ok(bytes)
 }

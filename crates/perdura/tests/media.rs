@@ -41,7 +41,11 @@ fn lost_bytes_cost_the_keys_that_they_were() {
     for i in 0..100 {
         match store.get(format!("{{t}}long:{i}")) {
             Ok(value) => assert_eq!(value.as_ref(), Some(&long)),
-            Err(Error::Damaged(_)) => damaged += 1,
+            Err(Error::Damaged(at)) => {
+                damaged += 1;
+                let shown = store.get_with(format!("{{t}}long:{i}"), |_| ());
+                assert_eq!(shown, Err(Error::Damaged(at)));
+            }
             Err(other) => panic!("{other}"),
         }
     }

@@ -32,6 +32,21 @@ fn strings_are_set_appended_counted_and_deleted() {
 }
 
 #[test]
+fn a_value_is_shown_where_it_lies() {
+    let store = volatile();
+    let lengths = [0, 1, 100, 4096, 20_000, 40_000, 1 << 20];
+    let values = lengths.map(|len| (0..len).map(|i| (i % 251) as u8).collect::<Vec<u8>>());
+    for value in values.into_iter().chain([b"-42".to_vec()]) {
+        store.set("k", &value).expect("room");
+        let mut seen = Vec::new();
+        let found = store.get_with("k", |piece| seen.extend_from_slice(piece));
+        assert_eq!((found, seen.len()), (Ok(true), value.len()));
+        assert_eq!(seen, value);
+    }
+    assert_eq!(store.get_with("absent", |_| panic!("shown")), Ok(false));
+}
+
+#[test]
 fn keys_expire_by_the_clock_that_the_store_is_given() {
     static NOW: AtomicU64 = AtomicU64::new(1_700_000_000_000);
     let options = Options::volatile().limit(64 << 20).clock(|| NOW.load(Ordering::Relaxed));

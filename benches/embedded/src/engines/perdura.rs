@@ -50,10 +50,6 @@ impl Store for Perdura {
     }
 
     fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let value = Perdura::get(self, key)?;
-        Ok(value.is_some_and(|value| {
-            look(&value);
-            true
-        }))
+        Ok(self.get_with(key, look)?)
     }
 }
