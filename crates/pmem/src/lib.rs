@@ -15,6 +15,8 @@
 mod counters;
 mod cpu;
 mod domain;
+#[cfg(feature = "emulate-media")]
+mod emulation;
 mod error;
 mod growth;
 mod inspect;
@@ -39,6 +41,8 @@ mod turn;
 
 pub use counters::{Counters, counters};
 pub use domain::Domain;
+#[cfg(feature = "emulate-media")]
+pub use emulation::{Charged, Emulation, Media, Model, charged};
 pub use error::{GrowError, MapError};
 pub use lane::Lane;
 pub use lines::{LINE, lines};

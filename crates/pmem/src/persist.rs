@@ -46,6 +46,8 @@ impl Region {
         unsafe { self.write(off, first) };
         // SAFETY: `cut` gives whole lines from the start of a line, inside the checked range.
         unsafe { stream::copy_lines(to.wrapping_add(head), whole.as_ptr(), body) };
+        #[cfg(feature = "emulate-media")]
+        self.charge_stream(off + head as u64, body);
         // SAFETY: the tail of a range that the caller may write.
         unsafe { self.write(off + (head + body) as u64, last) };
         count_streamed(body as u64);
@@ -70,6 +72,8 @@ impl Region {
         if let Some(to) = self.place(off, src.len()) {
             // SAFETY: whole lines of a range that the caller may write.
             unsafe { stream::copy_lines(to, src.as_ptr(), src.len()) };
+            #[cfg(feature = "emulate-media")]
+            self.charge_stream(off, src.len());
             count_streamed(src.len() as u64);
         }
         false
@@ -132,6 +136,8 @@ impl Region {
     /// The flush itself: of a range inside the region, uncounted.
     #[inline]
     fn flush_checked(&self, off: u64, len: usize) {
+        #[cfg(feature = "emulate-media")]
+        self.charge_flush(off, len);
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
             crate::step::flushed_lines(off, len).for_each(|line| recorder.flush(line * LINE));
@@ -164,6 +170,8 @@ impl Region {
             return;
         }
         count_fence();
+        #[cfg(feature = "emulate-media")]
+        self.charge_fence();
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
             recorder.fence();

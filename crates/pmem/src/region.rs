@@ -10,6 +10,8 @@
 
 use crate::cpu::{self, WriteBack};
 use crate::domain::Domain;
+#[cfg(feature = "emulate-media")]
+use crate::emulation::Emulation;
 use crate::error::GrowError;
 use crate::growth::{extend, prefault};
 use crate::mapping::{Mapping, PAGE};
@@ -40,6 +42,8 @@ pub struct Region {
     pub(crate) file: Option<File>,
     #[cfg(feature = "sim")]
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
+    #[cfg(feature = "emulate-media")]
+    pub(crate) emulation: Option<Box<Emulation>>,
 }
 
 /// What distinguishes one region from another when it is made.
@@ -71,6 +75,8 @@ impl Region {
             file: parts.file,
             #[cfg(feature = "sim")]
             recorder: None,
+            #[cfg(feature = "emulate-media")]
+            emulation: None,
         }
     }
 
@@ -176,12 +182,16 @@ impl Region {
     /// The word at `off`, a multiple of 8; 0, and counted as a fault, where there is none.
     #[inline]
     pub fn load(&self, off: u64) -> u64 {
+        #[cfg(feature = "emulate-media")]
+        self.charge_read(off, 8);
         self.word(off).map_or(0, |word| word.load(Relaxed))
     }
 
     /// The eight words of the line at `off`, a multiple of 64; zeros, and counted as a fault, where there is none.
     #[inline]
     pub fn line(&self, off: u64) -> [u64; 8] {
+        #[cfg(feature = "emulate-media")]
+        self.charge_read(off, 64);
         match self.words::<8>(off) {
             Some(words) => std::array::from_fn(|i| words[i].load(Relaxed)),
             None => [0; 8],
@@ -194,6 +204,8 @@ impl Region {
     /// Nobody changes these bytes while the slice lives.
     #[inline]
     pub unsafe fn bytes(&self, off: u64, len: usize) -> &[u8] {
+        #[cfg(feature = "emulate-media")]
+        self.charge_read(off, len);
         match self.place(off, len) {
             // SAFETY: the range is mapped for as long as `self` lives, and nobody writes to it (caller).
             Some(at) => unsafe { std::slice::from_raw_parts(at, len) },
@@ -215,6 +227,8 @@ impl Region {
     pub unsafe fn store(&self, off: u64, value: u64) {
         let Some(word) = self.word(off) else { return };
         word.store(value, Relaxed);
+        #[cfg(feature = "emulate-media")]
+        self.charge_store(off, 8);
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
             recorder.store(off, &value.to_ne_bytes());
@@ -228,6 +242,8 @@ impl Region {
     #[inline]
     pub unsafe fn change(&self, off: u64, change: impl FnOnce(u64) -> u64) {
         let Some(word) = self.word(off) else { return };
+        #[cfg(feature = "emulate-media")]
+        self.charge_read(off, 8);
         let value = change(word.load(Relaxed));
         word.store(value, Relaxed);
         #[cfg(feature = "sim")]
@@ -245,6 +261,8 @@ impl Region {
         let Some(to) = self.place(off, src.len()) else { return };
         // SAFETY: the destination is mapped and nobody else accesses it (caller), so `src` does not overlap it.
         unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), to, src.len()) };
+        #[cfg(feature = "emulate-media")]
+        self.charge_store(off, src.len());
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
             recorder.store(off, src);
@@ -267,6 +285,8 @@ impl Region {
         // SAFETY: the range is mapped and initialised by the kernel; nobody else accesses it (caller).
         let bytes = unsafe { std::slice::from_raw_parts_mut(to, len) };
         fill(bytes);
+        #[cfg(feature = "emulate-media")]
+        self.charge_store(off, len);
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
             recorder.store(off, bytes);
@@ -278,6 +298,8 @@ impl Region {
     #[inline]
     pub fn prefetch(&self, off: u64) {
         if off < self.len() {
+            #[cfg(feature = "emulate-media")]
+            self.charge_prefetch(off);
             cpu::prefetch(self.mapping.base().wrapping_add(off as usize));
         }
     }

@@ -135,6 +135,10 @@ Where the data lives:
                             auto (default): clwb or eadr, as the machine has it; refused elsewhere.
   --emulate-pmem            with clwb or eadr: run flushes and fences on any file, to try or measure;
                             survives a crash of the process only
+  --emulate-media optane|nvdimm-n|cxl
+                            plays the latency and bandwidth of such a medium, to measure without one; with
+                            --emulate-cache SIZE behind a processor's cache of that size (default: the
+                            machine's). Only in a build for it; see docs/emulated-media.md
   --read-cache SIZE         DRAM for copies of values that are read often, for a medium that is slower
                             than DRAM (default 0: none)
   --threads N               threads that serve connections (default: one per core)

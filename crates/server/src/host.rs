@@ -169,6 +169,7 @@ impl Server {
             backend: store.backend_name().into(),
             domain: store.domain.to_string(),
             emulated: store.emulated,
+            media: store.media.as_ref().map_or("no", |media| media.name).into(),
             durability: store.durability(fsync).into(),
             pool: store.pool.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
             pool_size: self.shared.engine.keyspace().heap().size(),

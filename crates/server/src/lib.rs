@@ -22,6 +22,7 @@ mod limits;
 mod listen;
 mod log;
 mod machine;
+mod media;
 mod meter;
 mod rates;
 mod scrub;

@@ -186,11 +186,19 @@ fn describe(store: &Store, fsync: &str) {
         (_, true) => ", closed cleanly",
         (_, false) => ", after a crash",
     };
+    if let Some(media) = &report.media {
+        tracing::warn!("Every figure is that of an emulated medium: {}", media.summary);
+    }
     tracing::info!(
-        "backend={} domain={}{} durability=\"{}\" keys={keys} recovery={ms:.1}ms ({} records, {} words{end}){pool}",
+        "backend={} domain={}{}{} durability=\"{}\" keys={keys} recovery={ms:.1}ms ({} records, {} words{end}){pool}",
         report.backend_name(),
         report.domain,
         if report.emulated { " (emulated)" } else { "" },
+        report
+            .media
+            .as_ref()
+            .map(|media| format!(" media={} (emulated)", media.name))
+            .unwrap_or_default(),
         report.durability(fsync),
         report.recovery.records,
         report.recovery.words,

@@ -13,6 +13,7 @@ use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
 
 use crate::config::Values;
 use crate::machine;
+use crate::media::{self, Played};
 
 /// The least room that a heap in memory is allowed.
 const LEAST_MEMORY: u64 = 1 << 30;
@@ -73,6 +74,8 @@ pub(crate) struct Report {
     pub(crate) pool: Option<PathBuf>,
     pub(crate) recovery: Recovery,
     pub(crate) recovery_us: u64,
+    /// The medium that is played, as `emulate-media` names it.
+    pub(crate) media: Option<Played>,
     /// The pool was made at this start.
     pub(crate) is_new: bool,
     /// Why this backend, where it was not asked for by name.
@@ -143,6 +146,9 @@ pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
         b"aof" if by_name => Err(StoreError::Options(
             "--domain and --emulate-pmem belong to the pmem backend, and --backend aof was asked for".into(),
         )),
+        b"aof" if values.get("emulate-media") != b"no" => Err(StoreError::Options(
+            "--emulate-media belongs to the pmem backend, and --backend aof was asked for".into(),
+        )),
         b"aof" => open_memory(values, now_ms, None),
         _ if by_name => open_pool(&pool, values, now_ms, Some("its domain was asked for by name".into())),
         _ => open_best(&pool, values, now_ms),
@@ -196,7 +202,8 @@ fn open_pool(
     why: Option<String>,
 ) -> Result<Store, StoreError> {
     let begin = Instant::now();
-    let region = map(pool, values)?;
+    media::check(values)?;
+    let (region, media) = media::play(map(pool, values)?, values)?;
     let (domain, emulated) = (region.domain(), region.emulated());
     let boot_id = machine::boot_id();
     let is_new = Heap::is_blank(&region);
@@ -217,6 +224,7 @@ fn open_pool(
         backend: Backend::Pmem,
         domain,
         emulated,
+        media,
         pool: Some(std::fs::canonicalize(pool).unwrap_or_else(|_| pool.to_owned())),
         recovery,
         recovery_us: begin.elapsed().as_micros() as u64,
@@ -240,6 +248,7 @@ fn open_memory(values: &Values, now_ms: u64, why: Option<String>) -> Result<Stor
         backend: if logged { Backend::Aof } else { Backend::Volatile },
         domain: Domain::Volatile,
         emulated: false,
+        media: None,
         pool: None,
         recovery: Recovery { clean: true, ..Recovery::default() },
         recovery_us: begin.elapsed().as_micros() as u64,

@@ -378,3 +378,11 @@ fn without_a_pool_there_is_nothing_to_cache() {
     );
     client.check("CONFIG SET read-cache 0", "OK");
 }
+
+#[test]
+#[cfg(not(feature = "emulate-media"))]
+fn a_build_that_plays_no_media_says_how_to_make_one() {
+    let refused = Launch::perdura_emulated().args(["--emulate-media", "optane"]).run_to_end();
+    let how = "cargo build --release -p perdura-server --features emulate-media";
+    assert!(refused.log.contains(how), "{}", refused.log);
+}

@@ -121,6 +121,8 @@ pub struct Persistence {
     pub domain: String,
     /// Whether the domain is only played.
     pub emulated: bool,
+    /// The slower medium that is played; `no` for none.
+    pub media: String,
     /// What is survived and what not, in one sentence.
     pub durability: String,
     /// The pool's file, empty for none.

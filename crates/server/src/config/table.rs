@@ -153,6 +153,8 @@ const OWN: &[Row] = &[
     row("pool-size", Memory(16777216, I64), "4294967296", Pinned, Used),
     row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Pinned, Used),
     row("emulate-pmem", Bool, "no", Pinned, Used),
+    row("emulate-media", Enum(&["no", "optane", "nvdimm-n", "cxl"]), "no", Pinned, Used),
+    row("emulate-cache", Memory(0, I64), "0", Pinned, Used),
     row("threads", Int(0, 1024), "0", Pinned, Used),
     row("read-cache", Memory(0, I64), "0", Live, Used),
     row("scrub-rate", Memory(0, I64), "8388608", Live, Used),

@@ -80,6 +80,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("backend", &facts.backend);
     page.line("domain", &facts.domain);
     page.flag("emulated", facts.emulated);
+    page.line("emulated_media", if facts.media.is_empty() { "no" } else { &facts.media });
     page.line("durability", &facts.durability);
     page.flag("writes_stopped", heap.is_poisoned());
     page.line("pool", &facts.pool);

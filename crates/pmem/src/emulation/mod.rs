@@ -1,0 +1,256 @@
+//! A slower medium, played on memory that is as fast as DRAM: so that its read penalty, and what is done against it, can be
+//! studied on a machine without it.
+//!
+//! In a build with the feature `emulate-media` only; any other has nothing of this, no branch and no field.
+//!
+//! - A *read* is charged for each line that a simulated last-level cache ([`tags`]) does not hold: a dependent access costs
+//!   the medium's latency, the lines that follow in the same range are on their way meanwhile, as hardware prefetch and
+//!   line-fill buffers have it. A line that was asked for by a prefetch costs its share of the bandwidth only.
+//! - A *write* is charged when it leaves the caches: for each line that is flushed or streamed. The first behind a fence
+//!   costs what a line takes to the persistence domain, and all of them go through a bucket that drains at the medium's
+//!   write bandwidth, in blocks of the medium's own size.
+//! - What DRAM would have taken anyway is subtracted, as measured at the start ([`measure`]); so is the time that
+//!   the emulation itself takes. The rest is spun off.
+//!
+//! Everything that tells a figure has to say that it was made here: [`Emulation::summary`].
+
+mod measure;
+mod model;
+mod spin;
+mod tags;
+
+pub use model::{Media, Model};
+
+use crate::domain::Domain;
+use crate::lines::{LINE, lines};
+use crate::region::Region;
+use measure::Own;
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tags::Tags;
+
+/// What the calling thread was charged for, in lines, since it started; subtract two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charged {
+    /// Reads that waited for the medium.
+    pub random: u64,
+    /// Reads that followed another in the same range.
+    pub following: u64,
+    /// Prefetches that went to the medium.
+    pub prefetched: u64,
+    /// Reads that the simulated cache held.
+    pub cached: u64,
+    /// Lines written to the medium.
+    pub written: u64,
+}
+
+impl Charged {
+    /// What was charged between `earlier` and this reading.
+    pub fn since(&self, earlier: &Charged) -> Charged {
+        Charged {
+            random: self.random - earlier.random,
+            following: self.following - earlier.following,
+            prefetched: self.prefetched - earlier.prefetched,
+            cached: self.cached - earlier.cached,
+            written: self.written - earlier.written,
+        }
+    }
+
+    /// Lines that were read from the medium.
+    pub fn read(&self) -> u64 {
+        self.random + self.following + self.prefetched
+    }
+}
+
+thread_local! {
+    static CHARGED: Cell<Charged> = const { Cell::new(Charged {
+        random: 0, following: 0, prefetched: 0, cached: 0, written: 0,
+    }) };
+    /// Whether the thread flushed a line since its last fence.
+    static FLUSHED: Cell<bool> = const { Cell::new(false) };
+    /// The medium's block that the thread wrote last.
+    static LAST_BLOCK: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// What the calling thread was charged for.
+pub fn charged() -> Charged {
+    CHARGED.get()
+}
+
+fn count(change: impl FnOnce(&mut Charged)) {
+    let mut charged = CHARGED.get();
+    change(&mut charged);
+    CHARGED.set(charged);
+}
+
+/// A medium that is played.
+pub struct Emulation {
+    model: Model,
+    own: Own,
+    tags: Tags,
+    /// When the medium will have written what it was given, in picoseconds of [`spin::now`].
+    drained: AtomicU64,
+}
+
+/// What the medium takes of writes before anybody waits: its own buffer.
+const BUFFER: u64 = 16 << 10;
+
+impl Emulation {
+    /// Plays `model` behind a cache of `cache` bytes; 0: as large as the machine's own.
+    pub fn new(model: Model, cache: u64) -> Emulation {
+        let own = if model.delays() { Own::measure() } else { Own::default() };
+        let cache = if cache > 0 { cache } else { tags::machine() };
+        Emulation { model, own, tags: Tags::new(cache), drained: AtomicU64::new(0) }
+    }
+
+    /// The medium's name.
+    pub fn name(&self) -> &'static str {
+        self.model.name
+    }
+
+    /// What is played and how, for people.
+    pub fn summary(&self) -> String {
+        let Model { name, random_ns, read_mb_s, write_ns, write_mb_s, .. } = self.model;
+        let (read, write) = (self.own.read_ns, self.own.write_ns);
+        format!(
+            "{name}, emulated: random read {random_ns} ns (of which this machine's memory takes {read}), read {read_mb_s} MB/s, \
+             write {write_ns} ns a line (of which it takes {write}), {write_mb_s} MB/s, behind {} KiB of simulated cache",
+            self.tags.bytes() >> 10
+        )
+    }
+
+    fn read(&self, off: u64, len: usize) {
+        let paid = spin::begin();
+        let (mut ps, mut follows) = (0, false);
+        for line in lines(off, len) {
+            if self.tags.touch(line / LINE) {
+                count(|charged| charged.cached += 1);
+                follows = false;
+            } else if follows {
+                count(|charged| charged.following += 1);
+                ps += self.model.following_ps(&self.own);
+            } else {
+                count(|charged| charged.random += 1);
+                ps += self.model.random_ps(&self.own);
+                follows = true;
+            }
+        }
+        spin::pay(paid, ps);
+    }
+
+    fn prefetch(&self, off: u64) {
+        let paid = spin::begin();
+        let missed = !self.tags.touch(off / LINE);
+        if missed {
+            count(|charged| charged.prefetched += 1);
+        }
+        spin::pay(paid, if missed { self.model.read_line_ps() } else { 0 });
+    }
+
+    /// Lines that were stored into: they are in the cache now.
+    fn stored(&self, off: u64, len: usize) {
+        let paid = spin::begin();
+        lines(off, len).for_each(|line| _ = self.tags.touch(line / LINE));
+        spin::pay(paid, 0);
+    }
+
+    /// Lines on their way to the medium; those that were `streamed` leave the cache.
+    fn written(&self, off: u64, len: usize, streamed: bool) {
+        let paid = spin::begin();
+        let (mut ps, mut bytes) = (0, 0);
+        for line in lines(off, len) {
+            count(|charged| charged.written += 1);
+            if streamed {
+                self.tags.drop_line(line / LINE);
+            }
+            if !FLUSHED.replace(true) {
+                ps += self.model.write_ps(&self.own);
+            }
+            if LAST_BLOCK.replace(line / self.model.block) != line / self.model.block {
+                bytes += self.model.block;
+            }
+        }
+        spin::pay(paid, ps + self.queue(bytes));
+    }
+
+    fn fenced(&self) {
+        FLUSHED.set(false);
+    }
+
+    /// Puts bytes into the medium's queue; picoseconds until there is room for them.
+    fn queue(&self, bytes: u64) -> u64 {
+        if self.model.write_mb_s == 0 {
+            return 0;
+        }
+        let (now, per_byte) = (spin::now_ps(), 1_000_000 / self.model.write_mb_s);
+        let add = |drained: u64| Some(drained.max(now) + bytes * per_byte);
+        let before = self.drained.fetch_update(Relaxed, Relaxed, add).unwrap_or(now);
+        (before.max(now) + bytes * per_byte).saturating_sub(now + BUFFER * per_byte)
+    }
+}
+
+impl fmt::Debug for Emulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Emulation").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl Region {
+    /// This region, as if it lay on a slower medium.
+    pub fn emulating(mut self, mut emulation: Emulation) -> Region {
+        if self.domain != Domain::Clwb {
+            // No flush is executed that would take time of its own.
+            emulation.own.write_ns = 0;
+        }
+        self.emulation = Some(Box::new(emulation));
+        self
+    }
+
+    /// The medium that is played here.
+    pub fn emulation(&self) -> Option<&Emulation> {
+        self.emulation.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn charge_read(&self, off: u64, len: usize) {
+        if let Some(emulation) = &self.emulation {
+            emulation.read(off, len);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn charge_prefetch(&self, off: u64) {
+        if let Some(emulation) = &self.emulation {
+            emulation.prefetch(off);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn charge_store(&self, off: u64, len: usize) {
+        if let Some(emulation) = &self.emulation {
+            emulation.stored(off, len);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn charge_flush(&self, off: u64, len: usize) {
+        if let Some(emulation) = &self.emulation {
+            emulation.written(off, len, false);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn charge_stream(&self, off: u64, len: usize) {
+        if let Some(emulation) = &self.emulation {
+            emulation.written(off, len, true);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn charge_fence(&self) {
+        if let Some(emulation) = &self.emulation {
+            emulation.fenced();
+        }
+    }
+}

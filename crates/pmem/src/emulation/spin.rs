@@ -1,0 +1,97 @@
+//! Waiting for nanoseconds: by the processor's time-stamp counter, whose rate is calibrated once.
+//!
+//! What a thread is charged becomes its debt, and what the emulation itself took, looking lines up, pays for it. Only a
+//! debt that is worth it is spun off; a thread that paid more than it owed has a little credit.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// A debt from which it pays to spin.
+const LEAST_PS: i64 = 50_000;
+/// The most that a thread may have paid ahead.
+const CREDIT_PS: i64 = 1_000_000;
+
+thread_local! {
+    static DEBT_PS: Cell<i64> = const { Cell::new(0) };
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> u64 {
+    // SAFETY: the instruction has no operands and changes no memory; every x86-64 processor has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Without a counter that is cheap and known: nanoseconds of the system's clock.
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> u64 {
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    BEGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Picoseconds of a tick, times 1024.
+fn ps_of_1024_ticks() -> u64 {
+    static RATE: OnceLock<u64> = OnceLock::new();
+    *RATE.get_or_init(|| {
+        let (begin, from) = (Instant::now(), ticks());
+        while begin.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        let (took, ticks) = (begin.elapsed(), (ticks() - from).max(1));
+        (took.as_nanos() * 1000 * 1024 / u128::from(ticks)).max(1) as u64
+    })
+}
+
+fn ps(ticks: u64) -> u64 {
+    ((u128::from(ticks) * u128::from(ps_of_1024_ticks())) >> 10) as u64
+}
+
+/// The time since some moment, in picoseconds.
+pub(super) fn now_ps() -> u64 {
+    ps(ticks())
+}
+
+/// The begin of what the emulation does by itself.
+pub(super) fn begin() -> u64 {
+    ticks()
+}
+
+/// Charges the calling thread with so many picoseconds, of which the time since `begin` is paid already.
+pub(super) fn pay(begin: u64, charge: u64) {
+    let paid = ps(ticks().wrapping_sub(begin)) as i64;
+    let debt = (DEBT_PS.get() + charge as i64 - paid).max(-CREDIT_PS);
+    if debt < LEAST_PS {
+        return DEBT_PS.set(debt);
+    }
+    let from = ticks();
+    loop {
+        let spun = ps(ticks().wrapping_sub(from)) as i64;
+        if spun >= debt {
+            return DEBT_PS.set((debt - spun).max(-CREDIT_PS));
+        }
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_charged_is_waited_for() {
+        pay(begin(), 0);
+        let start = Instant::now();
+        (0..1000).for_each(|_| pay(begin(), 2_000_000));
+        let took = start.elapsed();
+        assert!(took >= Duration::from_micros(1900), "2 ms were charged, {took:?} passed");
+    }
+
+    #[test]
+    fn small_charges_add_up() {
+        pay(begin(), 0);
+        let start = Instant::now();
+        (0..200_000).for_each(|_| pay(begin(), 10_000));
+        let took = start.elapsed();
+        assert!(took >= Duration::from_micros(1900), "2 ms were charged, {took:?} passed");
+    }
+}

@@ -1,0 +1,62 @@
+//! Playing a slower medium below the pool, where this build can.
+//!
+//! Only in a build with the feature `emulate-media`: what it costs would be paid by everybody else too. Any other build
+//! answers with how to make one.
+
+use pmem::Region;
+
+use crate::config::Values;
+use crate::store::StoreError;
+
+/// The medium that is played, for the log and INFO.
+#[derive(Clone, Debug)]
+pub(crate) struct Played {
+    pub(crate) name: &'static str,
+    /// What is played and how.
+    pub(crate) summary: String,
+}
+
+/// Refuses to play a medium where this build cannot.
+#[cfg(not(feature = "emulate-media"))]
+pub(crate) fn check(values: &Values) -> Result<(), StoreError> {
+    if values.get("emulate-media") == b"no" {
+        return Ok(());
+    }
+    Err(StoreError::Options(
+        "this build plays no media. One that does: cargo build --release -p perdura-server --features emulate-media".into(),
+    ))
+}
+
+/// Any medium can be played.
+#[cfg(feature = "emulate-media")]
+pub(crate) fn check(_values: &Values) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// The region, as it is.
+#[cfg(not(feature = "emulate-media"))]
+pub(crate) fn play(
+    region: Region,
+    _values: &Values,
+) -> Result<(Region, Option<Played>), StoreError> {
+    Ok((region, None))
+}
+
+/// The region on the medium that is asked for.
+#[cfg(feature = "emulate-media")]
+pub(crate) fn play(
+    region: Region,
+    values: &Values,
+) -> Result<(Region, Option<Played>), StoreError> {
+    let Some(media) = pmem::Media::named(values.get("emulate-media")) else {
+        return Ok((region, None));
+    };
+    if !region.emulated() && region.domain() != pmem::Domain::Process {
+        return Err(StoreError::Options(
+            "--emulate-media plays a medium on ordinary memory: it goes with --domain process or with --emulate-pmem, on a tmpfs".into(),
+        ));
+    }
+    let emulation = pmem::Emulation::new(media.model(), values.size("emulate-cache"));
+    let played = Played { name: emulation.name(), summary: emulation.summary() };
+    Ok((region.emulating(emulation), Some(played)))
+}
