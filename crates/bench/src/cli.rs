@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, Parser, Subcommand};
 
-use crate::{device, load};
+use crate::{device, load, report};
 
 /// Measures Perdura and its peers.
 #[derive(Debug, Parser)]
@@ -25,6 +25,8 @@ pub enum Command {
     Load(Box<load::Options>),
     /// What a medium can do: bandwidth and latency by access method; the cost of a fence, a flush, a log append
     Device(device::Arguments),
+    /// The page, pictures and tables of results that were measured before
+    Report(report::Arguments),
     // Compare(compare::Options): the experiment, and its report.
 }
 

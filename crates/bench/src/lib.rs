@@ -3,6 +3,7 @@
 //! - [`load`] sends requests to a running server, with memtier_benchmark's options.
 //! - [`device`] measures what a medium can do by itself.
 //! - [`results`] is what a comparison found, as a file.
+//! - [`report`] makes of it a page, pictures and tables.
 //! - [`machine`] is what the figures must be read with.
 //! - [`histogram`] has latencies as whole distributions.
 //! - [`stats`] says what many runs say together: medians, spreads, ratios of paired runs.
@@ -18,6 +19,7 @@ pub mod histogram;
 pub mod interrupt;
 pub mod load;
 pub mod machine;
+pub mod report;
 pub mod results;
 pub mod stats;
 
@@ -50,5 +52,6 @@ pub fn run(arguments: &cli::Arguments) -> Verdict {
     match &arguments.command {
         cli::Command::Load(options) => load::execute(options, interrupt::listen()),
         cli::Command::Device(device) => device::run(device),
+        cli::Command::Report(report) => report::run(report),
     }
 }

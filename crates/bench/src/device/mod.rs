@@ -18,24 +18,24 @@ mod method;
 mod options;
 mod pattern;
 mod print;
-mod stop;
 mod study;
 mod target;
 
 pub use cli::Arguments;
 pub use error::DeviceError;
 pub use options::Options;
+pub(crate) use print::pattern as pattern_name;
 pub use study::study;
 
 use crate::results::{FORMAT, Results};
-use crate::{Verdict, machine};
+use crate::{Verdict, interrupt, machine};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// Measures what the command line asks for, prints it, and writes it to a file if asked.
 pub fn run(arguments: &Arguments) -> Verdict {
-    let stop = stop::on_signals();
+    let stop = interrupt::listen();
     let start = Instant::now();
     let mut results = Results { format: FORMAT, machine: machine::here(), ..Results::default() };
     let mut verdict = Verdict::Done;
@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Verdict {
             break;
         }
         let bar = bar(options.cells() as u64, &options.dir.display().to_string(), arguments.quiet);
-        let outcome = study(&options, &stop, &mut |done, _| bar.set_position(done));
+        let outcome = study(&options, stop, &mut |done, _| bar.set_position(done));
         bar.finish_and_clear();
         match outcome {
             Ok(study) => {

@@ -1,0 +1,119 @@
+//! What a chart shows, apart from how: series of points with their spreads, over an ordered axis.
+//!
+//! The same data make the picture ([`lines`](super::lines)) and the table beside it, so that neither says what the other
+//! does not.
+
+use super::scale::Unit;
+use super::svg::escape;
+use std::fmt::Write;
+
+/// A chart of lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Chart {
+    /// The name of its element and of its file: letters, digits, hyphens.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    /// What is to be seen, for who cannot see it.
+    pub(crate) description: String,
+    pub(crate) x: Steps,
+    pub(crate) y_title: String,
+    pub(crate) unit: Unit,
+    pub(crate) log: bool,
+    pub(crate) series: Vec<Series>,
+}
+
+/// The places of the horizontal axis.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    pub(crate) title: String,
+    /// Each place with its label.
+    pub(crate) places: Vec<(f64, String)>,
+    pub(crate) log: bool,
+    /// Whether one place leads to the next, so that a line between them means something.
+    pub(crate) ordered: bool,
+}
+
+/// The points of one system or method.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    /// Its colour and its shape, the same in all charts.
+    pub(crate) style: usize,
+    /// Whether its figures come from DRAM in the place of persistent memory: hollow marks.
+    pub(crate) emulated: bool,
+    pub(crate) points: Vec<Point>,
+}
+
+/// A median with its range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Series {
+    /// The name, with a word on what it is not.
+    pub(crate) fn label(&self) -> String {
+        label(&self.name, self.emulated)
+    }
+}
+
+/// A name, with a word on what it is not.
+pub(crate) fn label(name: &str, emulated: bool) -> String {
+    if emulated { format!("{name} (emulated)") } else { name.to_owned() }
+}
+
+impl Chart {
+    /// Leaves only what can be drawn: finite points, positive ones on a logarithmic axis, series that have any.
+    pub(crate) fn drawable(mut self) -> Chart {
+        let log = self.log;
+        for series in &mut self.series {
+            series.points.retain(|p| p.x.is_finite() && p.y.is_finite() && (!log || p.y > 0.0));
+        }
+        self.series.retain(|series| !series.points.is_empty());
+        self
+    }
+
+    /// Whether there is nothing to draw.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// The figure of a point, with its range where it has one.
+    pub(crate) fn figure(&self, point: &Point) -> String {
+        let middle = self.unit.show(point.y);
+        let range = (self.unit.show(point.low), self.unit.show(point.high));
+        match range.0 == range.1 {
+            true => middle,
+            false => format!("{middle} ({} to {})", range.0, range.1),
+        }
+    }
+
+    /// The table beside the picture.
+    pub(crate) fn table(&self) -> String {
+        let mut html = String::from("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">");
+        html.push_str(&escape(&self.x.title));
+        for (_, place) in &self.x.places {
+            let _ = write!(html, "</th><th scope=\"col\">{}", escape(place));
+        }
+        html.push_str("</th></tr></thead><tbody>\n");
+        for series in &self.series {
+            let name = escape(&series.label());
+            let _ = write!(
+                html,
+                "<tr><th scope=\"row\"><span class=\"key k{}\"></span>{name}</th>",
+                series.style % 10
+            );
+            for (place, _) in &self.x.places {
+                let point = series.points.iter().find(|point| point.x == *place);
+                let figure = point.map_or("–".into(), |point| self.figure(point));
+                let _ = write!(html, "<td>{}</td>", escape(&figure));
+            }
+            html.push_str("</tr>\n");
+        }
+        html.push_str("</tbody></table></div>");
+        html
+    }
+}

@@ -1,0 +1,16 @@
+//! The command line of `perdura-bench report`.
+
+use std::path::PathBuf;
+
+/// Makes the page, its pictures and CSV files again from results that were measured before.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The results: results.json of a comparison, or what `perdura-bench device --json` wrote
+    pub(crate) results: PathBuf,
+    /// The folder for report.html and csv/
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Renew a folder of documentation too: the marked section of benchmarks.md, pictures/*.svg, report.html
+    #[arg(long, value_name = "DIR")]
+    pub(crate) docs: Option<PathBuf>,
+}

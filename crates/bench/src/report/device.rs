@@ -1,0 +1,128 @@
+//! The charts of what the media can do: bandwidth by block size and method, and the cost of an append to a log.
+
+use super::chart::{Chart, Point, Series, Steps};
+use super::scale::Unit;
+use crate::results::{DeviceRow, DeviceStudy, Pattern};
+
+/// The charts of one medium; `n` tells media apart.
+pub(crate) fn charts(study: &DeviceStudy, n: usize) -> Vec<Chart> {
+    let kinds = [
+        ("randwrite", "random writes", Pattern::Random, 0),
+        ("write", "sequential writes", Pattern::Sequential, 0),
+        ("randread", "random reads", Pattern::Random, 100),
+        ("randrw65", "65 % reads and 35 % writes at random", Pattern::Random, 65),
+    ];
+    let threads = study.rows.iter().map(|row| row.threads).min().unwrap_or(1);
+    let chart =
+        |(id, what, pattern, reads)| bandwidth(study, (n, id, what), (pattern, reads, threads));
+    let charts = kinds.map(chart).into_iter().chain([appends(study, n)]);
+    charts.map(Chart::drawable).filter(|chart| !chart.is_empty()).collect()
+}
+
+/// Methods in the order in which they first appear: their colours.
+fn methods(study: &DeviceStudy) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for row in &study.rows {
+        if !found.contains(&row.method.as_str()) {
+            found.push(&row.method);
+        }
+    }
+    found
+}
+
+fn bandwidth(
+    study: &DeviceStudy,
+    (n, id, what): (usize, &str, &str),
+    (pattern, reads, threads): (Pattern, u32, u32),
+) -> Chart {
+    let fits = |row: &&DeviceRow| {
+        row.pattern == pattern
+            && row.reads_percent == reads
+            && row.threads == threads
+            && row.block > 0
+    };
+    let mut blocks: Vec<u64> = study.rows.iter().filter(fits).map(|row| row.block).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    let places: Vec<_> = blocks.iter().map(|b| (*b as f64, Unit::Bytes.show(*b as f64))).collect();
+    let series = methods(study).into_iter().enumerate().map(|(style, method)| {
+        let rows = study.rows.iter().filter(fits).filter(|row| row.method == method);
+        let done = rows.filter(|row| row.skipped.is_none());
+        let emulated = done.clone().any(|row| row.emulated);
+        let point = |row: &DeviceRow| Point {
+            x: row.block as f64,
+            y: row.bytes_per_second,
+            low: row.low,
+            high: row.high,
+        };
+        Series { name: method.to_owned(), style, emulated, points: done.map(point).collect() }
+    });
+    Chart {
+        id: format!("device-{n}-{id}"),
+        title: format!("Bandwidth of {what}: {}", study.dir),
+        description: format!(
+            "{} thread{} on {}; higher is better. Whiskers from the slowest to the fastest slice of the time.",
+            threads,
+            if threads == 1 { "" } else { "s" },
+            study.medium
+        ),
+        x: Steps { title: "block size".into(), places, log: true, ordered: true },
+        y_title: "bandwidth".into(),
+        unit: Unit::BytesPerSecond,
+        log: true,
+        series: series.collect(),
+    }
+}
+
+fn appends(study: &DeviceStudy, n: usize) -> Chart {
+    let costs = study.costs.as_ref().map_or(&[][..], |costs| &costs.appends);
+    let mut batches: Vec<u32> = costs.iter().map(|cost| cost.batch).collect();
+    batches.sort_unstable();
+    batches.dedup();
+    let places: Vec<_> =
+        batches.iter().map(|batch| (f64::from(*batch), batch.to_string())).collect();
+    let series = methods(study).into_iter().enumerate().map(|(style, method)| {
+        let point = |cost: &crate::results::AppendCost| Point {
+            x: f64::from(cost.batch),
+            y: cost.ns_per_record * 1e-9,
+            low: cost.low * 1e-9,
+            high: cost.high * 1e-9,
+        };
+        let rows = study.rows.iter();
+        Series {
+            name: method.to_owned(),
+            style,
+            emulated: rows.filter(|row| row.method == method).any(|row| row.emulated),
+            points: costs.iter().filter(|cost| cost.method == method).map(point).collect(),
+        }
+    });
+    Chart {
+        id: format!("device-{n}-append"),
+        title: format!("Cost of a log append: {}", study.dir),
+        description: "Time of each record of 64 bytes, where so many share one fence or sync; lower is better.".into(),
+        x: Steps { title: "records to a fence".into(), places, log: true, ordered: true },
+        y_title: "time per record".into(),
+        unit: Unit::Seconds,
+        log: true,
+        series: series.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sample;
+    use super::*;
+
+    #[test]
+    fn a_study_has_its_charts_and_skipped_methods_no_line() {
+        let sample = sample();
+        let charts = charts(&sample.device[0], 0);
+        assert!(charts.iter().any(|chart| chart.id == "device-0-randwrite"));
+        assert!(charts.iter().any(|chart| chart.id == "device-0-append"));
+        for chart in charts {
+            assert!(chart.series.iter().all(|series| series.name != "O_DIRECT"), "{}", chart.id);
+            assert!(chart.series.iter().all(|series| series.emulated), "{}", chart.id);
+        }
+        assert!(super::charts(&DeviceStudy::default(), 0).is_empty());
+    }
+}

@@ -1,0 +1,284 @@
+//! The charts of a comparison, made from its results.
+//!
+//! A system has the same colour and shape in each: those of its place in the list of systems.
+
+use super::chart::{Chart, Point, Series, Steps};
+use super::scale::Unit;
+use crate::results::summary::Metric;
+use crate::results::{Latency, Results, Workload, WorkloadKind};
+use crate::stats::Summary;
+
+/// Percentiles with their names.
+type Percentile = (&'static str, fn(&Latency) -> f64);
+
+const PERCENTILES: [Percentile; 6] = [
+    ("p50", |l| l.p50),
+    ("p90", |l| l.p90),
+    ("p99", |l| l.p99),
+    ("p99.9", |l| l.p999),
+    ("p99.99", |l| l.p9999),
+    ("p99.999", |l| l.p99999),
+];
+
+/// All charts of servers that there are figures for.
+pub(crate) fn charts(results: &Results) -> Vec<Chart> {
+    let mut charts = vec![throughput(results), cpu(results), latency(results)];
+    let mut of_one_client = of_kind(results, WorkloadKind::Latency);
+    of_one_client.sort_by_key(|workload| std::cmp::Reverse(workload.writes_percent));
+    charts.extend(of_one_client.iter().map(|workload| percentiles(results, workload)));
+    charts.extend([first_answer(results), full_rate(results)]);
+    for (kind, id, title) in [
+        (WorkloadKind::Small, "small", "Small values"),
+        (WorkloadKind::Ycsb, "ycsb", "YCSB mixes"),
+        (WorkloadKind::Types, "types", "Data types"),
+    ] {
+        charts.push(side_by_side(results, kind, id, title));
+    }
+    charts.into_iter().map(Chart::drawable).filter(|chart| !chart.is_empty()).collect()
+}
+
+fn of_kind(results: &Results, kind: WorkloadKind) -> Vec<&Workload> {
+    results.workloads.iter().filter(|workload| workload.kind == kind).collect()
+}
+
+/// A series for each system, of whatever it has at each place.
+fn by_system(
+    results: &Results,
+    places: &[(f64, String)],
+    figure: impl Fn(&str, usize) -> Option<Summary>,
+) -> Vec<Series> {
+    let series = |(style, system): (usize, &crate::results::System)| {
+        let point = |(n, (x, _)): (usize, &(f64, String))| {
+            let found = figure(&system.id, n)?;
+            Some(Point { x: *x, y: found.median, low: found.lowest, high: found.highest })
+        };
+        Series {
+            name: system.title.clone(),
+            style,
+            emulated: system.emulated.is_some(),
+            points: places.iter().enumerate().filter_map(point).collect(),
+        }
+    };
+    results.systems.iter().enumerate().map(series).collect()
+}
+
+fn scale(summary: Summary, factor: f64) -> Summary {
+    Summary {
+        median: summary.median * factor,
+        lowest: summary.lowest * factor,
+        highest: summary.highest * factor,
+        count: summary.count,
+    }
+}
+
+/// A figure over the share of writes.
+fn by_writes(
+    results: &Results,
+    kind: WorkloadKind,
+    metric: Metric,
+    factor: f64,
+) -> (Steps, Vec<Series>) {
+    let mut workloads = of_kind(results, kind);
+    workloads.sort_by_key(|workload| workload.writes_percent);
+    let place = |w: &&Workload| (f64::from(w.writes_percent), format!("{} %", w.writes_percent));
+    let places: Vec<_> = workloads.iter().map(place).collect();
+    let series = by_system(results, &places, |system, n| {
+        let found = results.summary(&workloads[n].id, system, metric)?;
+        Some(scale(found, factor))
+    });
+    (Steps { title: "share of writes".into(), places, log: false, ordered: true }, series)
+}
+
+/// The parameters of a kind of load, for a caption.
+fn parameters(results: &Results, kind: WorkloadKind) -> String {
+    of_kind(results, kind).first().map_or_else(String::new, |w| {
+        format!(
+            "Values of {}, {} client{}, pipeline {}.",
+            Unit::Bytes.show(w.value_bytes as f64),
+            w.clients,
+            if w.clients == 1 { "" } else { "s" },
+            w.pipeline
+        )
+    })
+}
+
+fn throughput(results: &Results) -> Chart {
+    let (x, series) = by_writes(results, WorkloadKind::Throughput, Metric::Rate, 1.0);
+    Chart {
+        id: "throughput".into(),
+        title: "Throughput by share of writes".into(),
+        description: format!(
+            "Operations per second of each system; higher is better. {} Medians of all rounds, whiskers from the \
+             lowest to the highest.",
+            parameters(results, WorkloadKind::Throughput)
+        ),
+        x,
+        y_title: "operations per second".into(),
+        unit: Unit::Rate,
+        log: false,
+        series,
+    }
+}
+
+fn cpu(results: &Results) -> Chart {
+    let (x, series) = by_writes(results, WorkloadKind::Throughput, Metric::ServerCpu, 1e-6);
+    Chart {
+        id: "cpu".into(),
+        title: "CPU time of the server by share of writes".into(),
+        description: "User and system time of the server for each operation of the same runs; lower is better. It \
+                      tells more than the rate where the generator is the slower side."
+            .into(),
+        x,
+        y_title: "CPU time per operation".into(),
+        unit: Unit::Seconds,
+        log: false,
+        series,
+    }
+}
+
+fn latency(results: &Results) -> Chart {
+    let (x, series) = by_writes(results, WorkloadKind::Latency, Metric::Mean, 1e-6);
+    Chart {
+        id: "latency".into(),
+        title: "Latency by share of writes".into(),
+        description: format!(
+            "Mean time to the reply for one client that waits for each; lower is better. {}",
+            parameters(results, WorkloadKind::Latency)
+        ),
+        x,
+        y_title: "mean latency".into(),
+        unit: Unit::Seconds,
+        log: true,
+        series,
+    }
+}
+
+fn percentiles(results: &Results, workload: &Workload) -> Chart {
+    let places: Vec<_> = PERCENTILES
+        .iter()
+        .enumerate()
+        .map(|(n, (name, _))| (n as f64, (*name).to_owned()))
+        .collect();
+    let series = by_system(results, &places, |system, n| {
+        let of = |run: &crate::results::Run| PERCENTILES[n].1(&run.latency) * 1e-6;
+        Summary::of(&results.runs_of(&workload.id, system).map(of).collect::<Vec<_>>())
+    });
+    Chart {
+        id: format!("percentiles-{}", workload.writes_percent),
+        title: format!("Latency percentiles with {} % writes", workload.writes_percent),
+        description: "One client that waits for each reply; lower is better. The right end is what one request in a \
+                      hundred thousand waits, and is as good as the number of requests: short runs have few so slow."
+            .into(),
+        x: Steps { title: "share of requests that are faster".into(), places, log: false, ordered: true },
+        y_title: "latency".into(),
+        unit: Unit::Seconds,
+        log: true,
+        series,
+    }
+}
+
+/// A figure over the size of the data.
+fn by_size(
+    results: &Results,
+    figure: impl Fn(&crate::results::Recovery) -> Option<f64>,
+) -> (Steps, Vec<Series>) {
+    let mut sizes: Vec<u64> = results.recovery.iter().map(|row| row.target_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let places: Vec<_> =
+        sizes.iter().map(|size| (*size as f64, Unit::Bytes.show(*size as f64))).collect();
+    let series = by_system(results, &places, |system, n| {
+        let rows = results.recovery.iter();
+        let rows = rows.filter(|row| row.system == system && row.target_bytes == sizes[n]);
+        Summary::of(&rows.filter_map(&figure).collect::<Vec<_>>())
+    });
+    (Steps { title: "keys and values".into(), places, log: true, ordered: true }, series)
+}
+
+fn first_answer(results: &Results) -> Chart {
+    let (x, series) = by_size(results, |row| row.first_get_seconds);
+    Chart {
+        id: "recovery".into(),
+        title: "Recovery time by size of the data".into(),
+        description: "From exec to the first GET that is answered with its value, after kill -9 under load; lower is \
+                      better. A system that came back empty has no point."
+            .into(),
+        x,
+        y_title: "time to the first answer".into(),
+        unit: Unit::Seconds,
+        log: true,
+        series,
+    }
+}
+
+fn full_rate(results: &Results) -> Chart {
+    let (x, series) = by_size(results, |row| row.full_rate_seconds);
+    Chart {
+        id: "full-rate".into(),
+        title: "Time to full throughput by size of the data".into(),
+        description: "From exec until the rate from before the kill is reached again, to 90 %; lower is better.".into(),
+        x,
+        y_title: "time to full throughput".into(),
+        unit: Unit::Seconds,
+        log: true,
+        series,
+    }
+}
+
+fn side_by_side(results: &Results, kind: WorkloadKind, id: &str, title: &str) -> Chart {
+    let workloads = of_kind(results, kind);
+    let place = |(n, w): (usize, &&Workload)| (n as f64, w.id.clone());
+    let places: Vec<_> = workloads.iter().enumerate().map(place).collect();
+    let series = by_system(results, &places, |system, n| {
+        results.summary(&workloads[n].id, system, Metric::Rate)
+    });
+    Chart {
+        id: id.into(),
+        title: format!("{title}: throughput"),
+        description: format!(
+            "Operations per second; higher is better. {}",
+            parameters(results, kind)
+        ),
+        x: Steps { title: "load".into(), places, log: false, ordered: false },
+        y_title: "operations per second".into(),
+        unit: Unit::Rate,
+        log: false,
+        series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sample;
+    use super::*;
+
+    #[test]
+    fn a_comparison_has_its_charts_and_nothing_has_none() {
+        let ids: Vec<String> = charts(&sample()).into_iter().map(|chart| chart.id).collect();
+        for expect in ["throughput", "cpu", "latency", "percentiles-100", "recovery", "full-rate"] {
+            assert!(ids.iter().any(|id| id == expect), "{expect}: {ids:?}");
+        }
+        assert!(charts(&Results::default()).is_empty());
+    }
+
+    #[test]
+    fn a_system_has_one_colour_and_its_label_everywhere() {
+        let sample = sample();
+        for chart in charts(&sample) {
+            for series in chart.series {
+                let system = &sample.systems[series.style];
+                assert_eq!(
+                    (series.name.as_str(), series.emulated),
+                    (system.title.as_str(), system.emulated.is_some())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_lost_its_data_has_no_point() {
+        let recovery = charts(&sample()).into_iter().find(|chart| chart.id == "recovery");
+        let recovery = recovery.expect("a chart");
+        assert!(recovery.series.iter().all(|series| series.name != "Perdura volatile"));
+    }
+}

@@ -1,0 +1,210 @@
+//! Who was faster: every comparison that the results allow, as a ratio that is above 1 where Perdura is better.
+//!
+//! Nothing is chosen here. A pool is compared with every other system; a log, or plain memory, with the peers that promise
+//! the same on the same medium. What was lost comes from the same list as what was won, and a ratio whose range lies on both
+//! sides of 1 is neither.
+
+use crate::results::summary::Metric;
+use crate::results::{Family, Results, System, WorkloadKind};
+use crate::stats::Summary;
+
+/// How a comparison came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Won,
+    Lost,
+    /// The range has 1 in it.
+    Even,
+}
+
+/// A comparison.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    /// The load and the figure.
+    pub(crate) what: String,
+    pub(crate) kind: Kind,
+    /// The index of the system among all.
+    pub(crate) ours: usize,
+    pub(crate) theirs: usize,
+    /// Above 1 where ours is better.
+    pub(crate) ratio: Summary,
+    /// Whether the generator set the rate of either side: such a ratio is nearer to 1 than the truth.
+    pub(crate) saturated: bool,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Rate,
+    Cpu,
+    Mean,
+    P99,
+    Recovery,
+}
+
+impl Finding {
+    pub(crate) fn verdict(&self) -> Verdict {
+        if self.ratio.lowest > 1.0 {
+            Verdict::Won
+        } else if self.ratio.highest < 1.0 {
+            Verdict::Lost
+        } else {
+            Verdict::Even
+        }
+    }
+}
+
+/// All comparisons, in the order of systems and loads.
+pub(crate) fn findings(results: &Results) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (ours, theirs) in pairs(&results.systems) {
+        for workload in &results.workloads {
+            let figures = match workload.kind {
+                WorkloadKind::Latency => [Kind::Mean, Kind::P99],
+                _ => [Kind::Rate, Kind::Cpu],
+            };
+            for kind in figures {
+                found.extend(compare(results, &workload.id, &workload.title, kind, (ours, theirs)));
+            }
+        }
+        found.extend(recovery(results, ours, theirs));
+    }
+    found
+}
+
+/// Ours and theirs, by index.
+fn pairs(systems: &[System]) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::new();
+    for (o, ours) in systems.iter().enumerate() {
+        for (t, theirs) in systems.iter().enumerate() {
+            let is_peer = matches!(theirs.family, Family::Redis | Family::Peer);
+            let fits = match ours.family {
+                Family::PerduraPmem => theirs.family != Family::PerduraPmem,
+                Family::PerduraAof | Family::PerduraVolatile => {
+                    is_peer && theirs.durability == ours.durability && theirs.place == ours.place
+                }
+                Family::Redis | Family::Peer => false,
+            };
+            if fits {
+                pairs.push((o, t));
+            }
+        }
+    }
+    pairs
+}
+
+fn compare(
+    results: &Results,
+    workload: &str,
+    title: &str,
+    kind: Kind,
+    (ours, theirs): (usize, usize),
+) -> Option<Finding> {
+    let (our_id, their_id) = (&results.systems[ours].id, &results.systems[theirs].id);
+    let lower = |metric| results.ratio(workload, their_id, our_id, metric);
+    let (ratio, what) = match kind {
+        Kind::Rate => {
+            (results.ratio(workload, our_id, their_id, Metric::Rate)?, "operations per second")
+        }
+        Kind::Cpu => (lower(Metric::ServerCpu)?, "server CPU per operation"),
+        Kind::Mean => (lower(Metric::Mean)?, "mean latency"),
+        Kind::P99 => (lower(Metric::P99)?, "p99 latency"),
+        Kind::Recovery => return None,
+    };
+    let saturated = kind == Kind::Rate
+        && (results.is_saturated(workload, our_id) || results.is_saturated(workload, their_id));
+    let finite = ratio.median.is_finite() && ratio.median > 0.0;
+    finite.then(|| Finding {
+        what: format!("{title}: {what}"),
+        kind,
+        ours,
+        theirs,
+        ratio,
+        saturated,
+    })
+}
+
+/// Restarts have no partners in time: the range is that of all quotients.
+fn recovery(results: &Results, ours: usize, theirs: usize) -> Vec<Finding> {
+    let mut sizes: Vec<u64> = results.recovery.iter().map(|row| row.target_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let of = |bytes: u64| {
+        let fast = results.first_get(&results.systems[ours].id, bytes)?;
+        let slow = results.first_get(&results.systems[theirs].id, bytes)?;
+        let ratio = Summary {
+            median: slow.median / fast.median,
+            lowest: slow.lowest / fast.highest,
+            highest: slow.highest / fast.lowest,
+            count: slow.count.min(fast.count),
+        };
+        let what = format!(
+            "restart with {}: time to the first answer",
+            super::scale::Unit::Bytes.show(bytes as f64)
+        );
+        let finite = ratio.median.is_finite() && ratio.median > 0.0;
+        finite.then_some(Finding {
+            what,
+            kind: Kind::Recovery,
+            ours,
+            theirs,
+            ratio,
+            saturated: false,
+        })
+    };
+    sizes.into_iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sample;
+    use super::*;
+
+    fn with(lowest: f64, highest: f64) -> Verdict {
+        let ratio = Summary { median: f64::midpoint(lowest, highest), lowest, highest, count: 3 };
+        let what = String::new();
+        Finding { what, kind: Kind::Rate, ours: 0, theirs: 1, ratio, saturated: false }.verdict()
+    }
+
+    #[test]
+    fn a_range_around_one_decides_nothing() {
+        assert_eq!(with(1.1, 2.0), Verdict::Won);
+        assert_eq!(with(0.5, 0.9), Verdict::Lost);
+        assert_eq!(with(0.9, 1.1), Verdict::Even);
+        assert_eq!(with(1.0, 1.5), Verdict::Even);
+    }
+
+    #[test]
+    fn a_pool_is_compared_with_all_and_a_log_with_its_like() {
+        let sample = sample();
+        let id = |n: usize| sample.systems[n].id.as_str();
+        let found: Vec<_> =
+            pairs(&sample.systems).into_iter().map(|(o, t)| (id(o), id(t))).collect();
+        assert!(found.contains(&("perdura-pmem", "perdura-volatile")));
+        assert!(found.contains(&("perdura-pmem", "redis-always")));
+        assert!(found.contains(&("perdura-aof-always", "redis-always")));
+        assert!(!found.contains(&("perdura-aof-everysec", "redis-always")));
+        assert!(!found.iter().any(|(ours, _)| ours.starts_with("redis")));
+    }
+
+    #[test]
+    fn a_peer_that_is_made_faster_is_shown_as_faster() {
+        let mut results = sample();
+        let lost = |results: &Results| {
+            let found = findings(results);
+            let of = |f: &&Finding| {
+                f.verdict() == Verdict::Lost
+                    && f.kind == Kind::Rate
+                    && results.systems[f.theirs].id == "redis-always"
+                    && results.systems[f.ours].id == "perdura-pmem"
+            };
+            found.iter().filter(of).count()
+        };
+        let before = lost(&results);
+        for run in results.runs.iter_mut().filter(|run| run.system == "redis-always") {
+            run.operations *= 100;
+        }
+        assert!(lost(&results) > before);
+        assert!(findings(&Results::default()).is_empty());
+    }
+}

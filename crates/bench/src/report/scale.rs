@@ -1,0 +1,231 @@
+//! Where a value lies on an axis, which values deserve a tick, and how a value is written.
+//!
+//! Nothing here trusts its input: what is not finite, or not positive on a logarithmic axis, has no place, and an axis
+//! without a single value is still an axis.
+
+/// A length of pixels that stands for a range of values.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Axis {
+    low: f64,
+    high: f64,
+    log: bool,
+    from: f64,
+    to: f64,
+    /// Values that get a line and a label.
+    pub(crate) ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// From zero to a round number above the values, between two pixels.
+    pub(crate) fn linear(values: &[f64], pixels: (f64, f64)) -> Axis {
+        let highest = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
+        let highest = if highest > 0.0 { highest } else { 1.0 };
+        let step = round_step(highest / 5.0);
+        let count = (highest / step - 1e-9).ceil();
+        let ticks = (0..=count as u32).map(|n| f64::from(n) * step).collect();
+        Axis { low: 0.0, high: count * step, log: false, from: pixels.0, to: pixels.1, ticks }
+    }
+
+    /// Over whole decades around the values, or over less where they lie within one.
+    pub(crate) fn log(values: &[f64], pixels: (f64, f64)) -> Axis {
+        let good = || values.iter().copied().filter(|v| v.is_finite() && *v > 0.0);
+        let lowest = good().fold(f64::INFINITY, f64::min);
+        let highest = good().fold(0.0, f64::max);
+        let (lowest, highest) = if highest > 0.0 { (lowest, highest) } else { (1.0, 10.0) };
+        let mut all = marks(lowest, highest, &[1.0, 2.0, 5.0]);
+        if all.len() < 3 {
+            all = marks(lowest, highest, &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]);
+        }
+        let (low, high) = (all[0], all[all.len() - 1]);
+        // Labels of every 2 and 5 fit as long as there are few of them.
+        let ticks = match all.len() {
+            0..=9 => all,
+            _ => all.into_iter().filter(|v| is_decade(*v)).collect(),
+        };
+        Axis { low, high, log: true, from: pixels.0, to: pixels.1, ticks }
+    }
+
+    /// Exactly from one value to another, with ticks at given values.
+    pub(crate) fn fixed(range: (f64, f64), log: bool, ticks: Vec<f64>, pixels: (f64, f64)) -> Axis {
+        let (low, high) = range;
+        let high = if high > low {
+            high
+        } else if log {
+            low * 10.0
+        } else {
+            low + 1.0
+        };
+        Axis { low, high, log, from: pixels.0, to: pixels.1, ticks }
+    }
+
+    /// The pixel of a value; none for what has no place here.
+    pub(crate) fn at(&self, value: f64) -> Option<f64> {
+        let share = match self.log {
+            true if value > 0.0 => (value / self.low).ln() / (self.high / self.low).ln(),
+            true => return None,
+            false => (value - self.low) / (self.high - self.low),
+        };
+        let pixel = self.from + share * (self.to - self.from);
+        pixel.is_finite().then_some(pixel)
+    }
+}
+
+/// 1, 2, 2.5 or 5 times a power of ten: the next above.
+fn round_step(at_least: f64) -> f64 {
+    let power = 10f64.powf(at_least.log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|step| step * power);
+    steps.into_iter().find(|step| *step >= at_least * (1.0 - 1e-9)).unwrap_or(10.0 * power)
+}
+
+/// Multiples of powers of ten from the last one at or below `low` to the first at or above `high`.
+fn marks(low: f64, high: f64, multiples: &[f64]) -> Vec<f64> {
+    let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32);
+    let of = |exponent| multiples.iter().map(move |m| m * 10f64.powi(exponent));
+    let all: Vec<f64> = (first..=last).flat_map(of).collect();
+    let from = all.iter().rposition(|v| *v <= low * (1.0 + 1e-9)).unwrap_or(0);
+    let to = all.iter().position(|v| *v >= high * (1.0 - 1e-9)).unwrap_or(all.len() - 1);
+    // A single value gets room on both sides.
+    let (from, to) = if from >= to { (from.saturating_sub(1), to + 1) } else { (from, to) };
+    all[from..=to.min(all.len() - 1)].to_vec()
+}
+
+fn is_decade(value: f64) -> bool {
+    let log = value.log10();
+    (log - log.round()).abs() < 1e-9
+}
+
+/// What a value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Operations per second.
+    Rate,
+    Seconds,
+    Bytes,
+    BytesPerSecond,
+    /// How many times.
+    Ratio,
+}
+
+impl Unit {
+    /// A value with its unit, to three digits.
+    pub(crate) fn show(self, value: f64) -> String {
+        if !value.is_finite() {
+            return "–".into();
+        }
+        match self {
+            Unit::Rate => scaled(value, &[(1e6, " M/s"), (1e3, " k/s"), (0.0, " /s")]),
+            Unit::Seconds if value == 0.0 => "0".into(),
+            Unit::Seconds if value >= 120.0 => format!("{} min", digits(value / 60.0)),
+            Unit::Seconds => {
+                scaled(value, &[(1.0, " s"), (1e-3, " ms"), (1e-6, " µs"), (0.0, " ns")])
+            }
+            Unit::Bytes => bytes(value),
+            Unit::BytesPerSecond => {
+                scaled(value, &[(1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (0.0, " B/s")])
+            }
+            Unit::Ratio => format!("{}×", digits(value)),
+        }
+    }
+}
+
+/// The first unit that a value reaches; its own size follows from its threshold, and that of the last from the one before.
+fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+    // A value that rounds up to the next unit is written in it.
+    let reaches = |threshold: f64| value.abs() >= threshold * 0.9995;
+    let at = units.iter().position(|(t, _)| reaches(*t)).unwrap_or(units.len() - 1);
+    let (threshold, name) = units[at];
+    let size = match threshold {
+        0.0 if at > 0 => units[at - 1].0 / 1e3,
+        _ => threshold,
+    };
+    format!("{}{name}", digits(value / size))
+}
+
+fn bytes(value: f64) -> String {
+    let names = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = value;
+    let mut at = 0;
+    while value.abs() >= 1024.0 && at + 1 < names.len() {
+        value /= 1024.0;
+        at += 1;
+    }
+    format!("{} {}", digits(value), names[at])
+}
+
+/// Three digits that mean something, without zeros behind the point.
+pub(crate) fn digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".into();
+    }
+    let places = (2 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
+    let text = format!("{value:.places$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_linear_axis_goes_from_zero_to_a_round_number() {
+        let check = |values: &[f64], expect: &[f64]| {
+            assert_eq!(Axis::linear(values, (0.0, 100.0)).ticks, expect, "{values:?}");
+        };
+        check(&[97.0], &[0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        check(&[100.0, 3.0], &[0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        check(&[1.1], &[0.0, 0.25, 0.5, 0.75, 1.0, 1.25]);
+        check(&[], &[0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
+        check(&[f64::NAN, -5.0, 0.0], &[0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_round_ticks_around_the_values() {
+        let check = |values: &[f64], expect: &[f64]| {
+            let ticks = Axis::log(values, (0.0, 100.0)).ticks;
+            let close = ticks.iter().zip(expect).all(|(a, b)| (a / b - 1.0).abs() < 1e-9);
+            assert!(close && ticks.len() == expect.len(), "{values:?}: {ticks:?}");
+        };
+        check(&[3.0, 150.0], &[2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0]);
+        check(&[1e-6, 1.0], &[1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]);
+        check(&[100.0], &[50.0, 100.0, 200.0]);
+        check(&[11.0, 14.0], &[10.0, 15.0]);
+        check(&[0.0, -1.0, f64::NAN, f64::INFINITY], &[1.0, 2.0, 5.0, 10.0]);
+    }
+
+    #[test]
+    fn values_have_their_place_or_none() {
+        let linear = Axis::linear(&[10.0], (200.0, 0.0));
+        assert_eq!(
+            (linear.at(0.0), linear.at(10.0), linear.at(5.0)),
+            (Some(200.0), Some(0.0), Some(100.0))
+        );
+        assert_eq!(linear.at(f64::NAN), None);
+        let log = Axis::log(&[1.0, 100.0], (0.0, 100.0));
+        assert!((log.at(10.0).expect("a place") - 50.0).abs() < 1e-9);
+        assert_eq!((log.at(0.0), log.at(-1.0), log.at(f64::INFINITY)), (None, None, None));
+        let point = Axis::fixed((5.0, 5.0), false, vec![5.0], (0.0, 10.0));
+        assert_eq!(point.at(5.0), Some(0.0));
+    }
+
+    #[test]
+    fn values_are_written_to_three_digits() {
+        let check = |unit: Unit, value, expect: &str| assert_eq!(unit.show(value), expect);
+        check(Unit::Rate, 123_456.0, "123 k/s");
+        check(Unit::Rate, 999_900.0, "1 M/s");
+        check(Unit::Rate, 7.0, "7 /s");
+        check(Unit::Rate, 0.0, "0 /s");
+        check(Unit::Seconds, 0.000_023_4, "23.4 µs");
+        check(Unit::Seconds, 12e-9, "12 ns");
+        check(Unit::Seconds, 720.0, "12 min");
+        check(Unit::Seconds, 0.0, "0");
+        check(Unit::BytesPerSecond, 1.5e9, "1.5 GB/s");
+        check(Unit::BytesPerSecond, 100.0, "100 B/s");
+        check(Unit::Bytes, 4096.0, "4 KiB");
+        check(Unit::Bytes, 1073741824.0, "1 GiB");
+        check(Unit::Ratio, 8.64, "8.64×");
+        check(Unit::Ratio, f64::NAN, "–");
+    }
+}

@@ -1,0 +1,122 @@
+//! Text of SVG and HTML: escaping, and numbers that a browser takes.
+
+use std::fmt::Write;
+
+/// Text that may stand in an element or in a quoted attribute.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // Not allowed in XML, not even escaped.
+            c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Elements, written one after the other.
+#[derive(Default)]
+pub(crate) struct Canvas(pub(crate) String);
+
+/// How a text hangs from its point.
+#[derive(Clone, Copy)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Canvas {
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.put(format_args!(
+            r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
+        ));
+    }
+
+    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let ((x, y), text) = (at, escape(text));
+        self.put(format_args!(
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#
+        ));
+    }
+
+    /// A line through points; nothing for fewer than two.
+    pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
+        if points.len() < 2 {
+            return;
+        }
+        let mut d = String::new();
+        for (n, (x, y)) in points.iter().enumerate() {
+            let _ = write!(d, "{}{x:.1} {y:.1}", if n == 0 { 'M' } else { 'L' });
+        }
+        self.put(format_args!(r#"<path class="{class}" d="{d}"/>"#));
+    }
+
+    /// A mark of one of several shapes, with what it says when somebody points at it.
+    pub(crate) fn mark(&mut self, class: &str, shape: usize, at: (f64, f64), says: &str) {
+        const R: f64 = 4.2;
+        let ((x, y), says) = (at, escape(says));
+        let polygon = |corners: &[(f64, f64)]| {
+            let place = |(dx, dy): &(f64, f64)| format!("{:.1},{:.1}", x + dx * R, y + dy * R);
+            let points: Vec<String> = corners.iter().map(place).collect();
+            format!(r#"<polygon class="mark {class}" points="{}">"#, points.join(" "))
+        };
+        let (open, close) = match shape % 5 {
+            0 => {
+                let circle = r#"<circle class="mark"#;
+                (format!(r#"{circle} {class}" cx="{x:.1}" cy="{y:.1}" r="{R}">"#), "circle")
+            }
+            1 => (polygon(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]), "polygon"),
+            2 => (polygon(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]), "polygon"),
+            3 => (polygon(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]), "polygon"),
+            _ => (polygon(&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)]), "polygon"),
+        };
+        self.put(format_args!("{open}<title>{says}</title></{close}>"));
+    }
+
+    fn put(&mut self, element: std::fmt::Arguments<'_>) {
+        let _ = writeln!(self.0, "{element}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_break_out() {
+        let check = |text: &str, expect: &str| assert_eq!(escape(text), expect);
+        check("plain", "plain");
+        check(
+            "<script>alert('a&b')</script>",
+            "&lt;script&gt;alert(&#39;a&amp;b&#39;)&lt;/script&gt;",
+        );
+        check("\" onload=\"x", "&quot; onload=&quot;x");
+        check("a\u{0}b\nc", "a\u{fffd}b\nc");
+        let mut canvas = Canvas::default();
+        canvas.mark("c0", 0, (1.0, 2.0), "</title><script>");
+        canvas.text("t", (0.0, 0.0), Anchor::End, "<b>");
+        assert!(!canvas.0.contains("<script>") && !canvas.0.contains("<b>"));
+    }
+
+    #[test]
+    fn a_line_needs_two_points() {
+        let mut canvas = Canvas::default();
+        canvas.path("c0", &[(1.0, 1.0)]);
+        assert_eq!(canvas.0, "");
+        canvas.path("c0", &[(1.0, 1.0), (2.0, 3.5)]);
+        assert_eq!(canvas.0, "<path class=\"c0\" d=\"M1.0 1.0L2.0 3.5\"/>\n");
+    }
+}
