@@ -1,6 +1,6 @@
 //! The two servers, and when two replies are the same.
 //!
-//! Time goes on between the two, so that what is left of a TTL may differ a little; the order of KEYS is nobody's. How a
+//! Time goes on between the two, so that what is left of a TTL may differ a little; the order of KEYS, and of the fields of a large hash, is nobody's. How a
 //! string is encoded follows from the command that made it, which is not what a log says: behind a restart from a log it
 //! is told as a restarted redis-server would tell it.
 
@@ -102,7 +102,7 @@ impl Connections {
     fn is_same(&self, words: &[Vec<u8>], ours: &Reply, theirs: &Reply) -> bool {
         let name = words.first().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
         match name.as_slice() {
-            b"keys" => sorted(ours) == sorted(theirs),
+            b"keys" | b"hgetall" | b"hkeys" | b"hvals" => sorted(ours) == sorted(theirs),
             b"object" | b"ttl" | b"pttl" | b"expiretime" | b"pexpiretime" | b"exec" | b"time" => {
                 is_close(ours, theirs, self.encoded_anew)
             }
@@ -120,7 +120,13 @@ impl Connections {
                 return different;
             }
             for key in self.theirs.run("KEYS *").items().iter().filter_map(Reply::bytes) {
-                for about in [&["GET"][..], &["OBJECT", "ENCODING"], &["PEXPIRETIME"], &["TYPE"]] {
+                for about in [
+                    &["GET"][..],
+                    &["OBJECT", "ENCODING"],
+                    &["PEXPIRETIME"],
+                    &["TYPE"],
+                    &["HGETALL"],
+                ] {
                     let words = about.iter().map(|word| word.as_bytes().to_vec());
                     let different = self.call(&words.chain([key.to_vec()]).collect::<Vec<_>>());
                     if different.is_some() {
@@ -137,13 +143,20 @@ fn is_encoding(reply: &Reply) -> bool {
     matches!(reply.bytes(), Some(b"int" | b"embstr" | b"raw"))
 }
 
-fn sorted(reply: &Reply) -> Vec<String> {
-    let mut items: Vec<String> = reply.items().iter().map(Reply::to_string).collect();
+/// The kind of a reply, and its elements in an order of their own.
+fn sorted(reply: &Reply) -> (&'static str, Vec<String>) {
+    let strings = |items: &[Reply]| items.iter().map(Reply::to_string).collect();
+    let (kind, mut items): (_, Vec<String>) = match reply {
+        Reply::Array(items) => ("array", strings(items)),
+        Reply::Set(items) => ("set", strings(items)),
+        Reply::Map(pairs) => ("map", pairs.iter().map(|(k, v)| format!("{k} => {v}")).collect()),
+        other => ("other", vec![other.to_string()]),
+    };
     items.sort();
-    items
+    (kind, items)
 }
 
-/// Equal but for a little time, for the order of what may be KEYS, and for encodings where those may differ.
+/// Equal but for a little time, for the order of what may be KEYS or a large hash, and for encodings where those may differ.
 fn is_close(ours: &Reply, theirs: &Reply, encoded_anew: bool) -> bool {
     match (ours, theirs) {
         (Reply::Int(a), Reply::Int(b)) => {
@@ -153,6 +166,9 @@ fn is_close(ours: &Reply, theirs: &Reply, encoded_anew: bool) -> bool {
             a.len() == b.len()
                 && (a.iter().zip(b).all(|(a, b)| is_close(a, b, encoded_anew))
                     || sorted(ours) == sorted(theirs))
+        }
+        (Reply::Map(_), Reply::Map(_)) | (Reply::Set(_), Reply::Set(_)) => {
+            sorted(ours) == sorted(theirs)
         }
         _ => ours == theirs || (encoded_anew && is_encoding(ours) && is_encoding(theirs)),
     }

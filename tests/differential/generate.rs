@@ -22,7 +22,9 @@ const LEFT_OUT: &[&str] = &[
     "idletime",  // in whole seconds of another clock
     "freq",      // grows by chance
     "scan",      // other cursors
-    "hello",     // tells the server's name and the connection's number
+    "hscan",     // likewise
+    "hrandfield",
+    "hello", // tells the server's name and the connection's number
     "quit",
     "shutdown",
     "lolwut",

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
-use keyspace::Db;
+use keyspace::{Db, Limits};
 
 /// Settings read by commands.
 #[derive(Debug)]
@@ -15,6 +15,31 @@ pub struct Config {
     proto_max_bulk_len: AtomicU64,
     loading: AtomicBool,
     databases: AtomicUsize,
+    hash: Threshold,
+    set: Threshold,
+}
+
+/// Up to which size collections of a type are small.
+#[derive(Debug)]
+struct Threshold {
+    entries: AtomicUsize,
+    value: AtomicUsize,
+}
+
+impl Threshold {
+    fn new(limits: Limits) -> Threshold {
+        let Limits { entries, value } = limits;
+        Threshold { entries: AtomicUsize::new(entries), value: AtomicUsize::new(value) }
+    }
+
+    fn get(&self) -> Limits {
+        Limits { entries: self.entries.load(Relaxed), value: self.value.load(Relaxed) }
+    }
+
+    fn set(&self, limits: Limits) {
+        self.entries.store(limits.entries, Relaxed);
+        self.value.store(limits.value, Relaxed);
+    }
 }
 
 impl Default for Config {
@@ -24,6 +49,8 @@ impl Default for Config {
             proto_max_bulk_len: AtomicU64::new(512 << 20),
             loading: AtomicBool::new(false),
             databases: AtomicUsize::new(keyspace::DATABASES),
+            hash: Threshold::new(Limits { entries: 512, value: 64 }),
+            set: Threshold::new(Limits { entries: 512, value: 0 }),
         }
     }
 }
@@ -57,6 +84,26 @@ impl Config {
     /// Sets `databases`.
     pub fn set_databases(&self, count: usize) {
         self.databases.store(count, Relaxed);
+    }
+
+    /// Up to which size a hash is small: `hash-max-listpack-entries`, `hash-max-listpack-value`.
+    pub fn hash_limits(&self) -> Limits {
+        self.hash.get()
+    }
+
+    /// Sets `hash-max-listpack-entries` and `hash-max-listpack-value`.
+    pub fn set_hash_limits(&self, limits: Limits) {
+        self.hash.set(limits);
+    }
+
+    /// Up to which size a set of integers is small: `set-max-intset-entries`.
+    pub fn set_limits(&self) -> Limits {
+        self.set.get()
+    }
+
+    /// Sets `set-max-intset-entries`.
+    pub fn set_set_limits(&self, limits: Limits) {
+        self.set.set(limits);
     }
 
     /// Whether data is being loaded, so that most commands are refused.

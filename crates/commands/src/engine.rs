@@ -16,7 +16,7 @@ use crate::log::CommandLog;
 use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
-use crate::{admin, connection, introspection, keys, strings, transactions};
+use crate::{admin, connection, hashes, introspection, keys, strings, transactions};
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -64,6 +64,7 @@ impl Engine {
     pub fn new(options: EngineOptions) -> Engine {
         let table = Table::new(&[
             strings::COMMANDS,
+            hashes::COMMANDS,
             keys::COMMANDS,
             connection::COMMANDS,
             transactions::COMMANDS,

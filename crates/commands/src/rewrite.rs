@@ -5,7 +5,7 @@
 //! bounded number of keys. This may take long: run it on a thread of its own.
 
 use aof::{Aof, RewriteError, Rewritten};
-use keyspace::Item;
+use keyspace::{Content, Item, Type};
 
 use crate::engine::Engine;
 use crate::log::CommandLog;
@@ -46,9 +46,32 @@ impl Engine {
     }
 }
 
+/// Elements of one command.
+const ELEMENTS: usize = 64;
+
+/// The command that adds elements to a value of this type.
+fn adds(what: Type) -> &'static [u8] {
+    match what {
+        Type::Hash => b"HSET",
+        Type::Set => b"SADD",
+        Type::SortedSet => b"ZADD",
+        _ => b"RPUSH",
+    }
+}
+
 fn write(rewrite: &mut aof::Rewrite, item: &Item) -> Result<(), RewriteError> {
     let db = item.db.number() as u32;
-    rewrite.write(db, &[b"SET", &item.key, &item.value])?;
+    match &item.value {
+        Content::String(value) => rewrite.write(db, &[b"SET", &item.key, value])?,
+        Content::Elements(what, elements) => {
+            let items = if *what == Type::Hash { 2 * ELEMENTS } else { ELEMENTS };
+            for some in elements.chunks(items) {
+                let words = [adds(*what), item.key.as_slice()].into_iter();
+                let words: Vec<&[u8]> = words.chain(some.iter().map(Vec::as_slice)).collect();
+                rewrite.write(db, &words)?;
+            }
+        }
+    }
     if let Some(at) = item.expiry {
         let at = itoa::Buffer::new().format(at).to_owned();
         rewrite.write(db, &[b"PEXPIREAT", &item.key, at.as_bytes()])?;

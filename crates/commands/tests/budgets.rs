@@ -42,6 +42,11 @@ const ENTRY: u64 = 3;
 const NEW: u64 = RECORD + ENTRY;
 const V: &str = "0123456789abcdef0123456789abcdef";
 
+/// Lines of the block of a small collection with one element of 32 bytes.
+const BLOCK: u64 = 2;
+/// A hash that is kept as a table: `%` stands for 2000 bytes.
+const LARGE_HASH: &str = "HSET key:# f %";
+
 const BUDGETS: &[Budget] = &[
     row("set", &[], "SET key:# $", NEW),
     row("set", &["SET key:# $"], "SET key:# $", NEW),
@@ -78,6 +83,19 @@ const BUDGETS: &[Budget] = &[
     row("swapdb", &["SET key:# $"], "SWAPDB 0 1", RECORD),
     row("flushdb", &["SET key:# $"], "FLUSHDB", SHARDS * RECORD),
     row("flushall", &["SET key:# $"], "FLUSHALL", SHARDS * RECORD),
+    row("hset", &[], "HSET key:# f $", NEW + BLOCK),
+    row("hset", &["HSET key:# f $"], "HSET key:# g $", NEW),
+    row("hset", &["HSET key:# f $"], "HSET key:# f x$", NEW),
+    row("hset", &[LARGE_HASH], "HSET key:# g $", NEW + 1),
+    row("hset", &[LARGE_HASH], "HSET key:# f $", NEW),
+    row("hmset", &["HSET key:# f $"], "HMSET key:# g $", NEW),
+    row("hsetnx", &["HSET key:# f $"], "HSETNX key:# g $", NEW),
+    row("hincrby", &["HSET key:# f 5"], "HINCRBY key:# f 7", NEW),
+    row("hincrbyfloat", &["HSET key:# f 5"], "HINCRBYFLOAT key:# f 1.5", NEW),
+    row("hdel", &["HSET key:# f $ g $"], "HDEL key:# f", NEW),
+    row("hdel", &["HSET key:# f $"], "HDEL key:# f", RECORD),
+    row("hdel", &[LARGE_HASH, "HSET key:# g $"], "HDEL key:# g", RECORD + 1),
+    row("del", &[LARGE_HASH], "DEL key:#", RECORD + 1),
     row("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 2 * ENTRY + RECORD + 1),
 ];
 
@@ -89,7 +107,8 @@ fn engine(file: &std::path::Path) -> Arc<Engine> {
 }
 
 fn line(template: &str, round: usize) -> String {
-    template.replace('#', &round.to_string()).replace('$', V)
+    let long = if template.contains('%') { "%".repeat(2000) } else { String::new() };
+    template.replace('#', &round.to_string()).replace('$', V).replace('%', &long)
 }
 
 fn cost(client: &mut Client, request: &str) -> (u64, u64) {
@@ -151,6 +170,7 @@ fn reads_cost_nothing() {
     let mut client = Client::new(&engine);
     client.run("MSET a 1 b hello c 3.5 {a}1 x");
     client.run("EXPIRE a 1000");
+    client.run("HSET h1 a 1 b 2 f hello");
     let mut random = Rng::with_seed(1);
     for command in engine.table().top() {
         if !command.spec.has(READONLY) || matches!(command.spec.run, Run::Container) {

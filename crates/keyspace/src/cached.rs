@@ -47,6 +47,7 @@ fn read<'t>(shard: &'t mut Shard<'_>, entry: &Entry) -> Result<Str<'t>, Error> {
                 _ => return Ok(Str::read(shard, at)),
             }
         }
+        Some(Kind::Collection(_)) => return Err(Error::WrongType),
         _ => {
             entry::sound(shard, at)?;
             return Ok(Str::read(shard, at));

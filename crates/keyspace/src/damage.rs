@@ -17,6 +17,7 @@ use heap::{Ledger, LostPart, Ptr, Reached, Shard, View};
 use structures::index::{Found, Index, Near};
 
 use crate::check::Refusal;
+use crate::collection::Deep;
 use crate::key::DATABASES;
 use crate::layout::{
     EXPIRY_AT, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, marked,
@@ -145,7 +146,7 @@ impl Keyspace {
         let shard = self.heap().lock(key.shard());
         let named = |at| {
             entry::has_key(&shard, at, key.bytes())
-                && verify::entry(&shard, at, shard.capacity(at), false).key.is_some()
+                && verify::entry(&shard, at, shard.capacity(at), None).key.is_some()
         };
         Index::at(shard.root(keys_root(db))).find(&shard, key.hash, named).is_some()
     }
@@ -167,7 +168,7 @@ impl Keyspace {
         let shard = self.heap().lock(lost.shard);
         let index = Index::at(shard.root(keys_root(lost.db)));
         let linked = index.find(&shard, lost.near.hash(), |at| at == lost.at).is_some();
-        let seen = verify::entry(&shard, lost.at, shard.capacity(lost.at), false);
+        let seen = verify::entry(&shard, lost.at, shard.capacity(lost.at), None);
         // Where nothing could be marked, what is remembered is all that there is.
         linked && (seen.fault.is_some() || self.heap().is_poisoned())
     }
@@ -350,7 +351,7 @@ impl Keyspace {
             Found::Entry(slot, near) => {
                 let at = slot.entry();
                 let mut hit = hits.contains_key(&at.raw());
-                entry::blobs(shard, at, |block| hit |= hits.contains_key(&block.raw()));
+                entry::owned(shard, at, |block| hit |= hits.contains_key(&block.raw()));
                 if hit {
                     found.push((at, near));
                 }
@@ -370,7 +371,10 @@ impl Keyspace {
         hits: &Hits,
     ) -> Result<(), Refusal> {
         let capacity = shard.capacity(at);
-        let seen = verify::entry(shard, at, capacity, true).by(near, &self.hashing).owned();
+        let room = |at| shard.capacity(at);
+        let deep = Deep { hashing: &self.hashing, room: &room };
+        let seen = verify::entry(shard, at, capacity, Some(deep));
+        let seen = seen.by(near, &self.hashing).owned();
         let own = hits.get(&at.raw());
         let words_hit = own.is_some_and(|own| {
             let (words, cell) = (at.raw() + EXPIRY_AT + 8, entry::cell(shard, at).raw());

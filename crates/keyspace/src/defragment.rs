@@ -5,8 +5,10 @@
 //! index's own blocks move likewise. A scan of a client that is under way keeps its guarantee.
 
 use heap::{Full, Ptr, Shard, View};
+use structures::blob::Blob;
 use structures::index::Index;
 
+use crate::collection::{self, Within};
 use crate::key::DATABASES;
 use crate::layout::{Kind, expiry_root, keys_root};
 use crate::rules::Step;
@@ -20,8 +22,21 @@ pub struct Defragmentation {
     /// The root word of the index: those of all keys come first, then those of expiry times.
     index: u8,
     cursor: u64,
+    within: Option<Within>,
     /// Blocks moved since it began with the shard.
     pub moved: u64,
+}
+
+impl Defragmentation {
+    /// Goes on behind what is done: in the same index, in the next, or nowhere.
+    fn go_on(self) -> Option<Defragmentation> {
+        if self.cursor != 0 || self.within.is_some() {
+            return Some(self);
+        }
+        let index = self.index + 1;
+        let more = usize::from(index) < INDEXES;
+        more.then_some(Defragmentation { index, ..self })
+    }
 }
 
 impl Keyspace {
@@ -33,6 +48,9 @@ impl Keyspace {
         from: Defragmentation,
         budget: usize,
     ) -> Result<Option<Defragmentation>, CommitError> {
+        if let Some(within) = from.within {
+            return self.defragment_table(shard, from, within, budget);
+        }
         let held = self.hold();
         let mut locked = self.heap().lock(shard);
         let index = Index::at(locked.root(usize::from(from.index)));
@@ -51,15 +69,37 @@ impl Keyspace {
         // No room to move anything: what is staged is dropped with the lock.
         let Ok(cursor) = next else { return Ok(None) };
         locked.commit()?;
+        let within = match usize::from(from.index) == keys_root(db) {
+            true => Within::first(&locked, (index, &self.hashing), from.cursor, budget),
+            false => None,
+        };
         drop(locked);
         held.done();
-        let moved = from.moved + moved;
-        if cursor != 0 {
-            return Ok(Some(Defragmentation { cursor, moved, ..from }));
+        Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
+    }
+
+    /// The same for members of a large set or hash.
+    fn defragment_table(
+        &self,
+        shard: usize,
+        from: Defragmentation,
+        within: Within,
+        budget: usize,
+    ) -> Result<Option<Defragmentation>, CommitError> {
+        let held = self.hold();
+        let mut locked = self.heap().lock(shard);
+        let keys = (Index::at(locked.root(usize::from(from.index))), &self.hashing);
+        let (mut cursor, mut moved) = (0, 0);
+        if let Some((_, dict)) = within.find(&locked, keys) {
+            let next = dict.defragment(&mut locked, within.cursor, budget, || moved += 1);
+            let Ok(next) = next else { return Ok(None) };
+            cursor = next;
         }
-        let index = from.index + 1;
-        let more = usize::from(index) < INDEXES;
-        Ok(more.then_some(Defragmentation { index, cursor: 0, moved }))
+        locked.commit()?;
+        let within = within.next(cursor, &locked, keys, budget);
+        drop(locked);
+        held.done();
+        Ok(Defragmentation { within, moved: from.moved + moved, ..from }.go_on())
     }
 
     fn relocate(
@@ -68,11 +108,17 @@ impl Keyspace {
         expiring: Index,
         old: Ptr,
     ) -> Result<Option<Ptr>, Full> {
-        if entry::kind(shard, old) == Kind::Blob
-            && let Some(blob) = entry::blob(shard, old).relocate(shard)?
-        {
-            let cell = entry::cell(shard, old);
-            shard.set(cell, blob.word());
+        let cell = entry::cell(shard, old);
+        let moved = match entry::kind(shard, old) {
+            Kind::Inline { .. } | Kind::Int => None,
+            Kind::Blob => entry::blob(shard, old).relocate(shard)?.map(Blob::word),
+            Kind::Collection(head) => {
+                let word = shard.word(cell);
+                collection::relocate(shard, head, word)?
+            }
+        };
+        if let Some(word) = moved {
+            shard.set(cell, word);
         }
         if !shard.is_sparse(old) {
             return Ok(None);

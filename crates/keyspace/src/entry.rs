@@ -11,6 +11,7 @@ use structures::Store;
 use structures::blob::Blob;
 use structures::reclaim::Queue;
 
+use crate::collection::{self, Head};
 use crate::key::Hashing;
 use crate::layout::{EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, word_at};
 
@@ -27,6 +28,8 @@ pub(crate) enum Value<'a> {
         raw: bool,
     },
     Blob(Blob),
+    /// What a collection is, and the word that it hangs from.
+    Collection(Head, u64),
 }
 
 #[inline]
@@ -126,6 +129,7 @@ pub(crate) fn create<S: Store>(
     let cell = match value {
         Value::Int(int) => Some(int as u64),
         Value::Blob(blob) => Some(blob.word()),
+        Value::Collection(_, word) => Some(word),
         Value::Inline { .. } => None,
     };
     let cell = cell.map(u64::to_le_bytes);
@@ -136,6 +140,9 @@ pub(crate) fn create<S: Store>(
         }
         (Value::Int(_), cell) => (Kind::Int, cell.as_ref().map_or(&[][..], |word| word)),
         (Value::Blob(_), cell) => (Kind::Blob, cell.as_ref().map_or(&[][..], |word| word)),
+        (Value::Collection(head, _), cell) => {
+            (Kind::Collection(head), cell.as_ref().map_or(&[][..], |word| word))
+        }
     };
     let body_at = if cell.is_some() { cell_at(key.len()) } else { body_at(key.len()) };
     let head = [kind.encode(), expiry, key.len() as u64 | u64::from(heap::crc32c(key)) << 32];
@@ -165,11 +172,7 @@ pub(crate) fn create<S: Store>(
 
 /// Gives up a blob that nothing refers to any more: at once if it is one block, else through the free queue.
 pub(crate) fn release_blob<S: Store>(store: &mut S, queue: Queue, blob: Blob) -> Result<(), Full> {
-    if blob.is_large() {
-        return queue.push_blob(store, blob);
-    }
-    blob.free_step(store, 1);
-    Ok(())
+    queue.release_blob(store, blob).map(|_| ())
 }
 
 /// Gives up an entry but not its value, which lives on elsewhere.
@@ -185,9 +188,16 @@ pub(crate) fn release_shell<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -
 /// Gives up an entry with all that it owns.
 #[inline]
 pub(crate) fn release<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
-    if kind(store, entry) == Kind::Blob {
-        let blob = blob(store, entry);
-        release_blob(store, queue, blob)?;
+    match kind(store, entry) {
+        Kind::Inline { .. } | Kind::Int => {}
+        Kind::Blob => {
+            let blob = blob(store, entry);
+            release_blob(store, queue, blob)?;
+        }
+        Kind::Collection(head) => {
+            let word = store.word(cell(store, entry));
+            collection::release(store, queue, head, word)?;
+        }
     }
     release_shell(store, queue, entry)
 }
@@ -197,17 +207,21 @@ pub(crate) fn size<V: View>(view: &V, entry: Ptr) -> usize {
     let key = key_len(view, entry);
     match kind(view, entry) {
         Kind::Inline { len, .. } => body_at(key) + len,
-        Kind::Int | Kind::Blob => cell_at(key) + 8,
+        Kind::Int | Kind::Blob | Kind::Collection(_) => cell_at(key) + 8,
     }
 }
 
 /// Bytes of an index for each entry, about.
 pub(crate) const INDEX_COST: u64 = 14;
 
-/// Visits the blocks of the blobs that an entry owns.
-pub(crate) fn blobs<V: View>(view: &V, entry: Ptr, mut visit: impl FnMut(Ptr)) {
-    if kind(view, entry) == Kind::Blob {
-        blob(view, entry).blocks(view, &mut visit);
+/// Visits the blocks that hang from an entry.
+pub(crate) fn owned<V: View>(view: &V, entry: Ptr, mut visit: impl FnMut(Ptr)) {
+    match kind(view, entry) {
+        Kind::Inline { .. } | Kind::Int => {}
+        Kind::Blob => blob(view, entry).blocks(view, &mut visit),
+        Kind::Collection(head) => {
+            collection::blocks(view, head, view.word(cell(view, entry)), &mut visit);
+        }
     }
     if let Some(blob) = key_blob(view, entry) {
         blob.blocks(view, &mut visit);

@@ -4,6 +4,7 @@ use heap::{Ptr, Shard, View};
 use structures::blob::Blob;
 use structures::index::Slot;
 
+use crate::collection::{self, Head};
 use crate::entry::{self, Value};
 use crate::layout::{Counts, Kind};
 use crate::strings::Old;
@@ -104,11 +105,8 @@ impl Txn<'_> {
             return self.link(target, to, None, old.at, old.expiry);
         }
         let shard = &mut self.shards[place.shard];
-        let short = Short::read(shard, old.at);
-        let value = short
-            .as_ref()
-            .map_or_else(|| Value::Blob(entry::blob(shard, old.at)), |short| short.value());
-        let new = entry::create(shard, to.bytes, old.expiry, value, 0)?;
+        let held = Held::read(shard, old.at);
+        let new = entry::create(shard, to.bytes, old.expiry, held.value(), 0)?;
         self.link(target, to, None, new, old.expiry)?;
         let queue = self.queue(place.shard);
         Ok(entry::release_shell(&mut self.shards[place.shard], queue, old.at)?)
@@ -136,18 +134,18 @@ impl Txn<'_> {
         target: Place,
         key: &Key<'_>,
     ) -> Result<(), Error> {
-        let value = match Short::read(&self.shards[place.shard], old.at) {
-            Some(short) => {
-                let to = &mut self.shards[target.shard];
-                entry::create(to, key.bytes, old.expiry, short.value(), 0)?
+        let held = match Held::read(&self.shards[place.shard], old.at) {
+            Held::Blob(_) => Held::Blob(self.copy_blob(place.shard, old.at, target.shard)?),
+            Held::Collection(head, word) => {
+                let (pair, hashing) = ((place.shard, target.shard), &self.keyspace.hashing);
+                let copy = collection::copy(&mut self.shards, pair, hashing, head, word)?;
+                Held::Collection(head, copy)
             }
-            None => {
-                let blob = self.copy_blob(place.shard, old.at, target.shard)?;
-                let to = &mut self.shards[target.shard];
-                entry::create(to, key.bytes, old.expiry, Value::Blob(blob), 0)?
-            }
+            short => short,
         };
-        self.link(target, key, None, value, old.expiry)
+        let to = &mut self.shards[target.shard];
+        let new = entry::create(to, key.bytes, old.expiry, held.value(), 0)?;
+        self.link(target, key, None, new, old.expiry)
     }
 
     fn copy_blob(&mut self, from: usize, at: Ptr, to: usize) -> Result<Blob, Error> {
@@ -171,27 +169,33 @@ impl Txn<'_> {
     }
 }
 
-/// A value that is no blob, copied out of its entry.
-enum Short {
+/// What an entry holds, without a hold on the entry.
+enum Held {
     Int(i64),
     Inline { bytes: Vec<u8>, raw: bool },
+    Blob(Blob),
+    Collection(Head, u64),
 }
 
-impl Short {
-    fn read(shard: &Shard<'_>, at: Ptr) -> Option<Short> {
+impl Held {
+    fn read(shard: &Shard<'_>, at: Ptr) -> Held {
+        let cell = || shard.word(entry::cell(shard, at));
         match entry::kind(shard, at) {
-            Kind::Blob => None,
-            Kind::Int => Some(Short::Int(shard.word(entry::cell(shard, at)) as i64)),
+            Kind::Blob => Held::Blob(Blob::from_word(cell())),
+            Kind::Int => Held::Int(cell() as i64),
+            Kind::Collection(head) => Held::Collection(head, cell()),
             Kind::Inline { raw, len, .. } => {
-                Some(Short::Inline { bytes: entry::body(shard, at, len).to_vec(), raw })
+                Held::Inline { bytes: entry::body(shard, at, len).to_vec(), raw }
             }
         }
     }
 
     fn value(&self) -> Value<'_> {
         match self {
-            Short::Int(int) => Value::Int(*int),
-            Short::Inline { bytes, raw } => Value::Inline { bytes, raw: *raw },
+            Held::Int(int) => Value::Int(*int),
+            Held::Inline { bytes, raw } => Value::Inline { bytes, raw: *raw },
+            Held::Blob(blob) => Value::Blob(*blob),
+            Held::Collection(head, word) => Value::Collection(*head, *word),
         }
     }
 }

@@ -20,11 +20,12 @@
 //! 16   key length u32 | crc32c of the key
 //! 24   key; a key longer than KEY_INLINE: the word of a blob that holds it
 //! ..   inline string: its bytes; else, from the next multiple of 8 on, a cell of one word (logged):
-//!      the integer, or the word of a blob
+//!      the integer, the word of a blob, or what a collection hangs from
 //! ```
 
 use heap::Ptr;
 
+use crate::collection::Head;
 use crate::key::DATABASES;
 
 pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
@@ -56,6 +57,8 @@ pub(crate) const fn counts_root(db: u8) -> usize {
 pub(crate) const OWNER_KEYS: u16 = 1;
 /// The entries belong to the index of all keys.
 pub(crate) const OWNER_EXPIRY: u16 = 2;
+/// The entries are the members of a collection.
+pub(crate) const OWNER_MEMBERS: u16 = 3;
 
 pub(crate) const EXPIRY_AT: u64 = 8;
 pub(crate) const KEY_LEN_AT: u64 = 16;
@@ -89,11 +92,13 @@ pub(crate) enum Kind {
     Inline { raw: bool, len: usize, crc: u32 },
     Int,
     Blob,
+    Collection(Head),
 }
 
 const TAG_INLINE: u64 = 1;
 const TAG_INT: u64 = 2;
 const TAG_BLOB: u64 = 3;
+pub(crate) const TAG_COLLECTION: u64 = 4;
 /// The entry was found to be damaged: bits 5 to 7 hold its former tag, the others are as they were.
 const TAG_MARKED: u64 = 15;
 const RAW: u64 = 1 << 4;
@@ -106,6 +111,7 @@ impl Kind {
             }
             Kind::Int => TAG_INT,
             Kind::Blob => TAG_BLOB,
+            Kind::Collection(head) => head.encode(),
         }
     }
 
@@ -118,6 +124,7 @@ impl Kind {
             }
             TAG_INT => Some(Kind::Int),
             TAG_BLOB => Some(Kind::Blob),
+            TAG_COLLECTION => Head::decode(word).map(Kind::Collection),
             _ => None,
         }
     }

@@ -7,6 +7,7 @@
 use heap::{Pin, Ptr, Shard};
 use structures::index::{Found, Index, Near};
 
+use crate::collection::{Deep, Within};
 use crate::key::DATABASES;
 use crate::layout::{Kind, keys_root};
 use crate::verify::{self, Seen};
@@ -22,6 +23,7 @@ const ENTRIES: usize = 128;
 pub struct Scrub {
     db: u8,
     cursor: u64,
+    within: Option<Within>,
     /// Keys verified.
     pub keys: u64,
     /// Bytes verified.
@@ -57,7 +59,10 @@ impl Keyspace {
         let mut next = from;
         {
             let locked = self.heap().lock(shard);
-            next.cursor = self.look(&locked, &mut next, &mut rest);
+            match from.within {
+                None => next.cursor = self.look(&locked, &mut next, &mut rest),
+                Some(within) => self.look_within(&locked, within, &mut next, &mut rest),
+            }
         }
         held.done();
         for chunk in &rest.chunks {
@@ -71,7 +76,7 @@ impl Keyspace {
         if !self.is_unsettled() && (rest.misled || !rest.damaged.is_empty()) {
             next.found += self.condemn(shard, next.db, rest)?;
         }
-        if next.cursor == 0 {
+        if next.cursor == 0 && next.within.is_none() {
             next.db += 1;
         }
         Ok((next, usize::from(next.db) < DATABASES))
@@ -84,19 +89,40 @@ impl Keyspace {
         let begin = next.keys;
         loop {
             entries.clear();
+            let from = cursor;
             cursor = index.scan(shard, cursor, AT_ONCE, |at| entries.push(at));
             for &at in &entries {
                 self.look_at(shard, index, at, next, rest);
             }
-            if cursor == 0 || next.keys - begin >= ENTRIES as u64 || !rest.chunks.is_empty() {
+            next.within = Within::first(shard, (index, &self.hashing), from, AT_ONCE);
+            let enough = next.keys - begin >= ENTRIES as u64 || !rest.chunks.is_empty();
+            if cursor == 0 || enough || next.within.is_some() {
                 return cursor;
             }
         }
     }
 
+    /// Verifies some members of a table.
+    fn look_within(&self, shard: &Shard<'_>, within: Within, next: &mut Scrub, rest: &mut Rest) {
+        let index = Index::at(shard.root(keys_root(next.db)));
+        let mut cursor = 0;
+        if let Some((entry, dict)) = within.find(shard, (index, &self.hashing)) {
+            let mut damaged = false;
+            cursor = dict.scan(shard, within.cursor, ENTRIES, |member| {
+                next.bytes += member.size(shard) as u64;
+                damaged |= member.check(shard).is_err();
+            });
+            if damaged {
+                rest.damaged.push(entry);
+                cursor = 0;
+            }
+        }
+        next.within = within.next(cursor, shard, (index, &self.hashing), AT_ONCE);
+    }
+
     fn look_at(&self, shard: &Shard<'_>, index: Index, at: Ptr, next: &mut Scrub, rest: &mut Rest) {
         let capacity = shard.capacity(at);
-        let seen = verify::entry(shard, at, capacity, false);
+        let seen = verify::entry(shard, at, capacity, None);
         next.keys += 1;
         next.bytes += capacity as u64;
         if seen.fault.is_some() {
@@ -138,7 +164,9 @@ impl Keyspace {
         });
         let mut found = 0;
         for (at, near) in slots {
-            let seen = verify::entry(&locked, at, locked.capacity(at), true);
+            let room = |at| locked.capacity(at);
+            let deep = Deep { hashing: &self.hashing, room: &room };
+            let seen = verify::entry(&locked, at, locked.capacity(at), Some(deep));
             let seen = seen.by(near, &self.hashing).owned();
             if seen.fault.is_none() {
                 continue;

@@ -11,23 +11,52 @@ use heap::{Ptr, SnapshotError, SnapshotShard, View};
 use structures::index::Index;
 
 use crate::layout::{Kind, MAP_ROOT, keys_root, map_word, physical};
-use crate::{Db, Keyspace, entry};
+use crate::{Db, Keyspace, Type, collection, entry};
 
 /// Keys, and bytes of values, that are read under one lock.
 const KEYS_AT_ONCE: usize = 64;
 const BYTES_AT_ONCE: u64 = 64 << 10;
+/// Elements of a collection in one item.
+const ELEMENTS_AT_ONCE: usize = 64;
 
-/// A key with its value.
+/// A key with its value, or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Its database.
     pub db: Db,
     /// The key.
     pub key: Vec<u8>,
-    /// The string that it holds.
-    pub value: Vec<u8>,
-    /// When it expires, in unix ms.
+    /// What it holds.
+    pub value: Content,
+    /// When it expires, in unix ms; of a value that comes in parts, the last one says so.
     pub expiry: Option<u64>,
+}
+
+/// A value, or a part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A string.
+    String(Vec<u8>),
+    /// Some elements of a collection, to be added to those that came before: of a hash, each field before its value.
+    Elements(Type, Vec<Vec<u8>>),
+}
+
+impl Content {
+    /// The same value in an order that does not depend on how it is kept.
+    pub fn sorted(self) -> Content {
+        match self {
+            Content::Elements(Type::Set, mut elements) => {
+                elements.sort_unstable();
+                Content::Elements(Type::Set, elements)
+            }
+            Content::Elements(Type::Hash, elements) => {
+                let mut pairs: Vec<&[Vec<u8>]> = elements.chunks(2).collect();
+                pairs.sort_unstable();
+                Content::Elements(Type::Hash, pairs.concat())
+            }
+            other => other,
+        }
+    }
 }
 
 /// All keys as they were at the cut. Dropped, it gives back the memory that it held.
@@ -37,7 +66,11 @@ pub struct Snapshot {
     map: u64,
     /// Where to go on: database, shard, cursor of its index.
     at: (usize, usize, u64),
+    /// Entries that are still to be read, the next one last, and where they were found.
     found: Vec<Ptr>,
+    found_in: (Db, usize),
+    /// Where to go on in the collection of the next of them.
+    within: u64,
 }
 
 impl Keyspace {
@@ -49,7 +82,18 @@ impl Keyspace {
             map_word(first.word(first.root(MAP_ROOT)))
         };
         let shards = self.shards();
-        Ok((Snapshot { heap, shards, map, at: (0, 0, 0), found: Vec::new() }, made))
+        Ok((
+            Snapshot {
+                heap,
+                shards,
+                map,
+                at: (0, 0, 0),
+                found: Vec::new(),
+                found_in: (Db::default(), 0),
+                within: 0,
+            },
+            made,
+        ))
     }
 }
 
@@ -59,50 +103,55 @@ impl Snapshot {
     pub fn next(&mut self, items: &mut Vec<Item>) -> bool {
         items.clear();
         while items.is_empty() {
+            if !self.found.is_empty() {
+                self.read(items);
+                continue;
+            }
             let (db, shard, cursor) = self.at;
             let Some(db) = Db::new(db) else { return false };
-            self.step(db, shard, cursor, items);
+            self.step(db, shard, cursor);
         }
         true
     }
 
-    fn step(&mut self, db: Db, shard: usize, cursor: u64, items: &mut Vec<Item>) {
-        self.found.clear();
+    fn step(&mut self, db: Db, shard: usize, cursor: u64) {
         let view = self.heap.lock(shard);
         let root = view.root(keys_root(physical(self.map, db.number())));
         let found = &mut self.found;
         let cursor = Index::at(root).scan(&view, cursor, KEYS_AT_ONCE, |at| found.push(at));
         drop(view);
+        self.found_in = (db, shard);
         self.at = match (cursor, shard + 1 < self.shards) {
             (0, false) => (db.number() + 1, 0, 0),
             (0, true) => (db.number(), shard + 1, 0),
             (cursor, _) => (db.number(), shard, cursor),
         };
-        let mut next = 0;
-        while next < self.found.len() {
-            next += self.read(db, shard, &self.found[next..], items);
-        }
     }
 
-    /// Reads entries up to the bound of one lock, at least one; how many.
-    fn read(&self, db: Db, shard: usize, entries: &[Ptr], items: &mut Vec<Item>) -> usize {
+    /// Reads entries up to the bound of one lock, at least one, or a part of one.
+    fn read(&mut self, items: &mut Vec<Item>) {
+        let (db, shard) = self.found_in;
         let view = self.heap.lock(shard);
         let mut bytes = 0;
-        for (n, &at) in entries.iter().enumerate() {
-            let (mut item, rest) = begin(&view, db, at);
-            bytes += (item.key.len() + item.value.len()) as u64;
-            if let Some(len) = rest {
-                drop(view);
-                self.read_blob(shard, at, len, &mut item.value);
+        while let Some(&at) = self.found.last() {
+            let (mut item, rest) = begin(&view, db, at, &mut self.within);
+            if self.within != 0 {
                 items.push(item);
-                return n + 1;
+                return;
+            }
+            self.found.pop();
+            bytes += item.size();
+            if let (Some(len), Content::String(value)) = (rest, &mut item.value) {
+                drop(view);
+                self.read_blob(shard, at, len, value);
+                items.push(item);
+                return;
             }
             items.push(item);
             if bytes >= BYTES_AT_ONCE {
-                return n + 1;
+                return;
             }
         }
-        entries.len()
     }
 
     fn read_blob(&self, shard: usize, at: Ptr, len: u64, value: &mut Vec<u8>) {
@@ -119,17 +168,35 @@ impl Snapshot {
     }
 }
 
-/// An item without its value where that is a blob, of this length.
-fn begin(view: &SnapshotShard<'_>, db: Db, at: Ptr) -> (Item, Option<u64>) {
+impl Item {
+    fn size(&self) -> u64 {
+        let value = match &self.value {
+            Content::String(value) => value.len(),
+            Content::Elements(_, elements) => elements.iter().map(Vec::len).sum(),
+        };
+        (self.key.len() + value) as u64
+    }
+}
+
+/// An item without its value where that is a blob, of this length; of a large collection, some elements, and `within` says
+/// where to go on (0: the end).
+fn begin(view: &SnapshotShard<'_>, db: Db, at: Ptr, within: &mut u64) -> (Item, Option<u64>) {
     let (value, rest) = match entry::kind(view, at) {
         Kind::Int => {
             let int = view.word(entry::cell(view, at)) as i64;
-            (itoa::Buffer::new().format(int).into(), None)
+            (Content::String(itoa::Buffer::new().format(int).into()), None)
         }
-        Kind::Inline { len, .. } => (entry::body(view, at, len).to_vec(), None),
-        Kind::Blob => (Vec::new(), Some(entry::blob(view, at).len(view))),
+        Kind::Inline { len, .. } => (Content::String(entry::body(view, at, len).to_vec()), None),
+        Kind::Blob => (Content::String(Vec::new()), Some(entry::blob(view, at).len(view))),
+        Kind::Collection(head) => {
+            let word = view.word(entry::cell(view, at));
+            let mut items = Vec::new();
+            let push = |item: &[u8]| items.push(item.to_vec());
+            *within = collection::pieces(view, head, word, *within, ELEMENTS_AT_ONCE, push);
+            (Content::Elements(head.what, items), None)
+        }
     };
     let key = entry::key(view, at).into_owned();
-    let expiry = Some(entry::expiry(view, at)).filter(|&at| at != 0);
+    let expiry = Some(entry::expiry(view, at)).filter(|&at| at != 0 && *within == 0);
     (Item { db, key, value, expiry }, rest)
 }

@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use heap::{Full, Ptr, Shard};
 use structures::Store;
+use structures::dict::Member;
 use structures::reclaim::{Owned, Queue};
 
-use crate::layout::{OWNER_EXPIRY, QUEUE_ROOT};
+use crate::layout::{OWNER_EXPIRY, OWNER_MEMBERS, QUEUE_ROOT};
 use crate::txn::Place;
 use crate::{CommitError, Db, Keyspace, Txn, entry};
 
@@ -131,6 +132,7 @@ fn free_owned<S: Store>(
 ) -> Result<usize, Full> {
     match owned {
         Owned::Entry(_) if owner == OWNER_EXPIRY => Ok(0),
+        Owned::Entry(at) if owner == OWNER_MEMBERS => Member::at(at).release(store, queue),
         Owned::Entry(at) => entry::release(store, queue, at).map(|()| 1),
         Owned::Item(_) => Ok(0),
     }

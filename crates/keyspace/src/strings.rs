@@ -44,6 +44,12 @@ pub(crate) struct Old {
     kind: Kind,
 }
 
+impl Old {
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
 impl Txn<'_> {
     /// Sets a string; one that reads as an integer is kept as one.
     #[inline]
@@ -110,7 +116,7 @@ impl Txn<'_> {
 
     /// Appends (or sets) and returns the new length.
     pub fn append(&mut self, db: Db, key: &Key<'_>, bytes: &[u8]) -> Result<usize, Error> {
-        let (place, old) = self.open_sound(db, key)?;
+        let (place, old) = self.open_string(db, key)?;
         let len = match old {
             None => {
                 self.set(db, key, bytes, Expire::Clear)?;
@@ -162,7 +168,7 @@ impl Txn<'_> {
         at: usize,
         bytes: &[u8],
     ) -> Result<usize, Error> {
-        let (place, old) = self.open_sound(db, key)?;
+        let (place, old) = self.open_string(db, key)?;
         let old_len = old.map_or(0, |old| Str::read(&self.shards[place.shard], old.at).len());
         if bytes.is_empty() {
             return Ok(old_len);
@@ -258,6 +264,15 @@ impl Txn<'_> {
         let (place, old) = self.open(db, key)?;
         old.map_or(Ok(()), |old| entry::sound(&self.shards[place.shard], old.at))?;
         Ok((place, old))
+    }
+
+    /// As [`Txn::open_sound`], for a change that needs a string.
+    fn open_string(&mut self, db: Db, key: &Key<'_>) -> Result<(Place, Option<Old>), Error> {
+        let (place, old) = self.open_sound(db, key)?;
+        match old.map(|old| old.kind) {
+            Some(Kind::Collection(_)) => Err(Error::WrongType),
+            _ => Ok((place, old)),
+        }
     }
 
     /// Where a key belongs, and its entry; one that has expired is deleted.

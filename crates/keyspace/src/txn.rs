@@ -17,12 +17,15 @@ use structures::reclaim::Queue;
 
 use crate::changes::Changes;
 use crate::layout::{
-    Counts, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, physical,
+    Counts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, physical,
 };
 use crate::side::Side;
 use crate::value::{self, Encoding, Str, Type};
 use crate::watch::After;
-use crate::{Change, CommitError, Db, Error, Event, Key, Keyspace, Prepared, Watch, entry};
+use crate::{
+    Change, CommitError, Content, Db, Error, Event, Key, Keyspace, Members, Prepared, Watch,
+    collection, entry,
+};
 
 /// A key that was found. Valid until the transaction changes anything.
 #[derive(Clone, Copy, Debug)]
@@ -245,8 +248,11 @@ impl<'k> Txn<'k> {
     }
 
     /// The type of the value.
-    pub fn type_of(&self, _entry: &Entry) -> Type {
-        Type::String
+    pub fn type_of(&self, entry: &Entry) -> Type {
+        match entry::kind(&self.shards[entry.shard], entry.at) {
+            Kind::Collection(head) => head.what,
+            _ => Type::String,
+        }
     }
 
     /// How the value is kept.
@@ -262,14 +268,53 @@ impl<'k> Txn<'k> {
     /// The string that the key holds. A short one is verified; a blob is by the scrub.
     pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
         entry::sound(&self.shards[entry.shard], entry.at)?;
+        if self.type_of(entry) != Type::String {
+            return Err(Error::WrongType);
+        }
         Ok(Str::read(&self.shards[entry.shard], entry.at))
+    }
+
+    /// The members of a set, or the fields of a hash.
+    pub fn members<'t>(&'t self, entry: &Entry, what: Type) -> Result<Members<'t>, Error> {
+        let shard = &self.shards[entry.shard];
+        entry::sound(shard, entry.at)?;
+        match entry::kind(shard, entry.at) {
+            Kind::Collection(head) if head.what == what => {
+                Members::read(shard, self.keyspace.hashing, entry.at, head)
+            }
+            _ => Err(Error::WrongType),
+        }
+    }
+
+    /// All that the key holds, whatever its type.
+    pub fn content(&self, entry: &Entry) -> Result<Content, Error> {
+        let shard = &self.shards[entry.shard];
+        let Kind::Collection(head) = entry::kind(shard, entry.at) else {
+            return self.string(entry).map(|value| Content::String(value.to_vec()));
+        };
+        entry::sound(shard, entry.at)?;
+        let word = shard.word(entry::cell(shard, entry.at));
+        let (mut elements, mut cursor) = (Vec::new(), 0);
+        loop {
+            let push = |element: &[u8]| elements.push(element.to_vec());
+            cursor = collection::pieces(shard, head, word, cursor, usize::MAX, push);
+            if cursor == 0 {
+                return Ok(Content::Elements(head.what, elements));
+            }
+        }
     }
 
     /// Bytes of the heap that key, value and index take.
     pub fn memory(&self, entry: &Entry) -> u64 {
         let shard = &self.shards[entry.shard];
         let mut bytes = shard.capacity(entry.at) as u64 + entry::INDEX_COST;
-        entry::blobs(shard, entry.at, |block| bytes += shard.capacity(block) as u64);
+        match entry::kind(shard, entry.at) {
+            Kind::Collection(head) => {
+                let word = shard.word(entry::cell(shard, entry.at));
+                bytes += collection::memory(shard, head, word);
+            }
+            _ => entry::owned(shard, entry.at, |block| bytes += shard.capacity(block) as u64),
+        }
         bytes
     }
 
@@ -281,6 +326,10 @@ impl<'k> Txn<'k> {
     /// Redis's logarithmic counter of uses; meaningful under an LFU policy.
     pub fn frequency(&self, entry: &Entry) -> u8 {
         self.side(entry.shard).access.frequency(entry.hash, self.now, self.keyspace.lfu_settings())
+    }
+
+    pub(crate) fn touch_key(&self, place: Place, key: &Key<'_>) {
+        self.side(place.shard).access.touch(key.hash, self.now, self.keyspace.lfu());
     }
 
     /// Notes an access, as TOUCH does.

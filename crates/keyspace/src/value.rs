@@ -12,6 +12,14 @@ use crate::layout::Kind;
 pub enum Type {
     /// A string.
     String,
+    /// A sequence.
+    List,
+    /// Members, each once.
+    Set,
+    /// Fields with values.
+    Hash,
+    /// Members with scores, in the order of these.
+    SortedSet,
 }
 
 /// How a value is kept, as OBJECT ENCODING names it.
@@ -24,6 +32,12 @@ pub enum Encoding {
     Embstr,
     /// Any other string.
     Raw,
+    /// A small collection.
+    Listpack,
+    /// A small set of integers.
+    Intset,
+    /// A large hash, or any other set.
+    Hashtable,
 }
 
 /// The longest string that Redis calls "embstr".
@@ -52,6 +66,8 @@ impl<'t> Str<'t> {
                 let blob = entry::blob(shard, at);
                 Repr::Blob { blob, len: blob.len(shard) as usize, shard }
             }
+            // Whoever reads a string has seen that it is one.
+            Kind::Collection(_) => Repr::Inline(&[]),
         };
         Str { repr }
     }
@@ -130,6 +146,7 @@ pub(crate) fn encoding(shard: &Shard<'_>, at: Ptr) -> Encoding {
         Kind::Int => Encoding::Int,
         Kind::Inline { raw: false, len, .. } if len <= EMBSTR_MAX => Encoding::Embstr,
         Kind::Inline { .. } | Kind::Blob => Encoding::Raw,
+        Kind::Collection(head) => head.encoding,
     }
 }
 

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use heap::{Ptr, View};
 use structures::index::Near;
 
+use crate::collection::{self, Deep};
 use crate::entry;
 use crate::key::{Hashing, Key};
 use crate::layout::{EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, is_marked};
@@ -58,11 +59,16 @@ pub(crate) fn place(key: &[u8], hashing: &Hashing, shards: usize) -> (u64, usize
     (key.hash, key.shard())
 }
 
-/// Verifies the entry at `at`, whose block holds `capacity` bytes. `large` says whether tables of chunks are read too.
-pub(crate) fn entry<V: View>(view: &V, at: Ptr, capacity: usize, large: bool) -> Seen<'_> {
+/// Verifies the entry at `at`, whose block holds `capacity` bytes. `deep` says how what is large is read too.
+pub(crate) fn entry<'v, V: View>(
+    view: &'v V,
+    at: Ptr,
+    capacity: usize,
+    deep: Option<Deep<'_>>,
+) -> Seen<'v> {
     let expires = entry::expiry(view, at) != 0;
     match key(view, at, capacity) {
-        Ok(key) => Seen { key: Some(key), expires, fault: value(view, at, capacity, large).err() },
+        Ok(key) => Seen { key: Some(key), expires, fault: value(view, at, capacity, deep).err() },
         Err(fault) => Seen { key: None, expires, fault: Some(fault) },
     }
 }
@@ -88,7 +94,7 @@ fn key<V: View>(view: &V, at: Ptr, capacity: usize) -> Result<Cow<'_, [u8]>, Fau
     Ok(key)
 }
 
-fn value<V: View>(view: &V, at: Ptr, capacity: usize, large: bool) -> Result<(), Fault> {
+fn value<V: View>(view: &V, at: Ptr, capacity: usize, deep: Option<Deep<'_>>) -> Result<(), Fault> {
     let word = view.word(at);
     let len = entry::key_len(view, at);
     match Kind::decode(word) {
@@ -108,10 +114,15 @@ fn value<V: View>(view: &V, at: Ptr, capacity: usize, large: bool) -> Result<(),
         Some(Kind::Int) => Ok(()),
         Some(Kind::Blob) => {
             let blob = entry::blob(view, at);
-            if blob.is_large() && !large {
+            if blob.is_large() && deep.is_none() {
                 return Ok(());
             }
             blob.check(view).map_err(|damaged| Fault { what: "value", at: damaged.at })
+        }
+        Some(Kind::Collection(head)) => {
+            let word = view.word(entry::cell(view, at));
+            collection::check(view, head, word, deep)
+                .map_err(|damaged| Fault { what: damaged.what, at: damaged.at })
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::ops::{DBS, KEYS, Model, Op, Text, Value, When, apply};
 use common::{NOW, db, volatile};
-use keyspace::{Defragmentation, Encoding, Eviction, Keyspace, Policy, Snapshot, Txn};
+use keyspace::{Content, Defragmentation, Encoding, Eviction, Keyspace, Policy, Snapshot, Txn};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -117,7 +117,8 @@ fn check_snapshot(
     while snapshot.next(&mut items) {
         for item in items.drain(..) {
             let known = KEYS.iter().find(|k| k.as_bytes() == item.key).expect("a key of ours");
-            found.insert((item.db.number(), *known), (item.value, item.expiry.unwrap_or(0)));
+            let Content::String(value) = item.value else { panic!("a string") };
+            found.insert((item.db.number(), *known), (value, item.expiry.unwrap_or(0)));
         }
     }
     let live = |(_, (_, expiry)): &(&_, &Value)| *expiry == 0 || *expiry > now;

@@ -5,9 +5,9 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{NOW, db, emulated, volatile};
-use keyspace::{Expire, Keyspace, Snapshot};
+use keyspace::{Content, Error, Expire, Keyspace, Limits, Snapshot, Txn, Type};
 
-type State = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
+type State = BTreeMap<(usize, Vec<u8>), (Content, Option<u64>)>;
 
 const LENGTHS: [usize; 12] = [0, 3, 20, 44, 60, 400, 4000, 4096, 4097, 20_000, 70_000, 300_000];
 
@@ -16,7 +16,7 @@ fn state(ks: &Keyspace) -> State {
     let txn = ks.begin_all(NOW);
     for number in 0..16 {
         txn.for_each(db(number), &mut |key, entry| {
-            let value = txn.string(entry).expect("a string").to_vec();
+            let value = txn.content(entry).expect("a value").sorted();
             state.insert((number, key.to_vec()), (value, txn.expiry(entry)));
         });
     }
@@ -29,12 +29,33 @@ fn read(snapshot: &mut Snapshot, mut between: impl FnMut()) -> State {
     while snapshot.next(&mut items) {
         for item in items.drain(..) {
             let place = (item.db.number(), item.key);
-            let before = state.insert(place.clone(), (item.value, item.expiry));
-            assert_eq!(before, None, "{place:?} came twice");
+            let value = match (state.remove(&place), item.value) {
+                (None, value) => value,
+                (Some((Content::Elements(kind, mut all), None)), Content::Elements(same, more))
+                    if kind == same =>
+                {
+                    all.extend(more);
+                    Content::Elements(kind, all)
+                }
+                _ => panic!("{place:?} came twice"),
+            };
+            state.insert(place, (value, item.expiry));
         }
         between();
     }
-    state
+    state.into_iter().map(|(place, (value, expiry))| (place, (value.sorted(), expiry))).collect()
+}
+
+/// A change of some fields, of few or of many.
+fn fields(
+    txn: &mut Txn<'_>,
+    random: &mut fastrand::Rng,
+    change: impl FnOnce(&mut Txn<'_>, &[(String, String)], Limits) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let count = [1, 5, 200][random.usize(0..3)];
+    let pair = |_| (format!("field{}", random.u32(0..400)), "v".repeat(random.usize(0..90)));
+    let pairs: Vec<(String, String)> = (0..count).map(pair).collect();
+    change(txn, &pairs, Limits { entries: 100, value: 64 })
 }
 
 /// Does anything to any key.
@@ -49,19 +70,32 @@ fn disturb(ks: &Keyspace, random: &mut fastrand::Rng) {
         false => ks.begin(&[from.shard(), to.shard()], NOW),
     };
     let bytes = vec![random.alphanumeric() as u8; LENGTHS[random.usize(0..LENGTHS.len())]];
-    let done = match random.u32(0..9) {
+    let done = match random.u32(0..12) {
         _ if everything && random.bool() => txn.flush(number).map(|_| ()),
         _ if everything => txn.swap(db(0), db(1)),
         0 | 1 => txn.set(number, &from, &bytes, Expire::Clear).map(|_| ()),
         2 => txn.set(number, &from, b"12345", Expire::At(NOW + 5)).map(|_| ()),
         3 => txn.append(number, &from, &bytes[..bytes.len().min(30)]).map(|_| ()),
         4 => txn.set_range(number, &from, random.usize(0..5000), b"range").map(|_| ()),
+        9 => fields(&mut txn, random, |txn, pairs, limits| {
+            let pairs = pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
+            txn.put_members(number, &from, Type::Hash, pairs, limits).map(|_| ())
+        }),
+        10 => fields(&mut txn, random, |txn, pairs, _| {
+            let fields = pairs.iter().map(|(field, _)| field.as_bytes());
+            txn.remove_members(number, &from, Type::Hash, fields).map(|_| ())
+        }),
         5 => txn.delete(number, &from).map(|_| ()),
         6 => txn.rename((number, &from), (number, &to)).map(|_| ()),
         7 => txn.set_expiry(number, &from, Some(NOW + 1 + random.u64(0..9))).map(|_| ()),
         _ => txn.copy((number, &from), (db(2), &to)).map(|_| ()),
     };
-    done.expect("there is room");
+    match done {
+        Ok(()) => {}
+        // Nothing was staged for a key of another type.
+        Err(Error::WrongType) => {}
+        Err(error) => panic!("{error}"),
+    }
     txn.commit().expect("a commit");
     let shard = from.shard();
     drop(txn);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aof::Fsync;
 use commands::Engine;
-use keyspace::{Eviction, Policy};
+use keyspace::{Eviction, Limits, Policy};
 
 use crate::config::{Refusal, Values};
 use crate::machine;
@@ -27,6 +27,11 @@ pub(crate) fn all(shared: &Shared, values: &Values) {
 fn engine(engine: &Engine, values: &Values) {
     engine.config().set_requirepass(values.get("requirepass"));
     engine.config().set_proto_max_bulk_len(values.size("proto-max-bulk-len"));
+    let number = |name| values.size(name) as usize;
+    engine.config().set_hash_limits(Limits {
+        entries: number("hash-max-listpack-entries"),
+        value: number("hash-max-listpack-value"),
+    });
     engine.config().set_databases(values.size("databases") as usize);
     engine.keyspace().set_eviction(eviction(values));
     if engine.keyspace().heap().is_durable() {

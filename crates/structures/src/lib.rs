@@ -15,6 +15,7 @@
 
 pub mod blob;
 mod damaged;
+pub mod dict;
 pub mod index;
 pub mod list;
 pub mod packed;

@@ -120,6 +120,29 @@ impl Queue {
         Ok(())
     }
 
+    /// As [`Queue::push_index`], of a root word that nothing leads to from this transaction on.
+    pub fn push_unlinked_index<S: Store>(
+        &self,
+        store: &mut S,
+        word: u64,
+        owner: u16,
+    ) -> Result<(), Full> {
+        if word == 0 {
+            return Ok(());
+        }
+        self.push(store, INDEX | u64::from(owner) << 16, word)
+    }
+
+    /// Gives up a blob that nothing refers to any more: at once if it is one block, else through the queue. Answers how
+    /// many blocks were freed.
+    pub fn release_blob<S: Store>(&self, store: &mut S, blob: Blob) -> Result<usize, Full> {
+        if blob.is_large() {
+            self.push_blob(store, blob)?;
+            return Ok(0);
+        }
+        Ok(blob.free_step(store, 1).1)
+    }
+
     fn push<S: Store>(&self, store: &mut S, kind: u64, word: u64) -> Result<(), Full> {
         store.use_reserve(true);
         let fresh = store.reserve(NODE);

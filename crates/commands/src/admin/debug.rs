@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
-use keyspace::{Db, Encoding, Txn};
+use keyspace::{Db, Txn, Type};
 
 use super::{help, populate, reload, tell_host};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
+use crate::keys::object::encoding_name;
 use crate::spec::*;
 
 pub(crate) const DEBUG: CommandSpec = CommandSpec {
@@ -106,12 +107,11 @@ fn sleep(call: &mut Call<'_>) -> Done {
 fn object(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let key = txn.key(call.args[2]);
     let entry = txn.peek(call.db(), &key).ok_or(NO_SUCH_KEY)?;
-    let encoding = match txn.encoding(&entry) {
-        Encoding::Int => "int",
-        Encoding::Embstr => "embstr",
-        _ => "raw",
+    let encoding = encoding_name(txn.encoding(&entry));
+    let length = match txn.type_of(&entry) {
+        Type::String => txn.string(&entry)?.len(),
+        _ => txn.memory(&entry) as usize,
     };
-    let length = txn.string(&entry)?.len();
     let idle = txn.idle_ms(&entry) / 1000;
     let clock = (call.now_ms() / 1000).saturating_sub(idle) & 0xff_ffff;
     call.out.simple(format!(

@@ -5,7 +5,7 @@
 
 use std::hash::Hasher;
 
-use keyspace::{Db, Expire, Key, Txn};
+use keyspace::{Content, Db, Expire, Key, Txn};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::call::Call;
@@ -71,9 +71,10 @@ pub(super) fn digest_of_all(txn: &Txn<'_>) -> String {
     for db in Db::all() {
         let number = [db.number() as u8];
         txn.for_each(db, &mut |name, entry| {
-            let value = txn.string(entry).map(|value| value.to_vec()).unwrap_or_default();
+            let value = txn.content(entry).map_or_else(|_| Vec::new(), parts);
+            let value: Vec<&[u8]> = value.iter().map(Vec::as_slice).collect();
             let expires: &[u8] = if txn.expiry(entry).is_some() { b"expires" } else { b"" };
-            let one = sign(&[&number, name, &value, expires]);
+            let one = sign(&[&[&number, name], &value[..], &[expires]].concat());
             all.iter_mut().zip(one).for_each(|(sum, byte)| *sum ^= byte);
         });
     }
@@ -82,6 +83,16 @@ pub(super) fn digest_of_all(txn: &Txn<'_>) -> String {
 
 /// The signature of one value; zeros where there is none.
 pub(super) fn digest_of_value(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> String {
-    let value = txn.peek(db, key).and_then(|entry| txn.string(&entry).ok().map(|v| v.to_vec()));
-    hex(&value.map_or(Digest::default(), |value| sign(&[&value])))
+    let value = txn.peek(db, key).and_then(|entry| txn.content(&entry).ok().map(parts));
+    hex(&value.map_or(Digest::default(), |value| {
+        sign(&value.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }))
+}
+
+/// What a value is made of, in an order that does not depend on how it is kept.
+fn parts(value: Content) -> Vec<Vec<u8>> {
+    match value.sorted() {
+        Content::String(value) => vec![value],
+        Content::Elements(_, elements) => elements,
+    }
 }

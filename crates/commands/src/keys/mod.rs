@@ -3,9 +3,9 @@
 mod databases;
 mod delete;
 mod expire;
-mod object;
+pub(crate) mod object;
 mod relocate;
-mod scan;
+pub(crate) mod scan;
 mod ttl;
 
 use crate::spec::CommandSpec;

@@ -32,15 +32,23 @@ fn type_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 pub(super) fn type_name(kind: Type) -> &'static str {
     match kind {
         Type::String => "string",
+        Type::List => "list",
+        Type::Set => "set",
+        Type::Hash => "hash",
+        Type::SortedSet => "zset",
         _ => "unknown",
     }
 }
 
-fn encoding_name(encoding: Encoding) -> &'static str {
+/// An encoding's name, as OBJECT ENCODING tells it.
+pub(crate) fn encoding_name(encoding: Encoding) -> &'static str {
     match encoding {
         Encoding::Int => "int",
         Encoding::Embstr => "embstr",
         Encoding::Raw => "raw",
+        Encoding::Listpack => "listpack",
+        Encoding::Intset => "intset",
+        Encoding::Hashtable => "hashtable",
         _ => "unknown",
     }
 }

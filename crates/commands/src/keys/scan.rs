@@ -32,16 +32,16 @@ pub(crate) const SCAN: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// What SCAN is asked for.
-struct Options<'a> {
-    pattern: Option<&'a [u8]>,
-    count: usize,
+/// What SCAN, and its like of one key, is asked for.
+pub(crate) struct Options<'a> {
+    pub(crate) pattern: Option<&'a [u8]>,
+    pub(crate) count: usize,
     kind: Option<&'a [u8]>,
 }
 
 fn scan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let cursor = cursor(call.args[1]).ok_or("ERR invalid cursor")?;
-    let options = parse(call)?;
+    let options = parse(call, 2)?;
     let wanted = |key: &[u8], kind: Type| {
         options.pattern.is_none_or(|pattern| glob::matches(pattern, key))
             && options.kind.is_none_or(|name| name.eq_ignore_ascii_case(type_name(kind).as_bytes()))
@@ -59,7 +59,8 @@ fn scan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-fn cursor(text: &[u8]) -> Option<u64> {
+/// Where a scan goes on, as a client says it.
+pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     match text.strip_prefix('-') {
         Some(negated) => negated.parse::<u64>().ok().map(u64::wrapping_neg),
@@ -67,17 +68,18 @@ fn cursor(text: &[u8]) -> Option<u64> {
     }
 }
 
-fn parse<'a>(call: &Call<'a>) -> Result<Options<'a>, Failure> {
+/// The options from this argument on. Only SCAN itself knows TYPE.
+pub(crate) fn parse<'a>(call: &Call<'a>, from: usize) -> Result<Options<'a>, Failure> {
     const COUNT: usize = 10;
     let mut options = Options { pattern: None, count: COUNT, kind: None };
-    for at in (2..call.args.len()).step_by(2) {
+    for at in (from..call.args.len()).step_by(2) {
         let value = call.arg(at + 1)?;
         if call.is(at, "COUNT") {
             let count = call.int(at + 1)?;
             options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(SYNTAX)?;
         } else if call.is(at, "MATCH") {
             options.pattern = Some(value).filter(|pattern| *pattern != b"*");
-        } else if call.is(at, "TYPE") {
+        } else if call.is(at, "TYPE") && call.keys.is_empty() {
             options.kind = Some(value);
         } else {
             return Err(SYNTAX.into());

@@ -4,10 +4,11 @@
 //! doubled or replaced, so that errors and their order are compared too.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part")]
 
-use commands::spec::{Arg, ArgKind, CommandSpec};
+use commands::spec::{Arg, ArgKind, CommandSpec, Group};
 use fastrand::Rng;
 
 const KEYS: &[&str] = &["a", "b", "c", "{a}1", "{a}2", "key:with:colons", "", "d\u{e4}", "e"];
+const HASHES: &[&str] = &["h1", "h2", "{a}h"];
 const VALUES: &[&str] = &[
     "",
     "0",
@@ -81,7 +82,7 @@ const JUNK: &[&str] =
 pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     let mut words = vec![spelled(spec.name, random)];
     for arg in spec.args {
-        add(&mut words, arg, random);
+        add(&mut words, spec.group, arg, random);
     }
     if random.u8(..) < 26 {
         mutate(&mut words, random);
@@ -100,7 +101,7 @@ fn spelled(name: &str, random: &mut Rng) -> Vec<u8> {
     if random.bool() { name.to_uppercase().into_bytes() } else { name.as_bytes().to_vec() }
 }
 
-fn add(words: &mut Vec<Vec<u8>>, arg: &Arg, random: &mut Rng) {
+fn add(words: &mut Vec<Vec<u8>>, group: Group, arg: &Arg, random: &mut Rng) {
     if arg.is_optional && random.u8(..3) > 0 {
         return;
     }
@@ -114,17 +115,25 @@ fn add(words: &mut Vec<Vec<u8>>, arg: &Arg, random: &mut Rng) {
             ArgKind::OneOf(of) => {
                 let mut chosen = of[random.usize(..of.len())];
                 chosen.is_optional = false;
-                add(words, &chosen, random);
+                add(words, group, &chosen, random);
             }
-            ArgKind::Block(of) => of.iter().for_each(|inner| add(words, inner, random)),
-            _ => words.push(value(arg, random).as_bytes().to_vec()),
+            ArgKind::Block(of) => of.iter().for_each(|inner| add(words, group, inner, random)),
+            _ => words.push(value(group, arg, random).as_bytes().to_vec()),
         }
     }
 }
 
-fn value(arg: &Arg, random: &mut Rng) -> &'static str {
+/// Keys on which a group's commands find their own type, more often than not.
+fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
+    match (group, random.u8(..12)) {
+        (Group::Hash, 1..) | (Group::Generic, 0..3) => HASHES,
+        _ => KEYS,
+    }
+}
+
+fn value(group: Group, arg: &Arg, random: &mut Rng) -> &'static str {
     let pool = match (arg.kind, arg.name) {
-        (ArgKind::Key(_), _) => KEYS,
+        (ArgKind::Key(_), _) => keys(group, random),
         (_, "index" | "index1" | "index2" | "destination-db" | "db") => DATABASES,
         (_, "seconds" | "milliseconds") => TIMES,
         (ArgKind::Integer, _) => INTEGERS,

@@ -9,6 +9,7 @@ use structures::index::Index;
 
 use super::walk::{Sound, Walk};
 use super::{CheckError, Refusal};
+use crate::collection::Deep;
 use crate::layout::{Counts, SCRATCH_ROOT, counts_root, expiry_root, keys_root};
 use crate::verify;
 use crate::{Keyspace, entry};
@@ -31,7 +32,9 @@ impl Keyspace {
         let mut keys: Vec<Sound> = sound.into_iter().filter(|entry| entry.db == db).collect();
         let linked = keys.len();
         for block in lost {
-            let seen = verify::entry(shard, block.ptr, block.capacity, true);
+            let room = |at| shard.capacity(at);
+            let deep = Deep { hashing: &self.hashing, room: &room };
+            let seen = verify::entry(shard, block.ptr, block.capacity, Some(deep));
             let (Some(key), None) = (seen.key, seen.fault) else { continue };
             let (hash, home) = verify::place(&key, &self.hashing, self.shards());
             if home == shard.id() {

@@ -6,13 +6,17 @@
 use std::borrow::Cow;
 
 use heap::{Block, Ledger, Ptr, Reached, Shard, View};
+use structures::dict::Member;
 use structures::index::{Found, Index, Near};
 use structures::reclaim::{Owned, Part, Queue};
 
 use super::{CheckError, Checked, DamagedKey};
+use crate::collection::Deep;
 use crate::entry;
 use crate::key::DATABASES;
-use crate::layout::{Counts, OWNER_KEYS, QUEUE_ROOT, counts_root, expiry_root, keys_root};
+use crate::layout::{
+    Counts, OWNER_KEYS, OWNER_MEMBERS, QUEUE_ROOT, counts_root, expiry_root, keys_root,
+};
 use crate::verify::{self, Fault, Seen};
 use crate::{Keyspace, layout};
 
@@ -147,8 +151,7 @@ impl<'w, 'h> Walk<'w, 'h> {
             self.nowhere(db, at, near);
             return false;
         };
-        let shard = self.shard;
-        let seen = verify::entry(shard, at, capacity, true).by(near, &self.keyspace.hashing);
+        let seen = self.seen(at, capacity).by(near, &self.keyspace.hashing);
         if let Some(fault) = seen.fault {
             self.ledger.reach(at);
             self.keep_named(db, at, near, &seen);
@@ -167,12 +170,18 @@ impl<'w, 'h> Walk<'w, 'h> {
             sound.push(Sound { db, at, hash, expires: seen.expires });
         }
         let mut blocks = Vec::new();
-        entry::blobs(self.shard, at, |block| blocks.push(block));
+        entry::owned(self.shard, at, |block| blocks.push(block));
         for block in blocks {
             let room = self.ledger.capacity(block).unwrap_or(0);
             self.reach(block, room);
         }
         seen.expires
+    }
+
+    fn seen(&self, at: Ptr, capacity: usize) -> Seen<'w> {
+        let room = |at| self.ledger.capacity(at).unwrap_or(0);
+        let deep = Deep { hashing: &self.keyspace.hashing, room: &room };
+        verify::entry(self.shard, at, capacity, Some(deep))
     }
 
     /// A damaged entry that still says its name keeps its place.
@@ -193,7 +202,7 @@ impl<'w, 'h> Walk<'w, 'h> {
     /// A slot leads where no block is allocated: either it is wrong, or the bitmap is.
     fn nowhere(&mut self, db: u8, at: Ptr, near: Near) {
         let room = self.ledger.room(at).filter(|&room| room >= layout::HEADER);
-        let seen = room.map(|room| verify::entry(self.shard, at, room, true));
+        let seen = room.map(|room| self.seen(at, room));
         let hash = seen.and_then(|seen| seen.key.filter(|_| seen.fault.is_none()));
         let hash = hash.map(|key| verify::place(&key, &self.keyspace.hashing, 1).0);
         match hash {
@@ -252,14 +261,20 @@ impl<'w, 'h> Walk<'w, 'h> {
 
     fn queue(&mut self) {
         let hashing = &self.keyspace.hashing;
-        let (mut blocks, mut entries) = (Vec::new(), Vec::new());
+        let (mut blocks, mut entries, mut members) = (Vec::new(), Vec::new(), Vec::new());
         let shard = self.shard;
         let checked = Queue::at(shard.root(QUEUE_ROOT)).check(
             shard,
-            |_, at| entry::hash(shard, at, hashing),
+            |owner, at| match owner {
+                OWNER_MEMBERS => hashing.hash(&Member::at(at).field(shard)),
+                _ => entry::hash(shard, at, hashing),
+            },
             |owner, part| match part {
                 Part::Block(at) => blocks.push(at),
                 Part::Owned(Owned::Entry(at)) if owner == OWNER_KEYS => entries.push(at),
+                Part::Owned(Owned::Entry(at)) if owner == OWNER_MEMBERS => {
+                    members.push(Member::at(at));
+                }
                 Part::Owned(_) => {}
             },
         );
@@ -268,7 +283,11 @@ impl<'w, 'h> Walk<'w, 'h> {
         }
         for at in entries {
             blocks.push(at);
-            entry::blobs(shard, at, |block| blocks.push(block));
+            entry::owned(shard, at, |block| blocks.push(block));
+        }
+        for member in members {
+            blocks.push(member.ptr());
+            member.blobs(shard, |block| blocks.push(block));
         }
         for at in blocks {
             let room = self.ledger.capacity(at).unwrap_or(0);

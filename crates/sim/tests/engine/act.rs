@@ -6,7 +6,7 @@ use super::journal::{Feed, Journal, TestClock, Words};
 use super::state::{self, State, brief};
 use commands::{CommandSpec, Engine, Peer, Session};
 use fastrand::Rng;
-use keyspace::{Defragmentation, Eviction, Policy, Snapshot};
+use keyspace::{Content, Defragmentation, Eviction, Item, Policy, Snapshot};
 use resp::{Protocol, Writer};
 use sim::Life;
 use std::collections::BTreeMap;
@@ -326,9 +326,7 @@ impl<'a> Actor<'a> {
         let mut more = true;
         for _ in 0..3 {
             more = more && snapshot.next(&mut items);
-            taken.keys.extend(items.drain(..).map(|item| {
-                ((item.db.number(), item.key), (item.value, item.expiry.unwrap_or(0)))
-            }));
+            items.drain(..).for_each(|item| taken.add(item));
         }
         let mut snapshots = pmem::lock(self.snapshots).expect("no panic");
         if more {
@@ -341,10 +339,26 @@ impl<'a> Actor<'a> {
 }
 
 impl Taken {
+    /// A key, or more elements of one.
+    fn add(&mut self, item: Item) {
+        let expiry = item.expiry.unwrap_or(0);
+        let before = self.keys.remove(&(item.db.number(), item.key.clone()));
+        let value = match (before, item.value) {
+            (Some((Content::Elements(what, mut all), _)), Content::Elements(_, more)) => {
+                all.extend(more);
+                Content::Elements(what, all)
+            }
+            (_, value) => value,
+        };
+        self.keys.insert((item.db.number(), item.key), (value, expiry));
+    }
+
     /// Whether it gave what the keyspace held at its cut.
     pub(crate) fn check(self, states: &[State]) -> Result<(), String> {
         let (now, expected) = (self.now, &states[self.position]);
-        let found = State { now, keys: Arc::new(self.keys) };
+        let keys = self.keys.into_iter();
+        let sorted = keys.map(|(name, (value, expiry))| (name, (value.sorted(), expiry)));
+        let found = State { now, keys: Arc::new(sorted.collect()) };
         if found.agrees(expected, now) {
             return Ok(());
         }

@@ -9,6 +9,7 @@
 
 use super::Commands;
 use super::state::State;
+use keyspace::Content;
 use pmem::{NullRecorder, Region};
 use sim::{Left, Workload};
 use std::sync::Arc;
@@ -68,9 +69,12 @@ fn in_tails(commands: &Commands, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> 
 
 /// Wherever a copy of a string's begin lies: one of them is the value.
 fn in_strings(image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
-    let values = state.live(state.now).map(|(_, (value, _))| value);
+    let pieces = state.live(state.now).flat_map(|(_, (value, _))| match value {
+        Content::String(value) => std::slice::from_ref(value),
+        Content::Elements(_, elements) => elements,
+    });
     let mut places = Vec::new();
-    for value in values.filter(|value| value.len() > 40).take(3) {
+    for value in pieces.filter(|value| value.len() > 40).take(3) {
         let start = &value[..32];
         let copies = image.windows(32).enumerate().filter(|(_, bytes)| *bytes == start);
         places.extend(copies.take(3).map(|(at, _)| (at + rng.usize(..32), Cost::Told)));

@@ -10,7 +10,7 @@
 use super::state::{self, State};
 use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session};
 use heap::{CreateOptions, Geometry, Heap};
-use keyspace::{Db, Expire, Keyspace};
+use keyspace::{Content, Db, Keyspace, Type};
 use resp::{Limits, Next, Parser, Protocol, Writer};
 use sim::{Life, Marker, Promise, Promises};
 use std::cell::Cell;
@@ -199,6 +199,16 @@ impl CommandLog for Journal {
     }
 }
 
+/// The command that makes a value of its parts.
+fn makes(value: &Content) -> &'static [u8] {
+    match value {
+        Content::String(_) => b"SET",
+        Content::Elements(Type::Hash, _) => b"HSET",
+        Content::Elements(Type::Set, _) => b"SADD",
+        Content::Elements(what, _) => unreachable!("no command makes a {what:?}"),
+    }
+}
+
 /// An engine without the code under the structures: in DRAM, by the same commands.
 struct Reference {
     engine: Engine,
@@ -215,21 +225,27 @@ impl Reference {
         let options = CreateOptions { geometry, ..CreateOptions::default() };
         let heap = Heap::volatile(64 << 20, &options).map_err(|error| error.to_string())?;
         let keyspace = Arc::new(Keyspace::new(heap, state.now));
-        let mut txn = keyspace.begin_all(0);
-        for ((db, key), (value, expiry)) in state.live(state.now) {
-            let expire = if *expiry == 0 { Expire::Clear } else { Expire::At(*expiry) };
-            let db = Db::new(*db).ok_or("a database")?;
-            let key = txn.key(key);
-            txn.set(db, &key, value, expire).map_err(|error| error.to_string())?;
-        }
-        txn.commit().map_err(|error| error.to_string())?;
-        drop(txn);
         let clock = TestClock::at(state.now);
         let engine =
             Engine::new(EngineOptions { clock: clock.clone(), ..EngineOptions::new(keyspace) });
         let replay = engine.connect_replay();
         let writer = Writer::new(Protocol::Resp2);
-        Ok(Reference { engine, clock, sessions: Vec::new(), replay, writer })
+        let mut reference = Reference { engine, clock, sessions: Vec::new(), replay, writer };
+        for ((db, key), (value, expiry)) in state.live(state.now) {
+            reference.replay.db = Db::new(*db).ok_or("a database")?;
+            let mut words: Vec<&[u8]> = vec![makes(value), key];
+            match value {
+                Content::String(value) => words.push(value),
+                Content::Elements(_, elements) => words.extend(elements.iter().map(Vec::as_slice)),
+            }
+            reference.run(None, &words)?;
+            if *expiry != 0 {
+                let at = expiry.to_string();
+                reference.run(None, &[b"PEXPIREAT", key, at.as_bytes()])?;
+            }
+        }
+        reference.replay.db = Db::default();
+        Ok(reference)
     }
 
     fn feed(&mut self, feed: &Feed, now: u64) -> Result<State, String> {

@@ -1,14 +1,14 @@
 //! What a keyspace holds, as the oracle compares it: every byte and every expiry time.
 
-use keyspace::{Db, Keyspace};
+use keyspace::{Content, Db, Keyspace};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 /// Database and key.
 pub(crate) type Name = (usize, Vec<u8>);
-/// Value and expiry time, 0 for none.
-pub(crate) type Value = (Vec<u8>, u64);
+/// Value, in an order of its own, and expiry time, 0 for none.
+pub(crate) type Value = (Content, u64);
 /// All keys.
 pub(crate) type Keys = BTreeMap<Name, Value>;
 
@@ -52,8 +52,8 @@ pub(crate) fn read(keyspace: &Keyspace, now: u64) -> State {
     let txn = keyspace.begin_all(0);
     for db in Db::all().filter(|db| txn.count(*db) > 0) {
         txn.for_each(db, &mut |key, entry| {
-            let value =
-                txn.string(entry).map_or_else(|_| b"unread".to_vec(), |value| value.to_vec());
+            let unread = || Content::String(b"unread".to_vec());
+            let value = txn.content(entry).map_or_else(|_| unread(), Content::sorted);
             keys.insert((db.number(), key.to_vec()), (value, txn.expiry(entry).unwrap_or(0)));
         });
     }
@@ -88,12 +88,23 @@ pub(crate) fn brief(bytes: &[u8]) -> String {
     if bytes.len() > MOST { format!("{start}...[{}]", bytes.len()) } else { start.to_string() }
 }
 
+/// Any value in few letters.
+fn brief_value(value: &Content) -> String {
+    match value {
+        Content::String(bytes) => brief(bytes),
+        Content::Elements(what, elements) => {
+            let some: Vec<String> = elements.iter().take(12).map(|one| brief(one)).collect();
+            format!("{what:?} of {}: {}", elements.len(), some.join(" "))
+        }
+    }
+}
+
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at {} ", self.now)?;
         f.debug_list()
             .entries(self.live(self.now).map(|((db, key), (value, expiry))| {
-                format!("{db}:{} = {} until {expiry}", brief(key), brief(value))
+                format!("{db}:{} = {} until {expiry}", brief(key), brief_value(value))
             }))
             .finish()
     }
@@ -105,7 +116,9 @@ pub(crate) fn difference(found: &State, expected: &State) -> String {
     let (found, expected): (BTreeMap<_, _>, BTreeMap<_, _>) =
         (found.live(now).collect(), expected.live(now).collect());
     let told = |value: Option<&&Value>| {
-        value.map_or("nothing".into(), |(bytes, expiry)| format!("{} until {expiry}", brief(bytes)))
+        value.map_or("nothing".into(), |(bytes, expiry)| {
+            format!("{} until {expiry}", brief_value(bytes))
+        })
     };
     let mut keys: Vec<_> = found.keys().chain(expected.keys()).collect();
     keys.sort_unstable();

@@ -82,6 +82,12 @@ pub(super) fn set_range<S: Store>(
     replace(store, block, &content, spare)
 }
 
+/// Puts other bytes in the place of a block's, with some of the room that was behind them.
+pub(super) fn rewrite<S: Store>(store: &mut S, block: Ptr, bytes: &[u8]) -> Result<Ptr, Full> {
+    let spare = store.capacity(block).saturating_sub(size(bytes.len())).min(bytes.len());
+    replace(store, block, bytes, spare)
+}
+
 pub(super) fn relocate<S: Store>(store: &mut S, block: Ptr) -> Result<Ptr, Full> {
     let len = len(store, block);
     let content = bytes(store, block, 0..len).to_vec();

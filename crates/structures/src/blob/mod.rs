@@ -219,6 +219,23 @@ impl Blob {
         Ok(Blob::table(table))
     }
 
+    /// Puts other bytes, at most [`MAX_BLOCK_LEN`], in the place of a blob of one block or none, with as much room behind
+    /// them as there was, at most as many again.
+    pub fn rewrite<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Full> {
+        match self.form() {
+            Form::Block(block) if !bytes.is_empty() => {
+                block::rewrite(store, block, bytes).map(Blob::block)
+            }
+            Form::Block(block) => {
+                store.free(block);
+                Ok(Blob::EMPTY)
+            }
+            Form::Empty => Blob::create(store, bytes),
+            // Not so in a sound pool; its room is lost.
+            Form::Table(_) => Blob::create(store, bytes),
+        }
+    }
+
     /// Frees about `budget` blocks of a blob that nothing else refers to, from its end; answers what is left of it
     /// ([`Blob::EMPTY`]: nothing) and how many blocks were freed.
     pub fn free_step<S: Store>(self, store: &mut S, budget: usize) -> (Blob, usize) {

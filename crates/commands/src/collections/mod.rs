@@ -1,0 +1,4 @@
+//! What commands on sets and hashes have in common.
+
+pub(crate) mod random;
+pub(crate) mod scan;

@@ -1,0 +1,36 @@
+//! HSCAN, SSCAN: the members of one key, some at a time.
+//!
+//! What is packed comes as a whole, whatever count is asked for; a table by the cursor of its index.
+
+use keyspace::{Members, Txn};
+use resp::glob;
+
+use crate::call::Call;
+use crate::failure::{Done, Failure};
+use crate::keys::scan::{cursor, parse};
+
+/// How a command finds what it scans.
+type Find = for<'t> fn(&Call<'_>, &'t mut Txn<'_>) -> Result<Option<Members<'t>>, Failure>;
+
+/// Replies with the next cursor and some members, or fields each with its value.
+pub(crate) fn scan(call: &mut Call<'_>, txn: &mut Txn<'_>, find: Find, values: bool) -> Done {
+    let cursor = cursor(call.args[2]).ok_or("ERR invalid cursor")?;
+    let (mut found, mut next) = (Vec::new(), 0);
+    // Where there is no key, options are not looked at.
+    if let Some(members) = find(call, txn)? {
+        let options = parse(call, 3)?;
+        next = members.scan(cursor, options.count, |field, value| {
+            if options.pattern.is_none_or(|pattern| glob::matches(pattern, field)) {
+                found.push(field.to_vec());
+                if values {
+                    found.push(value.to_vec());
+                }
+            }
+        })?;
+    }
+    call.out.array(2);
+    call.out.bulk(itoa::Buffer::new().format(next));
+    call.out.array(found.len());
+    found.iter().for_each(|item| call.out.bulk(item));
+    Ok(())
+}

@@ -1,0 +1,402 @@
+//! Changing a set or a hash.
+//!
+//! A packed one is read into DRAM, changed there, and written back when the command is through with it: in place where it
+//! only grew at its end, else as a new block. It becomes a table as soon as it is too large for that. A table is changed
+//! member by member.
+
+use heap::{Shard, View};
+use structures::blob::{Blob, MAX_BLOCK_LEN};
+use structures::dict::Dict;
+use structures::packed::{Item, Items};
+
+use super::members::{find, packed_bytes};
+use super::text::item;
+use super::{Form, Head, Text};
+use crate::entry::{self, Value};
+use crate::key::Hashing;
+use crate::layout::Kind;
+use crate::strings::Old;
+use crate::txn::Place;
+use crate::value::{Encoding, Type};
+use crate::{Db, Error, Event, Expire, Key, Txn};
+
+/// Up to which size Redis calls a collection small; its directives of like names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most elements: `hash-max-listpack-entries`, `set-max-intset-entries`.
+    pub entries: usize,
+    /// Longest element, in bytes: `hash-max-listpack-value`. No matter for sets.
+    pub value: usize,
+}
+
+impl Limits {
+    /// For changes that add nothing.
+    const NONE: Limits = Limits { entries: 0, value: 0 };
+}
+
+/// Bytes, and elements, up to which what Redis calls large is packed nevertheless: it costs one block, where a table
+/// costs a segment of an index.
+const PACKED_BYTES: usize = 1024;
+const PACKED_COUNT: u32 = 64;
+
+/// A set or hash that is being changed, there or not. Nothing is written before [`Edit::finish`], but for tables.
+pub(crate) struct Edit {
+    place: Place,
+    old: Option<Old>,
+    what: Type,
+    encoding: Encoding,
+    limits: Limits,
+    hashing: Hashing,
+    verify: bool,
+    state: State,
+    changed: bool,
+    /// Whether it is smaller than it was: then it may use the room that is kept for deletes.
+    shrunk: bool,
+}
+
+enum State {
+    Packed {
+        bytes: Vec<u8>,
+        count: u32,
+        /// So many bytes are as they lie in the heap, if that is all of them that lie there.
+        kept: Option<usize>,
+    },
+    Table(Dict),
+}
+
+impl Txn<'_> {
+    /// Begins to change a set or hash; a key of another type is refused.
+    pub(crate) fn edit(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        what: Type,
+        limits: Limits,
+    ) -> Result<Edit, Error> {
+        let (place, old) = self.open_sound(db, key)?;
+        let shard = &self.shards[place.shard];
+        let (mut encoding, mut state) = (
+            if what == Type::Set { Encoding::Intset } else { Encoding::Listpack },
+            State::Packed { bytes: Vec::new(), count: 0, kept: None },
+        );
+        if let Some(old) = old {
+            let Kind::Collection(head) = old.kind() else { return Err(Error::WrongType) };
+            if head.what != what {
+                return Err(Error::WrongType);
+            }
+            encoding = head.encoding;
+            let word = shard.word(entry::cell(shard, old.at));
+            state = match head.form {
+                Form::Packed => {
+                    let bytes = packed_bytes(shard, old.at, head, word)?.to_vec();
+                    let kept = Some(bytes.len());
+                    State::Packed { bytes, count: head.count, kept }
+                }
+                Form::Table => State::Table(Dict::at(heap::Ptr::from_raw(word))),
+            };
+            self.touch_key(place, key);
+        }
+        let verify = shard.heap().is_durable();
+        let hashing = self.keyspace.hashing;
+        Ok(Edit {
+            place,
+            old,
+            what,
+            encoding,
+            limits,
+            hashing,
+            verify,
+            state,
+            changed: false,
+            shrunk: false,
+        })
+    }
+}
+
+impl Txn<'_> {
+    /// Gives fields of a hash their values, or adds members (whose values are empty) to a set, in order; makes the key where
+    /// there is none. How many are new.
+    pub fn put_members<'a>(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        what: Type,
+        members: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        limits: Limits,
+    ) -> Result<usize, Error> {
+        let mut edit = self.edit(db, key, what, limits)?;
+        let mut new = 0;
+        for (field, value) in members {
+            new += usize::from(edit.set(self, field, value)?);
+        }
+        edit.finish(self, db, key)?;
+        Ok(new)
+    }
+
+    /// Takes fields of a hash, or members of a set, out; a key of which nothing is left goes. How many were there, and
+    /// whether the key is gone.
+    pub fn remove_members<'a>(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        what: Type,
+        members: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(usize, bool), Error> {
+        let mut edit = self.edit(db, key, what, Limits::NONE)?;
+        let mut removed = 0;
+        for field in members {
+            removed += usize::from(edit.remove(self, field)?);
+        }
+        let left = edit.finish(self, db, key)?;
+        Ok((removed, !left))
+    }
+}
+
+impl Edit {
+    fn damaged(&self) -> Error {
+        Error::Damaged(self.old.map_or(0, |old| old.at.raw()))
+    }
+
+    fn items(&self) -> usize {
+        if self.what == Type::Set { 1 } else { 2 }
+    }
+
+    /// How many elements it has now.
+    pub(crate) fn len(&self, txn: &Txn<'_>) -> u64 {
+        match &self.state {
+            State::Packed { count, .. } => u64::from(*count),
+            State::Table(dict) => dict.len(&txn.shards[self.place.shard]),
+        }
+    }
+
+    /// Gives a field a value, or adds a member; whether it is new.
+    pub(crate) fn set(
+        &mut self,
+        txn: &mut Txn<'_>,
+        field: &[u8],
+        value: &[u8],
+    ) -> Result<bool, Error> {
+        let new = match &mut self.state {
+            State::Packed { bytes, count, kept } => {
+                let (name, items) = (item(field), if self.what == Type::Set { 1 } else { 2 });
+                let found = find(bytes, items, name).map(|(at, _)| at);
+                match found {
+                    Some(_) if items == 1 => return Ok(false),
+                    Some(at) => {
+                        self.changed = true;
+                        // The value alone is exchanged.
+                        let begin = at + name.encoded_len();
+                        let old = Item::decode(&bytes[begin..]).map_or(0, |(_, len)| len);
+                        let mut new = Vec::with_capacity(value.len() + 9);
+                        item(value).encode(&mut new);
+                        bytes.splice(begin..begin + old, new);
+                        *kept = None;
+                    }
+                    None => {
+                        self.changed = true;
+                        name.encode(bytes);
+                        if items == 2 {
+                            item(value).encode(bytes);
+                        }
+                        *count += 1;
+                    }
+                }
+                self.rename_encoding(field, value);
+                found.is_none()
+            }
+            State::Table(dict) => {
+                let dict = *dict;
+                return self.set_in_table(txn, dict, field, value);
+            }
+        };
+        if !self.fits() {
+            self.make_table(txn)?;
+        }
+        Ok(new)
+    }
+
+    fn set_in_table(
+        &mut self,
+        txn: &mut Txn<'_>,
+        dict: Dict,
+        field: &[u8],
+        value: &[u8],
+    ) -> Result<bool, Error> {
+        let (hashing, queue) = (self.hashing, txn.queue(self.place.shard));
+        let shard = &mut txn.shards[self.place.shard];
+        let found = dict.find(shard, hashing.hash(field), field, self.verify);
+        match found.map_err(|_| self.damaged())? {
+            Some(_) if self.what == Type::Set => Ok(false),
+            Some(place) => {
+                self.changed = true;
+                dict.replace(shard, queue, place, field, value)?;
+                Ok(false)
+            }
+            None => {
+                self.changed = true;
+                dict.insert(shard, |field| hashing.hash(field), field, value)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Takes a field or member out; whether it was there.
+    pub(crate) fn remove(&mut self, txn: &mut Txn<'_>, field: &[u8]) -> Result<bool, Error> {
+        let (items, damaged) = (self.items(), self.damaged());
+        match &mut self.state {
+            State::Packed { bytes, count, kept } => {
+                let Some((at, _)) = find(bytes, items, item(field)) else { return Ok(false) };
+                let mut all = Items::of(&bytes[at..]);
+                all.by_ref().take(items).for_each(drop);
+                let len = all.offset();
+                bytes.drain(at..at + len);
+                (*count, *kept) = (*count - 1, None);
+                self.shrunk = true;
+            }
+            State::Table(dict) => {
+                let queue = txn.queue(self.place.shard);
+                let shard = &mut txn.shards[self.place.shard];
+                let found = dict.find(shard, self.hashing.hash(field), field, self.verify);
+                let Some(place) = found.map_err(|_| damaged)? else { return Ok(false) };
+                shard.use_reserve(true);
+                let done = dict.remove(shard, queue, place);
+                shard.use_reserve(false);
+                done?;
+            }
+        }
+        self.changed = true;
+        Ok(true)
+    }
+
+    /// What OBJECT ENCODING says once this element is there.
+    fn rename_encoding(&mut self, field: &[u8], value: &[u8]) {
+        let State::Packed { count, .. } = &self.state else { return };
+        let long = match self.what {
+            Type::Set => !matches!(item(field), Item::Int(_)),
+            _ => field.len().max(value.len()) > self.limits.value,
+        };
+        if long || *count as usize > self.limits.entries {
+            self.encoding = Encoding::Hashtable;
+        }
+    }
+
+    /// Whether it can stay packed.
+    fn fits(&self) -> bool {
+        let State::Packed { bytes, count, .. } = &self.state else { return true };
+        let is_small = self.encoding != Encoding::Hashtable;
+        let (most_bytes, most) = if is_small {
+            (MAX_BLOCK_LEN as usize, Head::MOST)
+        } else {
+            (PACKED_BYTES, PACKED_COUNT)
+        };
+        bytes.len() <= most_bytes && *count <= most
+    }
+
+    fn make_table(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
+        let State::Packed { bytes, .. } = &self.state else { return Ok(()) };
+        let hashing = self.hashing;
+        let shard = &mut txn.shards[self.place.shard];
+        let dict = Dict::create(shard)?;
+        let mut items = Items::of(bytes).map(|(_, item)| Text::of(item));
+        while let Some(field) = items.next() {
+            let value = if self.what == Type::Set { None } else { items.next() };
+            let value = value.as_ref().map_or(&[][..], Text::as_ref);
+            dict.insert(shard, |field| hashing.hash(field), field.as_ref(), value)?;
+        }
+        self.encoding = Encoding::Hashtable;
+        self.state = State::Table(dict);
+        Ok(())
+    }
+
+    /// Writes what changed: the key is made, or goes when nothing is left; whether it is there.
+    pub(crate) fn finish(self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
+        let left = self.len(txn);
+        if !self.changed {
+            return Ok(self.old.is_some());
+        }
+        if left == 0 {
+            if let Some(old) = self.old {
+                txn.unlink(self.place, key.hash, old.slot, true)?;
+                txn.note(self.place.shard, db, key.bytes(), Event::Deleted);
+            }
+            return Ok(false);
+        }
+        let place = self.place;
+        self.store(txn, key)?;
+        txn.note(place.shard, db, key.bytes(), Event::Written);
+        Ok(true)
+    }
+
+    fn store(self, txn: &mut Txn<'_>, key: &Key<'_>) -> Result<(), Error> {
+        let (form, count) = match &self.state {
+            State::Packed { count, .. } => (Form::Packed, *count),
+            State::Table(_) => (Form::Table, 0),
+        };
+        let head = Head { what: self.what, encoding: self.encoding, form, count };
+        let before = self.old.map(|old| (old, txn.cell_of(self.place, old)));
+        let queue = txn.queue(self.place.shard);
+        let shard = &mut txn.shards[self.place.shard];
+        let word = match (&self.state, before) {
+            (State::Table(dict), Some((old, word))) => {
+                if let Kind::Collection(Head { form: Form::Packed, .. }) = old.kind() {
+                    entry::release_blob(shard, queue, Blob::from_word(word))?;
+                }
+                dict.ptr().raw()
+            }
+            (State::Table(dict), None) => dict.ptr().raw(),
+            (State::Packed { bytes, kept, .. }, before) => {
+                shard.use_reserve(self.shrunk);
+                let blob = write_packed(shard, before.map(|(_, word)| word), bytes, *kept);
+                shard.use_reserve(false);
+                blob?.word()
+            }
+        };
+        match before {
+            Some((old, before)) => txn.change_collection(self.place, old, head, (before, word)),
+            None => {
+                let value = Value::Collection(head, word);
+                txn.put(self.place, key, None, value, 0, Expire::Clear)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Packed bytes in the place of those behind `before`, of which the first `kept` are all that lie there.
+fn write_packed(
+    shard: &mut Shard<'_>,
+    before: Option<u64>,
+    bytes: &[u8],
+    kept: Option<usize>,
+) -> Result<Blob, Error> {
+    let blob = before.map_or(Blob::EMPTY, Blob::from_word);
+    match kept {
+        Some(kept) => Ok(blob.append(shard, &bytes[kept..])?),
+        None => Ok(blob.rewrite(shard, bytes)?),
+    }
+}
+
+impl Txn<'_> {
+    fn cell_of(&self, place: Place, old: Old) -> u64 {
+        let shard = &self.shards[place.shard];
+        shard.word(entry::cell(shard, old.at))
+    }
+
+    /// Makes an entry say what has become of its collection: words from, to.
+    pub(crate) fn change_collection(
+        &mut self,
+        place: Place,
+        old: Old,
+        head: Head,
+        (before, after): (u64, u64),
+    ) {
+        let shard = &mut self.shards[place.shard];
+        if before != after {
+            let cell = entry::cell(shard, old.at);
+            shard.set(cell, after);
+        }
+        if old.kind() != Kind::Collection(head) {
+            shard.set(old.at, head.encode());
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Going through large tables in steps, beside a walk through the keys.
+//!
+//! A walk takes some keys at a time, from a cursor of the index of keys. Where there are tables among them, the walk stops
+//! behind these keys and goes through their tables, one after the other in the order of their keys' hashes; each by a
+//! cursor of its own. Between two steps keys may come, go and move: a table that is not there any more is left out.
+
+use heap::{Ptr, Shard, View};
+use structures::dict::Dict;
+use structures::index::Index;
+
+use super::Form;
+use crate::entry;
+use crate::key::Hashing;
+use crate::layout::Kind;
+
+/// A walk stands within a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Within {
+    /// Where the walk was when it took the keys that the table's is among.
+    pub(crate) from: u64,
+    /// The hash of its key.
+    hash: u64,
+    /// Where the walk through the table goes on.
+    pub(crate) cursor: u64,
+}
+
+fn table(shard: &Shard<'_>, at: Ptr) -> Option<Dict> {
+    match entry::kind(shard, at) {
+        Kind::Collection(head) if head.form == Form::Table => {
+            Some(Dict::at(Ptr::from_raw(shard.word(entry::cell(shard, at)))))
+        }
+        _ => None,
+    }
+}
+
+impl Within {
+    /// The first table of some keys: `count` from `from` on.
+    pub(crate) fn first(
+        shard: &Shard<'_>,
+        (index, hashing): (Index, &Hashing),
+        from: u64,
+        count: usize,
+    ) -> Option<Within> {
+        Within::after(shard, (index, hashing), from, count, None)
+    }
+
+    fn after(
+        shard: &Shard<'_>,
+        (index, hashing): (Index, &Hashing),
+        from: u64,
+        count: usize,
+        before: Option<u64>,
+    ) -> Option<Within> {
+        let mut next: Option<u64> = None;
+        index.scan(shard, from, count, |at| {
+            if table(shard, at).is_some() {
+                let hash = entry::hash(shard, at, hashing);
+                if before.is_none_or(|before| hash > before) {
+                    next = Some(next.map_or(hash, |next| next.min(hash)));
+                }
+            }
+        });
+        next.map(|hash| Within { from, hash, cursor: 0 })
+    }
+
+    /// The entry and the table, if they are still there.
+    pub(crate) fn find(
+        &self,
+        shard: &Shard<'_>,
+        (index, hashing): (Index, &Hashing),
+    ) -> Option<(Ptr, Dict)> {
+        let is_it = |at| table(shard, at).is_some() && entry::hash(shard, at, hashing) == self.hash;
+        let at = index.find(shard, self.hash, is_it)?.entry();
+        table(shard, at).map(|dict| (at, dict))
+    }
+
+    /// Where to go on: in this table if its cursor says so, else in the next one of the same keys.
+    pub(crate) fn next(
+        self,
+        cursor: u64,
+        shard: &Shard<'_>,
+        (index, hashing): (Index, &Hashing),
+        count: usize,
+    ) -> Option<Within> {
+        if cursor != 0 {
+            return Some(Within { cursor, ..self });
+        }
+        Within::after(shard, (index, hashing), self.from, count, Some(self.hash))
+    }
+}

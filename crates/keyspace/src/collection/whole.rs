@@ -1,0 +1,179 @@
+//! What is done with a collection as a whole, whatever its type.
+
+use heap::{Full, Ptr, Shard, View};
+use structures::blob::Blob;
+use structures::dict::Dict;
+use structures::packed::{self, Items};
+use structures::reclaim::Queue;
+use structures::{Damaged, Store};
+
+use super::text::Text;
+use super::{Form, Head};
+use crate::entry::INDEX_COST;
+use crate::key::Hashing;
+use crate::layout::OWNER_MEMBERS;
+
+/// What it takes to verify a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Deep<'a> {
+    pub(crate) hashing: &'a Hashing,
+    /// How many bytes the block that begins at a place holds; 0 where none does.
+    pub(crate) room: &'a dyn Fn(Ptr) -> usize,
+}
+
+fn dict(word: u64) -> Dict {
+    Dict::at(Ptr::from_raw(word))
+}
+
+/// Visits its blocks.
+pub(crate) fn blocks<V: View>(view: &V, head: Head, word: u64, visit: impl FnMut(Ptr)) {
+    match head.form {
+        Form::Packed => Blob::from_word(word).blocks(view, visit),
+        Form::Table => dict(word).blocks(view, visit),
+    }
+}
+
+/// Gives it up: at once if it is one block, else through the free queue.
+pub(crate) fn release<S: Store>(
+    store: &mut S,
+    queue: Queue,
+    head: Head,
+    word: u64,
+) -> Result<(), Full> {
+    match head.form {
+        Form::Packed => queue.release_blob(store, Blob::from_word(word)).map(|_| ()),
+        Form::Table => dict(word).release(store, queue, OWNER_MEMBERS),
+    }
+}
+
+/// Moves what hangs from the cell out of a sparse span, but not what is behind it; the cell's new word if it changes.
+pub(crate) fn relocate<S: Store>(
+    store: &mut S,
+    head: Head,
+    word: u64,
+) -> Result<Option<u64>, Full> {
+    match head.form {
+        Form::Packed => Ok(Blob::from_word(word).relocate(store)?.map(Blob::word)),
+        Form::Table => Ok(dict(word).relocate(store)?.map(|dict| dict.ptr().raw())),
+    }
+}
+
+/// Verifies it; a table only where it is said how.
+pub(crate) fn check<V: View>(
+    view: &V,
+    head: Head,
+    word: u64,
+    deep: Option<Deep<'_>>,
+) -> Result<(), Damaged> {
+    match head.form {
+        Form::Packed => {
+            let blob = Blob::from_word(word);
+            let at = Ptr::from_raw(word);
+            if blob.is_large() {
+                return Err(Damaged::new("packed collection", at, word & !1, word));
+            }
+            blob.check(view)?;
+            let bytes = blob.to_vec(view);
+            let items = head.count as usize * head.items();
+            if items == 0 || !packed::is_whole(&bytes, items) {
+                let found = Items::of(&bytes).count() as u64;
+                return Err(Damaged::new("packed collection", at, items as u64, found));
+            }
+            Ok(())
+        }
+        Form::Table => match deep {
+            None => Ok(()),
+            Some(Deep { hashing, room }) => {
+                dict(word).check(view, |field| hashing.hash(field), room, |_| {})
+            }
+        },
+    }
+}
+
+/// Bytes of the heap that it takes: of a table, as some of its members tell.
+pub(crate) fn memory(shard: &Shard<'_>, head: Head, word: u64) -> u64 {
+    const SAMPLES: usize = 32;
+    match head.form {
+        Form::Packed => {
+            let mut bytes = 0;
+            blocks(shard, head, word, |at| bytes += shard.capacity(at) as u64);
+            bytes
+        }
+        Form::Table => {
+            let dict = dict(word);
+            let (mut seen, mut bytes) = (0, 0);
+            dict.scan(shard, 0, SAMPLES, |member| {
+                seen += 1;
+                bytes += shard.capacity(member.ptr()) as u64;
+                member.blobs(shard, |at| bytes += shard.capacity(at) as u64);
+            });
+            let all = dict.len(shard);
+            let members = (u128::from(bytes) * u128::from(all) / seen.max(1)) as u64;
+            shard.capacity(dict.ptr()) as u64 + members + all * INDEX_COST
+        }
+    }
+}
+
+/// Visits about `count` elements from `cursor` on, all of a packed form, item by item; where to go on (0: the end).
+pub(crate) fn pieces<V: View>(
+    view: &V,
+    head: Head,
+    word: u64,
+    cursor: u64,
+    count: usize,
+    mut visit: impl FnMut(&[u8]),
+) -> u64 {
+    match head.form {
+        Form::Packed => {
+            let bytes = Blob::from_word(word).to_vec(view);
+            Items::of(&bytes).for_each(|(_, item)| visit(Text::of(item).as_ref()));
+            0
+        }
+        Form::Table => dict(word).scan(view, cursor, count, |member| {
+            visit(&member.field(view));
+            if head.items() == 2 {
+                visit(&member.value(view));
+            }
+        }),
+    }
+}
+
+/// Copies it into another shard, or the same; the word that the copy hangs from.
+pub(crate) fn copy(
+    shards: &mut [Shard<'_>],
+    (from, to): (usize, usize),
+    hashing: &Hashing,
+    head: Head,
+    word: u64,
+) -> Result<u64, Full> {
+    match head.form {
+        Form::Packed => {
+            let bytes = Blob::from_word(word).to_vec(&shards[from]);
+            Ok(Blob::create(&mut shards[to], &bytes)?.word())
+        }
+        Form::Table => copy_table(shards, (from, to), hashing, dict(word)),
+    }
+}
+
+fn copy_table(
+    shards: &mut [Shard<'_>],
+    (from, to): (usize, usize),
+    hashing: &Hashing,
+    source: Dict,
+) -> Result<u64, Full> {
+    const AT_ONCE: usize = 64;
+    let copy = Dict::create(&mut shards[to])?;
+    let (mut cursor, mut members) = (0, Vec::new());
+    loop {
+        let shard = &shards[from];
+        cursor = source.scan(shard, cursor, AT_ONCE, |member| {
+            members.push((member.field(shard).into_owned(), member.value(shard).into_owned()));
+        });
+        for (field, value) in members.drain(..) {
+            copy.insert(&mut shards[to], |field| hashing.hash(field), &field, &value)?;
+        }
+        if cursor == 0 {
+            return Ok(copy.ptr().raw());
+        }
+    }
+}

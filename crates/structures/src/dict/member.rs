@@ -1,0 +1,212 @@
+//! The block of one member: a field and its value.
+//!
+//! ```text
+//! 0    field length u32
+//! 4    value length u32
+//! 8    crc32c of these lengths, of the field, of the value
+//! 12   field; one of more than 8192 bytes: the word of a blob that holds it
+//! .    value; likewise
+//! ```
+//!
+//! A member never changes: another value is another block.
+
+use std::borrow::Cow;
+
+use heap::{Full, Ptr, View};
+
+use crate::blob::{Blob, MAX_LEN};
+use crate::reclaim::Queue;
+use crate::{Damaged, Fill, Store};
+
+const HEADER: usize = 12;
+/// The longest field or value that stands in the block itself.
+const INLINE: usize = 8 << 10;
+const WORD: usize = 8;
+const _: () = assert!(HEADER + 2 * INLINE <= heap::MAX_BLOCK);
+
+/// A member, known by its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member(Ptr);
+
+/// Bytes that a field or value of `len` takes in the block.
+const fn room(len: usize) -> usize {
+    if len > INLINE { WORD } else { len }
+}
+
+impl Member {
+    /// The smallest block of a member.
+    pub(super) const LEAST: usize = HEADER;
+
+    /// The member whose block is at `at`.
+    pub const fn at(at: Ptr) -> Member {
+        Member(at)
+    }
+
+    /// Where its block lies.
+    pub const fn ptr(self) -> Ptr {
+        self.0
+    }
+
+    fn u32<V: View>(self, view: &V, at: u64) -> u32 {
+        let bytes = view.bytes(self.0.add(at), 4);
+        bytes.try_into().map_or(0, u32::from_le_bytes)
+    }
+
+    /// Field and value lengths; a damaged one is no longer than a blob may be.
+    fn lens<V: View>(self, view: &V) -> (usize, usize) {
+        let cut = |len: u32| (len as usize).min(MAX_LEN as usize);
+        (cut(self.u32(view, 0)), cut(self.u32(view, 4)))
+    }
+
+    /// Bytes of its block that are in use.
+    pub fn size<V: View>(self, view: &V) -> usize {
+        let (field, value) = self.lens(view);
+        HEADER + room(field) + room(value)
+    }
+
+    fn part<V: View>(self, view: &V, at: usize, len: usize) -> Part<'_> {
+        let bytes = view.bytes(self.0.add(at as u64), room(len));
+        match len {
+            0..=INLINE => Part::Bytes(bytes),
+            _ => Part::Blob(Blob::from_word(bytes.try_into().map_or(0, u64::from_le_bytes))),
+        }
+    }
+
+    fn parts<V: View>(self, view: &V) -> (Part<'_>, Part<'_>) {
+        let (field, value) = self.lens(view);
+        (self.part(view, HEADER, field), self.part(view, HEADER + room(field), value))
+    }
+
+    /// The field.
+    pub fn field<V: View>(self, view: &V) -> Cow<'_, [u8]> {
+        self.parts(view).0.read(view)
+    }
+
+    /// The value.
+    pub fn value<V: View>(self, view: &V) -> Cow<'_, [u8]> {
+        self.parts(view).1.read(view)
+    }
+
+    /// The length of the value, without a look at it.
+    pub fn value_len<V: View>(self, view: &V) -> usize {
+        self.lens(view).1
+    }
+
+    /// Whether this is the field.
+    #[inline]
+    pub fn has_field<V: View>(self, view: &V, wanted: &[u8]) -> bool {
+        self.lens(view).0 == wanted.len() && *self.field(view) == *wanted
+    }
+
+    /// Whether its bytes are those that were written. Large fields and values are read too.
+    pub fn check<V: View>(self, view: &V) -> Result<(), Damaged> {
+        let (field, value) = self.parts(view);
+        for blob in [field, value].into_iter().filter_map(Part::blob) {
+            blob.check(view)?;
+        }
+        let (stored, own) = (self.u32(view, 8), self.sum(view));
+        Damaged::unless_equal("member", self.0, u64::from(stored), u64::from(own))
+    }
+
+    fn sum<V: View>(self, view: &V) -> u32 {
+        let (field, value) = self.parts(view);
+        let sum = crc32c::crc32c(view.bytes(self.0, 8));
+        [field, value].into_iter().fold(sum, |sum, part| part.add_to(view, sum))
+    }
+
+    /// Visits the blocks of its blobs.
+    pub fn blobs<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
+        let (field, value) = self.parts(view);
+        for blob in [field, value].into_iter().filter_map(Part::blob) {
+            blob.blocks(view, &mut visit);
+        }
+    }
+
+    /// Writes a member.
+    pub fn create<F: Fill>(fill: &mut F, field: &[u8], value: &[u8]) -> Result<Member, Full> {
+        let long = |fill: &mut F, bytes: &[u8]| match bytes.len() {
+            0..=INLINE => Ok(None),
+            _ => Blob::create(fill, bytes).map(|blob| Some(blob.word().to_le_bytes())),
+        };
+        let (long_field, long_value) = (long(fill, field)?, long(fill, value)?);
+        let lens =
+            [(field.len() as u32).to_le_bytes(), (value.len() as u32).to_le_bytes()].concat();
+        let sum = [field, value].into_iter().fold(crc32c::crc32c(&lens), crc32c::crc32c_append);
+        let field = long_field.as_ref().map_or(field, |word| word.as_slice());
+        let value = long_value.as_ref().map_or(value, |word| word.as_slice());
+        let len = HEADER + field.len() + value.len();
+        let fresh = fill.reserve(len)?;
+        fill.write_with(&fresh, 0, len, |bytes| {
+            let (head, rest) = bytes.split_at_mut(HEADER);
+            head[..8].copy_from_slice(&lens);
+            head[8..].copy_from_slice(&sum.to_le_bytes());
+            let (to, rest) = rest.split_at_mut(field.len());
+            to.copy_from_slice(field);
+            rest.copy_from_slice(value);
+        });
+        Ok(Member(fill.publish(fresh, len)))
+    }
+
+    /// Frees it; what is large goes onto the queue. Answers how many blocks were freed.
+    pub fn release<S: Store>(self, store: &mut S, queue: Queue) -> Result<usize, Full> {
+        let (field, value) = self.parts(store);
+        let blobs = [field.blob(), value.blob()];
+        let mut freed = 1;
+        // What a damaged member says of its blobs is not believed: their room is lost.
+        if blobs != [None, None] && self.check(store).is_ok() {
+            for blob in blobs.into_iter().flatten() {
+                freed += queue.release_blob(store, blob)?;
+            }
+        }
+        store.free(self.0);
+        Ok(freed)
+    }
+
+    /// Moves its small blocks out of sparse spans; `None` where it stays.
+    pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Member>, Full> {
+        if !store.is_sparse(self.0) {
+            return Ok(None);
+        }
+        let len = self.size(store);
+        let bytes = store.bytes(self.0, len).to_vec();
+        let fresh = store.reserve(len)?;
+        store.write(&fresh, 0, &bytes);
+        let moved = store.publish(fresh, len);
+        store.free(self.0);
+        Ok(Some(Member(moved)))
+    }
+}
+
+/// A field or a value, where it lies.
+#[derive(Clone, Copy)]
+enum Part<'v> {
+    Bytes(&'v [u8]),
+    Blob(Blob),
+}
+
+impl<'v> Part<'v> {
+    fn blob(self) -> Option<Blob> {
+        match self {
+            Part::Bytes(_) => None,
+            Part::Blob(blob) => Some(blob),
+        }
+    }
+
+    fn read<V: View>(self, view: &'v V) -> Cow<'v, [u8]> {
+        match self {
+            Part::Bytes(bytes) => Cow::Borrowed(bytes),
+            Part::Blob(blob) => Cow::Owned(blob.to_vec(view)),
+        }
+    }
+
+    fn add_to<V: View>(self, view: &V, sum: u32) -> u32 {
+        match self {
+            Part::Bytes(bytes) => crc32c::crc32c_append(sum, bytes),
+            Part::Blob(blob) => {
+                let mut sum = sum;
+                blob.read(view, 0..u64::MAX, |piece| sum = crc32c::crc32c_append(sum, piece));
+                sum
+            }
+        }
+    }
+}

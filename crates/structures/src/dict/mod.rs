@@ -1,0 +1,307 @@
+//! The table form of a collection: a hash index over blocks of members.
+//!
+//! The caller keeps one word, the place of a header block; behind it stand an [`Index`] and a block for each member, a
+//! field with its value. A new value of a field is a new block and one slot; nothing else moves. A look-up reads a line
+//! of the index and the member. Deleting the whole pushes the index onto the free queue, whatever its size.
+//!
+//! ```text
+//! header:  0   root word of the index     logged
+//!          8   number of members, sealed  logged
+//!          16  zero; room for what may be kept of all members later
+//!          24  zero
+//! ```
+//!
+//! Fields are told apart by their bytes; their hash is given by the caller, by the same function always. A table knows
+//! neither keys nor what its values mean.
+
+mod member;
+
+use std::collections::HashSet;
+
+use heap::{Full, Ptr, View};
+
+pub use member::Member;
+
+use crate::index::{Found, Index, Slot};
+use crate::reclaim::Queue;
+use crate::{Damaged, Store, sealed};
+
+const HEADER: usize = 32;
+const COUNT: u64 = 8;
+const SPARE: [u64; 2] = [16, 24];
+
+/// A table, known by its header block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dict {
+    header: Ptr,
+}
+
+/// Where a member was found. Any change of the table but one in this place invalidates it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    slot: Slot,
+}
+
+impl Place {
+    /// The member that stands there.
+    pub fn member(&self) -> Member {
+        Member::at(self.slot.entry())
+    }
+}
+
+impl Dict {
+    /// The table whose header is at `header`.
+    pub const fn at(header: Ptr) -> Dict {
+        Dict { header }
+    }
+
+    /// Where its header lies.
+    pub const fn ptr(self) -> Ptr {
+        self.header
+    }
+
+    /// An empty table.
+    pub fn create<S: Store>(store: &mut S) -> Result<Dict, Full> {
+        let fresh = store.reserve(HEADER)?;
+        for (at, word) in [0, sealed::seal(0), 0, 0].into_iter().enumerate() {
+            store.write_word(&fresh, 8 * at, word);
+        }
+        Ok(Dict { header: store.publish(fresh, HEADER) })
+    }
+
+    const fn index(self) -> Index {
+        Index::at(self.header)
+    }
+
+    /// How many members it has; 0 where that is damaged.
+    pub fn len<V: View>(self, view: &V) -> u64 {
+        sealed::open(view.word(self.header.add(COUNT))).unwrap_or(0)
+    }
+
+    /// Whether it has no members.
+    pub fn is_empty<V: View>(self, view: &V) -> bool {
+        self.len(view) == 0
+    }
+
+    fn count<S: Store>(self, store: &mut S, by: i64) {
+        let count = self.len(store).saturating_add_signed(by);
+        store.set(self.header.add(COUNT), sealed::seal(count));
+    }
+
+    /// The place of the field with this hash. With `verify`, every member that is looked at is.
+    pub fn find<V: View>(
+        self,
+        view: &V,
+        hash: u64,
+        field: &[u8],
+        verify: bool,
+    ) -> Result<Option<Place>, Damaged> {
+        let mut damaged = None;
+        let slot = self.index().find(view, hash, |at| {
+            let member = Member::at(at);
+            if verify && let Err(damage) = member.check(view) {
+                damaged = Some(damage);
+            }
+            member.has_field(view, field)
+        });
+        match damaged {
+            Some(damage) => Err(damage),
+            None => Ok(slot.map(|slot| Place { slot })),
+        }
+    }
+
+    /// Adds a member whose field the caller knows to be absent. `hash` is the hash of any field.
+    pub fn insert<S: Store>(
+        self,
+        store: &mut S,
+        hash: impl Fn(&[u8]) -> u64,
+        field: &[u8],
+        value: &[u8],
+    ) -> Result<(), Full> {
+        let member = Member::create(store, field, value)?;
+        self.index().insert(store, hash(field), member.ptr(), |store, at| {
+            hash(&Member::at(at).field(store))
+        })?;
+        self.count(store, 1);
+        Ok(())
+    }
+
+    /// Gives the field in this place another value.
+    pub fn replace<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        place: Place,
+        field: &[u8],
+        value: &[u8],
+    ) -> Result<(), Full> {
+        let member = Member::create(store, field, value)?;
+        self.index().replace(store, place.slot, member.ptr());
+        place.member().release(store, queue)?;
+        Ok(())
+    }
+
+    /// Takes the member in this place out.
+    pub fn remove<S: Store>(self, store: &mut S, queue: Queue, place: Place) -> Result<(), Full> {
+        self.index().remove(store, place.slot);
+        place.member().release(store, queue)?;
+        self.count(store, -1);
+        Ok(())
+    }
+
+    /// Visits about `count` members from `cursor` on, as [`Index::scan`] does.
+    pub fn scan<V: View>(
+        self,
+        view: &V,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(Member),
+    ) -> u64 {
+        self.index().scan(view, cursor, count, |at| visit(Member::at(at)))
+    }
+
+    /// A member picked nearly uniformly, if there is any.
+    pub fn random<V: View>(self, view: &V, mut random: impl FnMut() -> u64) -> Option<Member> {
+        let picked = self.index().random(view, &mut random).map(Member::at);
+        // A sparse index: the first behind some place will do.
+        picked.or_else(|| self.first_from(view, random())).or_else(|| self.first_from(view, 0))
+    }
+
+    fn first_from<V: View>(self, view: &V, mut cursor: u64) -> Option<Member> {
+        let mut found = None;
+        loop {
+            cursor = self.scan(view, cursor, 1, |member| _ = found.get_or_insert(member));
+            if cursor == 0 || found.is_some() {
+                return found;
+            }
+        }
+    }
+
+    /// Gives up the header, and all else to the free queue, which names `owner` when it frees the members.
+    pub fn release<S: Store>(self, store: &mut S, queue: Queue, owner: u16) -> Result<(), Full> {
+        let root = store.word(self.header);
+        queue.push_unlinked_index(store, root, owner)?;
+        store.free(self.header);
+        Ok(())
+    }
+
+    /// Moves the header out of a sparse span; `None` where it stays.
+    pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Dict>, Full> {
+        if !store.is_sparse(self.header) {
+            return Ok(None);
+        }
+        let words: [u64; HEADER / 8] =
+            std::array::from_fn(|i| store.word(self.header.add(8 * i as u64)));
+        let fresh = store.reserve(HEADER)?;
+        for (at, word) in words.into_iter().enumerate() {
+            store.write_word(&fresh, 8 * at, word);
+        }
+        let header = store.publish(fresh, HEADER);
+        store.free(self.header);
+        Ok(Some(Dict { header }))
+    }
+
+    /// A step of defragmentation of index and members, as [`Index::defragment`]; `moved` hears of each member that moved.
+    pub fn defragment<S: Store>(
+        self,
+        store: &mut S,
+        cursor: u64,
+        count: usize,
+        mut moved: impl FnMut(),
+    ) -> Result<u64, Full> {
+        self.index().defragment(store, cursor, count, |store, at| {
+            let new = Member::at(at).relocate(store)?;
+            if new.is_some() {
+                moved();
+            }
+            Ok(new.map(Member::ptr))
+        })
+    }
+
+    /// Verifies everything, and shows each block once it is verified, so that on `Ok` all of them were shown.
+    ///
+    /// `room` says how many bytes the block that begins at a place holds, 0 where none does. A block is not read before.
+    pub fn check<V: View>(
+        self,
+        view: &V,
+        hash: impl Fn(&[u8]) -> u64,
+        room: impl Fn(Ptr) -> usize,
+        mut visit: impl FnMut(Ptr),
+    ) -> Result<(), Damaged> {
+        let at_least = |what, at: Ptr, len: usize| {
+            Damaged::unless_equal(what, at, len as u64, room(at).min(len) as u64)
+        };
+        at_least("table header", self.header, HEADER)?;
+        for at in SPARE.map(|at| self.header.add(at)) {
+            Damaged::unless_equal("spare word of a table", at, 0, view.word(at))?;
+        }
+        let count = sealed::open(view.word(self.header.add(COUNT)));
+        let mut problem = None;
+        let mut members = 0;
+        visit(self.header);
+        self.index().survey(view, |found| {
+            let checked = match found {
+                Found::Damage(damaged) => Err(damaged),
+                Found::Block(at, len) => at_least("index block", at, len).map(|()| visit(at)),
+                Found::Entry(slot, near) => {
+                    members += 1;
+                    let member = Member::at(slot.entry());
+                    check_member(view, member, &room).and_then(|()| {
+                        let own = hash(&member.field(view));
+                        if !near.fits(own) {
+                            let (at, expected) = (member.ptr(), near.hash());
+                            return Err(Damaged::new("slot of a member", at, expected, own));
+                        }
+                        visit(member.ptr());
+                        member.blobs(view, &mut visit);
+                        Ok(())
+                    })
+                }
+            };
+            let sound = checked.is_ok();
+            problem = problem.take().or(checked.err());
+            sound && problem.is_none()
+        });
+        match problem {
+            Some(damaged) => Err(damaged),
+            None => {
+                let at = self.header.add(COUNT);
+                Damaged::unless_equal("number of members", at, members, count.unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// Visits every block, without a look at whether they are sound.
+    pub fn blocks<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
+        visit(self.header);
+        // A damaged index may lead to a block twice.
+        let mut seen = HashSet::new();
+        self.index().survey(view, |found| {
+            match found {
+                Found::Block(at, _) if seen.insert(at) => visit(at),
+                Found::Block(..) => return false,
+                Found::Entry(slot, _) => {
+                    let member = Member::at(slot.entry());
+                    visit(member.ptr());
+                    member.blobs(view, &mut visit);
+                }
+                Found::Damage(_) => {}
+            }
+            true
+        });
+    }
+}
+
+fn check_member<V: View>(
+    view: &V,
+    member: Member,
+    room: &impl Fn(Ptr) -> usize,
+) -> Result<(), Damaged> {
+    let at = member.ptr();
+    let capacity = room(at);
+    // The lengths are read only where there is a block.
+    if capacity < Member::LEAST || member.size(view) > capacity {
+        return Err(Damaged::new("member", at, Member::LEAST as u64, capacity as u64));
+    }
+    member.check(view)
+}
