@@ -206,7 +206,7 @@ impl Client {
     }
 
     fn step(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
-        self.write(context)?;
+        self.write(context);
         let replied = self.read(context)?;
         if replied || self.pending.len() >= self.shared.pipeline {
             return Ok(replied);
@@ -221,18 +221,17 @@ impl Client {
         }
     }
 
-    fn write(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
+    fn write(&mut self, context: &mut Context<'_>) {
         while self.written < self.out.len() {
             let rest = &self.out[self.written..];
             match Pin::new(&mut self.stream).poll_write(context, rest) {
-                Poll::Ready(Ok(count)) => self.written += count,
-                // What the server said before it went away is read first.
-                Poll::Ready(Err(_)) | Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(count)) if count > 0 => self.written += count,
+                // What the server said before it went away is read first; reading then ends the run.
+                Poll::Ready(_) | Poll::Pending => return,
             }
         }
         self.out.clear();
         self.written = 0;
-        Ok(())
     }
 
     /// Reads once, and counts the replies that are there now.

@@ -120,7 +120,6 @@ fn arguments(options: &Options, json: &Path) -> Result<Vec<OsString>, Error> {
     give("--clients", &options.clients);
     give("--pipeline", &options.pipeline);
     give("--key-prefix", &options.key_prefix);
-    give("--key-minimum", &options.key_minimum);
     give("--key-maximum", &options.key_maximum);
     give("--print-percentiles", &options.print_percentiles);
     give("--select-db", &options.select_db);
@@ -171,6 +170,8 @@ fn given(options: &Options) -> Vec<(&'static str, Option<String>)> {
         ("--rate-limiting", text(options.rate_limiting.as_ref())),
         ("--multi-key-get", text(options.multi_key_get.as_ref())),
         ("--expiry-range", text(options.expiry_range.as_ref())),
+        // It refuses 0, which is what it begins with anyway.
+        ("--key-minimum", above_zero(options.key_minimum)),
         ("--data-offset", above_zero(options.data_offset)),
         ("--wait-ratio", text(options.wait_ratio.as_ref())),
         ("--num-slaves", text(options.num_slaves.as_ref())),

@@ -72,7 +72,23 @@ fn output(options: &Options) -> Result<Box<dyn Write>, Error> {
     })
 }
 
+/// Files come first: whoever reads the tables may stop reading early.
 fn report(options: &Options, runs: &[Outcome], out: &mut dyn Write) -> io::Result<()> {
+    for (at, outcome) in runs.iter().enumerate() {
+        if let Some(prefix) = &options.hdr_file_prefix {
+            files::write_histograms(prefix, at + 1, outcome)?;
+        }
+    }
+    if let Some(path) = &options.json_out_file {
+        files::write_json(path, runs)?;
+    }
+    print(options, runs, out)?;
+    out.flush()?;
+    runs.iter().for_each(|outcome| eprint!("{}", table::remarks(outcome)));
+    Ok(())
+}
+
+fn print(options: &Options, runs: &[Outcome], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<9} Threads", options.threads)?;
     writeln!(out, "{:<9} Connections per thread", options.clients)?;
     match (options.test_time, options.requests) {
@@ -88,16 +104,7 @@ fn report(options: &Options, runs: &[Outcome], out: &mut dyn Write) -> io::Resul
             write!(out, "{}", table::distribution(&outcome))?;
         }
     }
-    for (at, outcome) in runs.iter().enumerate() {
-        if let Some(prefix) = &options.hdr_file_prefix {
-            files::write_histograms(prefix, at + 1, outcome)?;
-        }
-        eprint!("{}", table::remarks(outcome));
-    }
-    if let Some(path) = &options.json_out_file {
-        files::write_json(path, runs)?;
-    }
-    out.flush()
+    Ok(())
 }
 
 /// What is printed, with memtier_benchmark's titles: of several runs the best, the worst and all together.

@@ -10,7 +10,7 @@
 //! | F | 50 % read, 50 % read, then write what was read anew | scrambled Zipf |
 //!
 //! A store of keys has no order to scan in: E reads keys of consecutive numbers with one MGET, which costs the server what a
-//! scan of a table would not. Values are single strings of `--data-size` bytes; YCSB's own are ten fields of a hundred.
+//! scan of a table would not. D may read a key whose insert is still on its way, and miss it. Values are single strings of `--data-size` bytes; YCSB's own are ten fields of a hundred.
 
 use clap::ValueEnum;
 

@@ -1,7 +1,9 @@
 //! What real servers do with each kind of load, and what is counted of it.
 
 use crate::{outcome, small, whole};
-use bench::load::{Command, Commands, Kind, Options, Protocol, Ratio, Requests, Ycsb};
+use bench::load::{
+    Command, Commands, Kind, Options, Outcome, Protocol, Ratio, Requests, Ycsb, drive,
+};
 use testkit::{Launch, Server};
 
 /// A server of Perdura's, and redis-server where it is installed.
@@ -167,4 +169,30 @@ fn both_backends_take_the_load() {
         };
         assert_eq!(whole(&options).totals.operations, 2000);
     }
+}
+
+/// Where memtier_benchmark is installed: what it did comes back in the same form.
+#[test]
+fn memtier_benchmark_can_drive_instead() {
+    if !drive::is_installed() {
+        eprintln!("memtier_benchmark is not installed");
+        return;
+    }
+    let server = Launch::perdura_volatile().start();
+    let options = Options { ratio: Ratio(1, 3), pipeline: 2, ..small(server.port()) };
+    let cancel = std::sync::atomic::AtomicBool::new(false);
+    let theirs = drive::run(&options, &cancel).unwrap_or_else(|error| panic!("{error}"));
+    let ours = whole(&options);
+    assert!(theirs.is_whole(), "{:?} {:?}", theirs.ended, theirs.errors);
+    let counts = |outcome: &Outcome| {
+        let classes = outcome.classes.iter();
+        classes.map(|class| (class.name.clone(), class.operations)).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&theirs), counts(&ours));
+    let (a, b) = (theirs.totals.sent as f64, ours.totals.sent as f64);
+    assert!((a / b - 1.0).abs() < 0.02, "{a} and {b} bytes");
+    assert!(theirs.totals.latency.p50 > 0.0 && theirs.generator.cpu_seconds > 0.0);
+    let wrong = Options { commands: Commands(vec![Command::new("NOSUCH __key__")]), ..options };
+    let errors = drive::run(&wrong, &cancel).expect("an outcome").errors;
+    assert!(errors.keys().any(|text| text.contains("unknown command")), "{errors:?}");
 }
