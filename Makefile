@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential dax crash mutate lint doc ci
+.PHONY: run build test packages kill differential dax crash mutate bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -73,6 +73,15 @@ crash:
 ONE_IN ?= 1
 mutate:
 	@$(CRASH) --mutate --minutes 1 --one-in $(ONE_IN) --offset $$(date +%j) $(if $(LOG),--log $(LOG))
+
+# Ways to persist, side by side, with redis-server beside them: half an hour, and then target/bench/report.html. QUICK=1 takes
+# three minutes, FULL=1 hours. Nothing else should run meanwhile. ARGS takes further options of `perdura-bench compare`:
+# make bench ARGS="--dax /mnt/pmem --second /mnt/ssd --peer valkey=/usr/bin/valkey-server"
+bench:
+	@command -v redis-server >/dev/null || .ci/packages redis-server || echo "redis-server is left out"
+	@cargo build --release --package perdura-server --package perdura-bench
+	@$(TARGET)/release/perdura-bench compare --out target/bench \
+		$(if $(QUICK),--quick) $(if $(FULL),--full) $(ARGS)
 
 lint:
 	cargo fmt --all --check

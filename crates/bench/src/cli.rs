@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, Parser, Subcommand};
 
-use crate::{device, load, report};
+use crate::{compare, device, load, report};
 
 /// Measures Perdura and its peers.
 #[derive(Debug, Parser)]
@@ -27,7 +27,11 @@ pub enum Command {
     Device(device::Arguments),
     /// The page, pictures and tables of results that were measured before
     Report(report::Arguments),
-    // Compare(compare::Options): the experiment, and its report.
+    /// Compare ways to persist, side by side, and report on it
+    Compare(Box<compare::Options>),
+    /// Become another program: what `compare` starts servers with
+    #[command(hide = true)]
+    Launch(compare::launch::Options),
 }
 
 impl Arguments {

@@ -1,5 +1,6 @@
 //! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use too.
 //!
+//! - [`compare`] puts servers side by side, and reports on them.
 //! - [`load`] sends requests to a running server, with memtier_benchmark's options.
 //! - [`device`] measures what a medium can do by itself.
 //! - [`results`] is what a comparison found, as a file.
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod compare;
 pub mod device;
 pub mod histogram;
 pub mod interrupt;
@@ -53,5 +55,10 @@ pub fn run(arguments: &cli::Arguments) -> Verdict {
         cli::Command::Load(options) => load::execute(options, interrupt::listen()),
         cli::Command::Device(device) => device::run(device),
         cli::Command::Report(report) => report::run(report),
+        cli::Command::Compare(options) => compare::run(options, interrupt::listen()),
+        cli::Command::Launch(options) => {
+            eprintln!("perdura-bench: {}", compare::launch::run(options));
+            Verdict::Refused
+        }
     }
 }

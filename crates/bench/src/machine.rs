@@ -32,10 +32,16 @@ pub fn here() -> Machine {
         places: Vec::new(),
         versions: Vec::new(),
         commit: commit(),
-        command_line: std::env::args().collect(),
+        command_line: command_line(),
         began: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         seconds: 0.0,
     }
+}
+
+/// How this program was called, by its name alone.
+fn command_line() -> Vec<String> {
+    let name = env!("CARGO_PKG_NAME").to_owned();
+    std::iter::once(name).chain(std::env::args().skip(1)).collect()
 }
 
 /// A figure of `/proc/meminfo`, in bytes.

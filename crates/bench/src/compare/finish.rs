@@ -1,0 +1,117 @@
+//! The end of a comparison: its report, the ratios that matter most, and what was lost.
+
+use crate::Verdict;
+use crate::report;
+use crate::results::{Durability, Results};
+use std::path::Path;
+
+/// Prints a summary, writes the report, and judges. `troubled`: something that was asked for is not in the results.
+pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
+    println!();
+    for line in ratios(results) {
+        println!("{line}");
+    }
+    let mut verdict = if troubled { Verdict::Partly } else { Verdict::Done };
+    for skipped in &results.skipped {
+        let why = skipped.why.lines().next().unwrap_or_default();
+        println!("left out: {}: {why}", skipped.what);
+    }
+    for line in complaints(results) {
+        println!("{line}");
+        verdict = Verdict::Partly;
+    }
+    println!("\nfigures: {}", out.join("results.json").display());
+    match report::write(results, out) {
+        Ok(page) => println!("report:  {}", page.display()),
+        Err(error) => {
+            eprintln!("perdura-bench: the report could not be written: {error}");
+            verdict = Verdict::Partly;
+        }
+    }
+    verdict
+}
+
+/// The paper's ratios beside ours, as a table.
+fn ratios(results: &Results) -> Vec<String> {
+    let rows: Vec<[String; 4]> = results
+        .paper()
+        .into_iter()
+        .map(|row| match row.found {
+            Some(found) => {
+                let range = format!("{:.2} to {:.2}", found.lowest, found.highest);
+                [row.what, row.paper, format!("{:.2}x", found.median), range]
+            }
+            None => [row.what, row.paper, "not measured".into(), String::new()],
+        })
+        .collect();
+    let mut table =
+        vec![["".into(), "the paper".into(), "here".into(), "lowest to highest".into()]];
+    table.extend(rows);
+    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..4).map(|column| width(column).unwrap_or(0)).collect();
+    let mut lines: Vec<String> = table
+        .iter()
+        .map(|[what, paper, here, range]| {
+            let [a, b, c, _] = [widths[0], widths[1], widths[2], widths[3]];
+            format!("{what:a$}  {paper:>b$}  {here:>c$}  {range}").trim_end().to_owned()
+        })
+        .collect();
+    let mut labels: Vec<&str> =
+        results.systems.iter().filter_map(|system| system.emulated.as_deref()).collect();
+    labels.dedup();
+    lines.extend(labels.into_iter().map(|label| format!("PMEM is emulated: {label}")));
+    lines
+}
+
+/// What did not go as it should.
+fn complaints(results: &Results) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in &results.recovery {
+        let system = results.systems.iter().find(|system| system.id == row.system);
+        let durable = system.is_some_and(|system| system.durability == Durability::Always);
+        if durable && row.keys_lost + row.keys_wrong > 0 {
+            lines.push(format!(
+                "LOST: {} acknowledged every write as durable, and of {} keys {} were gone or old and {} wrong",
+                row.system, row.keys_checked, row.keys_lost, row.keys_wrong
+            ));
+        }
+    }
+    let errors: u64 = results.runs.iter().map(|run| run.errors).sum();
+    if errors > 0 {
+        lines.push(format!("{errors} replies were errors"));
+    }
+    if let Some(why) = &results.partial {
+        lines.push(format!("The results are partial: {why}"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Results {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample/results.json");
+        Results::load(Path::new(path)).expect("the sample")
+    }
+
+    #[test]
+    fn every_ratio_of_the_paper_has_its_line() {
+        let lines = ratios(&sample());
+        assert!(lines[1].contains("write throughput, PMEM to AOF always"), "{lines:#?}");
+        assert!(lines[1].contains("2x") && lines[1].contains("2.86x"), "{lines:#?}");
+        assert!(lines.last().is_some_and(|line| line.contains("power loss is not survived")));
+    }
+
+    #[test]
+    fn a_lost_write_of_a_durable_system_is_named() {
+        let mut results = sample();
+        let before = complaints(&results);
+        assert!(!before.iter().any(|line| line.starts_with("LOST")), "{before:#?}");
+        let row = results.recovery.iter_mut().find(|row| row.system == "redis-always");
+        row.expect("it was recovered").keys_lost = 1;
+        let after = complaints(&results);
+        assert!(after[0].starts_with("LOST: redis-always"), "{after:#?}");
+        assert!(after.iter().any(|line| line.contains("partial: interrupted")), "{after:#?}");
+    }
+}

@@ -1,0 +1,97 @@
+//! The last step before a measured program runs: `perdura-bench launch ... -- PROGRAM ARGUMENTS`, which becomes the program.
+//!
+//! What it prepares must happen in the child itself: the kernel is to kill it when the tool ends, however that ends; it is to
+//! stay on the cores that it was given; and the moment of its exec is to be known without the time that this step takes.
+//! Between `fork` and `exec` only unsafe code could do that, so the tool starts itself with this command, does it in peace,
+//! and becomes the program.
+//!
+//! **Invariant:** the kernel watches the *thread* that made the child. Programs are started by threads that live until the
+//! program has ended.
+
+use super::server::Failure;
+use clap::Args;
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What is to become of this process.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The process whose end is to end the program.
+    #[arg(long)]
+    parent: i32,
+    /// The cores that the program may use; all when none is named.
+    #[arg(long, value_delimiter = ',')]
+    cores: Vec<usize>,
+    /// A file for the moment of the exec, in nanoseconds of the monotonic clock.
+    #[arg(long)]
+    stamp: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Becomes the program. Returns only if that fails.
+pub fn run(options: &Options) -> io::Error {
+    match prepare(options) {
+        Ok(mut command) => {
+            let error = command.exec();
+            io::Error::new(error.kind(), format!("{}: {error}", options.command[0].display()))
+        }
+        Err(error) => error,
+    }
+}
+
+fn prepare(options: &Options) -> io::Result<Command> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // A parent that ended before that line will never be reported.
+    if getppid().map(Pid::as_raw_pid) != Some(options.parent) {
+        return Err(io::Error::other("the tool that started this is gone"));
+    }
+    bind(&options.cores)?;
+    let mut command = Command::new(&options.command[0]);
+    command.args(&options.command[1..]);
+    if let Some(stamp) = &options.stamp {
+        fs::write(stamp, now().as_nanos().to_string())?;
+    }
+    Ok(command)
+}
+
+/// Keeps this thread, and those that it starts from now on, on these cores; on any when none is named.
+pub(super) fn stay_on(cores: &[usize]) -> Result<(), Failure> {
+    bind(cores).map_err(|cause| Failure::Start { what: format!("cores {cores:?}"), cause })
+}
+
+fn bind(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    if cores.is_empty() {
+        (0..CpuSet::MAX_CPU).for_each(|core| set.set(core));
+    }
+    for core in cores {
+        if *core >= CpuSet::MAX_CPU {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no core {core}")));
+        }
+        set.set(*core);
+    }
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// The monotonic clock, which all processes share.
+pub(super) fn now() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The moment that a launched program noted.
+pub(super) fn stamped(path: &Path) -> Option<Duration> {
+    let text = fs::read_to_string(path).ok()?;
+    text.parse().ok().map(Duration::from_nanos)
+}

@@ -1,0 +1,182 @@
+//! The command line of `perdura-bench compare`.
+
+use super::systems::on_path;
+use clap::{Args, ValueEnum};
+use std::env;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Compare ways to persist: Perdura's pool, append-only files, redis-server, side by side.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Systems: perdura-pmem, perdura-aof-always, perdura-aof-everysec, perdura-aof-no, perdura-volatile,
+redis-always, redis-everysec, redis-off, and NAME-always, NAME-everysec, NAME-off for a peer; a name with
+@second or @dax is the same on that device. A shorter name means all that begin with it.
+
+Workloads: throughput-N and latency-N with N percent of writes (0, 30, 70, 100), small-N (0, 100),
+ycsb-a to ycsb-f, types. A shorter name means all that begin with it.
+
+Exit status: 0 all was measured; 1 something was not, or an acknowledged write was lost: what was measured
+is kept; 2 the arguments ask for something impossible.")]
+pub struct Options {
+    /// Where results.json, report.html and the tables go. Logs of the servers that are compared lie below it too: what it
+    /// lies on is what is measured.
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    pub out: PathBuf,
+    /// Systems to compare, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub systems: Vec<String>,
+    /// Workloads to run, separated by commas; `none` leaves them out.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub workloads: Vec<String>,
+    /// How often each system has its turn with each workload.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// Seconds of each run.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Sizes of data sets to recover, separated by commas: 100mb,1gb. `none` leaves recovery out.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
+    pub recovery: Option<Vec<u64>>,
+    /// The load generator.
+    #[arg(long, value_enum, default_value_t = Driver::Builtin)]
+    pub driver: Driver,
+    /// Leave the device study out.
+    #[arg(long)]
+    pub no_device: bool,
+    /// Few systems and one short round: some three minutes.
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+    /// Everything: small values, YCSB, data types, 4 GiB to recover. Hours.
+    #[arg(long)]
+    pub full: bool,
+    /// Finish within this time, with fewer rounds where it must be: 90s, 30m, 2h.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_limit: Option<Duration>,
+    /// A directory on persistent memory that is mounted with DAX, for pools. Without it they lie in /dev/shm, emulated.
+    #[arg(long, value_name = "DIR")]
+    pub dax: Option<PathBuf>,
+    /// A directory on a second device: append-only files are measured there too.
+    #[arg(long, value_name = "DIR")]
+    pub second: Option<PathBuf>,
+    /// Another server that takes redis-server's arguments. May be given several times.
+    #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
+    pub peer: Vec<(String, PathBuf)>,
+    /// Also measure pools as if on these media, separated by commas, if the server was built to pretend: optane, nvdimm-n, cxl.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub media: Vec<String>,
+    /// Also measure pools with a DRAM read cache of this size.
+    #[arg(long, value_name = "SIZE")]
+    pub read_cache: Option<String>,
+    /// perdura-server [default: beside this program, or on the PATH].
+    #[arg(long, value_name = "PATH", env = "PERDURA_SERVER")]
+    pub perdura: Option<PathBuf>,
+    /// Keys of each workload [default: 80 MB of values, at most 1000000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keys: Option<u64>,
+}
+
+/// What makes the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Driver {
+    /// `perdura-bench load`.
+    Builtin,
+    /// memtier_benchmark, from the PATH.
+    Memtier,
+}
+
+impl Options {
+    /// The server to measure.
+    pub(super) fn perdura_server(&self) -> PathBuf {
+        let beside = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
+        let given = self.perdura.clone();
+        given
+            .or_else(|| beside().filter(|path| path.is_file()))
+            .or_else(|| on_path("perdura-server"))
+            .unwrap_or_else(|| "perdura-server".into())
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_tests() -> Options {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Alone {
+            #[command(flatten)]
+            options: Options,
+        }
+        Alone::parse_from(["compare"]).options
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.1 to 86400 is wanted".into()),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; such as 90s, 30m or 2h"))
+}
+
+fn peer(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, path) = text.split_once('=').ok_or("NAME=PATH is wanted")?;
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
+    if name.is_empty() || !name.chars().all(good) {
+        return Err("a name is made of letters, digits, dots and underscores".into());
+    }
+    if name == "redis" || name == "perdura" {
+        return Err(format!("the name {name} is taken"));
+    }
+    if !PathBuf::from(path).is_file() {
+        return Err(format!("there is no program {path}"));
+    }
+    Ok((name.into(), path.into()))
+}
+
+/// A size as `100mb` or `1gb`, units of 1024 as redis.conf has them; 0 stands for `none`.
+fn size(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    if lower == "none" {
+        return Ok(0);
+    }
+    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &lower[digits.len()..] {
+        "" | "b" => 1,
+        "kb" | "k" => 1 << 10,
+        "mb" | "m" => 1 << 20,
+        "gb" | "g" => 1u64 << 30,
+        "tb" | "t" => 1u64 << 40,
+        other => return Err(format!("no unit {other}; such as 100mb or 1gb")),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a size is wanted, such as 100mb".to_owned())?;
+    let size = number.checked_mul(unit).filter(|size| *size <= 1 << 45);
+    match size {
+        Some(size) if size >= 1 << 16 => Ok(size),
+        _ => Err("from 64kb to 32tb".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_units() {
+        assert_eq!(size("100mb"), Ok(100 << 20));
+        assert_eq!(size("1GB"), Ok(1 << 30));
+        assert_eq!(size("65536"), Ok(65536));
+        assert_eq!(size("none"), Ok(0));
+        for bad in ["", "gb", "1", "1xb", "-1gb", "99999999999gb"] {
+            assert!(size(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_is_a_name_and_a_program() {
+        assert!(peer("sh=/bin/sh").is_ok());
+        for bad in ["sh", "=/bin/sh", "a-b=/bin/sh", "redis=/bin/sh", "x=/nonexistent"] {
+            assert!(peer(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Before the first measurement: where data may lie, which systems start, what they can do, and whether there is room.
+//!
+//! Whatever would end a comparison after minutes is found out in its first seconds: each system is started once and asked.
+
+use super::options::{Driver, Options};
+use super::plan::Shape;
+use super::server::{Failure, Launch, Server, remove_orphans};
+use super::systems::{Candidate, Catalogue, Ground, on_path};
+use super::workloads::{self, Cores, Job};
+use super::{client, driver, space};
+use crate::results::{Family, Machine, Skipped};
+use crate::{load, machine};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use thiserror::Error;
+
+/// Where pools lie when there is no persistent memory.
+const MEMORY: &str = "/dev/shm";
+
+/// The comparison cannot begin.
+#[derive(Debug, Error)]
+pub(super) enum Refusal {
+    /// The arguments do not fit what is there.
+    #[error("{0}")]
+    Arguments(String),
+    /// Perdura itself does not start.
+    #[error("{what} does not start: {failure}")]
+    NoServer {
+        /// The system.
+        what: String,
+        /// Why.
+        failure: Failure,
+    },
+    /// It was interrupted before it began.
+    #[error("interrupted")]
+    Cancelled,
+}
+
+/// What is ready to be measured.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) shape: Shape,
+    pub(super) machine: Machine,
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) cores: Cores,
+    pub(super) grounds: Vec<Ground>,
+    pub(super) skipped: Vec<Skipped>,
+    /// Whether a system that was asked for does not start.
+    pub(super) troubled: bool,
+    /// The program that starts others: this one.
+    pub(super) tool: PathBuf,
+}
+
+impl Ready {
+    /// Finds out what can be measured.
+    pub(super) fn new(options: &Options, cancel: &AtomicBool) -> Result<Ready, Refusal> {
+        let shape = Shape::of(options);
+        let mut machine = machine::here();
+        let cores = Cores::divide(&allowed_cores());
+        let grounds = grounds(options)?;
+        machine.places =
+            grounds.iter().map(|ground| machine::place(ground.id, &ground.path)).collect();
+        let mut catalogue = Catalogue::new(options, &grounds);
+        catalogue.choose(&systems(&shape, &catalogue, options)).map_err(Refusal::Arguments)?;
+        if options.driver == Driver::Memtier && !load::drive::is_installed() {
+            return Err(Refusal::Arguments(
+                "memtier_benchmark is not on the PATH: install it, or leave --driver out".into(),
+            ));
+        }
+        // A wrong name is better told before the servers are tried than after.
+        jobs(&shape, &cores, options, &[])?;
+        space::check(&shape, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
+        let tool = std::env::current_exe()
+            .map_err(|error| Refusal::Arguments(format!("this program's own path: {error}")))?;
+        let Catalogue { candidates, mut skipped } = catalogue;
+        let wanted = candidates.len();
+        let asked = shape.workloads.iter().any(|name| name == "types");
+        let types = if asked { workloads::types() } else { Vec::new() };
+        let (candidates, types) = probe(candidates, types, &mut skipped, &tool, &cores, cancel)?;
+        let troubled = candidates.len() < wanted;
+        let mut jobs = jobs(&shape, &cores, options, &types)?;
+        jobs.retain(|job| match driver::refuses(options.driver, &job.load) {
+            Some(why) => {
+                skipped.push(Skipped { what: job.workload.id.clone(), why });
+                false
+            }
+            None => true,
+        });
+        machine.versions = versions(&candidates, options.driver);
+        Ok(Ready { shape, machine, candidates, jobs, cores, grounds, skipped, troubled, tool })
+    }
+
+    /// How a candidate is started.
+    pub(super) fn launch(&self, candidate: &Candidate) -> Launch {
+        launch(candidate, &self.tool, &self.cores)
+    }
+}
+
+fn launch(candidate: &Candidate, tool: &Path, cores: &Cores) -> Launch {
+    Launch {
+        tool: tool.to_owned(),
+        program: candidate.program.clone(),
+        arguments: candidate.system.command[1..].to_vec(),
+        place: candidate.place.clone(),
+        cores: cores.server.clone(),
+    }
+}
+
+/// The cores that this process may use.
+fn allowed_cores() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
+}
+
+/// The directories that systems may use, made where they are missing.
+fn grounds(options: &Options) -> Result<Vec<Ground>, Refusal> {
+    let mut grounds = vec![Ground { id: "disk", path: options.out.clone() }];
+    if Path::new(MEMORY).is_dir() {
+        grounds.push(Ground { id: "memory", path: MEMORY.into() });
+    } else {
+        grounds.push(Ground { id: "memory", path: options.out.clone() });
+    }
+    let given = [("second", &options.second), ("dax", &options.dax)];
+    for (id, path) in given {
+        grounds.extend(path.iter().map(|path| Ground { id, path: path.clone() }));
+    }
+    for ground in &grounds {
+        fs::create_dir_all(&ground.path)
+            .map_err(|error| Refusal::Arguments(format!("{}: {error}", ground.path.display())))?;
+        remove_orphans(&ground.path);
+    }
+    Ok(grounds)
+}
+
+/// The systems that were asked for. A size's own choice takes what there is of it, and peers and variants that were named.
+fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<String> {
+    if !options.systems.is_empty() || shape.systems.is_empty() {
+        return shape.systems.clone();
+    }
+    let there = |name: &String| {
+        catalogue.candidates.iter().any(|candidate| candidate.system.id.starts_with(name.as_str()))
+    };
+    let usual = shape.systems.iter().filter(|name| there(name)).cloned();
+    usual.chain(options.peer.iter().map(|(name, _)| name.clone())).collect()
+}
+
+/// The workloads that were asked for. Before the servers have been asked, `types` is empty.
+fn jobs(
+    shape: &Shape,
+    cores: &Cores,
+    options: &Options,
+    types: &[&'static str],
+) -> Result<Vec<Job>, Refusal> {
+    let mut jobs = workloads::all(cores, options.keys, types);
+    workloads::choose(&mut jobs, &shape.workloads).map_err(Refusal::Arguments)?;
+    Ok(jobs)
+}
+
+/// Starts each system once: those that do not start are left out, those that do say what they are. Gives the data types that
+/// all of them have.
+fn probe(
+    candidates: Vec<Candidate>,
+    mut types: Vec<(&'static str, Vec<&'static str>)>,
+    skipped: &mut Vec<Skipped>,
+    tool: &Path,
+    cores: &Cores,
+    cancel: &AtomicBool,
+) -> Result<(Vec<Candidate>, Vec<&'static str>), Refusal> {
+    let mut ready = Vec::new();
+    for mut candidate in candidates {
+        let ours = matches!(candidate.system.id.as_str(), "perdura-pmem" | "perdura-volatile");
+        let launch = launch(&candidate, tool, cores);
+        match ask(&mut candidate, launch, &types, cancel) {
+            Ok(missing) => {
+                for (kind, why) in missing {
+                    types.retain(|(known, _)| *known != kind);
+                    skipped.push(Skipped { what: format!("types: {kind}"), why });
+                }
+                ready.push(candidate);
+            }
+            Err(Failure::Cancelled) => return Err(Refusal::Cancelled),
+            Err(failure) if ours => {
+                return Err(Refusal::NoServer {
+                    what: candidate.program.display().to_string(),
+                    failure,
+                });
+            }
+            Err(failure) => {
+                let what = candidate.system.id.clone();
+                eprintln!("{what} is left out, it does not start: {failure}");
+                skipped.push(Skipped { what, why: format!("it does not start: {failure}") });
+            }
+        }
+    }
+    if ready.is_empty() {
+        return Err(Refusal::Arguments("no system is left that starts".into()));
+    }
+    Ok((ready, types.into_iter().map(|(kind, _)| kind).collect()))
+}
+
+/// Asks a system what it is, and which types it lacks.
+fn ask(
+    candidate: &mut Candidate,
+    launch: Launch,
+    types: &[(&'static str, Vec<&'static str>)],
+    cancel: &AtomicBool,
+) -> Result<Vec<(&'static str, String)>, Failure> {
+    let server = Server::start(launch, cancel)?;
+    let mut connection = server.connect()?;
+    if candidate.system.family == Family::PerduraPmem {
+        candidate.system.domain = client::info(&mut connection, "persistence")?.remove("domain");
+    }
+    let mut missing = Vec::new();
+    for (kind, commands) in types {
+        let lacks = client::missing(&mut connection, commands)?;
+        if !lacks.is_empty() {
+            missing.push((*kind, format!("{} has no {}", candidate.system.id, lacks.join(", "))));
+        }
+    }
+    Ok(missing)
+}
+
+fn versions(candidates: &[Candidate], driver: Driver) -> Vec<crate::results::Version> {
+    let mut programs: Vec<(String, PathBuf)> = Vec::new();
+    for candidate in candidates {
+        let name = match candidate.system.family {
+            Family::Peer => candidate.system.id.split('-').next().unwrap_or_default().to_owned(),
+            _ => candidate.system.command[0].clone(),
+        };
+        if !programs.iter().any(|(known, _)| *known == name) {
+            programs.push((name, candidate.program.clone()));
+        }
+    }
+    if driver == Driver::Memtier {
+        programs
+            .extend(on_path("memtier_benchmark").map(|path| ("memtier_benchmark".into(), path)));
+    }
+    programs.iter().map(|(name, program)| machine::version(name, program)).collect()
+}

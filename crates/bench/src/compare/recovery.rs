@@ -1,0 +1,159 @@
+//! Recovery: a data set, kill -9 under load, and how long until everything is as before.
+//!
+//! 1. The data set is written, and every acknowledgement noted in a [`Ledger`].
+//! 2. A steady load tells the rate of a server that is well.
+//! 3. Writers change the data set; in their midst the server is killed.
+//! 4. It is started over what it left. The clock runs from its exec to the first GET that is answered with a value of the
+//!    data set, and on until 90 % of the rate before are reached again.
+//! 5. Every key is compared with the ledger.
+//!
+//! The server keeps to its core, the clients to the others. What was written lies in the page cache when the server comes
+//! back: what a cold disk adds is not measured, and kill -9 is no power loss.
+
+mod ledger;
+mod writers;
+
+use super::server::{Failure, Launch, Server};
+use super::{client, launch};
+use crate::results::{Recovery, System};
+use ledger::Ledger;
+use redis::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes of a value.
+pub(super) const VALUE_BYTES: usize = 1024;
+
+/// The share of the rate before the kill that counts as all of it.
+const FULL: f64 = 0.9;
+
+/// How long a server may take to come back with each GiB, and at least.
+const PATIENCE_PER_GIB: u64 = 120;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    /// The size of the data set in bytes.
+    pub(super) target_bytes: u64,
+    /// From 0.
+    pub(super) round: u32,
+    /// How long the steady load runs before the kill, and the writers until it.
+    pub(super) load: Duration,
+    /// Cores of the clients.
+    pub(super) client_cores: Vec<usize>,
+}
+
+impl Task {
+    fn keys(&self) -> u64 {
+        (self.target_bytes / (VALUE_BYTES as u64 + 16)).max(1)
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(30 + (self.target_bytes >> 20) * PATIENCE_PER_GIB / 1024)
+    }
+}
+
+/// Measures one system once.
+pub(super) fn measure(
+    system: &System,
+    launch: Launch,
+    task: &Task,
+    cancel: &AtomicBool,
+) -> Result<Recovery, Failure> {
+    let mut server = Server::start(launch, cancel)?;
+    launch::stay_on(&task.client_cores)?;
+    let ledger = Ledger::new(task.keys(), VALUE_BYTES);
+    writers::fill(&mut server.connect()?, &ledger, cancel)?;
+    let before = writers::steady(server.port(), &ledger, task.load, None, cancel);
+    kill_under_load(&mut server, &ledger, task.load, cancel)?;
+    let stored_bytes = server.stored();
+    let mut row = Recovery {
+        system: system.id.clone(),
+        round: task.round,
+        target_bytes: task.target_bytes,
+        keys: ledger.keys(),
+        value_bytes: ledger.value_bytes(),
+        stored_bytes,
+        first_get_seconds: None,
+        full_rate_seconds: None,
+        rate_before: before.rate,
+        rate_after: 0.0,
+        acknowledged: ledger.writes(),
+        keys_checked: 0,
+        keys_lost: 0,
+        keys_wrong: 0,
+    };
+    server.start_again()?;
+    if let Some(first) = first_get(&mut server, task.patience(), cancel)? {
+        row.first_get_seconds = Some(first.as_secs_f64());
+        let began = server.age();
+        let wanted = Some(before.rate * FULL);
+        let at_most = Duration::from_secs(10).max(task.load);
+        let after = writers::steady(server.port(), &ledger, at_most, wanted, cancel);
+        row.rate_after = after.rate;
+        let full = began.zip(after.reached).map(|(began, reached)| began + reached);
+        row.full_rate_seconds = full.map(|full| full.as_secs_f64());
+    }
+    let verdict = writers::check(&mut server.connect()?, &ledger, cancel)?;
+    if cancel.load(Ordering::Relaxed) {
+        return Err(Failure::Cancelled);
+    }
+    (row.keys_checked, row.keys_lost, row.keys_wrong) =
+        (verdict.checked, verdict.lost, verdict.wrong);
+    Ok(row)
+}
+
+/// Lets writers change the data set, and kills the server in their midst.
+fn kill_under_load(
+    server: &mut Server,
+    ledger: &Ledger,
+    load: Duration,
+    cancel: &AtomicBool,
+) -> Result<(), Failure> {
+    let began = ledger.writes();
+    let mut alive = Ok(());
+    writers::write_until_the_end(server.port(), ledger, || {
+        let until = Instant::now() + load;
+        while Instant::now() < until && !cancel.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        alive = server.still_runs();
+        server.kill();
+    });
+    alive?;
+    if cancel.load(Ordering::Relaxed) {
+        return Err(Failure::Cancelled);
+    }
+    if ledger.writes() == began {
+        let log = server.last_lines();
+        return Err(Failure::Silent { seconds: load.as_secs(), log });
+    }
+    Ok(())
+}
+
+/// The time from exec to the first GET that is answered with a value; `None` when the key is not there.
+fn first_get(
+    server: &mut Server,
+    patience: Duration,
+    cancel: &AtomicBool,
+) -> Result<Option<Duration>, Failure> {
+    let began = Instant::now();
+    let line = format!("GET {}", Ledger::key(0));
+    loop {
+        match server.connect().and_then(|mut c| client::ask::<Value>(&mut c, &line)) {
+            Ok(Value::BulkString(_)) => return Ok(server.age()),
+            Ok(_) => return Ok(None),
+            Err(error) if error.is_io_error() || client::is_loading(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+        server.still_runs()?;
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Failure::Cancelled);
+        }
+        if began.elapsed() > patience {
+            return Err(Failure::Silent { seconds: patience.as_secs(), log: server.last_lines() });
+        }
+        thread::sleep(Duration::from_micros(500));
+    }
+}

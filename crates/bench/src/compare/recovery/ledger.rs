@@ -1,0 +1,173 @@
+//! What a server has acknowledged, and whether it still has it.
+//!
+//! Every key belongs to one writer, who counts its versions upwards. A value is made from its key and version alone, so that
+//! each byte that comes back can be checked. Two numbers are kept for each key: the last version that was acknowledged, and
+//! the last that was sent. What a server has after a crash must lie between them: an older version or none is a loss, anything
+//! else was never written.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes at the head of a value: the key's number and the version.
+const HEAD: usize = 24;
+
+/// The versions of a data set.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    acknowledged: Vec<AtomicU32>,
+    sent: Vec<AtomicU32>,
+    value_bytes: usize,
+}
+
+/// What a comparison found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// Keys that were compared.
+    pub(super) checked: u64,
+    /// Keys that are missing, or hold less than what was acknowledged.
+    pub(super) lost: u64,
+    /// Keys that hold what was never written.
+    pub(super) wrong: u64,
+}
+
+impl Ledger {
+    /// So many keys, none of which was written yet.
+    pub(super) fn new(keys: u64, value_bytes: usize) -> Ledger {
+        let none = || (0..keys).map(|_| AtomicU32::new(0)).collect();
+        Ledger { acknowledged: none(), sent: none(), value_bytes: value_bytes.max(HEAD) }
+    }
+
+    /// How many keys there are.
+    pub(super) fn keys(&self) -> u64 {
+        self.sent.len() as u64
+    }
+
+    /// Bytes of a value.
+    pub(super) fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// The name of a key, counted from 0.
+    pub(super) fn key(number: u64) -> String {
+        format!("key:{number:012}")
+    }
+
+    /// The next version of a key, which is about to be sent, as a value.
+    pub(super) fn next(&self, key: u64) -> (u32, Vec<u8>) {
+        let version = self.sent[at(key)].fetch_add(1, Ordering::Relaxed) + 1;
+        (version, value(key, version, self.value_bytes))
+    }
+
+    /// The server has answered `OK` to a version of a key.
+    pub(super) fn acknowledge(&self, key: u64, version: u32) {
+        self.acknowledged[at(key)].fetch_max(version, Ordering::Relaxed);
+    }
+
+    /// Writes that were acknowledged, all versions of all keys.
+    pub(super) fn writes(&self) -> u64 {
+        self.acknowledged.iter().map(|version| u64::from(version.load(Ordering::Relaxed))).sum()
+    }
+
+    /// Compares what a server has under a key.
+    pub(super) fn check(&self, key: u64, found: Option<&[u8]>, verdict: &mut Verdict) {
+        verdict.checked += 1;
+        let oldest = self.acknowledged[at(key)].load(Ordering::Relaxed);
+        let newest = self.sent[at(key)].load(Ordering::Relaxed);
+        let Some(found) = found else {
+            verdict.lost += u64::from(oldest > 0);
+            return;
+        };
+        match version(found).filter(|version| found == value(key, *version, self.value_bytes)) {
+            Some(version) if version > newest || version == 0 => verdict.wrong += 1,
+            Some(version) if version < oldest => verdict.lost += 1,
+            Some(_) => {}
+            None => verdict.wrong += 1,
+        }
+    }
+}
+
+fn at(key: u64) -> usize {
+    usize::try_from(key).unwrap_or(usize::MAX)
+}
+
+/// The value of a version of a key: its head, then bytes that differ from one value to the next.
+fn value(key: u64, version: u32, bytes: usize) -> Vec<u8> {
+    let mut value = format!("{key:012}:{version:010}:").into_bytes();
+    let mut random = fastrand::Rng::with_seed(key << 32 | u64::from(version));
+    let body = bytes.saturating_sub(value.len());
+    let at = value.len();
+    value.resize(at + body, 0);
+    random.fill(&mut value[at..]);
+    value
+}
+
+/// The version that a value names.
+fn version(value: &[u8]) -> Option<u32> {
+    std::str::from_utf8(value.get(13..23)?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server in memory that has been told versions 1 to 3 of ten keys, the last one without an answer.
+    fn told() -> (Ledger, Vec<Option<Vec<u8>>>) {
+        let ledger = Ledger::new(10, 100);
+        let mut has = vec![None; 10];
+        for version in 1..=3 {
+            for key in 0..10 {
+                let (sent, value) = ledger.next(key);
+                assert_eq!((sent, value.len()), (version, 100));
+                if version < 3 {
+                    ledger.acknowledge(key, sent);
+                    has[at(key)] = Some(value);
+                }
+            }
+        }
+        (ledger, has)
+    }
+
+    fn verdict(ledger: &Ledger, has: &[Option<Vec<u8>>]) -> (u64, u64, u64) {
+        let mut verdict = Verdict::default();
+        for (key, value) in has.iter().enumerate() {
+            ledger.check(key as u64, value.as_deref(), &mut verdict);
+        }
+        (verdict.checked, verdict.lost, verdict.wrong)
+    }
+
+    #[test]
+    fn a_server_that_keeps_its_word_loses_nothing() {
+        let (ledger, mut has) = told();
+        assert_eq!(verdict(&ledger, &has), (10, 0, 0));
+        assert_eq!(ledger.writes(), 20);
+        // What was sent and not answered may be there.
+        has[4] = Some(value(4, 3, 100));
+        assert_eq!(verdict(&ledger, &has), (10, 0, 0));
+    }
+
+    #[test]
+    fn a_server_that_forgets_is_caught() {
+        let (ledger, mut has) = told();
+        has[3] = None;
+        assert_eq!(verdict(&ledger, &has), (10, 1, 0));
+        // The version before the last that was acknowledged.
+        has[7] = Some(value(7, 1, 100));
+        assert_eq!(verdict(&ledger, &has), (10, 2, 0));
+    }
+
+    #[test]
+    fn a_server_that_invents_is_caught() {
+        let (ledger, mut has) = told();
+        has[0] = Some(value(0, 4, 100));
+        has[1] = Some(value(2, 2, 100));
+        has[2].as_mut().expect("a value")[99] ^= 1;
+        has[3] = Some(b"short".to_vec());
+        assert_eq!(verdict(&ledger, &has), (10, 0, 4));
+    }
+
+    #[test]
+    fn what_was_never_acknowledged_may_be_missing() {
+        let ledger = Ledger::new(1, 100);
+        ledger.next(0);
+        assert_eq!(verdict(&ledger, &[None]), (1, 0, 0));
+    }
+}

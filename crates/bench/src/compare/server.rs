@@ -1,0 +1,303 @@
+//! A measured server: a child with a directory and a port of its own, gone when this value is gone.
+//!
+//! A child is in a process group of its own, so that Ctrl-C reaches the tool alone, which then ends it. Should the tool
+//! itself be killed, the kernel kills the child (see [`launch`](super::launch)). The directory is removed when this is
+//! dropped. When the tool is killed with SIGKILL it stays; its name says whose it was, and the next tool removes it.
+
+use super::client;
+use super::launch::{now, stamped};
+use redis::Connection;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use thiserror::Error;
+
+/// What the name of every directory begins with; the number of the tool's process follows.
+const PREFIX: &str = "perdura-bench-";
+
+/// Lines of a server's log that a message shows.
+const LAST_LINES: usize = 15;
+
+/// How long a server without data may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server did not start, or is gone.
+#[derive(Debug, Error)]
+pub(super) enum Failure {
+    /// It ended.
+    #[error("it ended: {status}; the last lines of its log:\n{log}")]
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// What it said last.
+        log: String,
+    },
+    /// It does not answer.
+    #[error("no answer within {seconds} seconds; the last lines of its log:\n{log}")]
+    Silent {
+        /// How long it had.
+        seconds: u64,
+        /// What it said last.
+        log: String,
+    },
+    /// It could not be started at all.
+    #[error("{what}: {cause}")]
+    Start {
+        /// What failed.
+        what: String,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The load generator failed.
+    #[error("the load generator: {0}")]
+    Generator(String),
+    /// It answered with an error, or its connection broke.
+    #[error("{0}")]
+    Reply(#[from] redis::RedisError),
+    /// The measurement was interrupted.
+    #[error("interrupted")]
+    Cancelled,
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
+    let what = what.into();
+    |cause| Failure::Start { what, cause }
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub(super) struct Launch {
+    /// This tool: see [`launch`](super::launch).
+    pub(super) tool: PathBuf,
+    /// The program.
+    pub(super) program: PathBuf,
+    /// Its arguments; `PORT` and `DIR` are replaced.
+    pub(super) arguments: Vec<String>,
+    /// The directory below which its own directory is made.
+    pub(super) place: PathBuf,
+    /// The cores it may use; all when none is named.
+    pub(super) cores: Vec<usize>,
+}
+
+/// A server, running or killed.
+#[derive(Debug)]
+pub(super) struct Server {
+    launch: Launch,
+    folder: TempDir,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts a server in a new directory and waits until it answers.
+    pub(super) fn start(launch: Launch, cancel: &AtomicBool) -> Result<Server, Failure> {
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("{PREFIX}{}-", std::process::id()))
+            .tempdir_in(&launch.place);
+        let folder = folder.map_err(failed(launch.place.display().to_string()))?;
+        fs::create_dir(folder.path().join("data")).map_err(failed("a directory"))?;
+        let mut server = Server { launch, folder, port: 0, child: None };
+        for _ in 0..5 {
+            server.port = free_port();
+            server.spawn()?;
+            match server.wait_for_answer(PATIENCE, cancel) {
+                Err(Failure::Ended { .. }) if server.log().contains("ddress already in use") => {}
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(server),
+            }
+        }
+        Err(failed("a free port")(io::ErrorKind::AddrInUse.into()))
+    }
+
+    /// Starts it again over what is in its directory. Returns at once: it may not answer yet.
+    pub(super) fn start_again(&mut self) -> Result<(), Failure> {
+        self.kill();
+        self.spawn()
+    }
+
+    fn spawn(&mut self) -> Result<(), Failure> {
+        let stamp = self.stamp();
+        drop(fs::remove_file(&stamp));
+        let log = File::create(self.log_path()).map_err(failed("a log file"))?;
+        let errors = log.try_clone().map_err(failed("a log file"))?;
+        let mut command = self.launch_command();
+        command.arg("--stamp").arg(stamp).arg("--").arg(&self.launch.program);
+        command.args(self.arguments()).current_dir(self.data());
+        command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
+        let child = command.spawn().map_err(failed(self.launch.program.display().to_string()))?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    fn launch_command(&self) -> Command {
+        let mut command = Command::new(&self.launch.tool);
+        command.args(["launch", "--parent", &std::process::id().to_string()]);
+        if !self.launch.cores.is_empty() {
+            let cores: Vec<String> = self.launch.cores.iter().map(usize::to_string).collect();
+            command.args(["--cores", &cores.join(",")]);
+        }
+        command
+    }
+
+    fn arguments(&self) -> Vec<OsString> {
+        let own = |argument: &String| match argument.as_str() {
+            "PORT" => self.port.to_string().into(),
+            "DIR" => self.data().into_os_string(),
+            other => other.into(),
+        };
+        self.launch.arguments.iter().map(own).collect()
+    }
+
+    fn wait_for_answer(&mut self, patience: Duration, cancel: &AtomicBool) -> Result<(), Failure> {
+        let began = Instant::now();
+        loop {
+            match self.connect().and_then(|mut c| client::ask::<String>(&mut c, "PING")) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_io_error() || client::is_loading(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.still_runs()?;
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Failure::Cancelled);
+            }
+            if began.elapsed() > patience {
+                return Err(Failure::Silent {
+                    seconds: patience.as_secs(),
+                    log: self.last_lines(),
+                });
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Fails if the process has ended by itself.
+    pub(super) fn still_runs(&mut self) -> Result<(), Failure> {
+        let Some(child) = &mut self.child else { return Ok(()) };
+        match child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(Failure::Ended { status, log: self.last_lines() }),
+            Err(cause) => Err(failed("a child's status")(cause)),
+        }
+    }
+
+    /// A new connection.
+    pub(super) fn connect(&self) -> redis::RedisResult<Connection> {
+        client::connect(self.port)
+    }
+
+    /// Its port.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The time since its exec.
+    pub(super) fn age(&self) -> Option<Duration> {
+        Some(now().saturating_sub(stamped(&self.stamp())?))
+    }
+
+    /// CPU time that it has used, user and system; the kernel counts in hundredths of a second.
+    pub(super) fn cpu(&self) -> Duration {
+        let Some(child) = &self.child else { return Duration::ZERO };
+        let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+        ticks(&text, 11..13)
+    }
+
+    /// Bytes that its directory takes on its medium.
+    pub(super) fn stored(&self) -> u64 {
+        occupied(&self.data())
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // A child of its own may be writing a file for it.
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn stamp(&self) -> PathBuf {
+        self.folder.path().join("exec")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// What it said last.
+    pub(super) fn last_lines(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+        if last.is_empty() { "  (nothing)".into() } else { format!("  {}", last.join("\n  ")) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Removes directories that a tool left which was killed.
+pub(super) fn remove_orphans(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+        let gone =
+            |owner: &str| owner.parse::<u32>().is_ok() && !Path::new("/proc").join(owner).exists();
+        if owner.is_some_and(gone) {
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
+/// A sum of fields of `/proc/PID/stat` that are in ticks, counted from the one after the name.
+pub(super) fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let all: Vec<&str> = after_name.split_whitespace().collect();
+    let sum: u64 =
+        all.get(fields).unwrap_or_default().iter().filter_map(|f| f.parse::<u64>().ok()).sum();
+    let second = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_secs_f64(sum as f64 / second as f64)
+}
+
+/// Bytes that the files below a folder occupy: holes in them do not count.
+fn occupied(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => occupied(&entry.path()),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.flatten().map(of).sum()
+}
+
+/// A free port below those that the kernel gives to outgoing connections, so that it is still free for a restart.
+fn free_port() -> u16 {
+    loop {
+        let port = fastrand::u16(20_000..32_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}

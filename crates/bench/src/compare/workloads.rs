@@ -1,0 +1,224 @@
+//! What each system is given to do.
+//!
+//! Throughput and latency have the parameters of the paper that first put Redis on persistent memory: values of 4 KiB, 4
+//! threads of 50 clients with 6 commands on their way each, or one client that waits. For throughput, server and generator
+//! have cores of their own. For the latency of one client both share one: on two, most of the time would be what the machine
+//! takes to wake a core up.
+
+use crate::load::Ycsb;
+use crate::results::{Workload, WorkloadKind};
+
+/// Bytes of all values together, where `--keys` says nothing else.
+const DATA: u64 = 80 << 20;
+
+/// As many keys as small values get.
+const MOST_KEYS: u64 = 200_000;
+
+/// Bytes of a small value.
+const SMALL: usize = 32;
+
+/// Bytes of a record of YCSB: ten fields of a hundred.
+const RECORD: usize = 1000;
+
+/// Bytes of a value in the mix of types.
+const ELEMENT: usize = 100;
+
+/// Commands of the mix of types, each with the type that it belongs to.
+pub(super) const TYPES: &[(&str, &str)] = &[
+    ("string", "SET __key__ __data__"),
+    ("string", "GET __key__"),
+    ("string", "INCR n:__key__"),
+    ("list", "LPUSH l:__key__ __data__"),
+    ("list", "RPOP l:__key__"),
+    ("hash", "HSET h:__key__ field __data__"),
+    ("hash", "HGET h:__key__ field"),
+    ("set", "SADD s:__key__ __data__"),
+    ("set", "SISMEMBER s:__key__ __data__"),
+    ("sorted set", "ZADD z:__key__ 1 __data__"),
+    ("sorted set", "ZRANGE z:__key__ 0 9"),
+];
+
+/// What the generator sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// SET and GET.
+    Mix,
+    /// A workload of YCSB.
+    Ycsb(Ycsb),
+    /// These commands in turn.
+    Commands(Vec<&'static str>),
+}
+
+/// A workload with what the generator sends for it.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    /// What the results say of it.
+    pub(super) workload: Workload,
+    /// What is sent.
+    pub(super) load: Load,
+}
+
+/// The cores of this machine, divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cores {
+    /// The server's.
+    pub(super) server: Vec<usize>,
+    /// The generator's.
+    pub(super) generator: Vec<usize>,
+}
+
+impl Cores {
+    /// The first core for the server, the others for the generator. With one core they share it.
+    pub(super) fn divide(all: &[usize]) -> Cores {
+        match all {
+            [] => Cores { server: Vec::new(), generator: Vec::new() },
+            [only] => Cores { server: vec![*only], generator: vec![*only] },
+            [first, others @ ..] => Cores { server: vec![*first], generator: others.to_vec() },
+        }
+    }
+}
+
+/// All workloads, in the order in which they are shown.
+pub(super) fn all(cores: &Cores, keys: Option<u64>, types: &[&'static str]) -> Vec<Job> {
+    let keys = |value: usize| keys.unwrap_or_else(|| (DATA / value as u64).min(MOST_KEYS));
+    let many =
+        |id: String, title: String, kind, writes, value_bytes, distribution: &str| Workload {
+            id,
+            title,
+            kind,
+            writes_percent: writes,
+            value_bytes,
+            keys: keys(value_bytes),
+            distribution: distribution.into(),
+            clients: 200,
+            threads: 4,
+            pipeline: 6,
+            server_cores: cores.server.clone(),
+            generator_cores: cores.generator.clone(),
+        };
+    let mut jobs = Vec::new();
+    let mut add = |workload, load| jobs.push(Job { workload, load });
+    for writes in [0, 30, 70, 100] {
+        let (id, title) =
+            (format!("throughput-{writes}"), format!("4 KiB, 200 clients, {writes} % writes"));
+        add(many(id, title, WorkloadKind::Throughput, writes, 4096, "uniform"), Load::Mix);
+    }
+    for writes in [0, 30, 70, 100] {
+        let (id, title) =
+            (format!("latency-{writes}"), format!("4 KiB, one client, {writes} % writes"));
+        let workload = Workload {
+            clients: 1,
+            threads: 1,
+            pipeline: 1,
+            generator_cores: cores.server.clone(),
+            ..many(id, title, WorkloadKind::Latency, writes, 4096, "uniform")
+        };
+        add(workload, Load::Mix);
+    }
+    for writes in [0, 100] {
+        let (id, title) =
+            (format!("small-{writes}"), format!("32 bytes, 200 clients, {writes} % writes"));
+        add(many(id, title, WorkloadKind::Small, writes, SMALL, "uniform"), Load::Mix);
+    }
+    for (ycsb, letter, writes, what) in YCSB {
+        let (id, title) =
+            (format!("ycsb-{}", letter.to_ascii_lowercase()), format!("YCSB {letter}: {what}"));
+        let distribution = if *ycsb == Ycsb::D { "latest" } else { "Zipf 0.99" };
+        let workload = many(id, title, WorkloadKind::Ycsb, *writes, RECORD, distribution);
+        add(workload, Load::Ycsb(*ycsb));
+    }
+    let commands: Vec<&str> =
+        TYPES.iter().filter(|(kind, _)| types.contains(kind)).map(|(_, line)| *line).collect();
+    let title = format!("types: {}", types.join(", "));
+    let writes = u32::try_from(
+        commands.iter().filter(|line| !is_read(line)).count() * 100 / commands.len().max(1),
+    );
+    let writes = writes.unwrap_or(0);
+    add(
+        many("types".into(), title, WorkloadKind::Types, writes, ELEMENT, "uniform"),
+        Load::Commands(commands),
+    );
+    jobs
+}
+
+const YCSB: &[(Ycsb, char, u32, &str)] = &[
+    (Ycsb::A, 'A', 50, "half reads, half updates"),
+    (Ycsb::B, 'B', 5, "95 % reads, 5 % updates"),
+    (Ycsb::C, 'C', 0, "reads"),
+    (Ycsb::D, 'D', 5, "95 % reads of the latest, 5 % inserts"),
+    (Ycsb::E, 'E', 5, "95 % scans, 5 % inserts"),
+    (Ycsb::F, 'F', 33, "half reads, half reads with a write of what was read"),
+];
+
+fn is_read(line: &str) -> bool {
+    let name = line.split(' ').next().unwrap_or_default();
+    matches!(name, "GET" | "HGET" | "SISMEMBER" | "ZRANGE")
+}
+
+/// The types of the mix, each with the commands that a server must have for it.
+pub(super) fn types() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut types: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (kind, line) in TYPES {
+        let name = line.split(' ').next().unwrap_or_default();
+        match types.iter_mut().find(|(known, _)| known == kind) {
+            Some((_, commands)) => commands.push(name),
+            None => types.push((kind, vec![name])),
+        }
+    }
+    types
+}
+
+/// Leaves the workloads whose names begin with one of `wanted`; names one of these that fits nothing.
+pub(super) fn choose(jobs: &mut Vec<Job>, wanted: &[String]) -> Result<(), String> {
+    let fits = |wanted: &str, id: &str| {
+        id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('-'))
+    };
+    for name in wanted {
+        if !jobs.iter().any(|job| fits(name, &job.workload.id)) {
+            let all: Vec<_> = jobs.iter().map(|job| job.workload.id.as_str()).collect();
+            return Err(format!("no workload {name}; there are: {}", all.join(", ")));
+        }
+    }
+    jobs.retain(|job| wanted.iter().any(|name| fits(name, &job.workload.id)));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_and_generator_share_a_core_only_for_one_client() {
+        let cores = Cores::divide(&[2, 3, 5]);
+        assert_eq!((cores.server.as_slice(), cores.generator.as_slice()), (&[2][..], &[3, 5][..]));
+        for job in all(&cores, None, &["string"]) {
+            let shared = job.workload.server_cores == job.workload.generator_cores;
+            assert_eq!(shared, job.workload.clients == 1, "{}", job.workload.id);
+        }
+        let one = Cores::divide(&[4]);
+        assert_eq!(one.server, one.generator);
+    }
+
+    #[test]
+    fn workloads_are_chosen_by_name() {
+        let cores = Cores::divide(&[0, 1]);
+        let mut jobs = all(&cores, None, &["string"]);
+        choose(&mut jobs, &["latency".into(), "ycsb-a".into()]).expect("known");
+        let ids: Vec<_> = jobs.iter().map(|job| job.workload.id.as_str()).collect();
+        assert_eq!(ids, ["latency-0", "latency-30", "latency-70", "latency-100", "ycsb-a"]);
+        let mut jobs = all(&cores, None, &["string"]);
+        let error = choose(&mut jobs, &["through".into()]).expect_err("half a name");
+        assert!(error.contains("no workload through"), "{error}");
+    }
+
+    #[test]
+    fn a_type_that_is_missing_is_left_out_of_the_mix() {
+        let jobs = all(&Cores::divide(&[0, 1]), None, &["string", "hash"]);
+        let Some(Job { load: Load::Commands(commands), workload }) = jobs.last() else {
+            panic!("the mix is the last one");
+        };
+        assert_eq!(commands.len(), 5);
+        assert!(commands.iter().all(|line| !line.starts_with("ZADD")));
+        assert_eq!((workload.title.as_str(), workload.writes_percent), ("types: string, hash", 60));
+    }
+}
