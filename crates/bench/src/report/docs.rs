@@ -13,13 +13,49 @@ use std::path::Path;
 pub(crate) const BEGIN: &str = "<!-- perdura-bench report: begin -->";
 pub(crate) const END: &str = "<!-- perdura-bench report: end -->";
 
+/// Folders that every machine has: paths below them tell nothing about anybody's.
+const COMMON: [&str; 6] = ["/dev", "/mnt", "/tmp", "/usr", "/var", "/opt"];
+
+/// Results that anybody may read: of a path on somebody's machine only the name is left.
+fn public(results: &Results) -> Results {
+    let mut results = results.clone();
+    let machine = &mut results.machine;
+    let places = machine.places.iter_mut().map(|place| &mut place.path);
+    let commands = results.systems.iter_mut().flat_map(|system| &mut system.command);
+    let studies = results.device.iter_mut().flat_map(|study| [&mut study.dir, &mut study.note]);
+    let skipped =
+        results.skipped.iter_mut().flat_map(|skipped| [&mut skipped.what, &mut skipped.why]);
+    let versions = machine.versions.iter_mut().map(|version| &mut version.text);
+    let texts = machine.command_line.iter_mut().chain(&mut results.partial);
+    for text in texts.chain(places).chain(commands).chain(studies).chain(skipped).chain(versions) {
+        *text = without_paths(text);
+    }
+    results
+}
+
+/// A text whose words are names where they were paths.
+fn without_paths(text: &str) -> String {
+    let name = |word: &str| {
+        let (option, path) = match word.split_once("=/") {
+            Some((option, _)) => (&word[..=option.len()], &word[option.len() + 1..]),
+            None => ("", word),
+        };
+        let is_private =
+            path.starts_with('/') && !COMMON.iter().any(|c| Path::new(path).starts_with(c));
+        let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if is_private && !last.is_empty() { format!("{option}{last}") } else { word.to_owned() }
+    };
+    text.split(' ').map(name).collect::<Vec<_>>().join(" ")
+}
+
 /// Writes into a folder of documentation.
 pub(crate) fn write(
     results: &Results,
     findings: &[Finding],
-    html: &str,
     docs: &Path,
 ) -> Result<(), ReportError> {
+    let results = &public(results);
+    let html = page::page(results, findings);
     let path = docs.join("benchmarks.md");
     let failed = |path: &Path, cause| ReportError::Io { path: path.to_owned(), cause };
     let text = std::fs::read_to_string(&path).map_err(|cause| failed(&path, cause))?;
@@ -28,7 +64,7 @@ pub(crate) fn write(
         replace(&text, &section).ok_or_else(|| ReportError::NoMarks { path: path.clone() })?;
     let folder = docs.join("pictures");
     std::fs::create_dir_all(&folder).map_err(|cause| failed(&folder, cause))?;
-    let mut files = vec![(path, text), (docs.join("report.html"), html.to_owned())];
+    let mut files = vec![(path, text), (docs.join("report.html"), html)];
     files.extend(pictures(results).into_iter().map(|(name, svg)| (folder.join(name), svg)));
     for (path, text) in files {
         std::fs::write(&path, text).map_err(|cause| failed(&path, cause))?;
@@ -179,6 +215,25 @@ mod tests {
     }
 
     #[test]
+    fn paths_of_somebodys_machine_are_not_published() {
+        let check = |text: &str, expect: &str| assert_eq!(without_paths(text), expect);
+        check("/srv/me/target/release/perdura-bench", "perdura-bench");
+        check("--dir=/srv/me/data", "--dir=data");
+        check("/dev/shm", "/dev/shm");
+        check("no room in /srv/me: full", "no room in me: full");
+        check("perdura-server 0.1.0 (always / no)", "perdura-server 0.1.0 (always / no)");
+        let mut results = sample();
+        let secret = "/srv/secret/bin";
+        results.machine.command_line[0] = format!("{secret}/perdura-bench");
+        results.systems[0].command[0] = format!("{secret}/perdura-server");
+        results.machine.places[0].path = secret.into();
+        results.device[0].dir = secret.into();
+        results.partial = Some(format!("{secret}: full"));
+        let text = serde_json::to_string(&public(&results)).expect("JSON");
+        assert!(!text.contains("secret"), "{text}");
+    }
+
+    #[test]
     fn names_do_not_break_a_table() {
         assert_eq!(row(&["a|b".into(), "c\nd".into(), "<i>".into()]), "| a\\|b | c d | &lt;i> |\n");
     }
@@ -187,11 +242,11 @@ mod tests {
     fn a_folder_gets_section_pictures_and_page() {
         let docs = tempfile::tempdir().expect("a folder");
         let results = sample();
-        let refused = write(&results, &findings(&results), "page", docs.path());
+        let refused = write(&results, &findings(&results), docs.path());
         assert!(matches!(refused, Err(ReportError::Io { .. })));
         let path = docs.path().join("benchmarks.md");
         std::fs::write(&path, format!("# Mine\n{BEGIN}\n{END}\n")).expect("written");
-        write(&results, &findings(&results), "page", docs.path()).expect("written");
+        write(&results, &findings(&results), docs.path()).expect("written");
         let text = std::fs::read_to_string(&path).expect("read");
         assert!(text.starts_with("# Mine\n") && text.contains("### What was lost"), "{text}");
         for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')) {

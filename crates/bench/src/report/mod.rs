@@ -97,13 +97,13 @@ pub fn write(results: &Results, folder: &Path) -> Result<PathBuf, ReportError> {
 }
 
 /// Renews the generated parts of a folder of documentation: the marked section of `benchmarks.md`, `pictures/*.svg`,
-/// `report.html`.
+/// `report.html`. Of paths on the machine that measured only names are left.
 ///
 /// # Errors
 /// A file cannot be read or written, or the document has no marks.
 pub fn write_docs(results: &Results, folder: &Path) -> Result<(), ReportError> {
     let findings = findings::findings(results);
-    docs::write(results, &findings, &page::page(results, &findings), folder)
+    docs::write(results, &findings, folder)
 }
 
 #[cfg(test)]

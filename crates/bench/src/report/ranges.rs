@@ -69,20 +69,23 @@ fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {
         }
         None => canvas.text("row", (LEFT - 20.0, y + 4.0), Anchor::End, &row.name),
     }
-    canvas.text("value", (RIGHT + 22.0, y + 4.0), Anchor::Start, &written(&row.ratio));
+    let value = |shift| (RIGHT + 22.0, y + shift);
+    match row.paper {
+        Some(paper) => {
+            canvas.text("value", value(-3.0), Anchor::Start, &written(&row.ratio));
+            let paper = format!("paper {}", Unit::Ratio.show(paper));
+            canvas.text("note", value(11.0), Anchor::Start, &paper);
+        }
+        None => canvas.text("value", value(4.0), Anchor::Start, &written(&row.ratio)),
+    }
     let (Some(low), Some(high), Some(at)) =
         (x.at(row.ratio.lowest), x.at(row.ratio.highest), x.at(row.ratio.median))
     else {
         return;
     };
     canvas.line(&format!("range s{style}"), (low, y), (high, y));
-    if let Some((paper, paper_at)) = row.paper.and_then(|paper| Some((paper, x.at(paper)?))) {
-        canvas.line("paper", (paper_at, y - 10.0), (paper_at, y + 10.0));
-        let text = format!("paper {}", Unit::Ratio.show(paper));
-        // On the side where our mark is not.
-        let (shift, anchor) =
-            if paper < row.ratio.median { (-5.0, Anchor::End) } else { (5.0, Anchor::Start) };
-        canvas.text("note", (paper_at + shift, y + 4.0), anchor, &text);
+    if let Some(paper) = row.paper.and_then(|paper| x.at(paper)) {
+        canvas.line("paper", (paper, y - 10.0), (paper, y + 10.0));
     }
     let says = format!("{}: {}", row.name, written(&row.ratio));
     let hollow = if row.emulated { " hollow" } else { "" };
