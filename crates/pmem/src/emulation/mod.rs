@@ -9,12 +9,11 @@
 //! - A *write* is charged when it leaves the caches: for each line that is flushed or streamed. The first behind a fence
 //!   costs what a line takes to the persistence domain, and all of them go through a bucket that drains at the medium's
 //!   write bandwidth, in blocks of the medium's own size.
-//! - What DRAM would have taken anyway is subtracted, as measured at the start ([`measure`]); so is the time that
-//!   the emulation itself takes. The rest is spun off.
+//! - What DRAM takes in the study that the numbers come from is subtracted, since the memory that plays takes as much by itself
+//!   ([`model`]); so is the time that the emulation itself takes. The rest is spun off.
 //!
 //! Everything that tells a figure has to say that it was made here: [`Emulation::summary`].
 
-mod measure;
 mod model;
 mod spin;
 mod tags;
@@ -24,7 +23,6 @@ pub use model::{Media, Model};
 use crate::domain::Domain;
 use crate::lines::{LINE, lines};
 use crate::region::Region;
-use measure::Own;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -87,21 +85,23 @@ fn count(change: impl FnOnce(&mut Charged)) {
 /// A medium that is played.
 pub struct Emulation {
     model: Model,
-    own: Own,
+    /// Whether flushes are executed here, and take time of their own.
+    flushes: bool,
     tags: Tags,
     /// When the medium will have written what it was given, in picoseconds of [`spin::now`].
     drained: AtomicU64,
 }
 
+/// Bytes of a read from which the time for looking its lines up is worth counting.
+const FEW_LINES: usize = 256;
 /// What the medium takes of writes before anybody waits: its own buffer.
 const BUFFER: u64 = 16 << 10;
 
 impl Emulation {
     /// Plays `model` behind a cache of `cache` bytes; 0: as large as the machine's own.
     pub fn new(model: Model, cache: u64) -> Emulation {
-        let own = if model.delays() { Own::measure() } else { Own::default() };
         let cache = if cache > 0 { cache } else { tags::machine() };
-        Emulation { model, own, tags: Tags::new(cache), drained: AtomicU64::new(0) }
+        Emulation { model, flushes: false, tags: Tags::new(cache), drained: AtomicU64::new(0) }
     }
 
     /// The medium's name.
@@ -111,67 +111,72 @@ impl Emulation {
 
     /// What is played and how, for people.
     pub fn summary(&self) -> String {
-        let Model { name, random_ns, read_mb_s, write_ns, write_mb_s, .. } = self.model;
-        let (read, write) = (self.own.read_ns, self.own.write_ns);
+        let Model { name, random_ns, sequential_ns, read_mb_s, write_ns, write_mb_s, .. } =
+            self.model;
         format!(
-            "{name}, emulated: random read {random_ns} ns (of which this machine's memory takes {read}), read {read_mb_s} MB/s, \
-             write {write_ns} ns a line (of which it takes {write}), {write_mb_s} MB/s, behind {} KiB of simulated cache",
+            "{name}, emulated: random read {random_ns} ns, sequential {sequential_ns} ns, {read_mb_s} MB/s, write {write_ns} ns a \
+             line, {write_mb_s} MB/s (0: as DRAM; what DRAM takes is subtracted), behind {} KiB of simulated cache",
             self.tags.bytes() >> 10
         )
     }
 
     fn read(&self, off: u64, len: usize) {
-        let paid = spin::begin();
-        let (mut ps, mut follows) = (0, false);
+        // To ask for the time takes longer than to look a line up.
+        let begin = (len > FEW_LINES).then(spin::begin);
+        let (mut cached, mut random, mut following) = (0, 0, 0);
+        let mut follows = false;
         for line in lines(off, len) {
             if self.tags.touch(line / LINE) {
-                count(|charged| charged.cached += 1);
+                cached += 1;
                 follows = false;
             } else if follows {
-                count(|charged| charged.following += 1);
-                ps += self.model.following_ps(&self.own);
+                following += 1;
             } else {
-                count(|charged| charged.random += 1);
-                ps += self.model.random_ps(&self.own);
+                random += 1;
                 follows = true;
             }
         }
-        spin::pay(paid, ps);
+        count(|charged| {
+            charged.cached += cached;
+            charged.random += random;
+            charged.following += following;
+        });
+        let charge = random * self.model.random_ps() + following * self.model.following_ps();
+        if charge > 0 || begin.is_some() {
+            spin::pay(begin.unwrap_or_else(spin::begin), charge);
+        }
     }
 
     fn prefetch(&self, off: u64) {
-        let paid = spin::begin();
-        let missed = !self.tags.touch(off / LINE);
-        if missed {
+        if !self.tags.touch(off / LINE) {
             count(|charged| charged.prefetched += 1);
+            spin::pay(spin::begin(), self.model.read_line_ps());
         }
-        spin::pay(paid, if missed { self.model.read_line_ps() } else { 0 });
     }
 
     /// Lines that were stored into: they are in the cache now.
     fn stored(&self, off: u64, len: usize) {
-        let paid = spin::begin();
         lines(off, len).for_each(|line| _ = self.tags.touch(line / LINE));
-        spin::pay(paid, 0);
     }
 
     /// Lines on their way to the medium; those that were `streamed` leave the cache.
     fn written(&self, off: u64, len: usize, streamed: bool) {
-        let paid = spin::begin();
-        let (mut ps, mut bytes) = (0, 0);
+        let begin = spin::begin();
+        let (mut ps, mut bytes, mut written) = (0, 0, 0);
         for line in lines(off, len) {
-            count(|charged| charged.written += 1);
+            written += 1;
             if streamed {
                 self.tags.drop_line(line / LINE);
             }
             if !FLUSHED.replace(true) {
-                ps += self.model.write_ps(&self.own);
+                ps += self.model.write_ps(self.flushes);
             }
             if LAST_BLOCK.replace(line / self.model.block) != line / self.model.block {
                 bytes += self.model.block;
             }
         }
-        spin::pay(paid, ps + self.queue(bytes));
+        count(|charged| charged.written += written);
+        spin::pay(begin, ps + self.queue(bytes));
     }
 
     fn fenced(&self) {
@@ -199,10 +204,7 @@ impl fmt::Debug for Emulation {
 impl Region {
     /// This region, as if it lay on a slower medium.
     pub fn emulating(mut self, mut emulation: Emulation) -> Region {
-        if self.domain != Domain::Clwb {
-            // No flush is executed that would take time of its own.
-            emulation.own.write_ns = 0;
-        }
+        emulation.flushes = self.domain == Domain::Clwb;
         self.emulation = Some(Box::new(emulation));
         self
     }
@@ -212,44 +214,50 @@ impl Region {
         self.emulation.as_deref()
     }
 
+    /// The medium, where it is not what memory is anyway.
+    #[inline]
+    fn charging(&self) -> Option<&Emulation> {
+        self.emulation().filter(|emulation| !emulation.model.is_dram)
+    }
+
     #[inline]
     pub(crate) fn charge_read(&self, off: u64, len: usize) {
-        if let Some(emulation) = &self.emulation {
+        if let Some(emulation) = self.charging() {
             emulation.read(off, len);
         }
     }
 
     #[inline]
     pub(crate) fn charge_prefetch(&self, off: u64) {
-        if let Some(emulation) = &self.emulation {
+        if let Some(emulation) = self.charging() {
             emulation.prefetch(off);
         }
     }
 
     #[inline]
     pub(crate) fn charge_store(&self, off: u64, len: usize) {
-        if let Some(emulation) = &self.emulation {
+        if let Some(emulation) = self.charging() {
             emulation.stored(off, len);
         }
     }
 
     #[inline]
     pub(crate) fn charge_flush(&self, off: u64, len: usize) {
-        if let Some(emulation) = &self.emulation {
+        if let Some(emulation) = self.charging() {
             emulation.written(off, len, false);
         }
     }
 
     #[inline]
     pub(crate) fn charge_stream(&self, off: u64, len: usize) {
-        if let Some(emulation) = &self.emulation {
+        if let Some(emulation) = self.charging() {
             emulation.written(off, len, true);
         }
     }
 
     #[inline]
     pub(crate) fn charge_fence(&self) {
-        if let Some(emulation) = &self.emulation {
+        if let Some(emulation) = self.charging() {
             emulation.fenced();
         }
     }
