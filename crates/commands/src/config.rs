@@ -15,6 +15,7 @@ pub struct Config {
     proto_max_bulk_len: AtomicU64,
     loading: AtomicBool,
     databases: AtomicUsize,
+    hll_sparse_max_bytes: AtomicUsize,
     hash: Threshold,
     set: Threshold,
 }
@@ -51,6 +52,7 @@ impl Default for Config {
             databases: AtomicUsize::new(keyspace::DATABASES),
             hash: Threshold::new(Limits { entries: 512, value: 64 }),
             set: Threshold::new(Limits { entries: 512, value: 0 }),
+            hll_sparse_max_bytes: AtomicUsize::new(3000),
         }
     }
 }
@@ -104,6 +106,16 @@ impl Config {
     /// Sets `set-max-intset-entries`.
     pub fn set_set_limits(&self, limits: Limits) {
         self.set.set(limits);
+    }
+
+    /// Bytes from which a HyperLogLog is kept in its dense form, `hll-sparse-max-bytes`.
+    pub fn hll_sparse_max_bytes(&self) -> usize {
+        self.hll_sparse_max_bytes.load(Relaxed)
+    }
+
+    /// Sets `hll-sparse-max-bytes`.
+    pub fn set_hll_sparse_max_bytes(&self, bytes: usize) {
+        self.hll_sparse_max_bytes.store(bytes, Relaxed);
     }
 
     /// Whether data is being loaded, so that most commands are refused.

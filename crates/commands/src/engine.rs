@@ -16,7 +16,9 @@ use crate::log::CommandLog;
 use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
-use crate::{admin, connection, hashes, introspection, keys, strings, transactions};
+use crate::{
+    admin, bitmaps, connection, hashes, hyperloglog, introspection, keys, strings, transactions,
+};
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -65,6 +67,8 @@ impl Engine {
         let table = Table::new(&[
             strings::COMMANDS,
             hashes::COMMANDS,
+            bitmaps::COMMANDS,
+            hyperloglog::COMMANDS,
             keys::COMMANDS,
             connection::COMMANDS,
             transactions::COMMANDS,

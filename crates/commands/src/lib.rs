@@ -16,6 +16,7 @@
 
 pub mod admin;
 mod batch;
+mod bitmaps;
 mod call;
 mod client;
 mod clock;
@@ -28,6 +29,7 @@ mod engine;
 mod failure;
 mod hashes;
 mod help;
+mod hyperloglog;
 mod introspection;
 mod keys;
 mod log;

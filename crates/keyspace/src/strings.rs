@@ -77,6 +77,17 @@ impl Txn<'_> {
         self.set_bytes(db, key, value, false, expire)
     }
 
+    /// Sets a string that a command put together, which OBJECT ENCODING calls "raw".
+    pub fn set_built(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        value: &[u8],
+        expire: Expire,
+    ) -> Result<(), Error> {
+        self.set_bytes(db, key, value, true, expire)
+    }
+
     /// Sets an integer, in place where the value is one already.
     pub fn set_int(
         &mut self,

@@ -33,6 +33,7 @@ fn engine(engine: &Engine, values: &Values) {
         value: number("hash-max-listpack-value"),
     });
     engine.config().set_databases(values.size("databases") as usize);
+    engine.config().set_hll_sparse_max_bytes(values.size("hll-sparse-max-bytes") as usize);
     engine.keyspace().set_eviction(eviction(values));
     if engine.keyspace().heap().is_durable() {
         engine.keyspace().heap().set_read_cache(values.size("read-cache"));

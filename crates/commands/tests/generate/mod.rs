@@ -57,6 +57,12 @@ const INTEGERS: &[&str] = &[
     "536870912",
     "4294967296",
 ];
+/// Of bits, and of bytes for SETRANGE.
+const OFFSETS: &[&str] =
+    &["0", "1", "7", "8", "13", "100", "#0", "#3", "-1", "10000", "4294967296", "abc", "", "1.5"];
+const WIDTHS: &[&str] =
+    &["u1", "i1", "u8", "i8", "i5", "u63", "i64", "u13", "u64", "i65", "u0", "8", "", "I8"];
+const OPERATIONS: &[&str] = &["AND", "or", "Xor", "NOT", "NAND", ""];
 const TIMES: &[&str] = &[
     "100000",
     "86400000",
@@ -136,6 +142,9 @@ fn value(group: Group, arg: &Arg, random: &mut Rng) -> &'static str {
         (ArgKind::Key(_), _) => keys(group, random),
         (_, "index" | "index1" | "index2" | "destination-db" | "db") => DATABASES,
         (_, "seconds" | "milliseconds") => TIMES,
+        (_, "encoding") => WIDTHS,
+        (_, "operation") => OPERATIONS,
+        (ArgKind::Integer, "offset") => OFFSETS,
         (ArgKind::Integer, _) => INTEGERS,
         (ArgKind::UnixTime, _) => UNIX_TIMES,
         (ArgKind::Pattern, _) => PATTERNS,

@@ -415,7 +415,7 @@ const ACCEPTED: &[Row] = &[
     row("stream-node-max-bytes", Memory(0, I64), "4096", Live, Ignored(Types)),
     row("zset-max-listpack-value", Memory(0, I64), "64", Live, Ignored(Types))
         .alias("zset-max-ziplist-value"),
-    row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Ignored(Types)),
+    row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Used),
     row("tracking-table-max-keys", Int(0, I64), "1000000", Live, Ignored(Later)),
     row("maxmemory-clients", MemoryOrPercent, "0", Live, Ignored(Design)),
     row("repl-backlog-ttl", Int(0, I64), "3600", Live, Ignored(Replication)),

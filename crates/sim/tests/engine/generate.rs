@@ -110,13 +110,22 @@ impl Request<'_> {
                 number(self.time().saturating_sub(self.now))
             }
             ArgKind::Integer if name.contains("seconds") => number(self.rng.u64(1..4)),
+            ArgKind::Integer if name == "value" && self.spec.name == "setbit" => {
+                number(self.rng.u64(..2))
+            }
             ArgKind::Integer if name.contains("db") || name.contains("index") => {
                 number(self.rng.usize(..DATABASES))
             }
             ArgKind::Integer if self.rng.bool() => number(self.rng.i64(0..300)),
             ArgKind::Integer => number(self.rng.i64(-3..10)),
+            _ if name == "encoding" => self.one_of(&["u1", "i8", "u13", "i64"]),
+            _ if name == "operation" => self.one_of(&["AND", "OR", "XOR", "NOT"]),
             _ => self.value(),
         }
+    }
+
+    fn one_of(&mut self, words: &[&str]) -> Vec<u8> {
+        words[self.rng.usize(..words.len())].as_bytes().to_vec()
     }
 
     /// A point in time: near, so that some keys expire, or far.

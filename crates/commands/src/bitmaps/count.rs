@@ -1,0 +1,79 @@
+//! BITCOUNT: how many bits are set.
+
+use keyspace::{Str, Txn};
+
+use super::range::{Bits, in_bits};
+use super::window;
+use crate::call::{Call, Run};
+use crate::failure::{Done, SYNTAX};
+use crate::spec::*;
+
+pub(crate) const BITCOUNT: CommandSpec = CommandSpec {
+    name: "bitcount",
+    summary: "Count set bits in a string",
+    complexity: "O(N)",
+    since: "2.6.0",
+    group: Group::Bitmap,
+    arity: -2,
+    flags: READONLY,
+    acl: ACL_BITMAP,
+    keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
+    history: &[("7.0.0", "Added the `BYTE|BIT` option.")],
+    args: &[
+        key("key", 0),
+        block(
+            "index",
+            &[
+                integer("start"),
+                integer("end"),
+                oneof("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")])
+                    .since("7.0.0")
+                    .optional(),
+            ],
+        )
+        .optional(),
+    ],
+    run: Run::Keys(bitcount),
+    ..CommandSpec::EMPTY
+};
+
+fn bitcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let Some(entry) = txn.find(call.db(), &call.key(0)) else {
+        call.out.integer(0);
+        return Ok(());
+    };
+    let value = txn.string(&entry)?;
+    let bits = match call.args.len() {
+        2 => Some(Bits::all(value.len())),
+        4 | 5 => {
+            let (start, end) = (call.int(2)?, call.int(3)?);
+            // Redis looks at the unit only where there may be something to count.
+            let backwards = start < 0 && end < 0 && start > end;
+            let in_bits = !backwards && call.args.len() == 5 && in_bits(call, 4)?;
+            Bits::within(value.len(), start, end, in_bits).filter(|_| !backwards)
+        }
+        _ => return Err(SYNTAX.into()),
+    };
+    let count = bits.map_or(0, |bits| count(&value, bits));
+    call.out.integer(count as i64);
+    Ok(())
+}
+
+fn count(value: &Str<'_>, bits: Bits) -> u64 {
+    let (from, to) = bits.bytes();
+    let mut count = 0;
+    value.pieces(from, to, &mut |piece| count += ones(piece));
+    // The first and the last byte were counted whole.
+    let beside = |at: usize| u64::from((window::<1>(value, at)[0] & !bits.mask(at)).count_ones());
+    match to - from {
+        0 => 0,
+        1 => count - beside(from),
+        _ => count - beside(from) - beside(to - 1),
+    }
+}
+
+fn ones(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words: u64 = words.iter().map(|w| u64::from(u64::from_ne_bytes(*w).count_ones())).sum();
+    words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+}

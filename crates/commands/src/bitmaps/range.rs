@@ -1,0 +1,82 @@
+//! The part of a string that BITCOUNT and BITPOS look at, as a range of bits.
+
+use crate::call::Call;
+use crate::failure::{Failure, SYNTAX};
+
+/// Bits `from..to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bits {
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+impl Bits {
+    /// All bits of a string of `len` bytes.
+    pub(super) fn all(len: usize) -> Bits {
+        Bits { from: 0, to: len as u64 * 8 }
+    }
+
+    /// From `start` to `end`, both included and negative from the end, counted in bits or bytes; `None` for none.
+    pub(super) fn within(len: usize, start: i64, end: i64, in_bits: bool) -> Option<Bits> {
+        let unit = if in_bits { 1 } else { 8 };
+        let total = (len as u64 * 8 / unit) as i64;
+        let from_end = |at: i64| if at < 0 { total.saturating_add(at).max(0) } else { at };
+        let (start, end) = (from_end(start), from_end(end).min(total - 1));
+        (start <= end).then(|| Bits { from: start as u64 * unit, to: (end as u64 + 1) * unit })
+    }
+
+    /// The byte at which the first of the bits stands, and the one behind the last.
+    pub(super) fn bytes(self) -> (usize, usize) {
+        ((self.from >> 3) as usize, self.to.div_ceil(8) as usize)
+    }
+
+    /// Which bits of byte `at` are meant.
+    pub(super) fn mask(self, at: usize) -> u8 {
+        let begin = at as u64 * 8;
+        let first = self.from.saturating_sub(begin).min(8);
+        let last = self.to.saturating_sub(begin).min(8);
+        let upto = |n: u64| (0xff00u16 >> n) as u8;
+        upto(last) & !upto(first)
+    }
+}
+
+/// Whether the argument says BIT, and not BYTE.
+pub(super) fn in_bits(call: &Call<'_>, at: usize) -> Result<bool, Failure> {
+    if call.is(at, "BIT") {
+        return Ok(true);
+    }
+    if call.is(at, "BYTE") { Ok(false) } else { Err(SYNTAX.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(len: usize, start: i64, end: i64, in_bits: bool, expect: Option<(u64, u64)>) {
+        let found = Bits::within(len, start, end, in_bits);
+        assert_eq!(found.map(|bits| (bits.from, bits.to)), expect);
+    }
+
+    #[test]
+    fn ranges_are_counted_from_both_ends() {
+        check(3, 0, -1, false, Some((0, 24)));
+        check(3, 1, 1, false, Some((8, 16)));
+        check(3, -2, -2, false, Some((8, 16)));
+        check(3, 5, 30, true, Some((5, 24)));
+        check(3, -8, -1, true, Some((16, 24)));
+        check(3, -100, 0, true, Some((0, 1)));
+        check(3, 2, 1, false, None);
+        check(3, 3, 9, false, None);
+        check(0, 0, -1, false, None);
+        check(3, i64::MIN, i64::MAX, true, Some((0, 24)));
+    }
+
+    #[test]
+    fn masks_are_cut_at_both_ends() {
+        let bits = Bits { from: 5, to: 18 };
+        assert_eq!(bits.bytes(), (0, 3));
+        assert_eq!([0, 1, 2].map(|at| bits.mask(at)), [0b0000_0111, 0xff, 0b1100_0000]);
+        assert_eq!(Bits { from: 2, to: 4 }.mask(0), 0b0011_0000);
+    }
+}

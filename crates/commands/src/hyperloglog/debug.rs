@@ -1,0 +1,128 @@
+//! PFDEBUG and PFSELFTEST, which Redis's own tests use.
+
+use keyspace::Txn;
+
+use super::hash::place;
+use super::registers::{COUNT, estimate, histogram};
+use super::sketch::Sketch;
+use super::{for_change, store};
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure};
+use crate::spec::*;
+
+pub(crate) const PFDEBUG: CommandSpec = CommandSpec {
+    name: "pfdebug",
+    summary: "Internal commands for debugging HyperLogLog values",
+    complexity: "N/A",
+    since: "2.8.9",
+    group: Group::Hyperloglog,
+    arity: 3,
+    flags: WRITE | DENYOOM | ADMIN,
+    acl: ACL_HYPERLOGLOG,
+    doc_flags: &["syscmd"],
+    keys: &[KeySpec::one(2, KEY_RW | KEY_ACCESS)],
+    args: &[string("subcommand"), key("key", 0)],
+    run: Run::Keys(pfdebug),
+    ..CommandSpec::EMPTY
+};
+
+fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let key = call.key(0);
+    let Some(mut sketch) = for_change(call, txn, &key)? else {
+        return Err("ERR The specified key does not exist".into());
+    };
+    if call.is(1, "GETREG") {
+        if sketch.is_sparse() {
+            sketch.make_dense()?;
+            store(call, txn, &key, &sketch)?;
+        }
+        let mut registers = [0; COUNT];
+        sketch.raise_all(&mut registers)?;
+        call.out.array(COUNT);
+        registers.iter().for_each(|value| call.out.integer(i64::from(*value)));
+    } else if call.is(1, "DECODE") {
+        if !sketch.is_sparse() {
+            return Err("ERR HLL encoding is not sparse".into());
+        }
+        call.out.bulk(spelled(&sketch));
+    } else if call.is(1, "ENCODING") {
+        call.out.simple(if sketch.is_sparse() { "sparse" } else { "dense" });
+    } else if call.is(1, "TODENSE") {
+        let sparse = sketch.is_sparse();
+        if sparse {
+            sketch.make_dense()?;
+            store(call, txn, &key, &sketch)?;
+        }
+        call.out.integer(i64::from(sparse));
+    } else {
+        let name = String::from_utf8_lossy(call.args[1]);
+        return Err(Failure::text(format!("ERR Unknown PFDEBUG subcommand '{name}'")));
+    }
+    Ok(())
+}
+
+fn spelled(sketch: &Sketch) -> String {
+    let runs = sketch.runs().map(|run| match run.value {
+        0 if run.is_long() => format!("Z:{}", run.len),
+        0 => format!("z:{}", run.len),
+        value => format!("v:{value},{}", run.len),
+    });
+    runs.collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) const PFSELFTEST: CommandSpec = CommandSpec {
+    name: "pfselftest",
+    summary: "An internal command for testing HyperLogLog values",
+    complexity: "N/A",
+    since: "2.8.9",
+    group: Group::Hyperloglog,
+    arity: 1,
+    flags: ADMIN,
+    acl: ACL_HYPERLOGLOG,
+    doc_flags: &["syscmd"],
+    run: Run::Session(pfselftest),
+    ..CommandSpec::EMPTY
+};
+
+/// Elements that the self-test adds.
+const ELEMENTS: u32 = 100_000;
+
+/// Both forms against an array of registers, and the estimate against the number of elements.
+fn pfselftest(call: &mut Call<'_>) -> Done {
+    let mut expect = [0; COUNT];
+    let (mut sparse, mut dense) = (Sketch::empty(), Sketch::empty());
+    dense.make_dense()?;
+    for n in 1..=ELEMENTS {
+        let (register, value) = place(&n.to_le_bytes());
+        let higher = value > expect[register];
+        expect[register] = value.max(expect[register]);
+        let changed = (sparse.raise(register, value, 3000)?, dense.raise(register, value, 0)?);
+        if changed != (higher, higher) {
+            let text = format!("TESTFAILED Register {register} should have changed: {higher}");
+            return Err(Failure::text(text));
+        }
+        if n.is_power_of_two() || n == ELEMENTS {
+            check_count(&expect, n)?;
+        }
+    }
+    for sketch in [sparse, dense] {
+        let mut found = [0; COUNT];
+        sketch.raise_all(&mut found)?;
+        if found != expect {
+            return Err("TESTFAILED Registers differ from what was set".into());
+        }
+    }
+    call.out.ok();
+    Ok(())
+}
+
+/// The estimate may be off by four standard errors.
+fn check_count(registers: &[u8; COUNT], elements: u32) -> Done {
+    let told = estimate(&histogram(registers));
+    let allowed = (f64::from(elements) * 4.0 * 1.04 / (COUNT as f64).sqrt()).max(1.0);
+    if (told as f64 - f64::from(elements)).abs() > allowed {
+        let text = format!("TESTFAILED Too big error. card:{elements} estimated:{told}");
+        return Err(Failure::text(text));
+    }
+    Ok(())
+}
