@@ -1,0 +1,117 @@
+//! `perdura-bench device` as people run it: what it prints and writes, what it refuses, and that nothing of it stays behind,
+//! however it ends.
+
+#![forbid(unsafe_code)]
+
+use bench::results::Results;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn device(dir: &Path, options: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perdura-bench"));
+    command.arg("device").arg("--dir").arg(dir).args(options.split_whitespace());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn files(dir: &Path) -> usize {
+    dir.read_dir().expect("a directory").count()
+}
+
+fn said(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+/// Starts a study that would take minutes, and waits until it is at work.
+fn endless(dir: &Path, json: &Path) -> Child {
+    let mut command = device(dir, "--size 16m --methods memcpy --threads 1 --seconds 30 --json");
+    let child = command.arg(json).spawn().expect("it starts");
+    let start = Instant::now();
+    while !listens(&child) {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not listen to signals");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    child
+}
+
+/// Whether a process catches SIGINT by now.
+fn listens(child: &Child) -> bool {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    caught & 1 << (Signal::INT.as_raw() - 1) != 0
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("a process of ours");
+}
+
+#[test]
+fn a_study_is_printed_and_written_and_leaves_nothing() {
+    let (dir, out) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let json = out.path().join("device.json");
+    let options = "--size 8m --seconds 0.01 --threads 1,2 --blocks 512,4k --patterns randread,randwrite,composite --json";
+    let output = device(dir.path(), options).arg(&json).output().expect("it runs");
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    for expect in
+        ["one fence", "a log append of 64 B", "memcpy + clwb + fence", "composite", "emulated"]
+    {
+        assert!(text.contains(expect), "{expect}: {text}");
+    }
+    assert_eq!(files(dir.path()), 0);
+    let results = Results::load(&json).expect("results");
+    let rows = &results.device[0].rows;
+    assert_eq!(rows.len(), 2 * (3 * 5 + 3 * 3), "3 of 6 methods have reads of their own");
+    let bad = rows.iter().find(|row| row.skipped.is_none() && row.bytes_per_second <= 0.0);
+    assert!(bad.is_none(), "{bad:?}");
+    assert!(rows.iter().all(|row| !(row.emulated && row.durable)));
+}
+
+#[test]
+fn what_is_not_possible_is_refused_in_words() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let check = |dir: &Path, options: &str, status: i32, expect: &str| {
+        let output = device(dir, options).output().expect("it runs");
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(status), "{text}");
+        assert!(text.contains(expect), "{expect}: {text}");
+    };
+    check(dir.path(), "--blocks 100", 2, "multiple of 512");
+    check(dir.path(), "--methods magic", 2, "possible values");
+    check(dir.path(), "--quick --methods clwb --size 900t", 2, "does not fit");
+    check(&dir.path().join("nowhere"), "--quick", 2, "No such file");
+    assert_eq!(files(dir.path()), 0);
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_measured_and_no_file() {
+    let (dir, out) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let json = out.path().join("device.json");
+    let child = endless(dir.path(), &json);
+    let start = Instant::now();
+    signal(&child, Signal::INT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("interrupted"), "{}", said(&output));
+    assert!(start.elapsed() < Duration::from_secs(60));
+    assert_eq!(files(dir.path()), 0);
+    assert_eq!(Results::load(&json).expect("results").partial.as_deref(), Some("interrupted"));
+}
+
+#[test]
+fn kill_leaves_no_file_either() {
+    let (dir, out) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let mut child = endless(dir.path(), &out.path().join("device.json"));
+    signal(&child, Signal::KILL);
+    child.wait().expect("it ends");
+    assert_eq!(files(dir.path()), 0);
+}
