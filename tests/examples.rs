@@ -19,3 +19,8 @@ fn check(name: &str, says: &[&str]) {
 fn the_library_keeps_what_a_killed_program_was_told() {
     check("embedded", &["the child was killed", "4 keys", "greeting:  hello"]);
 }
+
+#[test]
+fn hashes_and_sets_are_changed_together() {
+    check("articles", &["Fences: 1 tags", "Redo logs: 2 tags"]);
+}

@@ -1,6 +1,6 @@
 //! The two servers, and when two replies are the same.
 //!
-//! Time goes on between the two, so that what is left of a TTL may differ a little; the order of KEYS, and of the fields of a large hash, is nobody's. How a
+//! Time goes on between the two, so that what is left of a TTL may differ a little; the order of KEYS, and of the elements of a large hash or set, is nobody's. How a
 //! string is encoded follows from the command that made it, which is not what a log says: behind a restart from a log it
 //! is told as a restarted redis-server would tell it.
 
@@ -102,7 +102,8 @@ impl Connections {
     fn is_same(&self, words: &[Vec<u8>], ours: &Reply, theirs: &Reply) -> bool {
         let name = words.first().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
         match name.as_slice() {
-            b"keys" | b"hgetall" | b"hkeys" | b"hvals" => sorted(ours) == sorted(theirs),
+            b"keys" | b"hgetall" | b"hkeys" | b"hvals" | b"smembers" | b"sinter" | b"sunion"
+            | b"sdiff" => sorted(ours) == sorted(theirs),
             b"object" | b"ttl" | b"pttl" | b"expiretime" | b"pexpiretime" | b"exec" | b"time" => {
                 is_close(ours, theirs, self.encoded_anew)
             }
@@ -126,6 +127,7 @@ impl Connections {
                     &["PEXPIRETIME"],
                     &["TYPE"],
                     &["HGETALL"],
+                    &["SMEMBERS"],
                 ] {
                     let words = about.iter().map(|word| word.as_bytes().to_vec());
                     let different = self.call(&words.chain([key.to_vec()]).collect::<Vec<_>>());

@@ -24,6 +24,9 @@ const LEFT_OUT: &[&str] = &[
     "scan",      // other cursors
     "hscan",     // likewise
     "hrandfield",
+    "sscan",
+    "srandmember",
+    "spop",
     "hello", // tells the server's name and the connection's number
     "quit",
     "shutdown",

@@ -17,7 +17,8 @@ use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
 use crate::{
-    admin, bitmaps, connection, hashes, hyperloglog, introspection, keys, strings, transactions,
+    admin, bitmaps, connection, hashes, hyperloglog, introspection, keys, sets, strings,
+    transactions,
 };
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
@@ -67,6 +68,7 @@ impl Engine {
         let table = Table::new(&[
             strings::COMMANDS,
             hashes::COMMANDS,
+            sets::COMMANDS,
             bitmaps::COMMANDS,
             hyperloglog::COMMANDS,
             keys::COMMANDS,

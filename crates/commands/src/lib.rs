@@ -37,6 +37,7 @@ mod replay;
 mod request;
 mod rewrite;
 mod session;
+mod sets;
 pub mod spec;
 mod stats;
 mod step;

@@ -46,6 +46,8 @@ const V: &str = "0123456789abcdef0123456789abcdef";
 const BLOCK: u64 = 2;
 /// A hash that is kept as a table: `%` stands for 2000 bytes.
 const LARGE_HASH: &str = "HSET key:# f %";
+/// A set that is kept as a table.
+const LARGE_SET: &str = "SADD key:# %";
 
 const BUDGETS: &[Budget] = &[
     row("set", &[], "SET key:# $", NEW),
@@ -104,6 +106,19 @@ const BUDGETS: &[Budget] = &[
     row("hdel", &["HSET key:# f $"], "HDEL key:# f", RECORD),
     row("hdel", &[LARGE_HASH, "HSET key:# g $"], "HDEL key:# g", RECORD + 1),
     row("del", &[LARGE_HASH], "DEL key:#", RECORD + 1),
+    row("sadd", &[], "SADD key:# $", NEW + BLOCK),
+    row("sadd", &["SADD key:# $"], "SADD key:# x$", NEW),
+    row("sadd", &["SADD key:# 5 3"], "SADD key:# 4", RECORD + 1),
+    row("sadd", &[LARGE_SET], "SADD key:# $", NEW + 1),
+    row("srem", &["SADD key:# $ x$"], "SREM key:# $", NEW),
+    row("srem", &["SADD key:# $"], "SREM key:# $", RECORD),
+    row("srem", &[LARGE_SET, "SADD key:# $"], "SREM key:# $", RECORD + 1),
+    row("spop", &["SADD key:# $ x$"], "SPOP key:#", NEW),
+    row("spop", &[LARGE_SET, "SADD key:# $"], "SPOP key:#", RECORD + 1),
+    row("smove", &["SADD {#}a $ x$", "SADD {#}b y$"], "SMOVE {#}a {#}b $", NEW + BLOCK),
+    row("sinterstore", &["SADD {#}a $", "SADD {#}b $"], "SINTERSTORE {#}c {#}a {#}b", NEW + BLOCK),
+    row("sunionstore", &["SADD {#}a $", "SADD {#}b $"], "SUNIONSTORE {#}c {#}a {#}b", NEW + BLOCK),
+    row("sdiffstore", &["SADD {#}a $ x$", "SADD {#}b $"], "SDIFFSTORE {#}c {#}a {#}b", NEW + BLOCK),
     row("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 2 * ENTRY + RECORD + 1),
 ];
 
@@ -179,6 +194,7 @@ fn reads_cost_nothing() {
     client.run("MSET a 1 b hello c 3.5 {a}1 x");
     client.run("EXPIRE a 1000");
     client.run("HSET h1 a 1 b 2 f hello");
+    client.run("SADD t1 a 1 b 2 f hello");
     let mut random = Rng::with_seed(1);
     for command in engine.table().top() {
         if !command.spec.has(READONLY) || matches!(command.spec.run, Run::Container) {

@@ -37,9 +37,13 @@ const LEFT_OUT: &[&str] = &[
     "hrandfield",
     "hscan",
     "pfselftest",
+    "spop",
+    "srandmember",
+    "sscan",
 ];
 /// Commands whose reply has no order in a table.
-const UNORDERED: &[&str] = &["keys", "hgetall", "hkeys", "hvals"];
+const UNORDERED: &[&str] =
+    &["keys", "hgetall", "hkeys", "hvals", "smembers", "sinter", "sunion", "sdiff"];
 /// Commands that would leave little data behind, were they as frequent as the others.
 const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "reset", "select"];
 /// Commands of the group `server` that are about data.
@@ -106,6 +110,7 @@ impl Both {
                     &["PEXPIRETIME"],
                     &["STRLEN"],
                     &["HGETALL"],
+                    &["SMEMBERS"],
                 ] {
                     let mut words: Vec<Vec<u8>> =
                         words.iter().map(|w| w.as_bytes().to_vec()).collect();
@@ -157,6 +162,7 @@ fn commands(engine: &Engine) -> Vec<(Option<&'static CommandSpec>, &'static Comm
         Group::Bitmap,
         Group::Hyperloglog,
         Group::Hash,
+        Group::Set,
         Group::Generic,
         Group::Transactions,
         Group::Connection,

@@ -305,6 +305,35 @@ fn a_damaged_member_costs_its_key_and_no_other() {
     }
 }
 
+#[test]
+fn a_large_hash_goes_at_once_and_is_freed_in_bounded_steps() {
+    const FIELDS: usize = 20_000;
+    const BUDGET: usize = 64;
+    let ks = volatile(1, 64 << 20);
+    let names: Vec<String> = (0..FIELDS).map(|n| format!("field number {n}")).collect();
+    let pairs: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "value")).collect();
+    put(&ks, "large", Type::Hash, &pairs).expect("room");
+    let full = ks.heap().used();
+    write(&ks, &["large"], |txn| {
+        let key = txn.key(b"large");
+        assert_eq!(txn.delete(db(0), &key), Ok(true));
+    });
+    assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
+    let (mut steps, mut freed) = (0, 0);
+    loop {
+        let done = ks.reclaim_step(0, BUDGET).expect("a step");
+        // A home bucket is freed as a whole.
+        assert!(done.done <= BUDGET + 32, "{done:?}");
+        (steps, freed) = (steps + 1, freed + done.done);
+        if !done.more {
+            break;
+        }
+    }
+    assert!(freed > FIELDS && steps > FIELDS / (BUDGET + 32), "{freed} blocks in {steps} steps");
+    assert!(ks.heap().used() < full / 20);
+    ks.check().expect("a sound keyspace");
+}
+
 /// Flips a bit of the last copy of these bytes in the pool, while it is closed.
 fn flip(ks: Keyspace, file: &Path, bytes: &[u8]) -> Keyspace {
     ks.heap().close().expect("a clean close");

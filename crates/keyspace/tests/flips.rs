@@ -5,9 +5,9 @@
 
 mod common;
 
-use common::{NOW, db, emulated, get, set, set_until};
+use common::{NOW, db, emulated, get, set, set_until, write};
 use fastrand::Rng;
-use keyspace::{CheckError, Expire, Keyspace, Refusal};
+use keyspace::{CheckError, Content, Expire, Keyspace, Limits, Refusal, Type};
 use pmem::{DomainRequest, MapOptions, Region};
 use std::fs;
 use std::path::Path;
@@ -26,10 +26,45 @@ fn value(i: usize) -> String {
     }
 }
 
+/// Some keys hold hashes: packed ones, and tables.
+fn fields(i: usize) -> Option<Vec<(String, String)>> {
+    let count = match i % 50 {
+        2..7 => 5,
+        7 => 150,
+        _ => return None,
+    };
+    Some((0..count).map(|n| (format!("field {n} of {i}"), format!("value {n} of {i}"))).collect())
+}
+
+fn put(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
+    write(ks, &[key], |txn| {
+        let key = txn.key(key.as_bytes());
+        let pairs = fields.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
+        let limits = Limits { entries: 100, value: 64 };
+        txn.put_members(db(0), &key, Type::Hash, pairs, limits).expect("room");
+    });
+}
+
+/// Whether a key holds what it was given.
+fn holds(ks: &Keyspace, now: u64, i: usize) -> bool {
+    let Some(fields) = fields(i) else {
+        return get(ks, now, 0, &name(i)).as_deref() == Some(&*value(i));
+    };
+    let name = name(i);
+    let key = ks.key(name.as_bytes());
+    let mut txn = ks.begin_one(key.shard(), now);
+    let Some(entry) = txn.find(db(0), &key) else { return false };
+    let elements = fields.into_iter().flat_map(|(field, value)| [field, value]);
+    let expected = Content::Elements(Type::Hash, elements.map(String::into_bytes).collect());
+    txn.content(&entry).is_ok_and(|found| found.sorted() == expected.sorted())
+}
+
 fn make(path: &Path) -> Vec<u8> {
     let ks = emulated(path, 1);
     for i in 0..KEYS {
-        if i % 7 == 0 {
+        if let Some(fields) = fields(i) {
+            put(&ks, &name(i), &fields);
+        } else if i % 7 == 0 {
             set_until(&ks, &name(i), &value(i), Expire::At(NOW + 1000));
         } else {
             set(&ks, &name(i), &value(i));
@@ -93,8 +128,7 @@ fn one(path: &Path, sound: &[u8], rng: &mut Rng, flips: usize, tally: &mut Tally
     tally.unnoticed += usize::from(found.is_empty());
     tally.repaired += usize::from(!found.is_empty());
     tally.cut += done.cut.len();
-    let missing: Vec<usize> =
-        (0..KEYS).filter(|&i| get(&ks, NOW, 0, &name(i)).as_deref() != Some(&*value(i))).collect();
+    let missing: Vec<usize> = (0..KEYS).filter(|&i| !holds(&ks, NOW, i)).collect();
     let count = ks.count(db(0)).0 as usize;
     assert!(missing.len() <= flips, "{places:x?}: {missing:?} of {found:?}, {done:?}");
     assert!(count + done.cut.len() >= KEYS, "{places:x?}: {count} keys, {done:?}");
@@ -103,7 +137,7 @@ fn one(path: &Path, sound: &[u8], rng: &mut Rng, flips: usize, tally: &mut Tally
             cut.key.is_none() || cut.key.as_deref() == Some(name(i).as_bytes())
         };
         // An expiry time in the past hides a key; nothing guards that word.
-        let hidden = get(&ks, 0, 0, &name(i)).as_deref() == Some(&*value(i));
+        let hidden = holds(&ks, 0, i);
         assert!(hidden || done.cut.iter().any(named), "{places:x?}: key {i}, {found:?}, {done:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! A crash-consistent key-value store in a program's own address space.
 //!
-//! [`Perdura`] is Perdura's keyspace without the server: the same pool file, the same sixteen databases, strings
-//! with expiry times, and transactions over several keys. A call that returned is durable as far as the pool's
+//! [`Perdura`] is Perdura's keyspace without the server: the same pool file, the same sixteen databases, strings,
+//! hashes and sets with expiry times, and transactions over several keys. A call that returned is durable as far as the pool's
 //! [`Domain`] reaches; opening takes milliseconds, however many keys there are.
 //!
 //! ```
@@ -36,12 +36,14 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod collections;
 mod error;
 mod machine;
 mod options;
 mod store;
 mod transaction;
 
+pub use collections::Entry;
 pub use error::{CloseError, Error, OpenError};
 pub use options::Options;
 pub use pmem::{Domain, DomainRequest};

@@ -82,7 +82,7 @@ impl Perdura {
         self.finish(self.keyspace.begin(&shards, (self.clock)()), work)
     }
 
-    fn on<R>(
+    pub(crate) fn on<R>(
         &self,
         key: &[u8],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,

@@ -8,8 +8,8 @@ use crate::Error;
 
 /// An open transaction on the keys that it declared, in database 0 until [`Transaction::select`] chooses another.
 pub struct Transaction<'s> {
-    txn: Txn<'s>,
-    db: Db,
+    pub(crate) txn: Txn<'s>,
+    pub(crate) db: Db,
 }
 
 impl<'s> Transaction<'s> {
@@ -21,7 +21,7 @@ impl<'s> Transaction<'s> {
         Ok(self.txn.commit()?)
     }
 
-    fn key<'a>(&self, key: &'a impl AsRef<[u8]>) -> Result<Key<'a>, Error> {
+    pub(crate) fn key<'a>(&self, key: &'a impl AsRef<[u8]>) -> Result<Key<'a>, Error> {
         let key = self.txn.key(key.as_ref());
         if self.txn.covers(&key) { Ok(key) } else { Err(Error::Undeclared) }
     }
@@ -131,6 +131,6 @@ pub(crate) fn later(now: u64, ttl: Duration) -> u64 {
     now.saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
 }
 
-fn parse(bytes: &[u8]) -> Result<i64, Error> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<i64, Error> {
     std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).ok_or(Error::NotAnInteger)
 }

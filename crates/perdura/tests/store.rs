@@ -174,3 +174,41 @@ fn a_full_store_says_so_and_loses_nothing() {
     let usage = store.usage();
     assert!(usage.used <= usage.limit && usage.limit <= usage.size, "{usage:?}");
 }
+
+#[test]
+fn hashes_and_sets_hold_fields_and_members() {
+    let store = volatile();
+    assert_eq!(store.hash_set("h", "name", "first"), Ok(true));
+    assert_eq!(store.hash_set("h", "name", "second"), Ok(false));
+    assert_eq!(store.hash_get("h", "name"), Ok(Some(b"second".to_vec())));
+    assert_eq!((store.hash_get("h", "x"), store.hash_get("x", "x")), (Ok(None), Ok(None)));
+    assert_eq!(store.hash_increment("h", "n", 5), Ok(5));
+    assert_eq!(store.hash_increment("h", "n", -7), Ok(-2));
+    assert_eq!(store.hash_increment("h", "name", 1), Err(Error::NotAnInteger));
+    assert_eq!(store.hash_len("h"), Ok(2));
+    let entries = store.hash_entries("h").expect("a hash");
+    assert_eq!(entries.len(), 2);
+    assert!(entries.contains(&(b"n".to_vec(), b"-2".to_vec())));
+    assert_eq!((store.hash_delete("h", "n"), store.hash_delete("h", "n")), (Ok(true), Ok(false)));
+    assert_eq!((store.set_add("s", "a"), store.set_add("s", "a")), (Ok(true), Ok(false)));
+    assert_eq!((store.set_contains("s", "a"), store.set_contains("s", "b")), (Ok(true), Ok(false)));
+    assert_eq!(store.set_members("s"), Ok(vec![b"a".to_vec()]));
+    assert_eq!((store.set_len("s"), store.set_len("nothing")), (Ok(1), Ok(0)));
+    assert_eq!(
+        (store.set_add("h", "a"), store.get("s")),
+        (Err(Error::WrongType), Err(Error::WrongType))
+    );
+    assert_eq!((store.set_remove("s", "a"), store.exists("s")), (Ok(true), Ok(false)));
+}
+
+#[test]
+fn hashes_and_sets_take_part_in_transactions() {
+    let store = volatile();
+    let failed = store.transaction(&["account", "changes"], |tx| {
+        tx.hash_increment("account", "balance", -5)?;
+        tx.set_add("changes", "first")?;
+        Err::<(), _>(Error::Overflow)
+    });
+    assert_eq!(failed, Err(Error::Overflow));
+    assert_eq!((store.hash_len("account"), store.set_len("changes")), (Ok(0), Ok(0)));
+}

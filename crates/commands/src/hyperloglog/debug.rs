@@ -55,8 +55,10 @@ fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
         call.out.integer(i64::from(sparse));
     } else {
-        let name = String::from_utf8_lossy(call.args[1]);
-        return Err(Failure::text(format!("ERR Unknown PFDEBUG subcommand '{name}'")));
+        // As C prints it: up to a zero byte.
+        let name = call.args[1].split(|byte| *byte == 0).next().unwrap_or_default();
+        let text = [&b"ERR Unknown PFDEBUG subcommand '"[..], name, b"'"].concat();
+        return Err(Failure::text(text));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use fastrand::Rng;
 
 const KEYS: &[&str] = &["a", "b", "c", "{a}1", "{a}2", "key:with:colons", "", "d\u{e4}", "e"];
 const HASHES: &[&str] = &["h1", "h2", "{a}h"];
+const SETS: &[&str] = &["t1", "t2", "{a}t"];
 const VALUES: &[&str] = &[
     "",
     "0",
@@ -133,6 +134,7 @@ fn add(words: &mut Vec<Vec<u8>>, group: Group, arg: &Arg, random: &mut Rng) {
 fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
     match (group, random.u8(..12)) {
         (Group::Hash, 1..) | (Group::Generic, 0..3) => HASHES,
+        (Group::Set, 1..) | (Group::Generic, 3..6) => SETS,
         _ => KEYS,
     }
 }

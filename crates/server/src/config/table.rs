@@ -212,6 +212,7 @@ const STORE: &[Row] = &[
     row("auto-aof-rewrite-percentage", Int(0, I32), "100", Live, Used),
     row("lfu-log-factor", Int(0, I32), "10", Live, Used),
     row("lfu-decay-time", Int(0, I32), "1", Live, Used),
+    row("set-max-intset-entries", Int(0, I64), "512", Live, Used),
     row("hash-max-listpack-entries", Int(0, I64), "512", Live, Used)
         .alias("hash-max-ziplist-entries"),
     row("hash-max-listpack-value", Memory(0, I64), "64", Live, Used)
@@ -408,7 +409,6 @@ const ACCEPTED: &[Row] = &[
     row("stream-node-max-entries", Int(0, I64), "100", Live, Ignored(Types)),
     row("repl-backlog-size", Memory(1, I64), "1048576", Live, Ignored(Replication)),
     row("cluster-link-sendbuf-limit", Memory(0, U64), "0", Live, Ignored(Cluster)),
-    row("set-max-intset-entries", Int(0, I64), "512", Live, Ignored(Types)),
     row("zset-max-listpack-entries", Int(0, I64), "128", Live, Ignored(Types))
         .alias("zset-max-ziplist-entries"),
     row("active-defrag-ignore-bytes", Memory(1, I64), "104857600", Live, Ignored(Design)),

@@ -1,0 +1,56 @@
+//! Sets: members, each once.
+
+mod algebra;
+mod movement;
+mod pop;
+mod random;
+mod read;
+mod scan;
+mod write;
+
+use keyspace::{Key, Members, Txn, Type};
+
+use crate::call::Call;
+use crate::failure::Failure;
+use crate::spec::CommandSpec;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &algebra::SDIFF,
+    &algebra::SDIFFSTORE,
+    &algebra::SINTER,
+    &algebra::SINTERCARD,
+    &algebra::SINTERSTORE,
+    &algebra::SUNION,
+    &algebra::SUNIONSTORE,
+    &movement::SMOVE,
+    &pop::SPOP,
+    &random::SRANDMEMBER,
+    &read::SCARD,
+    &read::SISMEMBER,
+    &read::SMEMBERS,
+    &read::SMISMEMBER,
+    &scan::SSCAN,
+    &write::SADD,
+    &write::SREM,
+];
+
+/// The set at the command's key, for a command that reads.
+fn set<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Members<'t>>, Failure> {
+    match txn.find(call.db(), &call.key(0)) {
+        Some(entry) => Ok(Some(txn.members(&entry, Type::Set)?)),
+        None => Ok(None),
+    }
+}
+
+/// Adds members to a set, or makes one of them; how many are new.
+fn add<'a>(
+    call: &Call<'_>,
+    txn: &mut Txn<'_>,
+    key: &Key<'_>,
+    members: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<usize, Failure> {
+    let members = members.into_iter().map(|member| (member, &b""[..]));
+    let limits = call.engine.config().set_limits();
+    Ok(txn.put_members(call.db(), key, Type::Set, members, limits)?)
+}

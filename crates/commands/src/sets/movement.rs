@@ -1,0 +1,49 @@
+//! SMOVE.
+
+use keyspace::{Txn, Type};
+
+use super::add;
+use crate::call::{Call, Run};
+use crate::failure::{Done, WRONG_TYPE};
+use crate::spec::*;
+
+pub(crate) const SMOVE: CommandSpec = CommandSpec {
+    name: "smove",
+    summary: "Move a member from one set to another",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Set,
+    arity: 4,
+    flags: WRITE | FAST,
+    acl: ACL_SET,
+    keys: &[
+        KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE),
+        KeySpec::one(2, KEY_RW | KEY_INSERT),
+    ],
+    args: &[key("source", 0), key("destination", 1), string("member")],
+    run: Run::Keys(smove),
+    ..CommandSpec::EMPTY
+};
+
+fn smove(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let (db, from, to, member) = (call.db(), call.key(0), call.key(1), call.args[3]);
+    let found = match txn.find_mut(db, &from)? {
+        Some(entry) => {
+            let contains = txn.members(&entry, Type::Set)?.contains(member)?;
+            if let Some(target) = txn.find_mut(db, &to)?
+                && txn.type_of(&target) != Type::Set
+            {
+                return Err(WRONG_TYPE.into());
+            }
+            contains
+        }
+        None => false,
+    };
+    if found && from.bytes() != to.bytes() {
+        txn.remove_members(db, &from, Type::Set, [member])?;
+        add(call, txn, &to, [member])?;
+        call.wrote();
+    }
+    call.out.integer(i64::from(found));
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! SPOP: members picked by chance, and taken out.
+//!
+//! What was picked is logged as the SREM of it, or the DEL of the key, since another time other members would be.
+
+use keyspace::{Text, Txn, Type};
+
+use super::set;
+use crate::call::{Call, Run};
+use crate::collections::random::{Picked, pick};
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::spec::*;
+
+/// Members of one logged SREM.
+const AT_ONCE: usize = 1024;
+
+pub(crate) const SPOP: CommandSpec = CommandSpec {
+    name: "spop",
+    summary: "Remove and return one or multiple random members from a set",
+    complexity: "Without the count argument O(1), otherwise O(N) where N is the value of the passed count.",
+    since: "1.0.0",
+    group: Group::Set,
+    arity: -2,
+    flags: WRITE | FAST,
+    acl: ACL_SET,
+    tips: &["nondeterministic_output"],
+    keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
+    history: &[("3.2.0", "Added the `count` argument.")],
+    args: &[key("key", 0), integer("count").since("3.2.0").optional()],
+    run: Run::Keys(spop),
+    ..CommandSpec::EMPTY
+};
+
+fn spop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    match call.args.len() {
+        2 => pop_one(call, txn),
+        3 => pop_many(call, txn),
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+fn pop_one(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    // As for any write, a set that has expired goes first.
+    txn.find_mut(call.db(), &call.key(0))?;
+    let picked = match set(call, txn)? {
+        Some(set) => set.random(|| call.session.random.u64(..))?,
+        None => None,
+    };
+    let Some(member) = picked.map(|(member, _)| Text::as_ref(&member).to_vec()) else {
+        call.out.null();
+        return Ok(());
+    };
+    take(call, txn, &[&member])?;
+    call.out.bulk(member);
+    Ok(())
+}
+
+fn pop_many(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let count = count(call)?;
+    txn.find_mut(call.db(), &call.key(0))?;
+    let (picked, all) = match set(call, txn)? {
+        Some(set) => (pick(&set, count, &mut call.session.random)?, set.len()),
+        None => (Picked::new(), 0),
+    };
+    let members: Vec<&[u8]> = picked.iter().map(|(member, _)| member.as_slice()).collect();
+    if members.len() as u64 == all && all > 0 {
+        txn.delete(call.db(), &call.key(0))?;
+        call.wrote_as(&[b"DEL", call.args[1]]);
+    } else if !members.is_empty() {
+        take(call, txn, &members)?;
+    }
+    call.out.set(members.len());
+    members.iter().for_each(|member| call.out.bulk(member));
+    Ok(())
+}
+
+fn count(call: &Call<'_>) -> Result<i64, Failure> {
+    let out_of_range = "ERR value is out of range, must be positive";
+    match resp::number::parse_i64(call.args[2]) {
+        Some(count) if count >= 0 => Ok(count),
+        _ => Err(out_of_range.into()),
+    }
+}
+
+fn take(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &[&[u8]]) -> Done {
+    let key = call.key(0);
+    let (_, gone) = txn.remove_members(call.db(), &key, Type::Set, members.iter().copied())?;
+    if gone {
+        call.wrote_as(&[b"DEL", key.bytes()]);
+        return Ok(());
+    }
+    for some in members.chunks(AT_ONCE) {
+        call.wrote_as(&[&[b"SREM", key.bytes()], some].concat());
+    }
+    Ok(())
+}
