@@ -24,3 +24,8 @@ fn the_library_keeps_what_a_killed_program_was_told() {
 fn hashes_and_sets_are_changed_together() {
     check("articles", &["Fences: 1 tags", "Redo logs: 2 tags"]);
 }
+
+#[test]
+fn jobs_move_from_list_to_list_in_a_transaction() {
+    check("lists", &["fold: 3 waiting", "running: wash", "waiting 0: dry", "waiting 1: fold"]);
+}

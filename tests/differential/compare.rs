@@ -128,9 +128,15 @@ impl Connections {
                     &["TYPE"],
                     &["HGETALL"],
                     &["SMEMBERS"],
+                    &["LRANGE", "*", "0", "-1"],
                 ] {
-                    let words = about.iter().map(|word| word.as_bytes().to_vec());
-                    let different = self.call(&words.chain([key.to_vec()]).collect::<Vec<_>>());
+                    let mut words: Vec<Vec<u8>> =
+                        about.iter().map(|word| word.as_bytes().to_vec()).collect();
+                    match words.iter().position(|word| word == b"*") {
+                        Some(place) => words[place] = key.to_vec(),
+                        None => words.push(key.to_vec()),
+                    }
+                    let different = self.call(&words);
                     if different.is_some() {
                         return different;
                     }

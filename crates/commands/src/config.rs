@@ -3,10 +3,10 @@
 //! Everything else of redis.conf is the server's. Whoever owns a setting there stores its value
 //! here when it changes.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
-use keyspace::{Db, Limits};
+use keyspace::{Db, Limits, NodeLimits};
 
 /// Settings read by commands.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct Config {
     hll_sparse_max_bytes: AtomicUsize,
     hash: Threshold,
     set: Threshold,
+    /// `list-max-listpack-size`.
+    list_node: AtomicI32,
 }
 
 /// Up to which size collections of a type are small.
@@ -53,6 +55,7 @@ impl Default for Config {
             hash: Threshold::new(Limits { entries: 512, value: 64 }),
             set: Threshold::new(Limits { entries: 512, value: 0 }),
             hll_sparse_max_bytes: AtomicUsize::new(3000),
+            list_node: AtomicI32::new(-2),
         }
     }
 }
@@ -116,6 +119,19 @@ impl Config {
     /// Sets `hll-sparse-max-bytes`.
     pub fn set_hll_sparse_max_bytes(&self, bytes: usize) {
         self.hll_sparse_max_bytes.store(bytes, Relaxed);
+    }
+
+    /// How large a node of a list may become.
+    pub fn list_limits(&self) -> NodeLimits {
+        match self.list_node.load(Relaxed) {
+            size @ ..0 => NodeLimits::new(2048 << size.unsigned_abs().min(5), usize::MAX),
+            count => NodeLimits::new(8192, count.max(1) as usize),
+        }
+    }
+
+    /// Sets `list-max-listpack-size`: a number of elements, or from -1 to -5 for 4 to 64 KiB.
+    pub fn set_list_node(&self, size: i32) {
+        self.list_node.store(size, Relaxed);
     }
 
     /// Whether data is being loaded, so that most commands are refused.

@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
 use crate::{
-    admin, bitmaps, connection, hashes, hyperloglog, introspection, keys, sets, strings,
+    admin, bitmaps, connection, hashes, hyperloglog, introspection, keys, lists, sets, strings,
     transactions,
 };
 
@@ -68,6 +68,7 @@ impl Engine {
         let table = Table::new(&[
             strings::COMMANDS,
             hashes::COMMANDS,
+            lists::COMMANDS,
             sets::COMMANDS,
             bitmaps::COMMANDS,
             hyperloglog::COMMANDS,

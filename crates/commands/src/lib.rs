@@ -32,6 +32,7 @@ mod help;
 mod hyperloglog;
 mod introspection;
 mod keys;
+mod lists;
 mod log;
 mod replay;
 mod request;

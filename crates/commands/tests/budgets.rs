@@ -49,6 +49,11 @@ const LARGE_HASH: &str = "HSET key:# f %";
 /// A set that is kept as a table.
 const LARGE_SET: &str = "SADD key:# %";
 
+/// A list of three elements in one node.
+const LIST: &[&str] = &["RPUSH key:# $ b c"];
+/// One of several nodes, with long elements between: `%` stands for 2000 bytes.
+const LONG_LIST: &[&str] = &["RPUSH key:# a % % % % % % % % % % % % b", "LPUSH key:# a"];
+
 const BUDGETS: &[Budget] = &[
     row("set", &[], "SET key:# $", NEW),
     row("set", &["SET key:# $"], "SET key:# $", NEW),
@@ -119,6 +124,26 @@ const BUDGETS: &[Budget] = &[
     row("sinterstore", &["SADD {#}a $", "SADD {#}b $"], "SINTERSTORE {#}c {#}a {#}b", NEW + BLOCK),
     row("sunionstore", &["SADD {#}a $", "SADD {#}b $"], "SUNIONSTORE {#}c {#}a {#}b", NEW + BLOCK),
     row("sdiffstore", &["SADD {#}a $ x$", "SADD {#}b $"], "SDIFFSTORE {#}c {#}a {#}b", NEW + BLOCK),
+    row("lpush", &[], "LPUSH key:# $", NEW + BLOCK),
+    row("rpush", &[], "RPUSH key:# $", NEW + BLOCK),
+    row("lpush", LIST, "LPUSH key:# $", NEW),
+    row("rpush", LIST, "RPUSH key:# $", NEW),
+    row("lpushx", LIST, "LPUSHX key:# $", NEW),
+    row("rpushx", LIST, "RPUSHX key:# $", NEW),
+    row("lpush", LONG_LIST, "LPUSH key:# $", NEW),
+    row("rpush", LONG_LIST, "RPUSH key:# $", NEW),
+    row("lpop", LIST, "LPOP key:#", RECORD),
+    row("rpop", LIST, "RPOP key:#", RECORD),
+    row("lpop", LONG_LIST, "LPOP key:#", RECORD + 1),
+    row("rpop", &["RPUSH key:# $"], "RPOP key:#", RECORD),
+    row("lmpop", LIST, "LMPOP 1 key:# LEFT COUNT 2", RECORD),
+    row("lset", LIST, "LSET key:# 1 x$", NEW + BLOCK),
+    row("linsert", LIST, "LINSERT key:# BEFORE b $", NEW + BLOCK),
+    row("lrem", LIST, "LREM key:# 1 b", NEW),
+    row("ltrim", LIST, "LTRIM key:# 1 1", RECORD),
+    row("lmove", LIST, "LMOVE key:# key:# LEFT RIGHT", NEW),
+    row("rpoplpush", LIST, "RPOPLPUSH key:# key:#", NEW),
+    row("del", LONG_LIST, "DEL key:#", RECORD + 2),
     row("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 2 * ENTRY + RECORD + 1),
 ];
 
@@ -195,6 +220,7 @@ fn reads_cost_nothing() {
     client.run("EXPIRE a 1000");
     client.run("HSET h1 a 1 b 2 f hello");
     client.run("SADD t1 a 1 b 2 f hello");
+    client.run("RPUSH l1 a b 3 hello");
     let mut random = Rng::with_seed(1);
     for command in engine.table().top() {
         if !command.spec.has(READONLY) || matches!(command.spec.run, Run::Container) {

@@ -111,10 +111,14 @@ impl Both {
                     &["STRLEN"],
                     &["HGETALL"],
                     &["SMEMBERS"],
+                    &["LRANGE", "*", "0", "-1"],
                 ] {
                     let mut words: Vec<Vec<u8>> =
                         words.iter().map(|w| w.as_bytes().to_vec()).collect();
-                    words.push(key.clone());
+                    match words.iter().position(|word| word == b"*") {
+                        Some(place) => words[place].clone_from(&key),
+                        None => words.push(key.clone()),
+                    }
                     self.call(&words);
                 }
             }
@@ -163,6 +167,7 @@ fn commands(engine: &Engine) -> Vec<(Option<&'static CommandSpec>, &'static Comm
         Group::Hyperloglog,
         Group::Hash,
         Group::Set,
+        Group::List,
         Group::Generic,
         Group::Transactions,
         Group::Connection,

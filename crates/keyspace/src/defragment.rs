@@ -7,8 +7,9 @@
 use heap::{Full, Ptr, Shard, View};
 use structures::blob::Blob;
 use structures::index::Index;
+use structures::list::List;
 
-use crate::collection::{self, Within};
+use crate::collection::{self, Large, Within};
 use crate::key::DATABASES;
 use crate::layout::{Kind, expiry_root, keys_root};
 use crate::rules::Step;
@@ -78,7 +79,7 @@ impl Keyspace {
         Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
     }
 
-    /// The same for members of a large set or hash.
+    /// The same for members of a large set or hash, or a node of a long list.
     fn defragment_table(
         &self,
         shard: usize,
@@ -89,12 +90,15 @@ impl Keyspace {
         let held = self.hold();
         let mut locked = self.heap().lock(shard);
         let keys = (Index::at(locked.root(usize::from(from.index))), &self.hashing);
-        let (mut cursor, mut moved) = (0, 0);
-        if let Some((_, dict)) = within.find(&locked, keys) {
-            let next = dict.defragment(&mut locked, within.cursor, budget, || moved += 1);
-            let Ok(next) = next else { return Ok(None) };
-            cursor = next;
-        }
+        let mut moved = 0;
+        let next = match within.find(&locked, keys) {
+            Some((_, Large::Table(dict))) => {
+                dict.defragment(&mut locked, within.cursor, budget, || moved += 1)
+            }
+            Some((at, Large::List(list))) => relocate_nodes(&mut locked, at, list, within.cursor),
+            None => Ok(0),
+        };
+        let Ok(cursor) = next else { return Ok(None) };
         locked.commit()?;
         let within = within.next(cursor, &locked, keys, budget);
         drop(locked);
@@ -143,4 +147,14 @@ impl Keyspace {
         shard.free(old);
         Ok(Some(new))
     }
+}
+
+/// Moves the node of a list's element; the element to go on with.
+fn relocate_nodes(shard: &mut Shard<'_>, at: Ptr, list: List, index: u64) -> Result<u64, Full> {
+    let (moved, next) = collection::relocate_list(shard, list, index)?;
+    if let Some(list) = moved {
+        let cell = entry::cell(shard, at);
+        shard.set(cell, list.word());
+    }
+    Ok(next)
 }

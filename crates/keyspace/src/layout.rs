@@ -59,6 +59,8 @@ pub(crate) const OWNER_KEYS: u16 = 1;
 pub(crate) const OWNER_EXPIRY: u16 = 2;
 /// The entries are the members of a collection.
 pub(crate) const OWNER_MEMBERS: u16 = 3;
+/// The items are nodes of a list.
+pub(crate) const OWNER_LIST: u16 = 4;
 
 pub(crate) const EXPIRY_AT: u64 = 8;
 pub(crate) const KEY_LEN_AT: u64 = 16;

@@ -7,7 +7,7 @@
 use heap::{Pin, Ptr, Shard};
 use structures::index::{Found, Index, Near};
 
-use crate::collection::{Deep, Within};
+use crate::collection::{Deep, Large, Within};
 use crate::key::DATABASES;
 use crate::layout::{Kind, keys_root};
 use crate::verify::{self, Seen};
@@ -102,16 +102,27 @@ impl Keyspace {
         }
     }
 
-    /// Verifies some members of a table.
+    /// Verifies some members of a table, or a node of a list.
     fn look_within(&self, shard: &Shard<'_>, within: Within, next: &mut Scrub, rest: &mut Rest) {
         let index = Index::at(shard.root(keys_root(next.db)));
         let mut cursor = 0;
-        if let Some((entry, dict)) = within.find(shard, (index, &self.hashing)) {
+        if let Some((entry, large)) = within.find(shard, (index, &self.hashing)) {
             let mut damaged = false;
-            cursor = dict.scan(shard, within.cursor, ENTRIES, |member| {
-                next.bytes += member.size(shard) as u64;
-                damaged |= member.check(shard).is_err();
-            });
+            match large {
+                Large::Table(dict) => {
+                    cursor = dict.scan(shard, within.cursor, ENTRIES, |member| {
+                        next.bytes += member.size(shard) as u64;
+                        damaged |= member.check(shard).is_err();
+                    });
+                }
+                Large::List(list) => match list.check_node(shard, within.cursor) {
+                    Ok((behind, bytes)) => {
+                        next.bytes += bytes;
+                        cursor = behind;
+                    }
+                    Err(_) => damaged = true,
+                },
+            }
             if damaged {
                 rest.damaged.push(entry);
                 cursor = 0;

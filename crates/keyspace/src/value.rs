@@ -38,6 +38,8 @@ pub enum Encoding {
     Intset,
     /// A large hash, or any other set.
     Hashtable,
+    /// Any list.
+    Quicklist,
 }
 
 /// The longest string that Redis calls "embstr".

@@ -38,6 +38,7 @@
 mod background;
 mod collections;
 mod error;
+mod lists;
 mod machine;
 mod options;
 mod store;

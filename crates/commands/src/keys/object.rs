@@ -49,6 +49,7 @@ pub(crate) fn encoding_name(encoding: Encoding) -> &'static str {
         Encoding::Listpack => "listpack",
         Encoding::Intset => "intset",
         Encoding::Hashtable => "hashtable",
+        Encoding::Quicklist => "quicklist",
         _ => "unknown",
     }
 }

@@ -10,6 +10,8 @@ use fastrand::Rng;
 const KEYS: &[&str] = &["a", "b", "c", "{a}1", "{a}2", "key:with:colons", "", "d\u{e4}", "e"];
 const HASHES: &[&str] = &["h1", "h2", "{a}h"];
 const SETS: &[&str] = &["t1", "t2", "{a}t"];
+const LISTS: &[&str] = &["l1", "l2", "{a}l"];
+const NUMBERS_OF_KEYS: &[&str] = &["1", "1", "1", "2", "3", "0"];
 const VALUES: &[&str] = &[
     "",
     "0",
@@ -135,6 +137,7 @@ fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
     match (group, random.u8(..12)) {
         (Group::Hash, 1..) | (Group::Generic, 0..3) => HASHES,
         (Group::Set, 1..) | (Group::Generic, 3..6) => SETS,
+        (Group::List, 1..) | (Group::Generic, 6..9) => LISTS,
         _ => KEYS,
     }
 }
@@ -142,6 +145,7 @@ fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
 fn value(group: Group, arg: &Arg, random: &mut Rng) -> &'static str {
     let pool = match (arg.kind, arg.name) {
         (ArgKind::Key(_), _) => keys(group, random),
+        (_, "numkeys") => NUMBERS_OF_KEYS,
         (_, "index" | "index1" | "index2" | "destination-db" | "db") => DATABASES,
         (_, "seconds" | "milliseconds") => TIMES,
         (_, "encoding") => WIDTHS,

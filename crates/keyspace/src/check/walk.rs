@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use heap::{Block, Ledger, Ptr, Reached, Shard, View};
 use structures::dict::Member;
 use structures::index::{Found, Index, Near};
+use structures::list::List;
 use structures::reclaim::{Owned, Part, Queue};
 
 use super::{CheckError, Checked, DamagedKey};
@@ -15,7 +16,7 @@ use crate::collection::Deep;
 use crate::entry;
 use crate::key::DATABASES;
 use crate::layout::{
-    Counts, OWNER_KEYS, OWNER_MEMBERS, QUEUE_ROOT, counts_root, expiry_root, keys_root,
+    Counts, OWNER_KEYS, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, counts_root, expiry_root, keys_root,
 };
 use crate::verify::{self, Fault, Seen};
 use crate::{Keyspace, layout};
@@ -274,6 +275,9 @@ impl<'w, 'h> Walk<'w, 'h> {
                 Part::Owned(Owned::Entry(at)) if owner == OWNER_KEYS => entries.push(at),
                 Part::Owned(Owned::Entry(at)) if owner == OWNER_MEMBERS => {
                     members.push(Member::at(at));
+                }
+                Part::Owned(Owned::Item(item)) if owner == OWNER_LIST => {
+                    List::item_blocks(shard, item, |at| blocks.push(at));
                 }
                 Part::Owned(_) => {}
             },

@@ -93,6 +93,7 @@ impl Txn<'_> {
                     State::Packed { bytes, count: head.count, kept }
                 }
                 Form::Table => State::Table(Dict::at(heap::Ptr::from_raw(word))),
+                Form::List => return Err(Error::WrongType),
             };
             self.touch_key(place, key);
         }

@@ -22,6 +22,8 @@ pub(crate) enum Form {
     Packed,
     /// The cell is the place of a table's header.
     Table,
+    /// The cell is the word of a list.
+    List,
 }
 
 /// What a collection is.
@@ -36,8 +38,9 @@ pub(crate) struct Head {
 
 /// The numbers of types, encodings and forms are their places here; 0 is none.
 const TYPES: [Type; 4] = [Type::List, Type::Set, Type::Hash, Type::SortedSet];
-const ENCODINGS: [Encoding; 3] = [Encoding::Listpack, Encoding::Intset, Encoding::Hashtable];
-const FORMS: [Form; 2] = [Form::Packed, Form::Table];
+const ENCODINGS: [Encoding; 4] =
+    [Encoding::Listpack, Encoding::Intset, Encoding::Hashtable, Encoding::Quicklist];
+const FORMS: [Form; 3] = [Form::Packed, Form::Table, Form::List];
 
 fn number<T: PartialEq>(of: &T, all: &[T]) -> u64 {
     all.iter().position(|one| one == of).map_or(0, |at| at as u64 + 1)

@@ -2,7 +2,7 @@
 //!
 //! A collection hangs from its entry's cell; the value word says what it is ([`Head`]). *Packed*, it is a blob of items,
 //! one behind the other: what comes last is appended in place, any other change copies the block. As a *table* it is a
-//! [`Dict`]. Which form it has follows from its size. What OBJECT ENCODING says follows from Redis's thresholds and is kept
+//! [`Dict`]; a list is a structure of its own. Which form it has follows from its size. What OBJECT ENCODING says follows from Redis's thresholds and is kept
 //! beside: a set of three words says "hashtable" and is packed.
 //!
 //! What is done with a value of any type (freeing, moving, verifying, copying, measuring) is done here, by form, so that
@@ -18,6 +18,9 @@ mod whole;
 pub use edit::Limits;
 pub(crate) use head::{Form, Head};
 pub use members::Members;
-pub(crate) use tables::Within;
+pub(crate) use tables::{Large, Within};
 pub use text::Text;
-pub(crate) use whole::{Deep, blocks, check, copy, memory, pieces, release, relocate};
+pub(crate) use text::item;
+pub(crate) use whole::{
+    Deep, blocks, check, copy, memory, pieces, release, relocate, relocate_list,
+};

@@ -1,4 +1,4 @@
-//! Going through large tables in steps, beside a walk through the keys.
+//! Going through large tables, and long lists, in steps, beside a walk through the keys.
 //!
 //! A walk takes some keys at a time, from a cursor of the index of keys. Where there are tables among them, the walk stops
 //! behind these keys and goes through their tables, one after the other in the order of their keys' hashes; each by a
@@ -7,6 +7,7 @@
 use heap::{Ptr, Shard, View};
 use structures::dict::Dict;
 use structures::index::Index;
+use structures::list::List;
 
 use super::Form;
 use crate::entry;
@@ -24,12 +25,21 @@ pub(crate) struct Within {
     pub(crate) cursor: u64,
 }
 
-fn table(shard: &Shard<'_>, at: Ptr) -> Option<Dict> {
-    match entry::kind(shard, at) {
-        Kind::Collection(head) if head.form == Form::Table => {
-            Some(Dict::at(Ptr::from_raw(shard.word(entry::cell(shard, at)))))
-        }
-        _ => None,
+/// What is gone through in steps of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Large {
+    Table(Dict),
+    /// A list of more than one node.
+    List(List),
+}
+
+fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
+    let Kind::Collection(head) = entry::kind(shard, at) else { return None };
+    let word = shard.word(entry::cell(shard, at));
+    match head.form {
+        Form::Packed => None,
+        Form::Table => Some(Large::Table(Dict::at(Ptr::from_raw(word)))),
+        Form::List => Some(List::from_word(word)).filter(|list| list.is_long()).map(Large::List),
     }
 }
 
@@ -68,10 +78,10 @@ impl Within {
         &self,
         shard: &Shard<'_>,
         (index, hashing): (Index, &Hashing),
-    ) -> Option<(Ptr, Dict)> {
+    ) -> Option<(Ptr, Large)> {
         let is_it = |at| table(shard, at).is_some() && entry::hash(shard, at, hashing) == self.hash;
         let at = index.find(shard, self.hash, is_it)?.entry();
-        table(shard, at).map(|dict| (at, dict))
+        table(shard, at).map(|large| (at, large))
     }
 
     /// Where to go on: in this table if its cursor says so, else in the next one of the same keys.

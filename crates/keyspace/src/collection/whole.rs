@@ -1,17 +1,20 @@
 //! What is done with a collection as a whole, whatever its type.
 
+use std::collections::HashSet;
+
 use heap::{Full, Ptr, Shard, View};
 use structures::blob::Blob;
 use structures::dict::Dict;
+use structures::list::{self, Element, List, Side};
 use structures::packed::{self, Items};
 use structures::reclaim::Queue;
 use structures::{Damaged, Store};
 
-use super::text::Text;
+use super::text::{Text, item};
 use super::{Form, Head};
 use crate::entry::INDEX_COST;
 use crate::key::Hashing;
-use crate::layout::OWNER_MEMBERS;
+use crate::layout::{OWNER_LIST, OWNER_MEMBERS};
 
 /// What it takes to verify a table.
 #[derive(Clone, Copy)]
@@ -30,6 +33,7 @@ pub(crate) fn blocks<V: View>(view: &V, head: Head, word: u64, visit: impl FnMut
     match head.form {
         Form::Packed => Blob::from_word(word).blocks(view, visit),
         Form::Table => dict(word).blocks(view, visit),
+        Form::List => List::from_word(word).blocks(view, visit),
     }
 }
 
@@ -43,6 +47,7 @@ pub(crate) fn release<S: Store>(
     match head.form {
         Form::Packed => queue.release_blob(store, Blob::from_word(word)).map(|_| ()),
         Form::Table => dict(word).release(store, queue, OWNER_MEMBERS),
+        Form::List => List::from_word(word).release(store, queue, OWNER_LIST),
     }
 }
 
@@ -55,6 +60,7 @@ pub(crate) fn relocate<S: Store>(
     match head.form {
         Form::Packed => Ok(Blob::from_word(word).relocate(store)?.map(Blob::word)),
         Form::Table => Ok(dict(word).relocate(store)?.map(|dict| dict.ptr().raw())),
+        Form::List => Ok(relocate_list(store, List::from_word(word), 0)?.0.map(List::word)),
     }
 }
 
@@ -87,6 +93,11 @@ pub(crate) fn check<V: View>(
                 dict(word).check(view, |field| hashing.hash(field), room, |_| {})
             }
         },
+        Form::List => match (List::from_word(word), deep) {
+            (list, None) if list.is_long() => Ok(()),
+            (list, None) => list.check(view),
+            (list, Some(Deep { room, .. })) => check_list(view, list, room),
+        },
     }
 }
 
@@ -94,7 +105,7 @@ pub(crate) fn check<V: View>(
 pub(crate) fn memory(shard: &Shard<'_>, head: Head, word: u64) -> u64 {
     const SAMPLES: usize = 32;
     match head.form {
-        Form::Packed => {
+        Form::Packed | Form::List => {
             let mut bytes = 0;
             blocks(shard, head, word, |at| bytes += shard.capacity(at) as u64);
             bytes
@@ -135,6 +146,7 @@ pub(crate) fn pieces<V: View>(
                 visit(&member.value(view));
             }
         }),
+        Form::List => list_pieces(view, List::from_word(word), cursor, count, visit),
     }
 }
 
@@ -152,6 +164,7 @@ pub(crate) fn copy(
             Ok(Blob::create(&mut shards[to], &bytes)?.word())
         }
         Form::Table => copy_table(shards, (from, to), hashing, dict(word)),
+        Form::List => copy_list(shards, (from, to), List::from_word(word)),
     }
 }
 
@@ -174,6 +187,78 @@ fn copy_table(
         }
         if cursor == 0 {
             return Ok(copy.ptr().raw());
+        }
+    }
+}
+
+/// A step through a list, for the defragmenter: the list if its word changes, and the element to go on with (0: the end). Of a
+/// damaged one nothing moves.
+pub(crate) fn relocate_list<S: Store>(
+    store: &mut S,
+    list: List,
+    index: u64,
+) -> Result<(Option<List>, u64), Full> {
+    match list.relocate(store, index) {
+        Ok(done) => Ok(done),
+        Err(list::Error::Full(full)) => Err(full),
+        Err(list::Error::Damaged(_)) => Ok((None, 0)),
+    }
+}
+
+/// Verifies a list that may be damaged: blocks are read that are blocks, each once.
+fn check_list<V: View>(view: &V, list: List, room: &dyn Fn(Ptr) -> usize) -> Result<(), Damaged> {
+    let (mut seen, mut first) = (HashSet::new(), Ok(()));
+    list.survey(view, |found| match found {
+        list::Part::Block(at, size) => seen.insert(at) && room(at) >= size,
+        list::Part::Damage(damage) => {
+            first = first.and(Err(damage));
+            true
+        }
+    });
+    first
+}
+
+/// As [`pieces`]: the cursor is the number of an element.
+fn list_pieces<V: View>(
+    view: &V,
+    list: List,
+    cursor: u64,
+    count: usize,
+    mut visit: impl FnMut(&[u8]),
+) -> u64 {
+    let mut shown = 0;
+    let show = |element: Element<'_>| {
+        match element {
+            Element::Item(item) => visit(Text::of(item).as_ref()),
+            Element::Blob(blob) => visit(&blob.to_vec(view)),
+        }
+        shown += 1;
+        shown < count
+    };
+    // A damaged list ends where the damage is: who verifies says so.
+    list.visit(view, cursor, Side::Head, false, show).ok();
+    let next = cursor + shown as u64;
+    if shown == count && list.len(view).is_ok_and(|len| next < len) { next } else { 0 }
+}
+
+fn copy_list(
+    shards: &mut [Shard<'_>],
+    (from, to): (usize, usize),
+    source: List,
+) -> Result<u64, Full> {
+    const AT_ONCE: usize = 1024;
+    let (mut cursor, mut copy) = (0, List::EMPTY);
+    loop {
+        let mut elements = Vec::new();
+        let keep = |element: &[u8]| elements.push(element.to_vec());
+        cursor = list_pieces(&shards[from], source, cursor, AT_ONCE, keep);
+        for element in elements {
+            let limits = list::Limits::new(8192, usize::MAX);
+            let pushed = copy.push(&mut shards[to], Side::Tail, item(&element), limits);
+            copy = pushed.map_err(|_| Full)?;
+        }
+        if cursor == 0 {
+            return Ok(copy.word());
         }
     }
 }

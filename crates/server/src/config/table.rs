@@ -374,7 +374,7 @@ const ACCEPTED: &[Row] = &[
     row("io-threads", Int(1, 128), "1", Fixed, Ignored(Design)),
     row("cluster-replica-validity-factor", Int(0, I32), "10", Live, Ignored(Cluster))
         .alias("cluster-slave-validity-factor"),
-    row("list-max-listpack-size", Int(-I32 - 1, I32), "-2", Live, Ignored(Types))
+    row("list-max-listpack-size", Int(-I32 - 1, I32), "-2", Live, Used)
         .alias("list-max-ziplist-size"),
     row("cluster-migration-barrier", Int(0, I32), "1", Live, Ignored(Cluster)),
     row("active-defrag-cycle-min", Int(1, 99), "1", Live, Ignored(Design)),

@@ -93,6 +93,19 @@ impl List {
         Ok(((list != self).then_some(list), next))
     }
 
+    /// Verifies the node of element number `index`: the number of the next node's first element (0: there is none), and how
+    /// many bytes were read.
+    pub fn check_node<V: View>(self, view: &V, index: u64) -> Result<(u64, u64), Damaged> {
+        let Some((found, own)) = self.locate(view, index)? else { return Ok((0, 0)) };
+        let count = check_node(view, found.node)?;
+        let bytes = match found.node {
+            NodeRef::Packed(at) => Node::read(view, at)?.stored() as u64,
+            NodeRef::Plain(blob) => blob.len(view),
+        };
+        let next = index - own + count;
+        Ok((if next < self.len(view)? { next } else { 0 }, bytes))
+    }
+
     /// Verifies the whole list: every node, the tree between the ends, every number.
     pub fn check<V: View>(self, view: &V) -> Result<(), Damaged> {
         match self.shape() {

@@ -136,6 +136,11 @@ impl List {
         self.0 == 0
     }
 
+    /// Whether it has more than one node: what is done with the whole of it goes in steps.
+    pub const fn is_long(self) -> bool {
+        self.0 & MANY != 0
+    }
+
     fn single(node: NodeRef) -> List {
         List(node.word())
     }

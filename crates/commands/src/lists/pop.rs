@@ -1,0 +1,145 @@
+//! LPOP, RPOP, LMPOP.
+//!
+//! LMPOP is logged as the LPOP or RPOP that it came to.
+
+use keyspace::{Side, Txn};
+use resp::number::parse_i64;
+
+use super::side;
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::spec::*;
+
+pub(crate) const LPOP: CommandSpec = CommandSpec {
+    name: "lpop",
+    summary: "Remove and get the first elements in a list",
+    complexity: "O(N) where N is the number of elements returned",
+    since: "1.0.0",
+    group: Group::List,
+    arity: -2,
+    flags: WRITE | FAST,
+    acl: ACL_LIST,
+    keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
+    history: &[("6.2.0", "Added the `count` argument.")],
+    args: &[key("key", 0), integer("count").since("6.2.0").optional()],
+    run: Run::Keys(lpop),
+    ..CommandSpec::EMPTY
+};
+
+fn lpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    pop(call, txn, Side::Head)
+}
+
+pub(crate) const RPOP: CommandSpec = CommandSpec {
+    name: "rpop",
+    summary: "Remove and get the last elements in a list",
+    complexity: "O(N) where N is the number of elements returned",
+    since: "1.0.0",
+    group: Group::List,
+    arity: -2,
+    flags: WRITE | FAST,
+    acl: ACL_LIST,
+    keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
+    history: &[("6.2.0", "Added the `count` argument.")],
+    args: &[key("key", 0), integer("count").since("6.2.0").optional()],
+    run: Run::Keys(rpop),
+    ..CommandSpec::EMPTY
+};
+
+fn rpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    pop(call, txn, Side::Tail)
+}
+
+fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
+    if call.args.len() > 3 {
+        let name = call.command.spec.name;
+        return Err(Failure::text(format!("ERR wrong number of arguments for '{name}' command")));
+    }
+    let count = match call.args.get(2) {
+        Some(count) => Some(
+            parse_i64(count)
+                .and_then(|count| u64::try_from(count).ok())
+                .ok_or("ERR value is out of range, must be positive")?,
+        ),
+        None => None,
+    };
+    let (db, key) = (call.db(), call.key(0));
+    let Some(entry) = txn.find_mut(db, &key)? else {
+        match count {
+            Some(_) => call.out.null_array(),
+            None => call.out.null(),
+        }
+        return Ok(());
+    };
+    let len = txn.list(&entry)?.len()?;
+    let some = count.unwrap_or(1).min(len);
+    if count.is_some() {
+        call.out.array(some as usize);
+    }
+    if some > 0 {
+        txn.pop(db, &key, side, some, |element| call.out.bulk(element))?;
+        call.wrote();
+    }
+    Ok(())
+}
+
+pub(crate) const LMPOP: CommandSpec = CommandSpec {
+    name: "lmpop",
+    summary: "Pop elements from a list",
+    complexity: "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+    since: "7.0.0",
+    group: Group::List,
+    arity: -4,
+    flags: WRITE,
+    acl: ACL_LIST,
+    keys: &[KeySpec::new(
+        Begin::Index(1),
+        Find::KeyNum { at: 0, first: 1, step: 1 },
+        KEY_RW | KEY_ACCESS | KEY_DELETE,
+    )],
+    args: &[
+        integer("numkeys"),
+        key("key", 0).multiple(),
+        oneof("where", &[token("left", "LEFT"), token("right", "RIGHT")]),
+        integer("count").token("COUNT").optional(),
+    ],
+    run: Run::Keys(lmpop),
+    ..CommandSpec::EMPTY
+};
+
+fn lmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let (side, count) = parse_many(call, 1)?;
+    for number in 0..call.keys.len() {
+        let key = call.key(number);
+        let Some(entry) = txn.find_mut(call.db(), &key)? else { continue };
+        let some = txn.list(&entry)?.len()?.min(count);
+        call.out.array(2);
+        call.out.bulk(key.bytes());
+        call.out.array(some as usize);
+        txn.pop(call.db(), &key, side, some, |element| call.out.bulk(element))?;
+        let name: &[u8] = if side == Side::Head { b"LPOP" } else { b"RPOP" };
+        let some = itoa::Buffer::new().format(some).to_owned();
+        call.wrote_as(&[name, key.bytes(), some.as_bytes()]);
+        return Ok(());
+    }
+    call.out.null_array();
+    Ok(())
+}
+
+/// What stands from the number of keys on: which side, and how many.
+fn parse_many(call: &Call<'_>, at: usize) -> Result<(Side, u64), Failure> {
+    let keys = parse_i64(call.args[at]).filter(|&keys| keys > 0);
+    let keys = keys.ok_or("ERR numkeys should be greater than 0")?;
+    let place = usize::try_from(keys).ok().and_then(|keys| keys.checked_add(at + 1));
+    let place = place.filter(|&place| place < call.args.len()).ok_or(SYNTAX)?;
+    let side = side(call.args[place])?;
+    let mut count = None;
+    let mut rest = call.args[place + 1..].iter();
+    while let Some(word) = rest.next() {
+        let is_count = count.is_none() && word.eq_ignore_ascii_case(b"COUNT");
+        let number = rest.next().filter(|_| is_count).ok_or(SYNTAX)?;
+        let number = parse_i64(number).filter(|&number| number > 0);
+        count = Some(number.ok_or("ERR count should be greater than 0")?);
+    }
+    Ok((side, count.unwrap_or(1) as u64))
+}

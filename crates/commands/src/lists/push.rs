@@ -1,0 +1,104 @@
+//! LPUSH, RPUSH, LPUSHX, RPUSHX.
+
+use keyspace::{Side, Txn};
+
+use crate::call::{Call, Run};
+use crate::failure::Done;
+use crate::spec::*;
+
+pub(crate) const LPUSH: CommandSpec = CommandSpec {
+    name: "lpush",
+    summary: "Prepend one or multiple elements to a list",
+    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
+    since: "1.0.0",
+    group: Group::List,
+    arity: -3,
+    flags: WRITE | DENYOOM | FAST,
+    acl: ACL_LIST,
+    keys: &[KeySpec::one(1, KEY_RW | KEY_INSERT)],
+    history: &[("2.4.0", "Accepts multiple `element` arguments.")],
+    args: &[key("key", 0), string("element").multiple()],
+    run: Run::Keys(lpush),
+    ..CommandSpec::EMPTY
+};
+
+fn lpush(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    push(call, txn, Side::Head)
+}
+
+pub(crate) const RPUSH: CommandSpec = CommandSpec {
+    name: "rpush",
+    summary: "Append one or multiple elements to a list",
+    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
+    since: "1.0.0",
+    group: Group::List,
+    arity: -3,
+    flags: WRITE | DENYOOM | FAST,
+    acl: ACL_LIST,
+    keys: &[KeySpec::one(1, KEY_RW | KEY_INSERT)],
+    history: &[("2.4.0", "Accepts multiple `element` arguments.")],
+    args: &[key("key", 0), string("element").multiple()],
+    run: Run::Keys(rpush),
+    ..CommandSpec::EMPTY
+};
+
+fn rpush(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    push(call, txn, Side::Tail)
+}
+
+pub(crate) const LPUSHX: CommandSpec = CommandSpec {
+    name: "lpushx",
+    summary: "Prepend an element to a list, only if the list exists",
+    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
+    since: "2.2.0",
+    group: Group::List,
+    arity: -3,
+    flags: WRITE | DENYOOM | FAST,
+    acl: ACL_LIST,
+    keys: &[KeySpec::one(1, KEY_RW | KEY_INSERT)],
+    history: &[("4.0.0", "Accepts multiple `element` arguments.")],
+    args: &[key("key", 0), string("element").multiple()],
+    run: Run::Keys(lpushx),
+    ..CommandSpec::EMPTY
+};
+
+fn lpushx(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    push_if_there(call, txn, Side::Head)
+}
+
+pub(crate) const RPUSHX: CommandSpec = CommandSpec {
+    name: "rpushx",
+    summary: "Append an element to a list, only if the list exists",
+    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
+    since: "2.2.0",
+    group: Group::List,
+    arity: -3,
+    flags: WRITE | DENYOOM | FAST,
+    acl: ACL_LIST,
+    keys: &[KeySpec::one(1, KEY_RW | KEY_INSERT)],
+    history: &[("4.0.0", "Accepts multiple `element` arguments.")],
+    args: &[key("key", 0), string("element").multiple()],
+    run: Run::Keys(rpushx),
+    ..CommandSpec::EMPTY
+};
+
+fn rpushx(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    push_if_there(call, txn, Side::Tail)
+}
+
+fn push_if_there(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
+    if txn.find_mut(call.db(), &call.key(0))?.is_none() {
+        call.out.integer(0);
+        return Ok(());
+    }
+    push(call, txn, side)
+}
+
+fn push(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
+    let limits = call.engine.config().list_limits();
+    let elements = call.args[2..].iter().copied();
+    let len = txn.push(call.db(), &call.key(0), side, elements, limits)?;
+    call.wrote();
+    call.out.integer(len as i64);
+    Ok(())
+}

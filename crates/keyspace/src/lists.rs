@@ -1,0 +1,262 @@
+//! Lists: pushed and popped at both ends, read and changed anywhere.
+//!
+//! A list hangs from its entry's cell by one word (`structures::list`); the value word says no more than that it is a list.
+//! An empty list has no key.
+
+use heap::{Shard, View};
+use structures::list::{self, Element, List, Sift};
+use structures::packed::Item;
+use structures::reclaim::Queue;
+
+use crate::collection::{Form, Head, Text, item};
+use crate::entry::{self, Value};
+use crate::layout::Kind;
+use crate::value::{Encoding, Type};
+use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
+
+pub use structures::list::{Limits as NodeLimits, Side};
+
+/// A list, read where it lies.
+pub struct Elements<'t> {
+    shard: &'t Shard<'t>,
+    list: List,
+    at: u64,
+}
+
+/// An element as text; a long one is copied.
+fn text<'v>(shard: &Shard<'_>, element: Element<'v>) -> Text<'v> {
+    match element {
+        Element::Item(item) => Text::of(item),
+        Element::Blob(blob) => Text::bytes(blob.to_vec(shard).into()),
+    }
+}
+
+fn is_equal(shard: &Shard<'_>, element: Element<'_>, wanted: Item<'_>) -> bool {
+    match (element, wanted) {
+        (Element::Item(found), wanted) => found == wanted,
+        (Element::Blob(blob), Item::Bytes(bytes)) => {
+            blob.len(shard) == bytes.len() as u64 && blob.to_vec(shard) == bytes
+        }
+        (Element::Blob(_), Item::Int(_)) => false,
+    }
+}
+
+impl Elements<'_> {
+    fn damaged(&self) -> Error {
+        Error::Damaged(self.at)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> Result<u64, Error> {
+        self.list.len(self.shard).map_err(|_| self.damaged())
+    }
+
+    /// Whether there is none: never so for a key that exists.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Shows elements from number `index` on, counted from the head, away from a side, until `visit` answers `false`.
+    pub fn visit(
+        &self,
+        index: u64,
+        from: Side,
+        mut visit: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), Error> {
+        let verify = self.shard.heap().is_durable();
+        let show = |element: Element<'_>| visit(text(self.shard, element).as_ref());
+        let done = self.list.visit(self.shard, index, from, verify, show);
+        done.map_err(|_| self.damaged())
+    }
+
+    /// Says of elements from number `index` on, away from a side, whether they are this one, until `visit` answers `false`.
+    pub fn compare(
+        &self,
+        index: u64,
+        from: Side,
+        wanted: &[u8],
+        mut visit: impl FnMut(bool) -> bool,
+    ) -> Result<(), Error> {
+        let verify = self.shard.heap().is_durable();
+        let wanted = item(wanted);
+        let show = |element: Element<'_>| visit(is_equal(self.shard, element, wanted));
+        let done = self.list.visit(self.shard, index, from, verify, show);
+        done.map_err(|_| self.damaged())
+    }
+}
+
+const HEAD: Head =
+    Head { what: Type::List, encoding: Encoding::Quicklist, form: Form::List, count: 0 };
+
+/// A list that is being changed: its shard, and how.
+struct Edit<'e, 'k> {
+    shard: &'e mut Shard<'k>,
+    queue: Queue,
+    verify: bool,
+}
+
+impl Txn<'_> {
+    /// The list of an entry.
+    pub fn list(&self, entry: &Entry) -> Result<Elements<'_>, Error> {
+        let shard = &self.shards[entry.shard];
+        entry::sound(shard, entry.at)?;
+        match entry::kind(shard, entry.at) {
+            Kind::Collection(head) if head.what == Type::List => {
+                let list = List::from_word(shard.word(entry::cell(shard, entry.at)));
+                Ok(Elements { shard, list, at: entry.at.raw() })
+            }
+            _ => Err(Error::WrongType),
+        }
+    }
+
+    /// Changes the list of a key, which is made or goes as needed.
+    fn edit_list<T>(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        change: impl FnOnce(&mut Edit<'_, '_>, List) -> Result<(List, T), list::Error>,
+    ) -> Result<T, Error> {
+        let (place, old) = self.open_sound(db, key)?;
+        let queue = self.queue(place.shard);
+        let shard = &mut self.shards[place.shard];
+        let mut word = 0;
+        if let Some(old) = old {
+            match old.kind() {
+                Kind::Collection(head) if head.what == Type::List => {}
+                _ => return Err(Error::WrongType),
+            }
+            word = shard.word(entry::cell(shard, old.at));
+        }
+        let verify = shard.heap().is_durable();
+        let mut edit = Edit { shard, queue, verify };
+        let (list, answer) =
+            change(&mut edit, List::from_word(word)).map_err(|error| match error {
+                list::Error::Full(_) => Error::Full,
+                list::Error::Damaged(_) => Error::Damaged(old.map_or(0, |old| old.at.raw())),
+            })?;
+        match old {
+            Some(old) if list.is_empty() => {
+                self.unlink(place, key.hash, old.slot, false)?;
+                let shard = &mut self.shards[place.shard];
+                entry::release_shell(shard, queue, old.at)?;
+                self.note(place.shard, db, key.bytes(), Event::Deleted);
+            }
+            Some(old) => {
+                self.touch_key(place, key);
+                self.change_collection(place, old, HEAD, (word, list.word()));
+                self.note(place.shard, db, key.bytes(), Event::Written);
+            }
+            None if list.is_empty() => {}
+            None => {
+                let value = Value::Collection(HEAD, list.word());
+                self.put(place, key, None, value, 0, Expire::Clear)?;
+                self.note(place.shard, db, key.bytes(), Event::Written);
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Adds elements at one end, one after the other; makes the key where there is none. How many there are then.
+    pub fn push<'a>(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        side: Side,
+        elements: impl IntoIterator<Item = &'a [u8]>,
+        limits: NodeLimits,
+    ) -> Result<u64, Error> {
+        self.edit_list(db, key, |edit, mut list| {
+            for element in elements {
+                list = list.push(edit.shard, side, item(element), limits)?;
+            }
+            Ok((list, list.len(edit.shard)?))
+        })
+    }
+
+    /// Takes up to `count` elements off one end, and shows each; a list of which nothing is left goes. How many they were, and
+    /// how many are left.
+    pub fn pop(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        side: Side,
+        count: u64,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(u64, u64), Error> {
+        self.edit_list(db, key, |edit, mut list| {
+            let len = list.len(edit.shard)?;
+            let count = count.min(len);
+            for _ in 0..count {
+                let take = |shard: &Shard<'_>, element: Element<'_>| {
+                    take(text(shard, element).as_ref());
+                };
+                list = list.pop(edit.shard, edit.queue, side, edit.verify, take)?;
+            }
+            Ok((list, (count, len - count)))
+        })
+    }
+
+    /// Puts another element in the place of number `index`; `false` where there is none.
+    pub fn set_element(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        index: u64,
+        element: &[u8],
+        limits: NodeLimits,
+    ) -> Result<bool, Error> {
+        self.edit_list(db, key, |edit, list| {
+            list.set(edit.shard, edit.queue, index, item(element), limits)
+        })
+    }
+
+    /// Puts an element before number `index`; behind the last one where there is no such number.
+    pub fn insert_element(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        index: u64,
+        element: &[u8],
+        limits: NodeLimits,
+    ) -> Result<u64, Error> {
+        self.edit_list(db, key, |edit, list| {
+            let list = list.insert(edit.shard, index, item(element), limits)?;
+            Ok((list, list.len(edit.shard)?))
+        })
+    }
+
+    /// Takes out up to `most` elements that are equal to this one, from one side on. How many they were.
+    pub fn remove_elements(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        (from, most): (Side, u64),
+        element: &[u8],
+        limits: NodeLimits,
+    ) -> Result<u64, Error> {
+        self.edit_list(db, key, |edit, list| {
+            let (wanted, mut removed) = (item(element), 0);
+            let sift = |shard: &Shard<'_>, element: Element<'_>| match () {
+                () if removed >= most => Sift::Stop,
+                () if is_equal(shard, element, wanted) => {
+                    removed += 1;
+                    Sift::Drop
+                }
+                () => Sift::Keep,
+            };
+            edit.shard.use_reserve(true);
+            let list = list.sift(edit.shard, edit.queue, from, limits, sift);
+            edit.shard.use_reserve(false);
+            Ok((list?, removed))
+        })
+    }
+
+    /// Takes so many elements off the head and off the tail.
+    pub fn trim(&mut self, db: Db, key: &Key<'_>, head: u64, tail: u64) -> Result<(), Error> {
+        self.edit_list(db, key, |edit, list| {
+            let list = list.trim(edit.shard, edit.queue, Side::Head, head)?;
+            let list = list.trim(edit.shard, edit.queue, Side::Tail, tail)?;
+            Ok((list, ()))
+        })
+    }
+}
