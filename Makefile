@@ -77,11 +77,13 @@ mutate:
 # Ways to persist, side by side, with redis-server beside them: half an hour, and then target/bench/report.html. QUICK=1 takes
 # three minutes, FULL=1 hours. Nothing else should run meanwhile. ARGS takes further options of `perdura-bench compare`:
 # make bench ARGS="--dax /mnt/pmem --second /mnt/ssd --peer valkey=/usr/bin/valkey-server"
+PRETENDED := --media optane,nvdimm-n,cxl --media-server $(TARGET)/emulate-media/release/perdura-server --read-cache 64mb
 bench:
 	@command -v redis-server >/dev/null || .ci/packages redis-server || echo "redis-server is left out"
 	@cargo build --release --package perdura-server --package perdura-bench
+	@$(if $(FULL),cargo build --release --package perdura-server --features emulate-media --target-dir $(TARGET)/emulate-media)
 	@$(TARGET)/release/perdura-bench compare --out target/bench \
-		$(if $(QUICK),--quick) $(if $(FULL),--full) $(ARGS)
+		$(if $(QUICK),--quick) $(if $(FULL),--full $(PRETENDED)) $(ARGS)
 
 lint:
 	cargo fmt --all --check

@@ -65,6 +65,9 @@ pub struct Options {
     /// Also measure pools as if on these media, separated by commas, if the server was built to pretend: optane, nvdimm-n, cxl.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub media: Vec<String>,
+    /// The server for --media [default: the same as for all others]. What it pretends costs time even where it is off.
+    #[arg(long, value_name = "PATH", requires = "media")]
+    pub media_server: Option<PathBuf>,
     /// Also measure pools with a DRAM read cache of this size.
     #[arg(long, value_name = "SIZE")]
     pub read_cache: Option<String>,

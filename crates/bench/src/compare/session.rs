@@ -152,6 +152,9 @@ impl<'a> Session<'a> {
         if let Some(error) = &measured.error {
             let line =
                 format!("{}: {} error replies: {error}", candidate.system.id, measured.errors);
+            if space::free(&candidate.place).is_some_and(|free| free < space::FULL) {
+                return Err(Failure::Generator(line));
+            }
             self.progress.line(&line);
         }
         if measured.operations == 0 {
@@ -326,4 +329,25 @@ fn recovery_line(row: &Recovery) -> String {
         row.keys_checked,
         row.keys_wrong
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        let cause = std::io::Error::from(rustix::io::Errno::NOSPC);
+        assert!(is_full(&Failure::Start { what: "a log file".into(), cause }));
+        let reply = "MISCONF Errors writing to the AOF file: No space left on device";
+        assert!(is_full(&Failure::Generator(reply.into())));
+        assert!(!is_full(&Failure::Generator("the server went away".into())));
+    }
+
+    #[test]
+    fn larger_data_is_expected_to_take_longer() {
+        let load = Duration::from_secs(2);
+        let (small, large) = (recovery_estimate(100 << 20, load), recovery_estimate(1 << 30, load));
+        assert!(small > load * 4 && large > small, "{small:?} {large:?}");
+    }
 }

@@ -119,7 +119,7 @@ impl Catalogue {
                 if dax.is_some() { &[] } else { &["--domain", "clwb", "--emulate-pmem"] };
             perdura(&[&own, emulation, more].concat())
         };
-        let mut add = |named: &Named, more: &[&str], label: Option<String>| {
+        let mut add = |named: &Named, program: &Path, more: &[&str], label: Option<String>| {
             let (family, always) = (Family::PerduraPmem, Durability::Always);
             self.add(named, family, always, program, &pool(more), ground);
             if let Some(last) = self.candidates.last_mut() {
@@ -127,7 +127,9 @@ impl Catalogue {
             }
         };
         let on_dram = dax.is_none().then(|| ON_DRAM.to_owned());
-        let mut media = vec![(Named::new("perdura-pmem", "Perdura PMEM"), Vec::new(), on_dram)];
+        let mut media =
+            vec![(Named::new("perdura-pmem", "Perdura PMEM"), program, Vec::new(), on_dram)];
+        let pretender = options.media_server.as_deref().unwrap_or(program);
         for medium in &options.media {
             let named = Named::new(
                 &format!("perdura-pmem-{medium}"),
@@ -135,16 +137,16 @@ impl Catalogue {
             );
             let label =
                 format!("delays of {medium} are added to DRAM: a power loss is not survived");
-            media.push((named, vec!["--emulate-media", medium.as_str()], Some(label)));
+            media.push((named, pretender, vec!["--emulate-media", medium.as_str()], Some(label)));
         }
-        for (named, more, label) in media {
-            add(&named, &more, label.clone());
+        for (named, program, more, label) in media {
+            add(&named, program, &more, label.clone());
             if let Some(size) = &options.read_cache {
                 let cached = Named {
                     id: format!("{}-cache", named.id),
                     title: format!("{}, read cache of {size}", named.title),
                 };
-                add(&cached, &[&more[..], &["--read-cache", size]].concat(), label);
+                add(&cached, program, &[&more[..], &["--read-cache", size]].concat(), label);
             }
         }
     }
