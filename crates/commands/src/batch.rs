@@ -1,24 +1,26 @@
-//! A run of pipelined commands as one transaction: one fence for all of them.
+//! A run of pipelined commands as one transaction: one look at the clock, one lock per shard, one commit, one fence.
 //!
 //! A client that sends commands without waiting for their replies learns of none before it learns of all, so they may
-//! become durable together. They keep their order, each fails for itself, and a crash leaves all or none: a prefix
-//! of what the client sent either way. The shards of the run are locked at once; where another thread has one of
-//! them, the commands are executed one by one instead, so that a run never makes anybody wait for long.
+//! happen together and become durable together. They keep their order, each fails for itself, and a crash leaves all
+//! or none: a prefix of what the client sent either way. The shards of the run are locked at once; where another thread
+//! has one of them, the commands are executed one by one instead, so that a run never makes anybody wait for long.
 //!
-//! It pays only where a commit has a price: not in a volatile heap, and not for commands that read.
+//! With a command log commands stay alone: a transaction of several would stand there in MULTI and EXEC.
 
 use keyspace::Key;
 use resp::Writer;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::call::{Call, Next, Run};
+use crate::admin;
+use crate::call::{Call, Run};
+use crate::dispatch::send_pinned;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
-use crate::request::Request;
+use crate::request::Batch;
 use crate::session::{ReplyMode, Session};
-use crate::spec::{READONLY, WRITE};
+use crate::spec::{DENYOOM, FAST, READONLY, WRITE};
 use crate::step::Step;
 
 /// Commands of a run: its locks are held while they are executed.
@@ -26,102 +28,163 @@ const LONGEST: usize = 16;
 /// Keys of one command, and bytes of its words: longer ones have a transaction of their own.
 const MOST_KEYS: usize = 8;
 const MOST_BYTES: usize = 8 * 1024;
-/// Commands that are executed one by one when the first of them only reads.
-const ALONE: usize = 4;
+/// Bytes of replies after which a run ends.
+const MOST_REPLY: usize = 64 * 1024;
+
+type Steps<'a> = SmallVec<[Step<'a>; LONGEST]>;
 
 impl Engine {
-    /// Whether runs may be worth it: asked once for a batch.
+    /// Whether commands may be joined at all: asked once for a batch.
     pub fn joins_commands(&self) -> bool {
-        self.keyspace().heap().is_durable()
-            && self.log().is_none()
+        self.log().is_none()
             && self.monitors() == 0
             && self.admin().paused_until_ms() == 0
+            && !self.config().loading()
     }
 
-    /// Executes commands from the front of `batch` as one transaction: how many were. Where that does not pay or cannot
-    /// be: how many are to be executed one by one before another run is tried.
+    /// Executes requests `from` and following as one transaction: how many were. Where that cannot be: how many are to
+    /// be executed one by one before another run is tried.
     pub fn execute_run(
         &self,
         session: &mut Session,
-        batch: &[Request<'_>],
+        batch: &Batch<'_>,
+        from: usize,
         out: &mut Writer,
     ) -> Result<usize, usize> {
-        let harmed = self.keyspace().has_alert();
-        if session.in_multi() || session.replay || session.reply != ReplyMode::On || harmed {
+        if batch.len() - from < 2 || session.in_multi() || session.replay {
             return Err(1);
         }
-        if !begins_run(&batch[0]) {
-            return Err(ALONE);
+        if !session.authenticated || session.reply != ReplyMode::On || self.keyspace().has_alert() {
+            return Err(1);
         }
-        let steps = self.run_of(session, batch);
-        let writes = steps.iter().filter(|step| step.command.spec.has(WRITE)).count();
-        if writes < 2 {
-            return Err(steps.len().max(1));
+        let steps = run_of(batch, from);
+        if steps.len() < 2 {
+            return Err(1);
         }
-        let now_ns = self.begin_ns(session);
-        let shards: SmallVec<[usize; LONGEST]> =
-            steps.iter().flat_map(|step| step.keys).map(Key::shard).collect();
-        let mut txn = self.keyspace().try_begin(&shards, now_ns / 1_000_000).ok_or(steps.len())?;
-        session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
-        session.client.last_command.store(steps[steps.len() - 1].command.id, Relaxed);
+        let needs_room = steps.iter().any(|step| step.command.spec.has(DENYOOM));
+        if needs_room && !self.make_room() {
+            return Err(steps.len());
+        }
         let mark = out.mark();
         let mut effects = Effects::new(std::mem::take(&mut session.effects), false);
-        let mut call = Call {
-            engine: self,
-            session,
-            command: steps[0].command,
-            args: steps[0].args,
-            keys: &[],
-            out,
-            now_ns,
-            effects: &mut effects,
-            next: Next::Reply,
-            durable_at: 0,
-            may_pin: false,
-            pinned: None,
-        };
-        for step in &steps {
-            let savepoint = txn.savepoint_of(step.keys);
-            let no_room = step.run(&mut call, &mut txn, savepoint).no_room;
-            if no_room || self.keyspace().is_unsettled() {
-                drop(txn);
-                out.truncate(mark);
-                session.effects = effects.into_room();
-                return Err(steps.len());
+        let executed = self.execute_steps(session, &steps, out, &mut effects);
+        session.effects = effects.into_room();
+        executed.ok_or_else(|| {
+            out.truncate(mark);
+            steps.len()
+        })
+    }
+
+    /// Executes steps from the front in one transaction: how many. None, and nothing happened, where one of their shards
+    /// is locked, there is no room, or the medium lost bytes.
+    fn execute_steps(
+        &self,
+        session: &mut Session,
+        steps: &[Step<'_>],
+        out: &mut Writer,
+        effects: &mut Effects,
+    ) -> Option<usize> {
+        let keyspace = self.keyspace();
+        let now_ns = self.begin_ns(session);
+        let shards = steps.iter().flat_map(|step| step.keys).map(Key::shard);
+        let mut txn = keyspace.try_begin(shards, now_ns / 1_000_000)?;
+        let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
+        let mut times = Times { since_ns: now_ns, from: 0 };
+        let (begin, mark) = (call.out.len(), call.out.mark());
+        let mut executed = 0;
+        for step in steps {
+            let is_quick = is_quick(step);
+            if !is_quick {
+                times.share(&mut call, &steps[..executed]);
             }
+            // A string that is copied when the locks are released must be committed, and its reply be the last.
+            call.may_pin = !txn.is_dirty();
+            if let Err(failed) = step.run(&mut call, &mut txn) {
+                if failed.no_room {
+                    return None;
+                }
+                self.stats().failed(call.session.stripe, step.command.id);
+            }
+            executed += 1;
+            if !is_quick {
+                times.share(&mut call, &steps[..executed]);
+            }
+            if call.pinned.is_some() || call.out.len() - begin > MOST_REPLY {
+                break;
+            }
+        }
+        if keyspace.is_unsettled() {
+            return None;
         }
         let done: Done = txn.commit().map_err(Failure::from);
         drop(txn);
         if let Err(failure) = done {
-            out.truncate(mark);
-            steps.iter().for_each(|_| out.error(failure.as_bytes()));
+            call.out.truncate(mark);
+            (0..executed).for_each(|_| call.out.error(failure.as_bytes()));
         }
-        session.effects = effects.into_room();
-        Ok(steps.len())
-    }
-
-    /// The longest run of plain commands at the front.
-    fn run_of<'a>(
-        &self,
-        session: &Session,
-        batch: &'a [Request<'_>],
-    ) -> SmallVec<[Step<'a>; LONGEST]> {
-        let plain = |request| Step::of(request).filter(|step| self.is_plain(session, step));
-        batch.iter().take(LONGEST).map_while(plain).collect()
-    }
-
-    /// Whether a command may be one of a run.
-    fn is_plain(&self, session: &Session, step: &Step<'_>) -> bool {
-        let spec = step.command.spec;
-        matches!(spec.run, Run::Keys(_))
-            && (spec.has(WRITE) || spec.has(READONLY))
-            && (1..=MOST_KEYS).contains(&step.keys.len())
-            && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES
-            && self.admit(session, step.command, step.args.len()).is_ok()
+        if send_pinned(&mut call) && keyspace.is_unsettled() {
+            return None;
+        }
+        times.share(&mut call, &steps[..executed]);
+        call.session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
+        call.session.client.last_command.store(steps[executed - 1].command.id, Relaxed);
+        Some(executed)
     }
 }
 
-/// Whether a run may begin with this command: one that writes.
-fn begins_run(request: &Request<'_>) -> bool {
-    Step::of(request).is_some_and(|step| step.command.spec.has(WRITE))
+/// The longest run of plain commands at the front.
+fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
+    let end = batch.len().min(from + LONGEST);
+    let plain = |at| Step::of(batch.get(at)).filter(is_plain);
+    (from..end).map_while(plain).collect()
+}
+
+/// Whether a command may be one of a run. One that reads for long would do so under the locks of all.
+#[inline]
+fn is_plain(step: &Step<'_>) -> bool {
+    let spec = step.command.spec;
+    matches!(spec.run, Run::Keys(_))
+        && (spec.has(WRITE) || spec.has(READONLY) && is_quick(step))
+        && (1..=MOST_KEYS).contains(&step.keys.len())
+        && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES
+}
+
+/// Whether a command takes so little that it shares the time of others. (Redis does not call SET fast.)
+#[inline]
+fn is_quick(step: &Step<'_>) -> bool {
+    step.command.spec.has(FAST) || step.command.spec.value.is_some()
+}
+
+/// Shares the time of a run among its commands: to look at the clock takes as long as a quick command.
+struct Times {
+    since_ns: u64,
+    /// The first step that was not counted.
+    from: usize,
+}
+
+impl Times {
+    /// Counts the steps up to here; each took as long as the others.
+    fn share(&mut self, call: &mut Call<'_>, executed: &[Step<'_>]) {
+        let steps = &executed[self.from..];
+        if steps.is_empty() {
+            return;
+        }
+        let ended_ns = call.engine.clock.unix_ns();
+        let nanos = ended_ns.saturating_sub(self.since_ns) / steps.len() as u64;
+        let same_command = |a: &Step<'_>, b: &Step<'_>| a.command.id == b.command.id;
+        for same in steps.chunk_by(same_command) {
+            let (stripe, id, count) = (call.session.stripe, same[0].command.id, same.len() as u64);
+            call.engine.stats().called(stripe, id, count, nanos);
+            admin::count(call.engine, stripe, id, count, nanos);
+        }
+        if admin::is_slow(call.engine, nanos) {
+            let mut call = call.inner();
+            for step in steps {
+                step.enter(&mut call);
+                admin::observe(&call, nanos);
+            }
+        }
+        *self = Times { since_ns: ended_ns, from: executed.len() };
+        call.session.ended_ns = Some(ended_ns).filter(|_| call.session.in_batch);
+    }
 }

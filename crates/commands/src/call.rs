@@ -90,6 +90,37 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// A call of a command that is given its words by [`crate::step::Step::enter`].
+    pub(crate) fn new(
+        engine: &'a Engine,
+        session: &'a mut Session,
+        command: &'a Command,
+        out: &'a mut Writer,
+        now_ns: u64,
+        effects: &'a mut Effects,
+    ) -> Call<'a> {
+        Call {
+            engine,
+            session,
+            command,
+            args: &[],
+            keys: &[],
+            out,
+            now_ns,
+            effects,
+            next: Next::Reply,
+            durable_at: 0,
+            may_pin: true,
+            pinned: None,
+        }
+    }
+
+    /// A call inside of this one, in the same transaction: its reply is a part of this one's.
+    pub(crate) fn inner(&mut self) -> Call<'_> {
+        let Call { engine, session, command, out, now_ns, effects, .. } = self;
+        Call { may_pin: false, ..Call::new(engine, session, command, out, *now_ns, effects) }
+    }
+
     /// The selected database.
     pub fn db(&self) -> Db {
         self.session.db

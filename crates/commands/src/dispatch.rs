@@ -9,11 +9,11 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::admin;
-use crate::call::{Call, Next, Outcome, Run};
+use crate::call::{Call, Outcome, Run};
 use crate::engine::Engine;
 use crate::failure::{self, Done, Failure};
 use crate::log::Effects;
-use crate::request::Request;
+use crate::request::{Keys, Request};
 use crate::session::Session;
 use crate::spec::*;
 use crate::table::{Command, Lookup};
@@ -22,14 +22,17 @@ use crate::transactions;
 impl Engine {
     /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
     pub fn execute(&self, session: &mut Session, args: &[&[u8]], out: &mut Writer) -> Outcome {
-        self.perform(session, &self.request(args), out)
+        let lookup = self.table().find(args);
+        let mut keys = Keys::new();
+        self.keys_of(lookup, args, |key| keys.push(key));
+        self.perform(session, Request { args, lookup, keys: &keys }, out)
     }
 
     /// Executes a request that was looked up. The reply goes to `out`.
     pub fn perform(
         &self,
         session: &mut Session,
-        request: &Request<'_>,
+        request: Request<'_>,
         out: &mut Writer,
     ) -> Outcome {
         let args = request.args;
@@ -126,7 +129,7 @@ impl Engine {
         &self,
         session: &mut Session,
         command: &Command,
-        request: &Request<'_>,
+        request: Request<'_>,
         out: &mut Writer,
         now_ns: u64,
     ) -> Outcome {
@@ -134,20 +137,9 @@ impl Engine {
         let room = if logged { std::mem::take(&mut session.effects) } else { Vec::new() };
         let mut effects = Effects::new(room, logged);
         let mark = out.mark();
-        let mut call = Call {
-            engine: self,
-            session,
-            command,
-            args: request.args,
-            keys: &request.keys,
-            out,
-            now_ns,
-            effects: &mut effects,
-            next: Next::Reply,
-            durable_at: 0,
-            may_pin: true,
-            pinned: None,
-        };
+        let (args, keys) = (request.args, request.keys);
+        let call = Call::new(self, session, command, out, now_ns, &mut effects);
+        let mut call = Call { args, keys, ..call };
         let mut done = self.run(&mut call);
         if done.is_err() {
             done = self.again(&mut call, mark, done);
@@ -180,8 +172,15 @@ impl Engine {
         if call.session.in_batch {
             call.session.ended_ns = Some(ended_ns);
         }
-        self.stats().called(call.session.stripe, call.command.id, nanos, failed);
-        admin::observe(call, nanos);
+        let (stripe, id) = (call.session.stripe, call.command.id);
+        self.stats().called(stripe, id, 1, nanos);
+        if failed {
+            self.stats().failed(stripe, id);
+        }
+        admin::count(self, stripe, id, 1, nanos);
+        if admin::is_slow(self, nanos) {
+            admin::observe(call, nanos);
+        }
         if self.monitors() > 0 && !call.command.spec.has(SKIP_MONITOR | ADMIN) {
             admin::monitor(call);
         }
@@ -219,11 +218,8 @@ impl Engine {
                 self.transact(call, &mut keyspace.begin_one(shard, now), run)
             }
         };
-        if call.pinned.is_some() && done.is_ok() {
-            send_pinned(call);
-            if keyspace.is_unsettled() {
-                return Err(Failure::unsettled());
-            }
+        if done.is_ok() && send_pinned(call) && keyspace.is_unsettled() {
+            return Err(Failure::unsettled());
         }
         done
     }
@@ -286,7 +282,7 @@ impl Engine {
     }
 
     /// Deletes keys by the eviction policy until the limit holds again; whether it does.
-    fn make_room(&self) -> bool {
+    pub(crate) fn make_room(&self) -> bool {
         const KEYS_AT_ONCE: usize = 16;
         let keyspace = self.keyspace();
         while keyspace.excess() > 0 {
@@ -322,13 +318,13 @@ impl Engine {
     }
 }
 
-/// Ends a reply with a large string, after the locks were released.
-fn send_pinned(call: &mut Call<'_>) {
-    if let Some(value) = call.pinned.take() {
-        call.out.bulk_header(value.len());
-        value.append_to(call.out.buffer());
-        call.out.bulk_end();
-    }
+/// Ends a reply with a large string, if there is one, after the locks were released.
+pub(crate) fn send_pinned(call: &mut Call<'_>) -> bool {
+    let Some(value) = call.pinned.take() else { return false };
+    call.out.bulk_header(value.len());
+    value.append_to(call.out.buffer());
+    call.out.bulk_end();
+    true
 }
 
 /// The cursor of a SCAN; where it is malformed any shard will do, since the command fails.

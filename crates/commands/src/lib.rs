@@ -54,7 +54,7 @@ pub use engine::{Engine, EngineOptions, REDIS_VERSION};
 pub use failure::{Done, Failure};
 pub use log::{CommandLog, Effects};
 pub use replay::ReplayError;
-pub use request::Request;
+pub use request::{Batch, Request};
 pub use rewrite::RewriteLogError;
 pub use session::{ReplyMode, Session};
 pub use spec::CommandSpec;

@@ -1,9 +1,9 @@
 //! A request before it is executed: its command looked up and its keys hashed, once for all that follows.
 //!
 //! A server makes the requests of a whole batch first, so that memory can be asked for what their look-ups will need
-//! while the first of them is executed.
+//! while the first of them is executed. The keys of a batch lie behind each other, so that a request is a few words.
 
-use keyspace::{Ahead, Key};
+use keyspace::Key;
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
@@ -12,13 +12,16 @@ use crate::table::{Command, Lookup};
 
 /// Keys of a command; so many without the heap.
 pub(crate) type Keys<'a> = SmallVec<[Key<'a>; 4]>;
+/// Requests of a batch, and keys of all of them; so many without the heap.
+const USUAL: usize = 64;
 
 /// The words of a request with what the engine knows of them.
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub(crate) args: &'a [&'a [u8]],
     pub(crate) lookup: Lookup<'a>,
     /// The command's keys; none when the words do not fit its arity.
-    pub(crate) keys: Keys<'a>,
+    pub(crate) keys: &'a [Key<'a>],
 }
 
 impl<'a> Request<'a> {
@@ -28,60 +31,89 @@ impl<'a> Request<'a> {
     }
 }
 
-impl Engine {
-    /// Looks a request up. `args` are its words, never none.
-    #[inline]
-    pub fn request<'a>(&'a self, args: &'a [&'a [u8]]) -> Request<'a> {
-        self.found(self.table().find(args), args)
-    }
+/// Requests that arrived together.
+pub struct Batch<'a> {
+    engine: &'a Engine,
+    looked_up: SmallVec<[LookedUp<'a>; USUAL]>,
+    keys: SmallVec<[Key<'a>; USUAL]>,
+}
 
-    /// Looks up the request that follows `before`: of the same command, more often than not.
+struct LookedUp<'a> {
+    args: &'a [&'a [u8]],
+    lookup: Lookup<'a>,
+    /// Where its keys end.
+    end: usize,
+}
+
+impl<'a> Batch<'a> {
+    /// Looks up a request that follows those before. `args` are its words, never none.
     #[inline]
-    pub fn request_after<'a>(
-        &'a self,
-        before: Option<&Request<'a>>,
-        args: &'a [&'a [u8]],
-    ) -> Request<'a> {
-        match before {
-            Some(&Request { lookup: lookup @ Lookup::Found(command), args: words, .. })
+    pub fn push(&mut self, args: &'a [&'a [u8]]) {
+        let lookup = match self.looked_up.last() {
+            // Of the same command, more often than not.
+            Some(&LookedUp { lookup: lookup @ Lookup::Found(command), args: words, .. })
                 if words[0] == args[0]
                     && command.parent.is_none()
                     && !command.spec.is_container() =>
             {
-                self.found(lookup, args)
+                lookup
             }
-            _ => self.request(args),
-        }
-    }
-
-    #[inline]
-    fn found<'a>(&'a self, lookup: Lookup<'a>, args: &'a [&'a [u8]]) -> Request<'a> {
-        let keys = match lookup {
-            Lookup::Found(command) if command.spec.accepts(args.len()) => self.keys(command, args),
-            _ => Keys::new(),
+            _ => self.engine.table().find(args),
         };
-        Request { args, lookup, keys }
+        self.engine.keys_of(lookup, args, |key| self.keys.push(key));
+        self.looked_up.push(LookedUp { args, lookup, end: self.keys.len() });
     }
 
-    /// Asks memory for where the request's first key may be, and says so for [`Engine::prefetch_entry`].
-    #[inline]
-    pub fn prefetch_bucket(&self, session: &Session, request: &Request<'_>) -> Option<Ahead> {
-        self.keyspace().prefetch_bucket(session.db, request.keys.first()?)
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.looked_up.len()
     }
 
-    /// Asks memory for the entries that a look-up will compare.
-    #[inline]
-    pub fn prefetch_entry(&self, ahead: &Ahead) {
-        self.keyspace().prefetch_entry(ahead);
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.looked_up.is_empty()
     }
 
-    /// The command's keys, hashed.
+    /// Request number `at`.
+    ///
+    /// # Panics
+    /// If there is none.
     #[inline]
-    pub(crate) fn keys<'a>(&self, command: &Command, args: &'a [&'a [u8]]) -> Keys<'a> {
-        let mut keys = Keys::new();
-        for spec in command.spec.keys {
-            spec.each(args, |at| keys.push(self.keyspace().key(args[at])));
+    pub fn get(&self, at: usize) -> Request<'_> {
+        let begin = if at == 0 { 0 } else { self.looked_up[at - 1].end };
+        let LookedUp { args, lookup, end } = self.looked_up[at];
+        Request { args, lookup, keys: &self.keys[begin..end] }
+    }
+
+    /// Asks memory for what the look-ups of all keys will need in the session's database: first buckets, then entries.
+    pub fn prefetch(&self, session: &Session) {
+        let keyspace = self.engine.keyspace();
+        let ahead = self.keys.iter().filter_map(|key| keyspace.prefetch_bucket(session.db, key));
+        let ahead: SmallVec<[_; USUAL]> = ahead.collect();
+        ahead.iter().for_each(|ahead| keyspace.prefetch_entry(ahead));
+    }
+}
+
+impl Engine {
+    /// A batch without requests.
+    #[inline]
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { engine: self, looked_up: SmallVec::new(), keys: SmallVec::new() }
+    }
+
+    /// The keys of a request, hashed; none when the words do not fit the command's arity.
+    #[inline]
+    pub(crate) fn keys_of<'a>(
+        &self,
+        lookup: Lookup<'_>,
+        args: &'a [&'a [u8]],
+        mut each: impl FnMut(Key<'a>),
+    ) {
+        let Lookup::Found(Command { spec, .. }) = lookup else { return };
+        if spec.accepts(args.len()) {
+            for keys in spec.keys {
+                keys.each(args, |at| each(self.keyspace().key(args[at])));
+            }
         }
-        keys
     }
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use commands::spec::Group;
 use commands::{Engine, EngineOptions, Run};
 use fastrand::Rng;
+use keyspace::Keyspace;
 use resp::{Protocol, Writer};
-use support::{Client, TestClock, emulated};
+use support::{Client, TestClock, emulated, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 
-fn engine(file: &std::path::Path) -> Arc<Engine> {
-    let options =
-        EngineOptions { clock: TestClock::new(NOW), ..EngineOptions::new(emulated(file, 4)) };
+fn engine(keyspace: Arc<Keyspace>) -> Arc<Engine> {
+    let options = EngineOptions { clock: TestClock::new(NOW), ..EngineOptions::new(keyspace) };
     Arc::new(Engine::new(options))
 }
 
@@ -24,21 +24,23 @@ fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
     let words: Vec<Vec<&[u8]>> =
         requests.iter().map(|request| request.iter().map(Vec::as_slice).collect()).collect();
     let engine = Arc::clone(&client.engine);
-    let words: Vec<_> = words.iter().map(|words| engine.request(words)).collect();
+    let mut batch = engine.batch();
+    words.iter().for_each(|words| batch.push(words));
     let mut out = Writer::new(Protocol::Resp2);
     client.session.begin_batch();
+    batch.prefetch(&client.session);
     let (mut at, mut joined) = (0, 0);
-    while at < words.len() {
-        match engine.execute_run(&mut client.session, &words[at..], &mut out) {
+    while at < batch.len() {
+        match engine.execute_run(&mut client.session, &batch, at, &mut out) {
             Ok(done) => {
                 at += done;
                 joined += done;
             }
             Err(alone) => {
-                for words in words[at..].iter().take(alone) {
-                    let _ = engine.perform(&mut client.session, words, &mut out);
+                for _ in 0..alone.min(batch.len() - at) {
+                    let _ = engine.perform(&mut client.session, batch.get(at), &mut out);
+                    at += 1;
                 }
-                at += alone;
             }
         }
     }
@@ -48,9 +50,18 @@ fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
 #[test]
 fn a_run_replies_as_its_commands_do() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (joined, single) =
-        (engine(&folder.path().join("joined")), engine(&folder.path().join("single")));
-    let (mut one, mut other) = (Client::new(&joined), Client::new(&single));
+    let pool = |name: &str| engine(emulated(&folder.path().join(name), 4));
+    check(&pool("joined"), &pool("single"));
+}
+
+#[test]
+fn a_run_on_a_volatile_heap_replies_as_its_commands_do() {
+    check(&engine(volatile(4, 256 << 20)), &engine(volatile(4, 256 << 20)));
+}
+
+/// Sends requests to both, to one joined and to the other one by one.
+fn check(joined: &Arc<Engine>, single: &Arc<Engine>) {
+    let (mut one, mut other) = (Client::new(joined), Client::new(single));
     let mut specs: Vec<_> = joined.table().top().iter().map(|c| c.spec).collect();
     specs.retain(|s| matches!(s.run, Run::Keys(_)) || s.group == Group::Transactions);
     let mut random = Rng::with_seed(3);
@@ -65,4 +76,29 @@ fn a_run_replies_as_its_commands_do() {
         assert_eq!(replies.escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
     assert!(in_runs > 1000, "only {in_runs} commands in runs");
+    for command in joined.table().all() {
+        let (one, other) = (joined.stats().command(command.id), single.stats().command(command.id));
+        let name = command.full_name();
+        assert_eq!((one.calls, one.failed), (other.calls, other.failed), "executions of {name}");
+    }
+}
+
+#[test]
+fn a_large_string_ends_its_run_or_is_copied_in_it() {
+    let large = vec![b'v'; 2 * Keyspace::LARGE];
+    let check = |lines: &[&str], expect: usize| {
+        let engine = engine(volatile(4, 256 << 20));
+        let mut client = Client::new(&engine);
+        client.raw(&[&b"SET"[..], b"large", &large]);
+        let requests: Vec<Vec<Vec<u8>>> = lines
+            .iter()
+            .map(|line| line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
+            .collect();
+        let (replies, joined) = batch(&mut client, &requests);
+        assert!(replies.windows(large.len() - 2).any(|part| part.iter().all(|&b| b == b'v')));
+        assert_eq!(joined, expect, "{lines:?}");
+        assert!(replies.ends_with(b"$-1\r\n"), "{lines:?}");
+    };
+    check(&["GET nothing", "GET large", "GET nothing"], 2);
+    check(&["SETRANGE large 0 w", "GET large", "GET nothing"], 2);
 }

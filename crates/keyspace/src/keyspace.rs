@@ -130,15 +130,15 @@ impl Keyspace {
         if let [shard] = shards {
             return self.begin_one(*shard, now);
         }
-        let locked = ascending(shards).into_iter().map(|shard| self.heap.lock(shard)).collect();
+        let shards = ascending(shards.iter().copied());
+        let locked = shards.into_iter().map(|shard| self.heap.lock(shard)).collect();
         Txn::new(self, locked, now)
     }
 
     /// As [`Keyspace::begin`], unless one of the shards is locked: then nothing is.
-    pub fn try_begin(&self, shards: &[usize], now: u64) -> Option<Txn<'_>> {
-        let shards = ascending(shards);
-        let mut locked = SmallVec::with_capacity(shards.len());
-        for shard in shards {
+    pub fn try_begin(&self, shards: impl Iterator<Item = usize>, now: u64) -> Option<Txn<'_>> {
+        let mut locked = SmallVec::new();
+        for shard in ascending(shards) {
             locked.push(self.heap.try_lock(shard)?);
         }
         Some(Txn::new(self, locked, now))
@@ -265,13 +265,18 @@ impl Keyspace {
 }
 
 /// The order in which shards are locked, each once.
-fn ascending(shards: &[usize]) -> SmallVec<[usize; 16]> {
-    let mut ascending = SmallVec::new();
-    for &shard in shards {
-        if let Err(at) = ascending.binary_search(&shard) {
-            ascending.insert(at, shard);
+fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
+    let mut ascending = SmallVec::<[usize; 16]>::new();
+    // Of the first 64, those that are listed.
+    let mut listed = 0u64;
+    for shard in shards {
+        let bit = 1u64.checked_shl(shard as u32).unwrap_or(0);
+        if listed & bit == 0 && !(bit == 0 && ascending.contains(&shard)) {
+            listed |= bit;
+            ascending.push(shard);
         }
     }
+    ascending.sort_unstable();
     ascending
 }
 

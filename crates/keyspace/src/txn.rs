@@ -27,6 +27,9 @@ use crate::{
     collection, entry,
 };
 
+/// Shards of a transaction; so many without the heap.
+const SHARDS: usize = 4;
+
 /// A key that was found. Valid until the transaction changes anything.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -62,7 +65,7 @@ struct Memo {
 /// The locked shards of one command or one EXEC. Dropped without `commit`, it changed nothing.
 pub struct Txn<'k> {
     pub(crate) keyspace: &'k Keyspace,
-    pub(crate) shards: SmallVec<[Shard<'k>; 1]>,
+    pub(crate) shards: SmallVec<[Shard<'k>; SHARDS]>,
     pub(crate) map: u64,
     now: u64,
     /// Made when there is something to list: most transactions have nothing.
@@ -79,7 +82,7 @@ impl<'k> Txn<'k> {
     #[inline]
     pub(crate) fn new(
         keyspace: &'k Keyspace,
-        shards: SmallVec<[Shard<'k>; 1]>,
+        shards: SmallVec<[Shard<'k>; SHARDS]>,
         now: u64,
     ) -> Txn<'k> {
         // The map changes under all locks only, so it is constant under any.

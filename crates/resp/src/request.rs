@@ -143,6 +143,31 @@ impl Parser {
         Command { ranges: &self.ranges[start..self.ends[index]], input, unescaped: &self.unescaped }
     }
 
+    /// The words of the complete commands from the `first`th on, behind each other: a list for a whole batch.
+    ///
+    /// # Panics
+    /// If `input` is shorter than it was.
+    #[inline]
+    pub fn words<'a>(
+        &'a self,
+        first: usize,
+        input: &'a [u8],
+    ) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let start = if first == 0 { 0 } else { self.ends[first - 1] };
+        let end = self.ends.last().copied().unwrap_or(0);
+        Command { ranges: &self.ranges[start..end], input, unescaped: &self.unescaped }.arguments()
+    }
+
+    /// How many words the `index`th complete command has.
+    ///
+    /// # Panics
+    /// If there is no such command.
+    #[inline]
+    pub fn word_count(&self, index: usize) -> usize {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        self.ends[index] - start
+    }
+
     /// Every complete command since the last [`release`](Parser::release), in order.
     pub fn commands<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = Command<'a>> {
         (0..self.complete()).map(move |index| self.command(index, input))

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use commands::{Engine, Next, ReplyMode, Session};
-use resp::{Limits, Parser, ProtocolError, Writer};
+use resp::{Limits, ProtocolError, Writer};
 use smallvec::SmallVec;
 
 use crate::connection::Connection;
@@ -27,8 +27,6 @@ const PREFETCH_FROM: usize = 2;
 
 /// The words of a batch; so many without the heap.
 type Words<'a> = SmallVec<[&'a [u8]; 256]>;
-type Ends = SmallVec<[usize; MAX_COMMANDS]>;
-type Requests<'a> = SmallVec<[commands::Request<'a>; MAX_COMMANDS]>;
 
 /// What follows a batch.
 pub(crate) enum Step {
@@ -126,12 +124,16 @@ fn execute(connection: &mut Connection) -> Step {
     let engine = &*worker.shared.engine;
     let session = session.as_mut().expect("a session");
     let first = next.take().unwrap_or(0);
-    let (mut words, mut ends) = (Words::new(), Ends::new());
-    split(parser, &input[..*filled], first, &mut words, &mut ends);
-    let mut requests = Requests::new();
-    look_up(engine, &words, &ends, &mut requests);
+    let words: Words<'_> = parser.words(first, &input[..*filled]).collect();
+    let mut requests = engine.batch();
+    let mut rest = &words[..];
+    for number in first..parser.complete() {
+        let (args, behind) = rest.split_at(parser.word_count(number));
+        requests.push(args);
+        rest = behind;
+    }
     if requests.len() >= PREFETCH_FROM {
-        prefetch(engine, session, &requests);
+        requests.prefetch(session);
     }
     session.begin_batch();
     let joins = engine.joins_commands();
@@ -141,14 +143,14 @@ fn execute(connection: &mut Connection) -> Step {
     let mut alone = 0;
     let mut at = 0;
     while at < requests.len() {
-        if joins && alone == 0 && requests.len() - at > 1 {
-            match engine.execute_run(session, &requests[at..], out) {
+        if joins && alone == 0 {
+            match engine.execute_run(session, &requests, at, out) {
                 Ok(executed) => at += executed,
                 Err(refused) => alone = refused,
             }
         }
-        if alone > 0 || !joins || requests.len() - at == 1 {
-            let request = &requests[at];
+        if alone > 0 || !joins {
+            let request = requests.get(at);
             if engine.must_wait(session, request.args()) {
                 *next = Some(first + at);
                 return Step::Paused;
@@ -177,35 +179,6 @@ fn execute(connection: &mut Connection) -> Step {
     Step::Done
 }
 
-/// The words of the commands from `first` on; where each command's words end.
-fn split<'a>(
-    parser: &'a Parser,
-    input: &'a [u8],
-    first: usize,
-    words: &mut Words<'a>,
-    ends: &mut Ends,
-) {
-    for at in first..parser.complete() {
-        words.extend(parser.command(at, input).arguments());
-        ends.push(words.len());
-    }
-}
-
-/// Looks all commands of the batch up, and hashes their keys.
-fn look_up<'a>(
-    engine: &'a Engine,
-    words: &'a [&'a [u8]],
-    ends: &[usize],
-    requests: &mut Requests<'a>,
-) {
-    let mut begin = 0;
-    for &end in ends {
-        let request = engine.request_after(requests.last(), &words[begin..end]);
-        requests.push(request);
-        begin = end;
-    }
-}
-
 fn is_long(reply: usize, at: usize, since: &mut Option<Instant>) -> bool {
     if reply > MAX_REPLY {
         return true;
@@ -222,7 +195,7 @@ fn is_long(reply: usize, at: usize, since: &mut Option<Instant>) -> bool {
 fn call(
     engine: &Engine,
     session: &mut Session,
-    request: &commands::Request<'_>,
+    request: commands::Request<'_>,
     out: &mut Writer,
 ) -> commands::Outcome {
     let before = session.reply;
@@ -241,13 +214,4 @@ fn call(
         _ => {}
     }
     outcome
-}
-
-/// Asks memory for what the batch's look-ups will need: first buckets, then entries.
-fn prefetch(engine: &Engine, session: &Session, requests: &[commands::Request<'_>]) {
-    let mut ahead: SmallVec<[_; MAX_COMMANDS]> = SmallVec::new();
-    for request in requests {
-        ahead.extend(engine.prefetch_bucket(session, request));
-    }
-    ahead.iter().for_each(|ahead| engine.prefetch_entry(ahead));
 }

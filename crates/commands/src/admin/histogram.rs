@@ -43,14 +43,14 @@ impl Histograms {
         Histograms { stripes: (0..threads.max(1)).map(|_| stripe()).collect() }
     }
 
-    /// Counts one execution. A stripe is written by one thread only.
+    /// Counts executions that took so long each. A stripe is written by one thread only.
     #[inline]
-    pub(super) fn add(&self, stripe: usize, command: usize, nanos: u64) {
+    pub(super) fn add(&self, stripe: usize, command: usize, calls: u64, nanos: u64) {
         let stripe = &self.stripes[stripe.min(self.stripes.len() - 1)];
         let Some(cell) = stripe.get(command) else { return };
         let buckets = cell.get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
         let count = &buckets[bucket(nanos)];
-        count.store(count.load(Relaxed) + 1, Relaxed);
+        count.store(count.load(Relaxed) + calls, Relaxed);
     }
 
     /// The counts of one command over all threads; `None` if it never ran.
@@ -137,7 +137,7 @@ mod tests {
     fn percentiles_and_rows() {
         let histograms = Histograms::new(3, 2);
         for nanos in [1_500, 3_000, 3_100, 60_000] {
-            histograms.add(7, 1, nanos);
+            histograms.add(7, 1, 1, nanos);
         }
         assert!(histograms.of(0).is_none());
         let counts = histograms.of(1).expect("ran");

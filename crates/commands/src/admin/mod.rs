@@ -30,6 +30,7 @@ pub use state::State;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::call::Call;
+use crate::engine::Engine;
 use crate::failure::Done;
 use crate::spec::{CommandSpec, FAST, SKIP_SLOWLOG};
 
@@ -52,16 +53,28 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &server::LASTSAVE,
 ];
 
-/// Called after every execution, with its time in nanoseconds: slow log and latency.
+/// Called after every execution, or several of one command: how long each took, in nanoseconds.
 #[inline]
-pub(crate) fn observe(call: &mut Call<'_>, nanos: u64) {
-    let state = call.engine.admin();
+pub(crate) fn count(engine: &Engine, stripe: usize, command: usize, calls: u64, nanos: u64) {
+    let state = engine.admin();
     if state.tracking.load(Relaxed) {
-        state.histograms.add(call.session.stripe, call.command.id, nanos);
+        state.histograms.add(stripe, command, calls, nanos);
     }
+}
+
+/// Whether an execution that took so long is to be observed.
+#[inline]
+pub(crate) fn is_slow(engine: &Engine, nanos: u64) -> bool {
+    engine.admin().slow_log.is_slow(nanos) || engine.admin().latency.is_on()
+}
+
+/// Called after a slow execution, with its time in nanoseconds: slow log and latency.
+#[cold]
+pub(crate) fn observe(call: &Call<'_>, nanos: u64) {
+    let state = call.engine.admin();
     let spec = call.command.spec;
-    if !spec.has(SKIP_SLOWLOG) {
-        state.slow_log.observe(call, nanos);
+    if !spec.has(SKIP_SLOWLOG) && state.slow_log.is_slow(nanos) {
+        state.slow_log.enter(call, nanos / 1000);
     }
     if state.latency.is_on() {
         let event = if spec.has(FAST) { "fast-command" } else { "command" };

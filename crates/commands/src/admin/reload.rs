@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::Session;
-use crate::step::Step;
+use crate::step::{Failed, Step};
 
 /// Commands between two commits.
 const COMMIT_EVERY: u64 = 1024;
@@ -68,8 +68,9 @@ fn execute(
     txn: &mut Txn<'_>,
     out: &mut Writer,
 ) -> Done {
-    let request = engine.request(words);
-    let Some(step) = Step::of(&request) else {
+    let mut request = engine.batch();
+    request.push(words);
+    let Some(step) = Step::of(request.get(0)) else {
         let name = words[0].escape_ascii();
         return Err(Failure::text(format!(
             "Unknown command '{name}' reading the append only file"
@@ -80,23 +81,12 @@ fn execute(
     }
     out.clear();
     let mut effects = Effects::default();
-    let mut call = Call {
-        engine,
-        session,
-        command: step.command,
-        args: step.args,
-        keys: step.keys,
-        out,
-        now_ns: 0,
-        effects: &mut effects,
-        next: Next::Reply,
-        durable_at: 0,
-        may_pin: false,
-        pinned: None,
-    };
-    let savepoint = txn.savepoint();
-    match step.run(&mut call, txn, savepoint).no_room {
-        true => Err("OOM no room for the data of the append only file".into()),
-        false => Ok(()),
+    let mut call = Call::new(engine, session, step.command, out, 0, &mut effects);
+    call.may_pin = false;
+    match step.run(&mut call, txn) {
+        Err(Failed { no_room: true }) => {
+            Err("OOM no room for the data of the append only file".into())
+        }
+        _ => Ok(()),
     }
 }

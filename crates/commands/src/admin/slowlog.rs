@@ -62,16 +62,13 @@ impl SlowLog {
         self.max_len.store(entries, Relaxed);
     }
 
+    /// Whether an execution that took so long is logged.
     #[inline]
-    pub(super) fn observe(&self, call: &Call<'_>, nanos: u64) {
-        let limit = self.slower_than.load(Relaxed);
-        if limit >= 0 && nanos / 1000 >= limit as u64 {
-            self.enter(call, nanos / 1000);
-        }
+    pub(super) fn is_slow(&self, nanos: u64) -> bool {
+        u64::try_from(self.slower_than()).is_ok_and(|limit| nanos / 1000 >= limit)
     }
 
-    #[cold]
-    fn enter(&self, call: &Call<'_>, micros: u64) {
+    pub(super) fn enter(&self, call: &Call<'_>, micros: u64) {
         let words = shortened(&redacted(call));
         let client = &call.session.client;
         let name = client.name.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -120,7 +120,19 @@ impl KeySpec {
 
     /// Calls `each` with the index of every key, in order. `false` when the arguments do not fit
     /// the spec.
+    #[inline]
     pub fn each(&self, args: &[&[u8]], mut each: impl FnMut(usize)) -> bool {
+        if let (Begin::Index(at), Find::Range { last: 0, .. }) = (self.begin, self.find) {
+            let is_there = at < args.len();
+            if is_there {
+                each(at);
+            }
+            return is_there;
+        }
+        self.each_of_many(args, each)
+    }
+
+    fn each_of_many(&self, args: &[&[u8]], mut each: impl FnMut(usize)) -> bool {
         let first = match self.begin {
             Begin::Index(at) => at,
             Begin::Keyword(word, from) => match find_keyword(args, word, from) {

@@ -6,7 +6,6 @@ use super::{Queue, take};
 use crate::call::{Call, Next, Run};
 use crate::damage::TRIES;
 use crate::failure::{Done, Failure};
-use crate::request::Request;
 use crate::spec::*;
 use crate::step::Step;
 
@@ -36,8 +35,10 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     let engine = call.engine;
     let words: Vec<Vec<&[u8]>> =
         queue.commands.iter().map(|args| args.iter().map(|arg| &**arg).collect()).collect();
-    let requests: Vec<Request<'_>> = words.iter().map(|args| engine.request(args)).collect();
-    let steps: Vec<Step<'_>> = requests.iter().filter_map(Step::of).collect();
+    let mut requests = engine.batch();
+    words.iter().for_each(|args| requests.push(args));
+    let steps: Vec<Step<'_>> =
+        (0..requests.len()).filter_map(|at| Step::of(requests.get(at))).collect();
     let watched: Vec<Vec<u8>> = call.session.watches.iter().map(|w| w.key().to_vec()).collect();
     let watched: Vec<Key<'_>> = watched.iter().map(|key| engine.keyspace().key(key)).collect();
 
@@ -103,16 +104,20 @@ fn attempt(
         return Ok(true);
     }
     call.out.array(steps.len());
+    let mut next = Next::Reply;
+    let mut inner = call.inner();
     for step in steps {
-        let savepoint = txn.savepoint();
-        let ended = step.run(call, &mut txn, savepoint);
-        if ended.no_room && may_give_up {
+        let started_ns = inner.engine.begin_ns(inner.session);
+        let failed = step.run(&mut inner, &mut txn).err();
+        inner.engine.finish(&mut inner, started_ns, failed.is_some());
+        if failed.is_some_and(|failed| failed.no_room) && may_give_up {
             return Ok(false);
         }
-        if ended.next != Next::Reply {
-            call.next = ended.next;
+        if inner.next != Next::Reply {
+            next = inner.next;
         }
     }
+    call.next = next;
     if keyspace.is_unsettled() {
         return Err(Failure::unsettled());
     }

@@ -148,8 +148,9 @@ impl Client {
     pub fn pipeline<A: AsRef<[u8]>>(&mut self, requests: &[Vec<A>]) -> Option<Vec<u8>> {
         let words: Vec<Vec<&[u8]>> =
             requests.iter().map(|words| words.iter().map(AsRef::as_ref).collect()).collect();
-        let batch: Vec<_> = words.iter().map(|words| self.engine.request(words)).collect();
-        let done = self.engine.execute_run(&mut self.session, &batch, &mut self.writer);
+        let mut batch = self.engine.batch();
+        words.iter().for_each(|words| batch.push(words));
+        let done = self.engine.execute_run(&mut self.session, &batch, 0, &mut self.writer);
         (done == Ok(batch.len())).then(|| self.writer.take())
     }
 

@@ -262,10 +262,11 @@ impl<'a> Actor<'a> {
                     .map(|(words, _)| words.iter().map(Vec::as_slice).collect())
                     .collect();
                 let engine = self.engine;
-                let batch: Vec<_> = words.iter().map(|words| engine.request(words)).collect();
+                let mut batch = engine.batch();
+                words.iter().for_each(|words| batch.push(words));
                 self.journal.begun([names(rest), vec!["pipeline"]].concat());
                 let session = &mut self.sessions[connection];
-                let done = self.engine.execute_run(session, &batch, &mut self.writer);
+                let done = self.engine.execute_run(session, &batch, 0, &mut self.writer);
                 let reply = self.writer.take();
                 alone = match done {
                     Ok(count) => {
