@@ -1,4 +1,4 @@
-//! Bugs that searches found above the heap, each as a history of its own.
+//! Bugs that searches found above the heap, and what they may be long in coming to, each as a history of its own.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,11 @@ fn a_header_that_is_believed_is_durable_before_the_other_is_written_over() {
 }
 
 #[test]
+fn no_copy_outlives_the_commit_that_changes_its_block() {
+    histories::no_copy_outlives_the_commit_that_changes_its_block();
+}
+
+#[test]
 fn a_search_begins_with_all_of_them() {
-    assert_eq!(histories::ALL.len(), 2);
+    assert_eq!(histories::ALL.len(), 3);
 }

@@ -1,4 +1,5 @@
-//! Bugs that searches found, each as a history of its own. A search begins with them.
+//! Bugs that searches found, each as a history of its own, and what a search may be long in coming to. A search begins with
+//! them.
 
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Defragmentation, Expire, Keyspace};
@@ -15,6 +16,10 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     (
         "a_header_that_is_believed_is_durable_before_the_other_is_written_over",
         a_header_that_is_believed_is_durable_before_the_other_is_written_over,
+    ),
+    (
+        "no_copy_outlives_the_commit_that_changes_its_block",
+        no_copy_outlives_the_commit_that_changes_its_block,
     ),
 ];
 
@@ -122,5 +127,19 @@ pub(crate) fn a_header_that_is_believed_is_durable_before_the_other_is_written_o
             true
         });
         durability.apply(&trace, *event);
+    }
+}
+
+/// Values of one length, in blocks that come back: a copy that is not forgotten is given for another value.
+pub(crate) fn no_copy_outlives_the_commit_that_changes_its_block() {
+    let keyspace = create(Region::simulated_growing(RESERVE, Medium::new()));
+    keyspace.heap().set_read_cache(1 << 20);
+    for round in 0..20 {
+        set(&keyspace, "key", &[round; 1000]);
+        let mut txn = keyspace.begin_all(NOW);
+        let key = txn.key(b"key");
+        let entry = txn.find(db(), &key).expect("the key");
+        let read = txn.read_string(&entry).expect("a string").to_vec();
+        assert!(read == [round; 1000], "the read cache gives what is there no more");
     }
 }
