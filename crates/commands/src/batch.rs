@@ -134,9 +134,8 @@ impl Engine {
 
 /// The longest run of plain commands at the front.
 fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
-    let end = batch.len().min(from + LONGEST);
-    let plain = |at| Step::of(batch.get(at)).filter(is_plain);
-    (from..end).map_while(plain).collect()
+    let plain = |request| Step::of(request).filter(is_plain);
+    batch.from(from).take(LONGEST).map_while(plain).collect()
 }
 
 /// Whether a command may be one of a run. One that reads for long would do so under the locks of all.

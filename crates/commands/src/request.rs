@@ -52,7 +52,7 @@ impl<'a> Batch<'a> {
         let lookup = match self.looked_up.last() {
             // Of the same command, more often than not.
             Some(&LookedUp { lookup: lookup @ Lookup::Found(command), args: words, .. })
-                if words[0] == args[0]
+                if is_same(words[0], args[0])
                     && command.parent.is_none()
                     && !command.spec.is_container() =>
             {
@@ -85,13 +85,34 @@ impl<'a> Batch<'a> {
         Request { args, lookup, keys: &self.keys[begin..end] }
     }
 
-    /// Asks memory for what the look-ups of all keys will need in the session's database: first buckets, then entries.
-    pub fn prefetch(&self, session: &Session) {
-        let keyspace = self.engine.keyspace();
-        let ahead = self.keys.iter().filter_map(|key| keyspace.prefetch_bucket(session.db, key));
-        let ahead: SmallVec<[_; USUAL]> = ahead.collect();
-        ahead.iter().for_each(|ahead| keyspace.prefetch_entry(ahead));
+    /// Requests from number `from` on.
+    #[inline]
+    pub(crate) fn from(&self, from: usize) -> impl Iterator<Item = Request<'_>> {
+        let mut begin = if from == 0 { 0 } else { self.looked_up[from - 1].end };
+        self.looked_up[from..].iter().map(move |&LookedUp { args, lookup, end }| {
+            let keys = &self.keys[begin..end];
+            begin = end;
+            Request { args, lookup, keys }
+        })
     }
+
+    /// Asks memory for what the look-ups of all keys will need in the session's database: first buckets, then entries.
+    pub fn prefetch(&mut self, session: &Session) {
+        let keyspace = self.engine.keyspace();
+        let ahead = self.keys.iter().map(|key| keyspace.prefetch_bucket(session.db, key));
+        let ahead: SmallVec<[_; USUAL]> = ahead.collect();
+        for (key, ahead) in self.keys.iter_mut().zip(&ahead) {
+            if let Some(ahead) = ahead {
+                keyspace.prefetch_entry(ahead, key);
+            }
+        }
+    }
+}
+
+/// Whether two names are the same; they are so short that a call of `memcmp` takes longer.
+#[inline]
+fn is_same(name: &[u8], other: &[u8]) -> bool {
+    name.len() == other.len() && name.iter().zip(other).all(|(a, b)| a == b)
 }
 
 impl Engine {

@@ -74,7 +74,7 @@ impl Place {
 
 impl Span {
     /// Block number `index`, which lies at `at`. This span is number `span` of the list.
-    #[inline]
+    #[inline(always)]
     fn place(&self, span: u32, at: u64, index: u32) -> Place {
         Place {
             at,
@@ -122,8 +122,13 @@ impl Alloc {
         }
     }
 
+    /// Takes a block of `class` from the span that is being filled; none when that is full.
+    #[inline(always)]
+    pub(crate) fn reserve_here(&mut self, class: u8) -> Option<Place> {
+        self.take_block(self.current[class as usize]?)
+    }
+
     /// Takes a block of `class`. None when there is no room.
-    #[inline]
     pub(crate) fn reserve(
         &mut self,
         region: &Region,
@@ -131,22 +136,9 @@ impl Alloc {
         class: u8,
         for_delete: bool,
     ) -> Option<Place> {
-        if let Some(at) = self.current[class as usize]
-            && let Some(block) = self.take_block(at)
-        {
+        if let Some(block) = self.reserve_here(class) {
             return Some(block);
         }
-        self.reserve_elsewhere(region, spans, class, for_delete)
-    }
-
-    #[cold]
-    fn reserve_elsewhere(
-        &mut self,
-        region: &Region,
-        spans: &Spans,
-        class: u8,
-        for_delete: bool,
-    ) -> Option<Place> {
         if class == WHOLE {
             let number = self.take_span(region, spans, class, for_delete)?;
             return Some(Place::whole(self.geometry.span_at(number)));
@@ -184,13 +176,24 @@ impl Alloc {
         }
     }
 
+    /// The taken block that begins at `at`, if one does, in a span that this shard knows.
+    #[inline(always)]
+    pub(crate) fn taken_here(&self, at: u64) -> Option<Place> {
+        self.taken_in(self.by_number.get(self.number_at(at)?)?, at)
+    }
+
     /// The taken block of this shard that begins at `at`, if one does. Looks at its span, so that the block is known to
     /// be taken from here on.
-    #[inline]
     pub(crate) fn taken(&mut self, region: &Region, at: u64) -> Option<Place> {
         let number = self.number_at(at)?;
-        let known = self.by_number.get(number).or_else(|| self.visit(region, number));
-        let Some(known) = known else { return self.taken_whole(region, number, at) };
+        match self.by_number.get(number).or_else(|| self.visit(region, number)) {
+            Some(known) => self.taken_in(known, at),
+            None => self.taken_whole(region, number, at),
+        }
+    }
+
+    #[inline(always)]
+    fn taken_in(&self, known: u32, at: u64) -> Option<Place> {
         let span = self.spans[known as usize].as_ref()?;
         let offset = (at - span.base) as u32;
         let index = class::TABLE[span.class as usize].index(offset)?;
@@ -381,7 +384,7 @@ impl Alloc {
     }
 
     /// The first free block of a span.
-    #[inline]
+    #[inline(always)]
     fn take_block(&mut self, at: u32) -> Option<Place> {
         let span = self.spans[at as usize].as_mut()?;
         if span.free == 0 {

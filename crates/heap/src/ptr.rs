@@ -50,6 +50,12 @@ pub trait View {
         std::array::from_fn(|i| self.word(at.add(8 * i as u64)))
     }
 
+    /// Which of the eight words of the line at `at` have `tag` in their high 16 bits: a bit for each.
+    fn tagged(&self, at: Ptr, tag: u16) -> u8 {
+        let bit = |i: usize, word: u64| u8::from((word >> 48) as u16 == tag) << i;
+        self.line(at).into_iter().enumerate().fold(0, |bits, (i, word)| bits | bit(i, word))
+    }
+
     /// `len` bytes from `at`. Only for bytes that no transaction logs: they never change once published.
     fn bytes(&self, at: Ptr, len: usize) -> &[u8];
 

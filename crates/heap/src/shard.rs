@@ -84,6 +84,14 @@ impl View for Shard<'_> {
     }
 
     #[inline]
+    fn tagged(&self, at: Ptr, tag: u16) -> u8 {
+        if self.state.tx.staged.touches_line(at.raw()) {
+            return self.tagged_by_words(at, tag);
+        }
+        self.heap.region.tagged(at.raw(), tag)
+    }
+
+    #[inline]
     fn bytes(&self, at: Ptr, len: usize) -> &[u8] {
         // SAFETY: bytes of a block change only through this guard, by methods that borrow it mutably (those of a
         // reserved block, and those behind a published length), so not while the slice lives.
@@ -97,6 +105,13 @@ impl View for Shard<'_> {
 }
 
 impl<'h> Shard<'h> {
+    /// As [`View::tagged`], where a word of the line may be staged.
+    #[inline(never)]
+    fn tagged_by_words(&self, at: Ptr, tag: u16) -> u8 {
+        let bit = |i: u64| u8::from((self.word(at.add(8 * i)) >> 48) as u16 == tag) << i;
+        (0..8).fold(0, |bits, i| bits | bit(i))
+    }
+
     #[inline]
     pub(crate) fn new(heap: &'h Heap, id: usize, state: MutexGuard<'h, State>) -> Shard<'h> {
         let mut shard = Shard { heap, id, state };
@@ -138,12 +153,19 @@ impl<'h> Shard<'h> {
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<Fresh, Full> {
         let class = class::for_len(len).ok_or(Full)?;
+        match self.state.alloc.reserve_here(class) {
+            Some(place) => Ok(self.enter(Reserved::new(place))),
+            None => self.reserve_elsewhere(class),
+        }
+    }
+
+    #[cold]
+    fn reserve_elsewhere(&mut self, class: u8) -> Result<Fresh, Full> {
         let place = self.take_block(class)?;
         Ok(self.enter(Reserved::new(place)))
     }
 
     /// A free block of `class`: of this shard, or, when there is none, of a span that another shard does not need.
-    #[inline]
     pub(crate) fn take_block(&mut self, class: u8) -> Result<Place, Full> {
         match self.try_take_block(class) {
             Some(place) => Ok(place),
@@ -151,7 +173,6 @@ impl<'h> Shard<'h> {
         }
     }
 
-    #[inline]
     fn try_take_block(&mut self, class: u8) -> Option<Place> {
         let State { alloc, tx, .. } = &mut *self.state;
         alloc.reserve(&self.heap.region, &self.heap.spans, class, tx.for_delete)
@@ -254,22 +275,37 @@ impl<'h> Shard<'h> {
     }
 
     /// Frees a block of this shard when the transaction commits.
+    #[inline]
     pub fn free(&mut self, block: Ptr) {
-        let heap = self.heap;
+        match self.state.alloc.taken_here(block.raw()) {
+            Some(place) => self.note_freed(place, !self.is_allocated(&place)),
+            None => self.free_elsewhere(block),
+        }
+    }
+
+    /// Frees a block that is a whole span, or of a span that was not looked at.
+    #[cold]
+    fn free_elsewhere(&mut self, block: Ptr) {
+        let State { alloc, tx, .. } = &mut *self.state;
+        if let Some(place) = alloc.taken(&self.heap.region, block.raw()) {
+            return self.note_freed(place, !self.is_allocated(&place));
+        }
+        match tx.reserved.iter().rev().find(|r| r.place.at == block.raw()) {
+            Some(&Reserved { place, .. }) => self.note_freed(place, true),
+            None => self.heap.count_damage(),
+        }
+    }
+
+    /// Whether a taken block is allocated in the pool. One that is not is the open transaction's own.
+    #[inline(always)]
+    fn is_allocated(&self, place: &Place) -> bool {
+        place.class == WHOLE || self.heap.region.load(place.bitmap) >> place.bit() & 1 != 0
+    }
+
+    #[inline(always)]
+    fn note_freed(&mut self, place: Place, own: bool) {
+        let freed = Freed { place, own };
         let state = &mut *self.state;
-        let freed = match state.alloc.taken(&heap.region, block.raw()) {
-            // A block that is not allocated in the pool is this transaction's own.
-            Some(place) if place.class != WHOLE => {
-                let allocated = heap.region.load(place.bitmap) >> place.bit() & 1 != 0;
-                Some(Freed { place, own: !allocated })
-            }
-            Some(place) => Some(Freed { place, own: false }),
-            None => {
-                let own = state.tx.reserved.iter().rev().find(|r| r.place.at == block.raw());
-                own.map(|r| Freed { place: r.place, own: true })
-            }
-        };
-        let Some(freed) = freed else { return heap.count_damage() };
         debug_assert!(!state.tx.freed.iter().any(|f| f.place == freed.place), "freed twice");
         state.tx.freed.push(freed);
         if !Step::ReuseAfterFence.done() {
@@ -346,7 +382,7 @@ impl<'h> Shard<'h> {
         commit::abandon(self.heap, self.id, &mut self.state);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(&mut self, reserved: Reserved) -> Fresh {
         let place = reserved.place;
         let tx = &mut self.state.tx;

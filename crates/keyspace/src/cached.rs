@@ -49,8 +49,8 @@ fn read<'t>(shard: &'t mut Shard<'_>, entry: &Entry) -> Result<Str<'t>, Error> {
         }
         Some(Kind::Collection(_)) => return Err(Error::WrongType),
         _ => {
-            entry::sound(shard, at)?;
-            return Ok(Str::read(shard, at));
+            let kind = entry::sound(shard, at)?;
+            return Ok(Str::read_as(shard, at, kind));
         }
     };
     found.map(Str::of).ok_or(Error::Damaged(at.raw()))

@@ -41,14 +41,14 @@ pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
 /// Refuses an entry whose value word makes no sense, or that was marked as damaged, and a short value whose bytes are not
 /// those that were written. (In a volatile heap nothing changes them.)
 #[inline]
-pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<(), crate::Error> {
-    let right = match Kind::decode(shard.word(entry)) {
-        Some(Kind::Inline { len, crc, .. }) => {
+pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<Kind, crate::Error> {
+    let kind = Kind::decode(shard.word(entry)).filter(|kind| match *kind {
+        Kind::Inline { len, crc, .. } => {
             !shard.heap().is_durable() || heap::crc32c(body(shard, entry, len)) == crc
         }
-        kind => kind.is_some(),
-    };
-    right.then_some(()).ok_or(crate::Error::Damaged(entry.raw()))
+        Kind::Int | Kind::Blob | Kind::Collection(_) => true,
+    });
+    kind.ok_or(crate::Error::Damaged(entry.raw()))
 }
 
 /// Unix ms, or 0.
@@ -155,7 +155,9 @@ pub(crate) fn create<S: Store>(
         let (name, rest) = rest.split_at_mut(key_bytes.len());
         name.copy_from_slice(key_bytes);
         let (gap, rest) = rest.split_at_mut(body_at - HEADER - key_bytes.len());
-        gap.fill(0);
+        if !gap.is_empty() {
+            gap.fill(0);
+        }
         rest.copy_from_slice(&body[..rest.len()]);
     };
     let len = body_at + body.len();

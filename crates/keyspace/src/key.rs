@@ -5,6 +5,7 @@
 //! so that nobody can prepare keys that collide.
 
 use siphasher::sip::SipHasher13;
+use structures::index::Slot;
 
 /// How many databases a keyspace has.
 pub const DATABASES: usize = 16;
@@ -42,11 +43,28 @@ pub fn slot(key: &[u8]) -> u16 {
 }
 
 fn tag(key: &[u8]) -> &[u8] {
+    if !has_brace(key) {
+        return key;
+    }
     let Some(open) = memchr::memchr(b'{', key) else { return key };
     match memchr::memchr(b'}', &key[open + 1..]) {
         Some(len) if len > 0 => &key[open + 1..open + 1 + len],
         _ => key,
     }
+}
+
+/// Whether there may be a `{`; keys are too short for a search that must be prepared.
+#[inline]
+fn has_brace(key: &[u8]) -> bool {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const BRACES: u64 = u64::from_ne_bytes([b'{'; 8]);
+    let (words, rest) = key.as_chunks::<8>();
+    // The highest bit of a byte that was a brace is set; also of some behind one.
+    let braces = words.iter().fold(0, |braces, word| {
+        let differ = u64::from_ne_bytes(*word) ^ BRACES;
+        braces | (differ.wrapping_sub(ONES) & !differ)
+    });
+    braces & ONES << 7 != 0 || rest.contains(&b'{')
 }
 
 /// A key with its shard and hash. Made by [`crate::Keyspace::key`].
@@ -55,12 +73,14 @@ pub struct Key<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) hash: u64,
     pub(crate) shard: u32,
+    /// Where a prefetch saw it.
+    pub(crate) seen: Slot,
 }
 
 impl<'a> Key<'a> {
     pub(crate) fn new(bytes: &'a [u8], hashing: &Hashing, shards: usize) -> Key<'a> {
         let shard = if shards == 1 { 0 } else { u32::from(slot(bytes)) % shards as u32 };
-        Key { bytes, hash: hashing.hash(bytes), shard }
+        Key { bytes, hash: hashing.hash(bytes), shard, seen: Slot::default() }
     }
 
     /// The key itself.
@@ -106,6 +126,8 @@ mod tests {
         check("foo{{bar}}zap", "{bar");
         check("foo{bar}{zap}", "bar");
         check("open{only", "open{only");
+        check("eight__{8}______", "8");
+        check("\u{fb}z|zzzzz{", "\u{fb}z|zzzzz{");
     }
 
     #[test]

@@ -110,10 +110,12 @@ impl Keyspace {
         index.prefetch_bucket(&Hint(&self.heap), key.hash).map(Ahead)
     }
 
-    /// Asks the processor to load the entries that a look-up will compare.
+    /// Asks the processor to load the entry that a look-up of the key will compare, and notes where it is.
     #[inline]
-    pub fn prefetch_entry(&self, ahead: &Ahead) {
-        ahead.0.prefetch_entry(&Hint(&self.heap));
+    pub fn prefetch_entry(&self, ahead: &Ahead, key: &mut Key<'_>) {
+        if let Some(seen) = ahead.0.prefetch_entry(&Hint(&self.heap)) {
+            key.seen = seen;
+        }
     }
 
     fn root(&self, shard: usize, n: usize) -> Ptr {
@@ -295,6 +297,11 @@ impl View for Hint<'_> {
     #[inline]
     fn line(&self, at: Ptr) -> [u64; 8] {
         self.0.region().line(at.raw())
+    }
+
+    #[inline]
+    fn tagged(&self, at: Ptr, tag: u16) -> u8 {
+        self.0.region().tagged(at.raw(), tag)
     }
 
     fn bytes(&self, _at: Ptr, _len: usize) -> &[u8] {

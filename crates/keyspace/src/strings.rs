@@ -8,7 +8,7 @@ use structures::blob::Blob;
 use structures::index::Slot;
 
 use crate::entry::{self, Value};
-use crate::layout::{Counts, EXPIRY_AT, Kind, VALUE_INLINE, body_at};
+use crate::layout::{Counts, EXPIRY_AT, KEY_INLINE, Kind, VALUE_INLINE, body_at};
 use crate::rules::Step;
 use crate::txn::Place;
 use crate::value::canonical_int;
@@ -273,7 +273,9 @@ impl Txn<'_> {
         key: &Key<'_>,
     ) -> Result<(Place, Option<Old>), Error> {
         let (place, old) = self.open(db, key)?;
-        old.map_or(Ok(()), |old| entry::sound(&self.shards[place.shard], old.at))?;
+        if let Some(old) = old {
+            entry::sound(&self.shards[place.shard], old.at)?;
+        }
         Ok((place, old))
     }
 
@@ -293,8 +295,13 @@ impl Txn<'_> {
             return Err(Error::KeyTooLong);
         }
         let place = self.place(db, key);
-        let slot = self.slot_mut(place, db, key)?;
-        Ok((place, slot.map(|slot| self.old(place, slot))))
+        let Some(slot) = self.slot(place, key) else { return Ok((place, None)) };
+        let old = self.old(place, slot);
+        if old.expiry != 0 && old.expiry <= self.now() {
+            self.expire(place, db, key, slot)?;
+            return Ok((place, None));
+        }
+        Ok((place, Some(old)))
     }
 
     #[inline]
@@ -319,9 +326,18 @@ impl Txn<'_> {
         let shard = &mut self.shards[place.shard];
         let new = entry::create(shard, key.bytes, expiry, value, spare)?;
         self.link(place, key, old, new, expiry)?;
-        if let Some(old) = old {
-            let queue = self.queue(place.shard);
-            entry::release(&mut self.shards[place.shard], queue, old.at)?;
+        match old {
+            None => {}
+            // It owns nothing.
+            Some(Old { at, kind: Kind::Inline { .. } | Kind::Int, .. })
+                if key.bytes.len() <= KEY_INLINE =>
+            {
+                self.shards[place.shard].free(at);
+            }
+            Some(old) => {
+                let queue = self.queue(place.shard);
+                entry::release(&mut self.shards[place.shard], queue, old.at)?;
+            }
         }
         Ok(())
     }

@@ -185,7 +185,8 @@ impl<'k> Txn<'k> {
         {
             return Some(memo.slot);
         }
-        self.keys_index(place).find(shard, key.hash, |at| entry::has_key(shard, at, key.bytes))
+        let equal = |at| entry::has_key(shard, at, key.bytes);
+        self.keys_index(place).find_seen(shard, key.hash, key.seen, equal)
     }
 
     pub(crate) fn remember(&mut self, place: Place, key: &Key<'_>, slot: Slot) {
@@ -245,9 +246,22 @@ impl<'k> Txn<'k> {
         if self.live(place, slot.entry()) {
             return Ok(Some(slot));
         }
+        self.expire(place, db, key, slot)?;
+        Ok(None)
+    }
+
+    /// Deletes a key whose time has come.
+    #[cold]
+    pub(crate) fn expire(
+        &mut self,
+        place: Place,
+        db: Db,
+        key: &Key<'_>,
+        slot: Slot,
+    ) -> Result<(), Error> {
         self.unlink(place, key.hash, slot, true)?;
         self.note(place.shard, db, key.bytes, Event::Expired);
-        Ok(None)
+        Ok(())
     }
 
     /// The type of the value.
@@ -270,18 +284,17 @@ impl<'k> Txn<'k> {
 
     /// The string that the key holds. A short one is verified; a blob is by the scrub.
     pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
-        entry::sound(&self.shards[entry.shard], entry.at)?;
-        if self.type_of(entry) != Type::String {
-            return Err(Error::WrongType);
+        let shard = &self.shards[entry.shard];
+        match entry::sound(shard, entry.at)? {
+            Kind::Collection(_) => Err(Error::WrongType),
+            kind => Ok(Str::read_as(shard, entry.at, kind)),
         }
-        Ok(Str::read(&self.shards[entry.shard], entry.at))
     }
 
     /// The members of a set, or the fields of a hash.
     pub fn members<'t>(&'t self, entry: &Entry, what: Type) -> Result<Members<'t>, Error> {
         let shard = &self.shards[entry.shard];
-        entry::sound(shard, entry.at)?;
-        match entry::kind(shard, entry.at) {
+        match entry::sound(shard, entry.at)? {
             Kind::Collection(head) if head.what == what => {
                 Members::read(shard, self.keyspace.hashing, entry.at, head)
             }

@@ -58,7 +58,13 @@ enum Repr<'t> {
 
 impl<'t> Str<'t> {
     pub(crate) fn read(shard: &'t Shard<'t>, at: Ptr) -> Str<'t> {
-        let repr = match entry::kind(shard, at) {
+        Str::read_as(shard, at, entry::kind(shard, at))
+    }
+
+    /// The string of an entry whose value word says this.
+    #[inline]
+    pub(crate) fn read_as(shard: &'t Shard<'t>, at: Ptr, kind: Kind) -> Str<'t> {
+        let repr = match kind {
             Kind::Int => {
                 let value = shard.word(entry::cell(shard, at)) as i64;
                 Repr::Int { value, text: itoa::Buffer::new() }

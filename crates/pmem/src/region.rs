@@ -198,6 +198,20 @@ impl Region {
         }
     }
 
+    /// Which of the eight words of the line at `off`, a multiple of 64, have `tag` in their high 16 bits: a bit for each.
+    /// None, and counted as a fault, where there is no line.
+    #[inline]
+    pub fn tagged(&self, off: u64, tag: u16) -> u8 {
+        let Some(words) = self.words::<8>(off) else { return 0 };
+        let wanted = u64::from(tag) << 48;
+        // From the last to the first, so that each bit is shifted to its place by those behind it.
+        let bits = words
+            .iter()
+            .rev()
+            .fold(0u32, |bits, word| bits << 1 | u32::from(word.load(Relaxed) ^ wanted < 1 << 48));
+        bits as u8
+    }
+
     /// The bytes of a range; none, and counted as a fault, if it does not lie inside.
     ///
     /// # Safety

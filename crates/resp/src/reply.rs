@@ -309,10 +309,13 @@ impl Writer {
 
     #[inline]
     fn aggregate(&mut self, kind: u8, len: usize) {
-        if let Ok(digit @ 0..=9) = u8::try_from(len) {
-            self.out.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']);
-        } else {
-            self.header(kind, len);
+        match u8::try_from(len) {
+            Ok(len @ 0..=9) => self.out.extend_from_slice(&[kind, b'0' + len, b'\r', b'\n']),
+            Ok(len @ 10..=99) => {
+                let (tens, ones) = (b'0' + len / 10, b'0' + len % 10);
+                self.out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+            }
+            _ => self.header(kind, len),
         }
     }
 

@@ -264,6 +264,7 @@ impl<'a> Actor<'a> {
                 let engine = self.engine;
                 let mut batch = engine.batch();
                 words.iter().for_each(|words| batch.push(words));
+                batch.prefetch(&self.sessions[connection]);
                 self.journal.begun([names(rest), vec!["pipeline"]].concat());
                 let session = &mut self.sessions[connection];
                 let done = self.engine.execute_run(session, &batch, 0, &mut self.writer);

@@ -140,19 +140,21 @@ pub(super) fn line<V: View>(view: &V, at: Ptr) -> [u64; SLOTS] {
     view.line(at)
 }
 
-/// Which slots of a line hold an entry with this tag.
+/// The slots of the line at `at` that hold an entry with this tag: place and content.
 #[inline]
-pub(super) fn tagged(line: &[u64; SLOTS], tag: u16) -> impl Iterator<Item = usize> + use<'_> {
-    let mut bits = 0u8;
-    for (i, &slot) in line.iter().enumerate() {
-        bits |= u8::from(tag_of(slot) == tag) << i;
-    }
-    let numbers = std::iter::from_fn(move || {
-        let next = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+pub(super) fn tagged<V: View>(
+    view: &V,
+    at: Ptr,
+    tag: u16,
+) -> impl Iterator<Item = (Ptr, u64)> + use<'_, V> {
+    let mut bits = view.tagged(at, tag);
+    let slots = std::iter::from_fn(move || {
+        let number = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
         bits &= bits - 1;
-        Some(next)
+        let slot = word_at(at, number);
+        Some((slot, view.word(slot)))
     });
-    numbers.filter(|&i| line[i] != 0)
+    slots.filter(|&(_, word)| word != 0)
 }
 
 /// The bytes of words, as they stand in the pool.

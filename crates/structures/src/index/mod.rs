@@ -48,8 +48,9 @@ pub struct Index {
     root: Ptr,
 }
 
-/// Where an entry was found. Any change of the index but [`Index::replace`] in this slot invalidates it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where an entry was found. Any change of the index but [`Index::replace`] in this slot invalidates it. The default is
+/// where nothing is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     at: Ptr,
     word: u64,
@@ -71,22 +72,16 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Second stage of a prefetch, some lookups later: asks for the first two lines of each likely entry.
+    /// Second stage of a prefetch, some lookups later: asks for the first two lines of the likely entry, and answers its
+    /// slot for [`Index::find_seen`].
     #[inline]
-    pub fn prefetch_entry<V: View>(&self, view: &V) {
-        for line in self.lines() {
-            let line = layout::line(view, line);
-            let mut found = false;
-            for i in layout::tagged(&line, self.tag) {
-                let entry = entry_of(line[i]);
-                view.prefetch(entry);
-                view.prefetch(entry.add(64));
-                found = true;
-            }
-            if found {
-                return;
-            }
-        }
+    pub fn prefetch_entry<V: View>(&self, view: &V) -> Option<Slot> {
+        let mut lines = self.lines().into_iter();
+        let (at, word) = lines.find_map(|line| layout::tagged(view, line, self.tag).next())?;
+        let slot = Slot { at, word, segment: self.segment };
+        view.prefetch(slot.entry());
+        view.prefetch(slot.entry().add(64));
+        Some(slot)
     }
 
     fn lines(&self) -> [Ptr; 2] {
@@ -109,7 +104,23 @@ impl Index {
         hash: u64,
         equal: impl FnMut(Ptr) -> bool,
     ) -> Option<Slot> {
+        self.find_seen(view, hash, Slot::default(), equal)
+    }
+
+    /// As [`Index::find`], beginning with the slot where a prefetch saw it, which may hold something else by now.
+    #[inline]
+    pub fn find_seen<V: View>(
+        &self,
+        view: &V,
+        hash: u64,
+        seen: Slot,
+        mut equal: impl FnMut(Ptr) -> bool,
+    ) -> Option<Slot> {
         let segment = Place::of(view, self.root, hash)?.segment;
+        // In a segment that the hash leads to, the slot is one of the hash's buckets.
+        if seen.segment == segment && view.word(seen.at) == seen.word && equal(seen.entry()) {
+            return Some(seen);
+        }
         let slot = |(at, word)| Slot { at, word, segment };
         segment::find(view, segment, tag(hash), equal).map(slot)
     }

@@ -166,10 +166,9 @@ pub(super) fn find<V: View>(
 ) -> Option<(Ptr, u64)> {
     let home = home(tag);
     for number in [home, neighbour(home)] {
-        let at = bucket_at(segment, number);
-        let line = line(view, at);
-        if let Some(i) = tagged(&line, tag).find(|&i| equal(entry_of(line[i]))) {
-            return Some((word_at(at, i), line[i]));
+        let mut slots = tagged(view, bucket_at(segment, number), tag);
+        if let Some(found) = slots.find(|&(_, word)| equal(entry_of(word))) {
+            return Some(found);
         }
     }
     if view.word(word_at(segment, STASHED)) & 1 << home == 0 {
