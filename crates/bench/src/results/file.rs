@@ -4,8 +4,9 @@ use super::{FORMAT, Results};
 use serde::Deserialize;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::Builder;
 use thiserror::Error;
 
 /// Results could not be written.
@@ -64,7 +65,8 @@ impl Results {
         };
         let write = || -> io::Result<()> {
             fs::create_dir_all(folder)?;
-            let mut file = NamedTempFile::new_in(folder)?;
+            let readable = fs::Permissions::from_mode(0o644);
+            let mut file = Builder::new().permissions(readable).tempfile_in(folder)?;
             file.write_all(text.as_bytes())?;
             file.write_all(b"\n")?;
             file.as_file().sync_data()?;
