@@ -1,8 +1,8 @@
 //! The comparison: `perdura-bench compare` starts every system, gives all of them the same work, and writes down what they did.
 //!
-//! [`prepare`] finds out what there is, [`session`] measures and keeps the results on disk after every run, [`finish`] makes
-//! the report and the last words. [`systems`] and [`workloads`] say what is compared with what, [`plan`] in which order, and
-//! what gives way when time is short. A [`server`] is a child that cannot outlive this program, however it ends.
+//! `prepare` finds out what there is, `session` measures and keeps the results on disk after every run, `finish` makes
+//! the report and the last words. `systems` and `workloads` say what is compared with what, `plan` in which order, and
+//! what gives way when time is short. A `server` is a child that cannot outlive this program, however it ends.
 
 mod client;
 mod driver;

@@ -5,7 +5,7 @@
 //! fence, a flush and an append to a log cost, of which every commit of the heap is made. A comparison of servers is read
 //! with this beside it: a system cannot be faster than what it stands on.
 //!
-//! [`study`] measures one medium ([`Medium`](medium::Medium) knows what durability means there) and gives rows of the
+//! [`study`] measures one medium (`Medium` knows what durability means there) and gives rows of the
 //! results. Instructions and mappings belong to `pmem`; here is no unsafe code, so each thread has a
 //! [`Lane`](pmem::Lane) of its own.
 

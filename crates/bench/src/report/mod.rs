@@ -1,7 +1,7 @@
 //! The report of a comparison: one HTML page, CSV files, and the generated parts of the documentation.
 //!
 //! Everything follows from [`Results`] and nothing else, so that a report can be made again, elsewhere and later, from its
-//! JSON file. A chart layer of our own draws the pictures: what is needed is two forms ([`lines`] and [`ranges`]),
+//! JSON file. A chart layer of our own draws the pictures: what is needed is two forms (`lines` and `ranges`),
 //! colours that follow the reader's scheme by CSS, a title on every mark and names at the ends of lines, and
 //! general libraries write fixed colours and none of the rest.
 //!
