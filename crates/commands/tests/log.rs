@@ -76,6 +76,19 @@ fn conditions_and_replies_are_not_logged() {
 }
 
 #[test]
+fn a_source_that_expired_is_deleted_in_the_log_before_it_is_not_read() {
+    let gone = |made: &str, run: &str, expected: &str| {
+        let lines = format!("{made}; PEXPIREAT {{k}}s 1700000000050; wait 100; {run}");
+        let before = format!("{made}; PEXPIREAT {{k}}s 1700000000050");
+        check(&lines, &format!("{before}; MULTI; DEL {{k}}s; {expected}; EXEC"));
+    };
+    gone("SET {k}a x; SET {k}s y", "BITOP OR {k}t {k}a {k}s", "BITOP OR {k}t {k}a {k}s");
+    gone("PFADD {k}a x; PFADD {k}s y", "PFMERGE {k}t {k}a {k}s", "PFMERGE {k}t {k}a {k}s");
+    gone("SADD {k}a x; SADD {k}s y", "SUNIONSTORE {k}t {k}a {k}s", "SUNIONSTORE {k}t {k}a {k}s");
+    gone("SADD {k}a x; SADD {k}s y", "SDIFFSTORE {k}t {k}a {k}s", "SDIFFSTORE {k}t {k}a {k}s");
+}
+
+#[test]
 fn expired_keys_are_deleted_in_the_log_first() {
     check("SET k v PX 5; wait 10; GET k", "SET k v PXAT 1700000000005");
     check(

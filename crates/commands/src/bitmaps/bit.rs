@@ -54,14 +54,14 @@ fn setbit(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Some(1) => true,
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
-    let (entry, grows) = writable(call, txn, offset)?;
+    let (entry, write) = writable(call, txn, offset)?;
     let at = (offset >> 3) as usize;
     let byte = match &entry {
         Some(entry) => window::<1>(&txn.string(entry)?, at)[0],
         None => 0,
     };
     let was = byte & mask(offset) != 0;
-    if grows || was != on {
+    if write || was != on {
         let byte = if on { byte | mask(offset) } else { byte & !mask(offset) };
         txn.set_range(call.db(), &call.key(0), at, &[byte])?;
         call.wrote();

@@ -165,11 +165,15 @@ fn read(call: &mut Call<'_>, txn: &mut Txn<'_>, operations: &[Operation]) -> Don
 
 fn change(call: &mut Call<'_>, txn: &mut Txn<'_>, operations: &[Operation], last: u64) -> Done {
     let (db, key) = (call.db(), call.key(0));
-    let (_, grows) = writable(call, txn, last)?;
-    if grows {
-        txn.set_range(db, &key, byte(last), &[0])?;
+    let (entry, write) = writable(call, txn, last)?;
+    if write {
+        let [byte_of_last] = match &entry {
+            Some(entry) => window(&txn.string(entry)?, byte(last)),
+            None => [0],
+        };
+        txn.set_range(db, &key, byte(last), &[byte_of_last])?;
     }
-    let mut changed = grows;
+    let mut changed = write;
     call.out.array(operations.len());
     for operation in operations {
         let Some(entry) = txn.peek(db, &key) else { return Err(SYNTAX.into()) };

@@ -10,7 +10,7 @@ mod operate;
 mod position;
 mod range;
 
-use keyspace::{Entry, Str, Txn};
+use keyspace::{Encoding, Entry, Str, Txn};
 
 use crate::call::Call;
 use crate::failure::Failure;
@@ -46,7 +46,8 @@ fn bit_offset(call: &Call<'_>, at: usize, width: Option<u32>) -> Result<u64, Fai
     Ok(offset)
 }
 
-/// The string at the key for a command that writes bits up to number `last`, and whether it has to grow for that.
+/// The string at the key for a command that writes bits up to number `last`, and whether it has to be written whatever
+/// the bits are: to grow, or to become "raw", as OBJECT ENCODING tells.
 fn writable(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
@@ -54,11 +55,11 @@ fn writable(
 ) -> Result<(Option<Entry>, bool), Failure> {
     let needed = (last >> 3) as usize + 1;
     let entry = txn.find_mut(call.db(), &call.key(0))?;
-    let len = match &entry {
-        Some(entry) => txn.string(entry)?.len(),
-        None => 0,
+    let (len, raw) = match &entry {
+        Some(entry) => (txn.string(entry)?.len(), txn.encoding(entry) == Encoding::Raw),
+        None => (0, false),
     };
-    Ok((entry, len < needed))
+    Ok((entry, !raw || len < needed))
 }
 
 /// Bytes `at..at + N` of a string; zeros behind its end.

@@ -67,7 +67,8 @@ fn combine(
 ) -> Result<Vec<u8>, Failure> {
     let mut result: Option<Vec<u8>> = None;
     for key in sources {
-        let bytes = match txn.find(call.db(), key) {
+        // As for a write: one that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+        let bytes = match txn.find_mut(call.db(), key)? {
             Some(entry) => txn.string(&entry)?.to_vec(),
             None => Vec::new(),
         };

@@ -128,7 +128,8 @@ fn pfmerge(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let mut registers = [0; COUNT];
     let mut dense = false;
     for key in call.keys {
-        if let Some(sketch) = look(call, txn, key)? {
+        // As for a write: one that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+        if let Some(sketch) = for_change(call, txn, key)? {
             dense |= !sketch.is_sparse();
             sketch.raise_all(&mut registers)?;
         }

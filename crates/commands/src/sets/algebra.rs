@@ -192,6 +192,12 @@ fn sets<'t>(
     txn: &'t mut Txn<'_>,
     keys: &[Key<'_>],
 ) -> Result<Vec<Option<Members<'t>>>, Failure> {
+    if call.command.spec.has(WRITE) {
+        // A set that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+        for key in keys {
+            txn.find_mut(call.db(), key)?;
+        }
+    }
     let found: Vec<_> = keys.iter().map(|key| txn.find(call.db(), key)).collect();
     let txn: &'t Txn<'_> = txn;
     let read = found.iter().map(|entry| match entry {
