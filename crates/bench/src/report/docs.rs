@@ -7,7 +7,7 @@ use super::findings::{Finding, Verdict};
 use super::ranges::{self, written};
 use super::tables::name;
 use super::{ReportError, device, figures, lines, page};
-use crate::results::Results;
+use crate::results::{Family, Results};
 use std::path::Path;
 
 pub(crate) const BEGIN: &str = "<!-- perdura-bench report: begin -->";
@@ -151,8 +151,8 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     }
     text.push('\n');
     figures::charts(results).iter().for_each(|chart| text += &picture(chart));
-    text += &outcome(results, findings, Verdict::Lost, "What was lost");
-    text += &outcome(results, findings, Verdict::Won, "What was won");
+    text += &outcome(results, findings, Verdict::Lost, "What was lost to others");
+    text += &outcome(results, findings, Verdict::Won, "What was won from others");
     text += &media(results);
     text
 }
@@ -164,9 +164,13 @@ fn short(words: &[String]) -> String {
     cell(&name.into_iter().chain(rest).collect::<Vec<_>>().join(" "))
 }
 
+/// What was lost or won against others; the page has what stands between Perdura's own systems too.
 fn outcome(results: &Results, findings: &[Finding], verdict: Verdict, title: &str) -> String {
     let mut text = format!("### {title}\n\n");
-    let found: Vec<&Finding> = findings.iter().filter(|f| f.verdict() == verdict).collect();
+    let others =
+        |f: &&Finding| matches!(results.systems[f.theirs].family, Family::Redis | Family::Peer);
+    let found = findings.iter().filter(|f| f.verdict() == verdict).filter(others);
+    let found: Vec<&Finding> = found.collect();
     if found.is_empty() {
         return text + "Nothing.\n\n";
     }
