@@ -121,7 +121,7 @@ const LONG: &[&str] = &[
     "--workloads",
     "latency-100",
     "--seconds",
-    "30",
+    "10",
     "--recovery",
     "none",
 ];
