@@ -75,15 +75,19 @@ mutate:
 	@$(CRASH) --mutate --minutes 1 --one-in $(ONE_IN) --offset $$(date +%j) $(if $(LOG),--log $(LOG))
 
 # Ways to persist, side by side, with redis-server beside them: half an hour, and then target/bench/report.html. QUICK=1 takes
-# three minutes, FULL=1 hours. Nothing else should run meanwhile. ARGS takes further options of `perdura-bench compare`:
+# three minutes, FULL=1 hours; MEDIA=1 takes five, for pools on played media with and without a read cache alone, and
+# reports in target/bench-media. Nothing else should run meanwhile. ARGS takes further options of `perdura-bench compare`:
 # make bench ARGS="--dax /mnt/pmem --second /mnt/ssd --peer valkey=/usr/bin/valkey-server"
-PRETENDED := --media optane,nvdimm-n,cxl --media-server $(TARGET)/emulate-media/release/perdura-server --read-cache 64mb
+PRETENDED := --media-server $(TARGET)/emulate-media/release/perdura-server
+ALL_MEDIA := --full --media optane,nvdimm-n,cxl --read-cache 64mb $(PRETENDED)
+MEDIA_ALONE := --systems perdura-pmem --workloads throughput-0,throughput-30,ycsb-b,ycsb-c --recovery none --no-device \
+	--rounds 7 --time-limit 290s --media optane,cxl --read-cache 24mb $(PRETENDED)
 bench:
 	@command -v redis-server >/dev/null || .ci/packages redis-server || echo "redis-server is left out"
 	@cargo build --release --package perdura-server --package perdura-bench
-	@$(if $(FULL),cargo build --release --package perdura-server --features emulate-media --target-dir $(TARGET)/emulate-media)
-	@$(TARGET)/release/perdura-bench compare --out target/bench \
-		$(if $(QUICK),--quick) $(if $(FULL),--full $(PRETENDED)) $(ARGS)
+	@$(if $(FULL)$(MEDIA),cargo build --release --package perdura-server --features emulate-media --target-dir $(TARGET)/emulate-media)
+	@$(TARGET)/release/perdura-bench compare --out $(if $(MEDIA),target/bench-media,target/bench) \
+		$(if $(QUICK),--quick) $(if $(FULL),$(ALL_MEDIA)) $(if $(MEDIA),$(MEDIA_ALONE)) $(ARGS)
 
 lint:
 	cargo fmt --all --check

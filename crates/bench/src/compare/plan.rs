@@ -1,9 +1,13 @@
 //! What is measured in which order, and what is left out when time runs short.
 //!
-//! Systems take turns: within a round each workload sees all of them, one right after the other, and the order is another one
-//! in each round, so that neither a slow minute nor a neighbour's traces in a cache always meet the same system. The first
-//! round comes first of all and then, once, what the media can do and the recovery; further rounds use the time that is left.
-//! So a limit, or an early end, costs repeats before it costs a picture.
+//! Systems take turns: within a round each group of workloads sees all of them, one right after the other, and the order is
+//! another one in each round, so that neither a slow minute nor a neighbour's traces in a cache always meet the same
+//! system. In its turn a system does all workloads of the group that find the same data, which it is filled with once.
+//!
+//! A limit of time cuts whole *stages*, never systems: a stage is a round, or the recovery of one size by all systems. The
+//! first round comes first, then recovery and media, once, and further rounds use the time that is left. Time for
+//! [`FEWEST`] rounds is set aside before anything else may repeat, and where a limit has no room for so many, runs are
+//! shorter ([`Shape::fit`]): three short rounds say more than a long one, which has no spread.
 
 use super::options::Options;
 use crate::results;
@@ -33,6 +37,15 @@ pub(super) struct Shape {
 }
 
 const MIB: u64 = 1 << 20;
+
+/// Rounds from which a median and a spread say something.
+pub(super) const FEWEST: u32 = 3;
+
+/// The shortest run that a limit of time may lead to, in seconds.
+const SHORTEST: f64 = 0.5;
+
+/// The part of a limit that is given away beforehand; estimates are not exact.
+const PLANNED: f64 = 0.9;
 
 impl Shape {
     /// What the options ask for.
@@ -88,13 +101,13 @@ impl Shape {
     fn usual() -> Shape {
         Shape {
             size: "default",
-            rounds: 5,
+            rounds: 7,
             seconds: 2.0,
             systems: Vec::new(),
             workloads: ["throughput", "latency"].map(str::to_owned).to_vec(),
             recovery: vec![100 * MIB, 1024 * MIB],
-            recovery_rounds: 2,
-            device: Duration::from_secs(240),
+            recovery_rounds: 3,
+            device: Duration::from_secs(150),
             time_limit: Some(Duration::from_secs(28 * 60)),
         }
     }
@@ -114,6 +127,42 @@ impl Shape {
         }
     }
 
+    /// Shortens runs where a limit of time would not leave [`FEWEST`] rounds otherwise. `overhead` and `runs` are those of one
+    /// round: what starting and filling takes, and how many runs there are. `recovery` is the time of recovering all sizes once.
+    pub(super) fn fit(&mut self, overhead: Duration, runs: usize, recovery: Duration) {
+        let Some(limit) = self.time_limit else { return };
+        let others = recovery.as_secs_f64() + self.device.as_secs_f64();
+        let room = limit.as_secs_f64() * PLANNED - others;
+        let round = room / f64::from(self.rounds.clamp(1, FEWEST)) - overhead.as_secs_f64();
+        let most = (round / runs.max(1) as f64).max(SHORTEST);
+        self.seconds = self.seconds.min(most);
+    }
+
+    /// The stages in their order.
+    pub(super) fn stages(&self) -> Vec<Stage> {
+        let recover = |round| {
+            let wanted = round < self.recovery_rounds;
+            self.recovery
+                .iter()
+                .filter(move |_| wanted)
+                .map(move |&bytes| Stage::Recovery { round, bytes })
+        };
+        let mut stages = vec![Stage::Load(0)];
+        stages.extend(recover(0));
+        stages.push(Stage::Media);
+        // Two rounds for each further recovery.
+        let mut recovered = 1;
+        for round in 1..self.rounds {
+            stages.push(Stage::Load(round));
+            if round % 2 == 0 {
+                stages.extend(recover(recovered));
+                recovered += 1;
+            }
+        }
+        stages.extend((recovered..self.recovery_rounds).flat_map(recover));
+        stages
+    }
+
     /// What the results say of it.
     pub(super) fn plan(&self, driver: &str) -> results::Plan {
         results::Plan {
@@ -127,18 +176,34 @@ impl Shape {
     }
 }
 
-/// A turn of a system with a workload, by their numbers.
+/// What is measured, or left out, as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// A round, from 0: every system with every workload.
+    Load(u32),
+    /// A data set of so many bytes, recovered by every system.
+    Recovery {
+        /// From 0.
+        round: u32,
+        /// The size of the data set.
+        bytes: u64,
+    },
+    /// What the media can do.
+    Media,
+}
+
+/// A turn of a system with a group of workloads, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
-    pub(super) workload: usize,
+    pub(super) group: usize,
     pub(super) system: usize,
 }
 
 /// The turns of a round.
-pub(super) fn turns(round: u32, workloads: usize, systems: usize) -> Vec<Turn> {
-    let mut turns = Vec::with_capacity(workloads * systems);
-    for workload in 0..workloads {
-        turns.extend(order(round, systems).map(|system| Turn { workload, system }));
+pub(super) fn turns(round: u32, groups: usize, systems: usize) -> Vec<Turn> {
+    let mut turns = Vec::with_capacity(groups * systems);
+    for group in 0..groups {
+        turns.extend(order(round, systems).map(|system| Turn { group, system }));
     }
     turns
 }
@@ -191,10 +256,10 @@ mod tests {
     fn every_system_has_its_turn_with_every_workload() {
         for round in 0..6 {
             let turns = turns(round, 3, 4);
-            let all: HashSet<_> = turns.iter().map(|turn| (turn.workload, turn.system)).collect();
+            let all: HashSet<_> = turns.iter().map(|turn| (turn.group, turn.system)).collect();
             assert_eq!((turns.len(), all.len()), (12, 12), "round {round}");
-            // Turns with one workload follow each other.
-            assert!(turns.is_sorted_by_key(|turn| turn.workload), "round {round}");
+            // Turns with one group follow each other.
+            assert!(turns.is_sorted_by_key(|turn| turn.group), "round {round}");
         }
     }
 
@@ -215,6 +280,40 @@ mod tests {
         assert!(Clock::start(None).allows(Duration::from_secs(1 << 40)));
         let over = Clock::start(Some(Duration::ZERO));
         assert!(!over.allows(Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn everything_comes_once_before_anything_comes_a_fourth_time() {
+        let shape = Shape::of(&Options::for_tests());
+        let stages = shape.stages();
+        let of = |wanted: fn(&Stage) -> bool| stages.iter().filter(|stage| wanted(stage)).count();
+        assert_eq!(of(|stage| matches!(stage, Stage::Load(_))), shape.rounds as usize);
+        let restarts = shape.recovery.len() * shape.recovery_rounds as usize;
+        assert_eq!(of(|stage| matches!(stage, Stage::Recovery { .. })), restarts);
+        assert_eq!(of(|stage| *stage == Stage::Media), 1);
+        let media = stages.iter().position(|stage| *stage == Stage::Media);
+        let fourth = stages.iter().position(|stage| *stage == Stage::Load(FEWEST));
+        assert!(media < fourth, "{stages:?}");
+    }
+
+    #[test]
+    fn a_limit_shortens_runs_before_it_costs_the_third_round() {
+        let round = |shape: &Shape| 60.0 + 64.0 * shape.seconds;
+        let fit = |limit: u64| {
+            let mut shape = Shape::of(&Options {
+                time_limit: Some(Duration::from_secs(limit)),
+                no_device: true,
+                ..Options::for_tests()
+            });
+            shape.fit(Duration::from_secs(60), 64, Duration::from_secs(300));
+            shape
+        };
+        assert_eq!(fit(3600).seconds, 2.0, "there is room");
+        let tight = fit(800);
+        assert!(tight.seconds < 2.0 && tight.seconds > SHORTEST, "{}", tight.seconds);
+        let takes = 300.0 + f64::from(FEWEST) * round(&tight);
+        assert!((takes - 800.0 * PLANNED).abs() < 1.0, "{takes}");
+        assert_eq!(fit(10).seconds, SHORTEST, "no run is without any length");
     }
 
     #[test]

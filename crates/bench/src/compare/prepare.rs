@@ -5,6 +5,7 @@
 use super::options::{Driver, Options};
 use super::plan::Shape;
 use super::server::{Failure, Launch, Server, remove_orphans};
+use super::session::{AROUND_A_TURN, load_of, recovery_estimate};
 use super::systems::{Candidate, Catalogue, Ground, on_path};
 use super::workloads::{self, Cores, Job};
 use super::{client, driver, space};
@@ -14,6 +15,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Where pools lie when there is no persistent memory.
@@ -57,7 +59,7 @@ pub(super) struct Ready {
 impl Ready {
     /// Finds out what can be measured.
     pub(super) fn new(options: &Options, cancel: &AtomicBool) -> Result<Ready, Refusal> {
-        let shape = Shape::of(options);
+        let mut shape = Shape::of(options);
         let mut machine = machine::here();
         let cores = Cores::divide(&allowed_cores());
         let grounds = grounds(options)?;
@@ -89,6 +91,9 @@ impl Ready {
             }
             None => true,
         });
+        if options.seconds.is_none() {
+            fit(&mut shape, &jobs, candidates.len() as u32);
+        }
         machine.versions = versions(&candidates, options.driver);
         Ok(Ready { shape, machine, candidates, jobs, cores, grounds, skipped, troubled, tool })
     }
@@ -97,6 +102,15 @@ impl Ready {
     pub(super) fn launch(&self, candidate: &Candidate) -> Launch {
         launch(candidate, &self.tool, &self.cores)
     }
+}
+
+/// Shortens runs where the time limit has no room for them.
+fn fit(shape: &mut Shape, jobs: &[Job], systems: u32) {
+    let turns = systems * workloads::groups(jobs).len() as u32;
+    let load = load_of(shape);
+    let recovery: Duration =
+        shape.recovery.iter().map(|bytes| recovery_estimate(*bytes, load)).sum();
+    shape.fit(AROUND_A_TURN * turns, jobs.len() * systems as usize, recovery * systems);
 }
 
 fn launch(candidate: &Candidate, tool: &Path, cores: &Cores) -> Launch {

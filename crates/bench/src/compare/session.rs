@@ -5,23 +5,23 @@
 
 use super::launch::stay_on;
 use super::options::Driver;
-use super::plan::{Clock, order, turns};
+use super::plan::{Clock, FEWEST, Shape, Stage, order, turns};
 use super::prepare::Ready;
 use super::progress::Progress;
 use super::recovery::{self, Task};
 use super::server::{Failure, Server};
 use super::space::{self, mib};
 use super::systems::Ground;
-use super::workloads::Job;
+use super::workloads::{Job, groups};
 use super::{client, driver};
 use crate::device;
-use crate::results::{FORMAT, Recovery, Results, Run, Skipped};
+use crate::results::{Durability, FORMAT, Recovery, Results, Run, Skipped};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What start, filling and end of a server take beside the run itself, before it is known.
-const AROUND_A_RUN: Duration = Duration::from_millis(1500);
+/// What start, filling and end of a server take beside its runs, before it is known.
+pub(super) const AROUND_A_TURN: Duration = Duration::from_millis(1500);
 
 /// Bytes of a data set that are written, killed, read and checked in a second, before it is known.
 const RECOVERY_PER_SECOND: u64 = 60 << 20;
@@ -45,6 +45,12 @@ pub(super) struct Session<'a> {
     failures: Vec<u32>,
     troubled: bool,
     load: Duration,
+    /// The longest that a round took.
+    round: Duration,
+    /// Rounds that were begun.
+    rounds: u32,
+    /// The longest that recovery took for a size, all systems together.
+    recoveries: Vec<(u64, Duration)>,
 }
 
 impl<'a> Session<'a> {
@@ -66,12 +72,27 @@ impl<'a> Session<'a> {
             partial: Some("it is not finished".into()),
             ..Results::default()
         };
-        let load = Duration::from_secs_f64(ready.shape.seconds.clamp(0.2, 3.0));
+        let load = load_of(&ready.shape);
         let failures = vec![0; ready.candidates.len()];
         let clock = Clock::start(ready.shape.time_limit);
         let (progress, path) = (Progress::new(estimate(&ready)), path.to_owned());
         let troubled = ready.troubled;
-        Session { ready, driver, clock, cancel, progress, path, results, failures, troubled, load }
+        let (round, rounds, recoveries) = (Duration::ZERO, 0, Vec::new());
+        Session {
+            ready,
+            driver,
+            clock,
+            cancel,
+            progress,
+            path,
+            results,
+            failures,
+            troubled,
+            load,
+            round,
+            rounds,
+            recoveries,
+        }
     }
 
     /// Measures everything. Gives what was found, also when it ended early, and whether something that was asked for is not
@@ -91,31 +112,77 @@ impl<'a> Session<'a> {
 
     fn everything(&mut self) -> Result<(), Stop> {
         self.save()?;
-        let mut longest = self.round(0)?;
-        self.devices()?;
-        for round in 0..self.ready.shape.recovery_rounds {
-            self.recovery(round)?;
-        }
-        for round in 1..self.ready.shape.rounds {
-            if !self.clock.allows(longest + longest / 20) {
-                let what = format!("rounds {} to {}", round + 1, self.ready.shape.rounds);
-                self.skip(&what, "the time limit leaves no room for them");
-                break;
+        for stage in self.ready.shape.stages() {
+            match stage {
+                Stage::Media => self.devices()?,
+                Stage::Load(round) if self.has_time(stage) => self.round(round)?,
+                Stage::Recovery { round, bytes } if self.has_time(stage) => {
+                    self.recovery(round, bytes)?;
+                }
+                Stage::Load(round) => self.cut(&format!("round {}", round + 1)),
+                Stage::Recovery { round, bytes } => {
+                    self.cut(&format!("recovery of {}, round {}", mib(bytes), round + 1));
+                }
             }
-            longest = longest.max(self.round(round)?);
         }
         Ok(())
     }
 
-    /// One turn of each system with each workload. Gives the time that it took.
-    fn round(&mut self, round: u32) -> Result<Duration, Stop> {
+    fn cut(&mut self, what: &str) {
+        self.skip(what, "the time limit leaves no room for it");
+    }
+
+    /// Whether a stage is expected to end in time, and leaves time for the rounds that must not be missing. The first round
+    /// has always time: without it there is nothing to show.
+    fn has_time(&self, stage: Stage) -> bool {
+        match stage {
+            Stage::Load(0) | Stage::Media => true,
+            Stage::Load(_) => self.clock.allows(self.round),
+            Stage::Recovery { bytes, .. } => {
+                let known = self.recoveries.iter().find(|(size, _)| *size == bytes);
+                let expected = known.map_or_else(|| self.recovery_unknown(bytes), |known| known.1);
+                self.clock.allows(expected + self.set_aside())
+            }
+        }
+    }
+
+    /// The time of recovering a size that was not recovered yet: as a smaller one has shown, or an estimate.
+    fn recovery_unknown(&self, bytes: u64) -> Duration {
+        let usual = recovery_estimate(bytes, self.load) * self.ready.candidates.len() as u32;
+        let as_before = |(size, took): &(u64, Duration)| {
+            took.saturating_sub(self.load * 4 * self.ready.candidates.len() as u32)
+                .mul_f64(bytes as f64 / *size as f64)
+        };
+        self.recoveries.iter().map(as_before).fold(usual, Duration::max)
+    }
+
+    /// Time for the rounds that must not be missing.
+    fn set_aside(&self) -> Duration {
+        let fewest = self.ready.shape.rounds.min(FEWEST);
+        self.round * fewest.saturating_sub(self.rounds)
+    }
+
+    /// One turn of each system with each group of workloads.
+    fn round(&mut self, round: u32) -> Result<(), Stop> {
         let began = Instant::now();
-        let expected = self.run_estimate();
-        for turn in turns(round, self.ready.jobs.len(), self.ready.candidates.len()) {
-            let job = self.ready.jobs[turn.workload].clone();
-            let what = format!("{} with {}", self.id(turn.system), job.workload.id);
-            if self.failures[turn.system] >= PATIENCE {
-                continue;
+        let groups = groups(&self.ready.jobs);
+        for turn in turns(round, groups.len(), self.ready.candidates.len()) {
+            self.turn(&groups[turn.group], turn.system, round)?;
+        }
+        self.round = self.round.max(began.elapsed());
+        self.rounds += 1;
+        Ok(())
+    }
+
+    /// A system does a group of workloads, in one server unless that fails.
+    fn turn(&mut self, group: &[Job], system: usize, round: u32) -> Result<(), Stop> {
+        let mut server = None;
+        let around = AROUND_A_TURN / group.len().max(1) as u32;
+        let expected = Duration::from_secs_f64(self.ready.shape.seconds) + around;
+        for job in group {
+            let what = format!("{} with {}", self.id(system), job.workload.id);
+            if self.failures[system] >= PATIENCE {
+                return Ok(());
             }
             if !self.clock.allows(expected) {
                 self.skip(&format!("{what}, round {}", round + 1), "the time limit was reached");
@@ -123,25 +190,41 @@ impl<'a> Session<'a> {
                 continue;
             }
             self.progress.doing(what.clone());
-            match self.one_run(&job, turn.system, round) {
+            match self.one_run(&mut server, job, system, round) {
                 Ok(run) => {
                     self.progress.line(&run_line(&run));
                     self.results.runs.push(run);
                     self.save()?;
                 }
-                Err(failure) => self.failed(turn.system, &what, failure)?,
+                Err(failure) => {
+                    // The next workload has a new one.
+                    server = None;
+                    self.failed(system, &what, failure)?;
+                }
             }
             self.progress.done(expected);
         }
-        Ok(began.elapsed())
+        Ok(())
     }
 
-    fn one_run(&mut self, job: &Job, system: usize, round: u32) -> Result<Run, Failure> {
+    /// A run in a server, which is started and filled if it is not there.
+    fn one_run(
+        &self,
+        server: &mut Option<Server>,
+        job: &Job,
+        system: usize,
+        round: u32,
+    ) -> Result<Run, Failure> {
         let candidate = &self.ready.candidates[system];
-        let launch = self.ready.launch(candidate);
         stay_on(&self.ready.cores.generator)?;
-        let mut server = Server::start(launch, self.cancel)?;
-        client::fill(&mut server.connect()?, job.workload.keys, job.workload.value_bytes)?;
+        let server = match server {
+            Some(server) => server,
+            None => {
+                let new = Server::start(self.ready.launch(candidate), self.cancel)?;
+                client::fill(&mut new.connect()?, job.workload.keys, job.workload.value_bytes)?;
+                server.insert(new)
+            }
+        };
         let before = server.cpu();
         let seconds = self.ready.shape.seconds;
         let measured = driver::drive(self.driver, job, server.port(), seconds, self.cancel);
@@ -165,10 +248,8 @@ impl<'a> Session<'a> {
 
     /// What the media can do: the one that pools lie on, and that of the logs.
     fn devices(&mut self) -> Result<(), Stop> {
-        let budget = self
-            .clock
-            .left()
-            .map_or(self.ready.shape.device, |left| self.ready.shape.device.min(left / 5));
+        let spare = self.clock.left().map(|left| left.saturating_sub(self.set_aside()) / 2);
+        let budget = self.ready.shape.device.min(spare.unwrap_or(Duration::MAX));
         if budget.is_zero() || stay_on(&[]).is_err() {
             return Ok(());
         }
@@ -196,38 +277,37 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Recovery of each size, systems taking turns.
-    fn recovery(&mut self, round: u32) -> Result<(), Stop> {
-        let mut slowest = 0.0_f64;
-        for target_bytes in self.ready.shape.recovery.clone() {
-            let systems: Vec<usize> = order(round, self.ready.candidates.len()).collect();
-            for system in systems {
-                let what = format!("{}, recovery of {}", self.id(system), mib(target_bytes));
-                if self.failures[system] >= PATIENCE {
-                    continue;
-                }
-                let usual = recovery_estimate(target_bytes, self.load);
-                let expected = usual.max(Duration::from_secs_f64(slowest * target_bytes as f64));
-                if !self.clock.allows(expected) {
-                    self.skip(&what, "the time limit leaves no room for it");
-                    continue;
-                }
-                self.progress.doing(what.clone());
-                let began = Instant::now();
-                match self.one_recovery(system, target_bytes, round) {
-                    Ok(row) => {
-                        self.progress.line(&recovery_line(&row));
-                        self.results.recovery.push(row);
-                        self.save()?;
-                        // What a larger set takes follows from this one.
-                        let beyond = began.elapsed().saturating_sub(self.load * 4).as_secs_f64();
-                        slowest = slowest.max(beyond / target_bytes as f64);
-                    }
-                    Err(failure) => self.failed(system, &what, failure)?,
-                }
-                self.progress.done(usual);
+    /// Recovery of a size, systems taking turns. What keeps nothing shows that once.
+    fn recovery(&mut self, round: u32, target_bytes: u64) -> Result<(), Stop> {
+        let began = Instant::now();
+        let expected = recovery_estimate(target_bytes, self.load);
+        let smallest = self.ready.shape.recovery.iter().min() == Some(&target_bytes);
+        let systems: Vec<usize> = order(round, self.ready.candidates.len()).collect();
+        for system in systems {
+            let what = format!("{}, recovery of {}", self.id(system), mib(target_bytes));
+            let keeps = self.ready.candidates[system].system.durability != Durability::None;
+            let is_due = keeps || (round == 0 && smallest);
+            if self.failures[system] >= PATIENCE || !is_due {
+                self.progress.done(expected);
+                continue;
             }
+            if !self.clock.allows(expected) {
+                self.skip(&what, "the time limit was reached");
+                continue;
+            }
+            self.progress.doing(what.clone());
+            match self.one_recovery(system, target_bytes, round) {
+                Ok(row) => {
+                    self.progress.line(&recovery_line(&row));
+                    self.results.recovery.push(row);
+                    self.save()?;
+                }
+                Err(failure) => self.failed(system, &what, failure)?,
+            }
+            self.progress.done(expected);
         }
+        self.recoveries.retain(|(size, _)| *size != target_bytes);
+        self.recoveries.push((target_bytes, began.elapsed()));
         Ok(())
     }
 
@@ -271,10 +351,6 @@ impl<'a> Session<'a> {
         self.ready.candidates[system].system.id.clone()
     }
 
-    fn run_estimate(&self) -> Duration {
-        Duration::from_secs_f64(self.ready.shape.seconds) + AROUND_A_RUN
-    }
-
     fn save(&mut self) -> Result<(), Stop> {
         self.results.machine.seconds = self.clock.elapsed().as_secs_f64();
         self.results.save(&self.path).map_err(|error| Stop(error.to_string()))
@@ -287,21 +363,28 @@ fn is_full(failure: &Failure) -> bool {
     text.contains("No space left on device") || text.contains("os error 28")
 }
 
-fn recovery_estimate(target_bytes: u64, load: Duration) -> Duration {
+/// What recovering a data set is expected to take.
+pub(super) fn recovery_estimate(target_bytes: u64, load: Duration) -> Duration {
     load * 4 + Duration::from_secs_f64(target_bytes as f64 / RECOVERY_PER_SECOND as f64)
 }
 
 /// The time of all of it, as far as it can be told beforehand.
 fn estimate(ready: &Ready) -> Duration {
     let shape = &ready.shape;
-    let load = Duration::from_secs_f64(shape.seconds.clamp(0.2, 3.0));
+    let load = load_of(shape);
     let systems = ready.candidates.len() as u32;
-    let turns = shape.rounds * ready.jobs.len() as u32 * systems;
-    let runs = (Duration::from_secs_f64(shape.seconds) + AROUND_A_RUN) * turns;
+    let around = AROUND_A_TURN * (systems * groups(&ready.jobs).len() as u32);
+    let runs = Duration::from_secs_f64(shape.seconds) * (systems * ready.jobs.len() as u32);
     let recoveries: Duration =
         shape.recovery.iter().map(|bytes| recovery_estimate(*bytes, load)).sum();
-    let all = runs + recoveries * systems * shape.recovery_rounds + shape.device;
+    let recoveries = recoveries * systems * shape.recovery_rounds;
+    let all = (around + runs) * shape.rounds + recoveries + shape.device;
     shape.time_limit.map_or(all, |limit| all.min(limit))
+}
+
+/// How long the steady load and the writers run that surround a kill.
+pub(super) fn load_of(shape: &Shape) -> Duration {
+    Duration::from_secs_f64(shape.seconds.clamp(0.2, 2.0))
 }
 
 fn run_line(run: &Run) -> String {

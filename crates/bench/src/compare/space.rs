@@ -2,12 +2,19 @@
 
 use super::plan::Shape;
 use super::recovery::VALUE_BYTES;
+use super::session::load_of;
 use super::systems::{Candidate, Ground};
 use rustix::fs::statvfs;
 use std::path::Path;
 
 /// Bytes that a server may append in a second: more than any did.
 const PER_SECOND: f64 = 1.5e9;
+
+/// Bytes that a log grows by in a second of the load that surrounds a kill.
+const AROUND_A_KILL: f64 = 80e6;
+
+/// Runs of writes alone that write as much as all workloads which a server does in a turn.
+const IN_A_TURN: f64 = 2.0;
 
 /// Bytes of values before the clock starts, and what surrounds them.
 const FILLED: u64 = 200 << 20;
@@ -27,11 +34,12 @@ pub(super) fn needed(shape: &Shape, in_memory: bool) -> u64 {
     let run = match (shape.workloads.is_empty(), in_memory) {
         (true, _) => 0,
         (false, true) => FILLED * 2,
-        (false, false) => FILLED + (shape.seconds * PER_SECOND) as u64,
+        (false, false) => FILLED + (shape.seconds * IN_A_TURN * PER_SECOND) as u64,
     };
     let largest = shape.recovery.iter().max().copied().unwrap_or(0);
     // Twice the data: what the writers add under load, and what surrounds values.
-    let recovery = largest * 2 + VALUE_BYTES as u64 * 100_000;
+    let grows = if in_memory { 0.0 } else { load_of(shape).as_secs_f64() * 2.0 * AROUND_A_KILL };
+    let recovery = largest * 2 + VALUE_BYTES as u64 * 100_000 + grows as u64;
     run.max(if largest == 0 { 0 } else { recovery })
 }
 

@@ -58,6 +58,21 @@ pub(super) struct Job {
     pub(super) load: Load,
 }
 
+impl Job {
+    /// Whether it leaves keys and values as it finds them, so that a job of the same group can follow in the same server.
+    fn continues(&self, other: &Job) -> bool {
+        let (a, b) = (&self.workload, &other.workload);
+        let same = a.kind == b.kind && (a.keys, a.value_bytes) == (b.keys, b.value_bytes);
+        same && self.load == Load::Mix && other.load == Load::Mix
+    }
+}
+
+/// Jobs that one server can do one after the other, over data that it is filled with once: the fewest writes come first, so
+/// that no reads are measured while a disk still works on what was written before.
+pub(super) fn groups(jobs: &[Job]) -> Vec<Vec<Job>> {
+    jobs.chunk_by(|before, after| after.continues(before)).map(<[Job]>::to_vec).collect()
+}
+
 /// The cores of this machine, divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cores {
@@ -209,6 +224,20 @@ mod tests {
         let mut jobs = all(&cores, None, &["string"]);
         let error = choose(&mut jobs, &["through".into()]).expect_err("half a name");
         assert!(error.contains("no workload through"), "{error}");
+    }
+
+    #[test]
+    fn jobs_over_the_same_data_are_a_group() {
+        let jobs = all(&Cores::divide(&[0, 1]), None, &["string"]);
+        let groups = groups(&jobs);
+        let ids = |group: &Vec<Job>| {
+            group.iter().map(|job| job.workload.id.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let ids: Vec<String> = groups.iter().map(ids).collect();
+        assert_eq!(ids[0], "throughput-0 throughput-30 throughput-70 throughput-100");
+        assert_eq!(ids[1], "latency-0 latency-30 latency-70 latency-100");
+        assert_eq!(ids[2..4], ["small-0 small-100", "ycsb-a"]);
+        assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), jobs.len());
     }
 
     #[test]

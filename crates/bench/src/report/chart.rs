@@ -51,6 +51,8 @@ pub(crate) struct Point {
     pub(crate) y: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
+    /// How many rounds it is from; none where a range is that of one measurement's parts.
+    pub(crate) rounds: Option<usize>,
 }
 
 impl Series {
@@ -81,14 +83,25 @@ impl Chart {
         self.series.is_empty()
     }
 
-    /// The figure of a point, with its range where it has one.
+    /// The figure of a point, with its range and the number of its rounds.
     pub(crate) fn figure(&self, point: &Point) -> String {
         let middle = self.unit.show(point.y);
-        let range = (self.unit.show(point.low), self.unit.show(point.high));
-        match range.0 == range.1 {
-            true => middle,
-            false => format!("{middle} ({} to {})", range.0, range.1),
+        let range = format!("{} to {}", self.unit.show(point.low), self.unit.show(point.high));
+        match point.rounds {
+            Some(1) => format!("{middle} (one round)"),
+            Some(rounds) => format!("{middle} ({range}; {rounds})"),
+            None => format!("{middle} ({range})"),
         }
+    }
+
+    /// The names of the series with their colours, for a screen too narrow for the names in the picture.
+    pub(crate) fn legend(&self) -> String {
+        let entry = |series: &Series| {
+            let (style, name) = (series.style % 10, escape(&series.label()));
+            format!("<li><span class=\"key k{style}\"></span>{name}</li>")
+        };
+        let entries: String = self.series.iter().map(entry).collect();
+        format!("<ul class=\"legend\">{entries}</ul>")
     }
 
     /// The table beside the picture.

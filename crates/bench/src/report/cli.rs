@@ -13,4 +13,7 @@ pub struct Arguments {
     /// Renew a folder of documentation too: the marked section of benchmarks.md, pictures/*.svg, report.html
     #[arg(long, value_name = "DIR")]
     pub(crate) docs: Option<PathBuf>,
+    /// Renew the marked section of a document: a table of all systems beside the first, and with a read cache beside without
+    #[arg(long, value_name = "FILE")]
+    pub(crate) variants: Option<PathBuf>,
 }

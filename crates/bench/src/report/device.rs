@@ -54,6 +54,7 @@ fn bandwidth(
             y: row.bytes_per_second,
             low: row.low,
             high: row.high,
+            rounds: None,
         };
         Series { name: method.to_owned(), style, emulated, points: done.map(point).collect() }
     });
@@ -87,6 +88,7 @@ fn appends(study: &DeviceStudy, n: usize) -> Chart {
             y: cost.ns_per_record * 1e-9,
             low: cost.low * 1e-9,
             high: cost.high * 1e-9,
+            rounds: None,
         };
         let rows = study.rows.iter();
         Series {

@@ -17,7 +17,7 @@ pub(crate) const END: &str = "<!-- perdura-bench report: end -->";
 const COMMON: [&str; 6] = ["/dev", "/mnt", "/tmp", "/usr", "/var", "/opt"];
 
 /// Results that anybody may read: of a path on somebody's machine only the name is left.
-fn public(results: &Results) -> Results {
+pub(crate) fn public(results: &Results) -> Results {
     let mut results = results.clone();
     let machine = &mut results.machine;
     let places = machine.places.iter_mut().map(|place| &mut place.path);
@@ -60,10 +60,14 @@ pub(crate) fn write(
     let failed = |path: &Path, cause| ReportError::Io { path: path.to_owned(), cause };
     let text = std::fs::read_to_string(&path).map_err(|cause| failed(&path, cause))?;
     let section = section(results, findings);
-    let text =
-        replace(&text, &section).ok_or_else(|| ReportError::NoMarks { path: path.clone() })?;
+    let text = replace(&text, &section).ok_or_else(|| ReportError::NoMarks {
+        path: path.clone(),
+        begin: BEGIN,
+        end: END,
+    })?;
     let folder = docs.join("pictures");
     std::fs::create_dir_all(&folder).map_err(|cause| failed(&folder, cause))?;
+    remove_pictures(&folder).map_err(|cause| failed(&folder, cause))?;
     let mut files = vec![(path, text), (docs.join("report.html"), html)];
     files.extend(pictures(results).into_iter().map(|(name, svg)| (folder.join(name), svg)));
     for (path, text) in files {
@@ -72,12 +76,31 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// A document with another text between the marks; none if they are not there, or more than once.
+/// A document with another text between two marks; none if they are not there, or more than once.
+pub(crate) fn replace_between(
+    document: &str,
+    (begin, end): (&str, &str),
+    section: &str,
+) -> Option<String> {
+    let (before, rest) = document.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
+    let once = !before.contains(end) && !after.contains(begin) && !after.contains(end);
+    once.then(|| format!("{before}{begin}\n\n{section}\n{end}{after}"))
+}
+
 fn replace(document: &str, section: &str) -> Option<String> {
-    let (before, rest) = document.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    let once = !before.contains(END) && !after.contains(BEGIN) && !after.contains(END);
-    once.then(|| format!("{before}{BEGIN}\n\n{section}\n{END}{after}"))
+    replace_between(document, (BEGIN, END), section)
+}
+
+/// Removes the pictures of results before these, which may have had other charts.
+fn remove_pictures(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "svg") {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Pictures that stand alone, with their own looks.
@@ -104,11 +127,11 @@ fn alone(svg: &str) -> String {
 }
 
 /// A cell of a table in Markdown.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }
 
-fn row(cells: &[String]) -> String {
+pub(crate) fn row(cells: &[String]) -> String {
     let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
     format!("| {} |\n", cells.join(" | "))
 }
@@ -134,9 +157,16 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     if let Some(why) = &results.partial {
         text += &format!("**Partial:** the measurement ended early: {}.\n\n", cell(why));
     }
-    for system in results.systems.iter().filter(|system| system.emulated.is_some()) {
-        let what = system.emulated.as_deref().unwrap_or_default();
-        text += &format!("**Emulated:** {}: {}.\n\n", cell(&system.title), cell(what));
+    for (names, what) in page::emulations(results) {
+        text += &format!("**Emulated:** {}: {}.\n\n", cell(&names), cell(&what));
+    }
+    if !results.runs.is_empty() {
+        text += &format!(
+            "Rounds of each system with each load: {}, of runs of {} s. A figure is the median of its rounds; in brackets \
+             stand the lowest, the highest and the number of rounds.\n\n",
+            page::rounds(results, None),
+            results.plan.seconds
+        );
     }
     if results.systems.is_empty() {
         return text + &media(results);
@@ -151,36 +181,89 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     }
     text.push('\n');
     figures::charts(results).iter().for_each(|chart| text += &picture(chart));
-    text += &outcome(results, findings, Verdict::Lost, "What was lost to others");
-    text += &outcome(results, findings, Verdict::Won, "What was won from others");
+    text += &lost(results, findings);
+    text += &all_ratios(results, findings);
     text += &media(results);
     text
 }
 
 /// A command line with the program's name in the place of its path.
-fn short(words: &[String]) -> String {
+pub(crate) fn short(words: &[String]) -> String {
     let name = words.first().and_then(|path| path.rsplit('/').next());
     let rest = words.iter().skip(1).map(String::as_str);
     cell(&name.into_iter().chain(rest).collect::<Vec<_>>().join(" "))
 }
 
-/// What was lost or won against others; the page has what stands between Perdura's own systems too.
-fn outcome(results: &Results, findings: &[Finding], verdict: Verdict, title: &str) -> String {
-    let mut text = format!("### {title}\n\n");
-    let others =
+/// What is compared with somebody else's server; the page has what stands between Perdura's own systems too.
+fn with_others<'a>(
+    results: &'a Results,
+    findings: &'a [Finding],
+) -> impl Iterator<Item = &'a Finding> {
+    let is_other =
         |f: &&Finding| matches!(results.systems[f.theirs].family, Family::Redis | Family::Peer);
-    let found = findings.iter().filter(|f| f.verdict() == verdict).filter(others);
-    let found: Vec<&Finding> = found.collect();
+    findings.iter().filter(is_other)
+}
+
+fn figure(f: &Finding) -> String {
+    let note = if f.saturated { ", generator saturated" } else { "" };
+    format!("{}{note}", written(&f.ratio))
+}
+
+/// What was lost to others in every round.
+fn lost(results: &Results, findings: &[Finding]) -> String {
+    let mut text = String::from("### What was lost to others\n\n");
+    let found: Vec<&Finding> =
+        with_others(results, findings).filter(|f| f.verdict() == Verdict::Lost).collect();
     if found.is_empty() {
         return text + "Nothing.\n\n";
     }
     text += "| load and figure | Perdura | against | ratio, better above 1× |\n|---|---|---|---|\n";
     for f in found {
-        let note = if f.saturated { ", generator saturated" } else { "" };
-        let ratio = format!("{}{note}", written(&f.ratio));
-        text += &row(&[f.what.clone(), name(results, f.ours), name(results, f.theirs), ratio]);
+        text += &row(&[f.what.clone(), name(results, f.ours), name(results, f.theirs), figure(f)]);
     }
     text + "\n"
+}
+
+/// Every ratio to others, won, lost or neither: a table for each system of ours.
+fn all_ratios(results: &Results, findings: &[Finding]) -> String {
+    let found: Vec<&Finding> = with_others(results, findings).collect();
+    let mut text = String::new();
+    for ours in 0..results.systems.len() {
+        let of_it: Vec<&&Finding> = found.iter().filter(|f| f.ours == ours).collect();
+        let mut others: Vec<usize> = of_it.iter().map(|f| f.theirs).collect();
+        others.sort_unstable();
+        others.dedup();
+        if others.is_empty() {
+            continue;
+        }
+        text += &format!(
+            "### {} against others\n\nAbove 1× it is the better one; bold is what it lost in every round.\n\n",
+            cell(&name(results, ours))
+        );
+        let mut head = vec!["load and figure".to_owned()];
+        head.extend(others.iter().map(|theirs| name(results, *theirs)));
+        text += &row(&head);
+        text += &format!("|{}\n", "---|".repeat(head.len()));
+        let mut loads: Vec<&str> = Vec::new();
+        for f in &of_it {
+            if !loads.contains(&f.what.as_str()) {
+                loads.push(&f.what);
+            }
+        }
+        for load in loads {
+            let found = |theirs: &usize| {
+                let found = of_it.iter().find(|f| f.theirs == *theirs && f.what == load);
+                found.map_or("–".into(), |f| match f.verdict() {
+                    Verdict::Lost => format!("**{}**", figure(f)),
+                    Verdict::Won | Verdict::Even => figure(f),
+                })
+            };
+            let cells = [load.to_owned()].into_iter().chain(others.iter().map(found));
+            text += &row(&cells.collect::<Vec<_>>());
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn media(results: &Results) -> String {
@@ -250,7 +333,11 @@ mod tests {
         assert!(matches!(refused, Err(ReportError::Io { .. })));
         let path = docs.path().join("benchmarks.md");
         std::fs::write(&path, format!("# Mine\n{BEGIN}\n{END}\n")).expect("written");
+        let pictures = docs.path().join("pictures");
+        std::fs::create_dir(&pictures).expect("a folder");
+        std::fs::write(pictures.join("before.svg"), "<svg/>").expect("written");
         write(&results, &findings(&results), docs.path()).expect("written");
+        assert!(!pictures.join("before.svg").exists(), "a picture of other results");
         let text = std::fs::read_to_string(&path).expect("read");
         assert!(text.starts_with("# Mine\n") && text.contains("### What was lost"), "{text}");
         for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')) {

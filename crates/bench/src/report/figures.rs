@@ -50,7 +50,8 @@ fn by_system(
     let series = |(style, system): (usize, &crate::results::System)| {
         let point = |(n, (x, _)): (usize, &(f64, String))| {
             let found = figure(&system.id, n)?;
-            Some(Point { x: *x, y: found.median, low: found.lowest, high: found.highest })
+            let (low, high, rounds) = (found.lowest, found.highest, Some(found.count));
+            Some(Point { x: *x, y: found.median, low, high, rounds })
         };
         Series {
             name: system.title.clone(),

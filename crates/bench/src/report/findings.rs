@@ -13,7 +13,7 @@ use crate::stats::Summary;
 pub(crate) enum Verdict {
     Won,
     Lost,
-    /// The range has 1 in it.
+    /// The range has 1 in it, or there was one round only, which decides nothing.
     Even,
 }
 
@@ -44,7 +44,9 @@ pub(crate) enum Kind {
 
 impl Finding {
     pub(crate) fn verdict(&self) -> Verdict {
-        if self.ratio.lowest > 1.0 {
+        if self.ratio.count < 2 {
+            Verdict::Even
+        } else if self.ratio.lowest > 1.0 {
             Verdict::Won
         } else if self.ratio.highest < 1.0 {
             Verdict::Lost
@@ -172,6 +174,16 @@ mod tests {
         assert_eq!(with(0.5, 0.9), Verdict::Lost);
         assert_eq!(with(0.9, 1.1), Verdict::Even);
         assert_eq!(with(1.0, 1.5), Verdict::Even);
+    }
+
+    #[test]
+    fn one_round_decides_nothing() {
+        let mut results = sample();
+        results.runs.retain(|run| run.round == 0);
+        let found = findings(&results);
+        let loads = found.iter().filter(|found| found.kind != Kind::Recovery);
+        assert!(loads.clone().count() > 0);
+        assert!(loads.into_iter().all(|found| found.verdict() == Verdict::Even));
     }
 
     #[test]

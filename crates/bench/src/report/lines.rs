@@ -199,7 +199,10 @@ mod tests {
     use super::*;
 
     pub(crate) fn chart(points: &[f64]) -> Chart {
-        let point = |(n, y): (usize, &f64)| Point { x: n as f64, y: *y, low: *y, high: y * 1.5 };
+        let point = |(n, y): (usize, &f64)| {
+            let (y, rounds) = (*y, Some(3));
+            Point { x: n as f64, y, low: y, high: y * 1.5, rounds }
+        };
         Chart {
             id: "a".into(),
             title: "A <title>".into(),

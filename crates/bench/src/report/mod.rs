@@ -20,6 +20,7 @@ mod ranges;
 mod scale;
 mod svg;
 mod tables;
+mod variants;
 
 pub use cli::Arguments;
 
@@ -47,12 +48,16 @@ pub enum ReportError {
     #[error(
         "{}: expected one line `{}` and below it one line `{}`",
         path.display(),
-        docs::BEGIN,
-        docs::END
+        begin,
+        end
     )]
     NoMarks {
         /// The document.
         path: PathBuf,
+        /// The line before the section.
+        begin: &'static str,
+        /// The line after it.
+        end: &'static str,
     },
 }
 
@@ -62,6 +67,9 @@ pub fn run(arguments: &Arguments) -> Verdict {
         let page = write(&results, &arguments.out)?;
         if let Some(docs) = &arguments.docs {
             write_docs(&results, docs)?;
+        }
+        if let Some(document) = &arguments.variants {
+            variants::write(&results, document)?;
         }
         Ok(page)
     });

@@ -76,7 +76,7 @@ fn notice(html: &mut String, title: &str, text: &str) {
 }
 
 /// Everything that is emulated, with what that means; the same words once.
-fn emulations(results: &Results) -> Vec<(String, String)> {
+pub(crate) fn emulations(results: &Results) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for system in &results.systems {
         let Some(what) = &system.emulated else { continue };
@@ -105,9 +105,10 @@ fn figure(html: &mut String, chart: &Chart) {
     let _ = write!(
         html,
         "<figure id=\"{}\">\n<figcaption><b>{title}</b>{text}{hollow}</figcaption>\n<div class=\"scroll\" tabindex=\"0\">{}\
-         </div>\n<details><summary>Figures: median (lowest to highest)</summary>{}</details>\n</figure>\n",
+         </div>\n{}\n<details><summary>Figures: median (lowest to highest; number of rounds)</summary>{}</details>\n</figure>\n",
         escape(&chart.id),
         lines::draw(chart),
+        chart.legend(),
         chart.table()
     );
 }
@@ -119,7 +120,9 @@ fn ratio_figure(html: &mut String, id: &str, title: &str, text: &str, rows: &[Ro
         let _ = write!(
             html,
             "<figure id=\"{id}\">\n<figcaption><b>{title}</b>{text}</figcaption>\n\
-             <div class=\"scroll\" tabindex=\"0\">{svg}</div>\n</figure>\n"
+             <div class=\"scroll\" tabindex=\"0\">{svg}</div>\n\
+             <details><summary>Figures: median (lowest to highest; number of rounds)</summary>{}</details>\n</figure>\n",
+            tables::ratios(rows)
         );
     }
 }
@@ -142,13 +145,13 @@ fn heaviest(results: &Results, findings: &[Finding]) -> Vec<Row> {
         of.max_by_key(|workload| workload.writes_percent).map(|workload| workload.title.as_str())
     };
     let loads = [(WorkloadKind::Throughput, Kind::Rate), (WorkloadKind::Latency, Kind::Mean)];
+    // Variants of the pool stand in the tables: here nobody could tell their rows apart.
+    let pool = results.systems.iter().position(|system| system.family == Family::PerduraPmem);
     let mut rows = Vec::new();
     for (load, kind) in loads {
         let Some(title) = most(load) else { continue };
-        let fits = |f: &&Finding| {
-            let ours = results.systems[f.ours].family == Family::PerduraPmem;
-            ours && f.kind == kind && f.what.starts_with(title)
-        };
+        let fits =
+            |f: &&Finding| Some(f.ours) == pool && f.kind == kind && f.what.starts_with(title);
         for f in findings.iter().filter(fits) {
             let what = if kind == Kind::Rate { "writes per second" } else { "mean write latency" };
             rows.push(Row {
@@ -172,7 +175,7 @@ fn in_short(html: &mut String, results: &Results, findings: &[Finding]) {
     let _ = writeln!(
         html,
         "<p>Of {} comparisons Perdura has the better figure in <span class=\"won\">{}</span>, the worse one in \
-         <a href=\"#lost\" class=\"lost\">{}</a>, and in <span class=\"even\">{}</span> the rounds do not agree.</p>",
+         <a href=\"#lost\" class=\"lost\">{}</a>, and in <span class=\"even\">{}</span> the rounds do not agree or are too few.</p>",
         findings.len(),
         count(Verdict::Won),
         count(Verdict::Lost),
@@ -225,7 +228,7 @@ fn outcomes(html: &mut String, results: &Results, findings: &[Finding]) {
     html.push_str(&tables::outcome(results, findings, Verdict::Lost));
     html.push_str("<h2>What was won</h2>\n<p>Perdura was better in all rounds.</p>\n");
     html.push_str(&tables::outcome(results, findings, Verdict::Won));
-    html.push_str("<h2>What is undecided</h2>\n<p>Some rounds say one thing, some the other.</p>\n<details><summary>Show</summary>");
+    html.push_str("<h2>What is undecided</h2>\n<p>Some rounds say one thing, some the other, or there was one round only.</p>\n<details><summary>Show</summary>");
     html.push_str(&tables::outcome(results, findings, Verdict::Even));
     html.push_str("</details>\n");
 }
@@ -262,14 +265,33 @@ fn medium_charts(html: &mut String, study: &DeviceStudy, n: usize) {
     );
 }
 
+/// How many rounds the systems had with a workload, or with any: the fewest and the most.
+pub(crate) fn rounds(results: &Results, workload: Option<&str>) -> String {
+    let loads = results.workloads.iter().map(|load| load.id.as_str());
+    let loads = loads.filter(|id| workload.is_none_or(|wanted| wanted == *id));
+    let counts: Vec<usize> = loads
+        .flat_map(|load| {
+            results.systems.iter().map(move |system| results.runs_of(load, &system.id).count())
+        })
+        .collect();
+    match (counts.iter().min(), counts.iter().max()) {
+        (Some(fewest), Some(most)) if fewest == most => most.to_string(),
+        (Some(fewest), Some(most)) => format!("{fewest} to {most}"),
+        _ => "0".into(),
+    }
+}
+
 fn method(html: &mut String, results: &Results) {
     html.push_str("<h2>How it was measured</h2>\n");
     let plan = &results.plan;
     if !results.runs.is_empty() {
         let _ = writeln!(
             html,
-            "<p>{} rounds of {} s; systems take turns in every round, each run with a fresh server in a fresh directory; \
-             load generator: {}. A figure is the median of its rounds, its range goes from the lowest to the highest.</p>",
+            "<p>{} of {} planned rounds, runs of {} s. In every round the systems take turns, in another order; in its turn a \
+             system has a fresh server in a fresh directory, which is filled once for all loads with the same data. Load \
+             generator: {}. A figure is the median of its rounds, its range goes from the lowest to the highest, and the \
+             number behind the range is that of the rounds.</p>",
+            rounds(results, None),
             plan.rounds,
             plan.seconds,
             escape(&plan.driver)

@@ -92,12 +92,13 @@ fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {
     canvas.mark(&format!("s{style} f{style}{hollow}"), 0, (at, y), &says);
 }
 
-/// A ratio with its range: `2.1× (1.9× to 2.4×)`.
+/// A ratio with its range and the number of its rounds: `2.1× (1.9× to 2.4×; 5)`.
 pub(crate) fn written(ratio: &Summary) -> String {
     let show = |value| Unit::Ratio.show(value);
+    let median = show(ratio.median);
     match ratio.count {
-        1 => format!("{} (one pair)", show(ratio.median)),
-        _ => format!("{} ({} to {})", show(ratio.median), show(ratio.lowest), show(ratio.highest)),
+        1 => format!("{median} (one round)"),
+        count => format!("{median} ({} to {}; {count})", show(ratio.lowest), show(ratio.highest)),
     }
 }
 
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn a_ratio_is_never_written_without_its_range() {
         let of = |count| Summary { median: 2.0, lowest: 1.5, highest: 2.5, count };
-        assert_eq!(written(&of(3)), "2× (1.5× to 2.5×)");
-        assert!(written(&of(1)).contains("one pair"));
+        assert_eq!(written(&of(3)), "2× (1.5× to 2.5×; 3)");
+        assert!(written(&of(1)).contains("one round"));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::chart::label;
 use super::findings::{Finding, Verdict};
-use super::ranges::written;
+use super::ranges::{Row, written};
 use super::scale::{Unit, digits};
 use super::svg::escape;
 use crate::results::{DeviceStudy, Results};
@@ -28,6 +28,16 @@ pub(crate) fn paper(results: &Results) -> String {
     };
     let rows: Vec<_> = results.paper().into_iter().map(row).collect();
     table("left", &["ratio", "the paper", "here"], &rows)
+}
+
+/// Ratios that a picture shows, in figures.
+pub(crate) fn ratios(rows: &[Row]) -> String {
+    let row = |row: &Row| {
+        let paper = row.paper.map_or("–".into(), |paper| Unit::Ratio.show(paper));
+        vec![escape(&row.name), escape(&written(&row.ratio)), escape(&paper)]
+    };
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    table("left", &["ratio", "here", "the paper"], &rows)
 }
 
 /// The name of a system with what it is not.
@@ -124,6 +134,7 @@ pub(crate) fn workloads(results: &Results) -> String {
             w.clients.to_string(),
             w.threads.to_string(),
             w.pipeline.to_string(),
+            super::page::rounds(results, Some(&w.id)),
         ]
     };
     let rows: Vec<_> = results.workloads.iter().map(row).collect();
@@ -136,6 +147,7 @@ pub(crate) fn workloads(results: &Results) -> String {
         "clients",
         "generator threads",
         "pipeline",
+        "rounds",
     ];
     table("", &head, &rows)
 }

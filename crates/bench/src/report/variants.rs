@@ -1,0 +1,127 @@
+//! A table of variants for a document: each system beside the first, and beside itself without a read cache.
+//!
+//! It stands between marks of its own, so that a page that is about one option can have the figures of that option.
+
+use super::docs::{cell, replace_between, row, short};
+use super::ranges::written;
+use super::scale::Unit;
+use super::tables::name;
+use super::{ReportError, docs};
+use crate::results::summary::Metric;
+use crate::results::{Results, System, Workload};
+use std::path::Path;
+
+pub(crate) const BEGIN: &str = "<!-- perdura-bench variants: begin -->";
+pub(crate) const END: &str = "<!-- perdura-bench variants: end -->";
+
+/// What the name of a system with a read cache ends with.
+const CACHED: &str = "-cache";
+
+/// Renews what stands between the marks of a document.
+pub(crate) fn write(results: &Results, document: &Path) -> Result<(), ReportError> {
+    let results = &docs::public(results);
+    let failed = |cause| ReportError::Io { path: document.to_owned(), cause };
+    let text = std::fs::read_to_string(document).map_err(failed)?;
+    let text = replace_between(&text, (BEGIN, END), &section(results)).ok_or_else(|| {
+        ReportError::NoMarks { path: document.to_owned(), begin: BEGIN, end: END }
+    })?;
+    std::fs::write(document, text).map_err(failed)
+}
+
+fn section(results: &Results) -> String {
+    let Some(first) = results.systems.first() else { return "Nothing was measured.\n".into() };
+    let machine = &results.machine;
+    let mut text = format!(
+        "{}, {} cores, {}, commit {}, `{}`. Median, lowest, highest and number of rounds; ratios are taken round by round.\n\n",
+        cell(&machine.cpu),
+        machine.cores,
+        cell(&machine.kernel),
+        machine.commit.as_deref().unwrap_or("unknown"),
+        short(&machine.command_line)
+    );
+    let title = cell(&first.title);
+    text += &format!(
+        "| load | system | CPU time of an operation | by {title} | by itself without a read cache | rate, by {title} | \
+         rate, by itself without a read cache |\n|---|---|---|---|---|---|---|\n"
+    );
+    for workload in &results.workloads {
+        for (n, system) in results.systems.iter().enumerate() {
+            text += &line(results, workload, (n, system), first).unwrap_or_default();
+        }
+    }
+    text
+}
+
+/// A row; none for a system that did not run.
+fn line(
+    results: &Results,
+    workload: &Workload,
+    (n, system): (usize, &System),
+    first: &System,
+) -> Option<String> {
+    let cpu = results.summary(&workload.id, &system.id, Metric::ServerCpu)?;
+    let show = |us: f64| Unit::Seconds.show(us * 1e-6);
+    let by = |other: Option<&str>, metric| {
+        let other = other.filter(|other| *other != system.id);
+        let ratio = other.and_then(|other| results.ratio(&workload.id, &system.id, other, metric));
+        ratio.map_or("–".into(), |ratio| written(&ratio))
+    };
+    let without = system.id.strip_suffix(CACHED);
+    let note =
+        if results.is_saturated(&workload.id, &system.id) { ", generator saturated" } else { "" };
+    Some(row(&[
+        workload.title.clone(),
+        name(results, n),
+        format!(
+            "{} ({} to {}; {})",
+            show(cpu.median),
+            show(cpu.lowest),
+            show(cpu.highest),
+            cpu.count
+        ),
+        by(Some(&first.id), Metric::ServerCpu),
+        by(without, Metric::ServerCpu),
+        by(Some(&first.id), Metric::Rate) + note,
+        by(without, Metric::Rate),
+    ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sample;
+    use super::*;
+
+    #[test]
+    fn a_cache_is_compared_with_the_same_system_without_one() {
+        let mut results = sample();
+        let pool = results.systems[0].clone();
+        let id = format!("{}{CACHED}", pool.id);
+        let runs: Vec<_> = results.runs_of("throughput-0", &pool.id).cloned().collect();
+        results.runs.extend(runs.into_iter().map(|mut run| {
+            run.system = id.clone();
+            run.operations *= 2;
+            run
+        }));
+        results.systems.push(System { id, title: "with a cache".into(), ..pool });
+        let text = section(&results);
+        let row = text.lines().find(|line| line.contains("with a cache")).expect("its row");
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        // Twice the operations in the same time: half the CPU time of each, twice the rate, in every round.
+        assert_eq!((cells[4], cells[5]), ("0.5× (0.5× to 0.5×; 3)", cells[4]), "{row}");
+        assert_eq!(cells[7], "2× (2× to 2×; 3)", "{row}");
+        assert!(cells[6].starts_with(cells[7]), "the first system is the same without one: {row}");
+    }
+
+    #[test]
+    fn a_document_keeps_what_stands_around_the_marks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("page.md");
+        std::fs::write(&path, "# Mine\n").expect("written");
+        assert!(matches!(write(&sample(), &path), Err(ReportError::NoMarks { .. })));
+        std::fs::write(&path, format!("# Mine\n{BEGIN}\nold\n{END}\nmine too\n")).expect("written");
+        write(&sample(), &path).expect("written");
+        let text = std::fs::read_to_string(&path).expect("read");
+        assert!(text.starts_with("# Mine\n") && text.ends_with("mine too\n"), "{text}");
+        assert!(text.contains("| load | system |") && !text.contains("old\n"), "{text}");
+    }
+}

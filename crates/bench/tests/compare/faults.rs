@@ -1,0 +1,130 @@
+//! Peers that do not start, die or forget; Ctrl-C and SIGKILL; wrong arguments.
+
+use crate::kit::{Comparison, TOOL, lives, said, under_way, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::process::{Child, Command};
+use testkit::perdura_server;
+
+const LONG: &[&str] = &[
+    "--systems",
+    "redis-everysec",
+    "--workloads",
+    "latency-100",
+    "--seconds",
+    "10",
+    "--recovery",
+    "none",
+];
+
+/// A comparison that takes long, its tool and the server that is under load.
+fn long() -> (Comparison, Child, u32) {
+    let mut comparison = Comparison::new(LONG);
+    let tool = comparison.command.spawn().expect("the tool runs");
+    let server = under_way(&tool, &comparison.out().join("results.json"));
+    (comparison, tool, server)
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_leaves_no_child() {
+    let (comparison, tool, server) = long();
+    kill_process(Pid::from_child(&tool), Signal::INT).expect("SIGINT is sent");
+    let output = tool.wait_with_output().expect("the tool ends");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(!lives(server), "the server was left");
+    assert_eq!(comparison.results().partial.as_deref(), Some("interrupted"), "{text}");
+    assert!(text.contains("partial: interrupted"), "{text}");
+    assert!(comparison.left().is_empty(), "{:?}", comparison.left());
+}
+
+#[test]
+fn a_tool_that_is_killed_leaves_no_child() {
+    let (comparison, mut tool, server) = long();
+    tool.kill().expect("SIGKILL is sent");
+    tool.wait().expect("the tool ends");
+    wait_until("the kernel ends the server", || !lives(server));
+    assert!(comparison.results().partial.is_some());
+    // Its directory is still there, and the next tool removes it.
+    assert_eq!(comparison.left().len(), 1);
+    let mut next = Command::new(TOOL);
+    next.args(["compare", "--systems", "nothing", "--out"]).arg(comparison.out());
+    next.output().expect("the tool runs");
+    assert!(comparison.left().is_empty(), "{:?}", comparison.left());
+}
+
+const SHORT: &[&str] =
+    &["--workloads", "throughput-100", "--seconds", "0.2", "--recovery", "none", "--systems"];
+
+#[test]
+fn a_peer_that_does_not_start_is_named_with_its_last_words() {
+    let comparison = Comparison::new(&[SHORT, &["perdura-volatile,broken-off"]].concat());
+    let mut comparison = comparison.peer("broken", "echo Fatal: no such luck; exit 3");
+    let text = comparison.check(1);
+    assert!(text.contains("broken-off is left out, it does not start"), "{text}");
+    assert!(text.contains("Fatal: no such luck"), "{text}");
+    let results = comparison.results();
+    assert_eq!(results.runs.len(), 1, "the other was measured");
+    assert_eq!(results.skipped[0].what, "broken-off");
+}
+
+#[test]
+fn a_server_that_dies_meanwhile_costs_its_own_runs_alone() {
+    let script = r#"redis-server "$@" & server=$!; sleep 2; kill -9 $server; echo Fatal: out of luck; exit 3"#;
+    let arguments = [&SHORT[..2], &["--seconds", "4", "--recovery", "none"]].concat();
+    let arguments = [&arguments[..], &["--systems", "mortal-off,perdura-volatile"]].concat();
+    let mut comparison = Comparison::new(&arguments).peer("mortal", script);
+    let text = comparison.check(1);
+    assert!(text.contains("mortal-off with throughput-100: it ended"), "{text}");
+    assert!(text.contains("Fatal: out of luck"), "{text}");
+    let results = comparison.results();
+    let systems: Vec<_> = results.runs.iter().map(|run| run.system.as_str()).collect();
+    assert_eq!(systems, ["perdura-volatile"], "{text}");
+}
+
+#[test]
+fn a_system_that_forgets_is_caught() {
+    let comparison = Comparison::new(&[
+        "--workloads",
+        "none",
+        "--seconds",
+        "0.3",
+        "--recovery",
+        "1mb",
+        "--systems",
+        "forgetful-always",
+    ]);
+    // It promises what it was told to, and keeps nothing.
+    let mut comparison =
+        comparison.peer("forgetful", r#"exec redis-server --port "$2" --dir "$6" --save """#);
+    let text = comparison.check(1);
+    assert!(text.contains("LOST: forgetful-always"), "{text}");
+    let row = &comparison.results().recovery[0];
+    assert_eq!((row.keys_lost, row.first_get_seconds), (row.keys, None), "{row:?}");
+}
+
+#[test]
+fn wrong_arguments_are_refused_before_anything_is_measured() {
+    for (arguments, expected) in [
+        (&["--systems", "mysql"][..], "no system mysql; there are: perdura-pmem,"),
+        (&["--workloads", "tpcc"], "no workload tpcc; there are: throughput-0,"),
+        (&["--recovery", "1parsec"], "no unit parsec"),
+        (&["--rounds", "0"], "0 is not in 1..=1000"),
+        (&["--peer", "x=/nonexistent"], "there is no program /nonexistent"),
+        (&["--perdura", "/nonexistent"], "/nonexistent"),
+        (&["--quick", "--full"], "cannot be used with"),
+        (&["--recovery", "30tb"], "are needed"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new(TOOL);
+        command.arg("compare").arg("--out").arg(folder.path()).args(arguments);
+        if !arguments.contains(&"--perdura") {
+            command.arg("--perdura").arg(perdura_server());
+        }
+        let output = command.output().expect("the tool runs");
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+        assert!(!Path::new(folder.path()).join("results.json").exists(), "{arguments:?}");
+    }
+}

@@ -1,0 +1,114 @@
+//! A comparison about to be made, and what it leaves.
+
+use bench::results::Results;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use testkit::perdura_server;
+
+pub(crate) const TOOL: &str = env!("CARGO_BIN_EXE_perdura-bench");
+
+/// A comparison about to be made.
+pub(crate) struct Comparison {
+    pub(crate) folder: TempDir,
+    pub(crate) command: Command,
+}
+
+impl Comparison {
+    pub(crate) fn new(arguments: &[&str]) -> Comparison {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new(TOOL);
+        command.arg("compare").env("PERDURA_SERVER", perdura_server());
+        command.arg("--out").arg(folder.path().join("out"));
+        command.args(["--rounds", "1", "--keys", "200", "--no-device"]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Comparison { folder, command }
+    }
+
+    /// Adds a peer: a shell script.
+    pub(crate) fn peer(mut self, name: &str, script: &str) -> Comparison {
+        let path = self.script(name, script);
+        self.command.args(["--peer", &format!("{name}={}", path.display())]);
+        self
+    }
+
+    /// A program in the folder of the comparison.
+    pub(crate) fn script(&self, name: &str, script: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a script");
+        path
+    }
+
+    pub(crate) fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    pub(crate) fn results(&self) -> Results {
+        Results::load(&self.out().join("results.json")).expect("the results")
+    }
+
+    /// Directories of servers that were not removed.
+    pub(crate) fn left(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.out()).expect("the output").flatten();
+        let of_server = |path: &PathBuf| path.is_dir() && !path.ends_with("csv");
+        entries.map(|entry| entry.path()).filter(of_server).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn check(&mut self, status: i32) -> String {
+        let output = self.command.output().expect("the tool runs");
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(status), "{text}");
+        text
+    }
+}
+
+pub(crate) fn said(output: &Output) -> String {
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{out}\n{err}")
+}
+
+/// The processes whose parent is this one.
+pub(crate) fn children(of: u32) -> Vec<u32> {
+    let children = |entry: fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        (fields.nth(1)?.parse() == Ok(of)).then_some(pid)
+    };
+    fs::read_dir("/proc").expect("processes").flatten().filter_map(children).collect()
+}
+
+/// Whether a process is there that is not only waiting to be noticed.
+pub(crate) fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a server of a tool is under load, and gives the server's process. `results` is where the tool keeps them.
+pub(crate) fn under_way(tool: &Child, results: &Path) -> u32 {
+    // They are written when all systems have been tried once: the next server is one that is measured.
+    wait_until("the comparison begins", || results.exists());
+    wait_until("a server runs", || {
+        children(tool.id()).iter().any(|child| {
+            let name = fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+            name.trim_end().ends_with("-server")
+        })
+    });
+    children(tool.id())[0]
+}

@@ -1,0 +1,51 @@
+//! `perdura-bench compare` as a person runs it: whole small comparisons, what its options lead to, and the ways in which
+//! one goes wrong.
+//!
+//! Each test has a directory of its own, so that what a run leaves can be told from what others leave.
+
+#![forbid(unsafe_code)]
+
+mod faults;
+mod full_disk;
+mod kit;
+mod options;
+
+use kit::Comparison;
+use std::fs;
+
+#[test]
+fn a_small_comparison_is_whole() {
+    let mut comparison = Comparison::new(&[
+        "--systems",
+        "perdura-pmem,perdura-aof-always,redis-always",
+        "--workloads",
+        "throughput-100,latency-30,ycsb-f",
+        "--seconds",
+        "0.2",
+        "--recovery",
+        "1mb",
+        "--quick",
+    ]);
+    let text = comparison.check(0);
+    let results = comparison.results();
+    assert_eq!(results.partial, None, "{text}");
+    assert_eq!(results.runs.len(), 9, "{text}");
+    for run in &results.runs {
+        assert!(run.operations > 0 && run.errors == 0, "{run:?}");
+        assert!(run.latency.p50 > 0.0 && run.latency.p50 <= run.latency.p99, "{run:?}");
+        assert!(run.writes.is_some(), "{run:?}");
+    }
+    assert_eq!(results.recovery.len(), 3, "{text}");
+    for row in &results.recovery {
+        assert!(row.first_get_seconds.is_some() && row.rate_before > 0.0, "{row:?}");
+        assert!(row.acknowledged > row.keys, "the kill came under load: {row:?}");
+        assert_eq!((row.keys_checked, row.keys_lost, row.keys_wrong), (row.keys, 0, 0), "{row:?}");
+    }
+    let pool = &results.systems[0];
+    assert_eq!((pool.domain.as_deref(), pool.emulated.is_some()), (Some("clwb"), true));
+    assert!(results.machine.versions.iter().any(|v| v.text.contains("v=")), "{text}");
+    assert!(text.contains("write throughput, PMEM to AOF always"), "{text}");
+    assert!(comparison.left().is_empty(), "{:?}", comparison.left());
+    let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
+    assert!(page.contains("<svg") && page.contains("Perdura PMEM"), "{text}");
+}
