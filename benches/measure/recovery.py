@@ -1,7 +1,8 @@
-"""Time from exec to the first answered GET after kill -9, by number of keys.
+"""Time from exec to the first answered read after kill -9, by number of keys.
 
-Keys of 16 bytes with values of 84. The server is filled, killed, and started again on what it left; a client connects
-until a GET of the last key is answered with its value. The logs and pools are in the page cache: what a cold medium adds
+Keys of 16 bytes with values of 84; or, by --what, small hashes of five fields, or all elements in one hash or one sorted
+set. The server is filled, killed, and started again on what it left; a client connects until a read of what was written
+last is answered. The logs and pools are in the page cache: what a cold medium adds
 is not measured. The best of --rounds would flatter, so the median is shown.
 """
 
@@ -17,10 +18,23 @@ DEFAULT = [
     "perdura pmem process", "perdura aof everysec", "redis everysec, no RDB base",
 ]
 VALUE = 84
+# What is written as element n, and what asks for it; the answer is a bulk string of so many bytes.
+WHAT = {
+    "strings": (None, lambda n: ("GET", "key:%012d" % n), VALUE),
+    "hashes": (
+        lambda n: ["HSET", "key:%012d" % n] + [w for f in range(5) for w in (f"field{f}", "v" * 10)],
+        lambda n: ("HGET", "key:%012d" % n, "field4"), 10,
+    ),
+    "hash": (
+        lambda n: ("HSET", "key", "field:%012d" % n, "value:%012d" % n),
+        lambda n: ("HGET", "key", "field:%012d" % n), 18,
+    ),
+    "zset": (lambda n: ("ZADD", "key", 10 ** 9 + n, "m:%012d" % n), lambda n: ("ZSCORE", "key", "m:%012d" % n), 10),
+}
 
 
-def first_answer(server, key):
-    """Seconds from exec until the key's value was read."""
+def first_answer(server, question, length):
+    """Seconds from exec until the answer, of so many bytes, was read."""
     start = time.monotonic()
     server.start()
     while True:
@@ -28,9 +42,9 @@ def first_answer(server, key):
             with socket.create_connection(("127.0.0.1", server.port), timeout=600) as peer:
                 reply = peer.makefile("rb")
                 while True:
-                    peer.sendall(command("GET", key))
+                    peer.sendall(command(*question))
                     line = reply.readline()
-                    if line == b"$%d\r\n" % VALUE and len(reply.read(VALUE + 2)) == VALUE + 2:
+                    if line == b"$%d\r\n" % length and len(reply.read(length + 2)) == length + 2:
                         return time.monotonic() - start
                     if not line.startswith(b"-LOADING"):
                         raise SystemExit(f"{server.name} answered {line!r} after its restart")
@@ -45,16 +59,21 @@ def first_answer(server, key):
 def measure(name, keys, arguments):
     """All rounds of one server with so many keys."""
     server = Server(name, arguments.disk)
+    make, question, length = WHAT[arguments.what]
     times = []
     try:
-        server.fill(keys, VALUE)
+        if make:
+            server.send(make, keys)
+        else:
+            server.fill(keys, VALUE)
+        held = server.ask("DBSIZE")
         # What everysec has not synced is still written: the end of the process takes nothing away.
         for _ in range(arguments.rounds):
             server.kill()
-            times.append(first_answer(server, "key:%012d" % (keys - 1)))
+            times.append(first_answer(server, question(keys - 1), length))
             count = server.ask("DBSIZE")
-            if count != b":%d" % keys:
-                raise SystemExit(f"{name} came back with {count!r} keys of {keys}")
+            if count != held:
+                raise SystemExit(f"{name} came back with {count!r} keys of {held!r}")
     finally:
         server.remove()
     return times
@@ -65,6 +84,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     common_arguments(parser, "recovery.tsv")
     parser.add_argument("--keys", default="10000,1000000,20000000")
+    parser.add_argument("--what", choices=WHAT, default="strings")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     names = chosen(arguments, DEFAULT)
@@ -82,8 +102,8 @@ def main():
                 results.add(name, keys, f"{seconds:.6f}")
             row.append(f"{statistics.median(times) * 1000:.1f} ms")
         rows.append(row)
-    print(f"\n### From exec to the first answered GET after kill -9, median of {arguments.rounds}\n")
-    print_table([""] + [f"{count} keys" for count in counts], rows)
+    print(f"\n### From exec to the first answered read after kill -9, {arguments.what}, median of {arguments.rounds}\n")
+    print_table([""] + [f"{count}" for count in counts], rows)
     print(f"\nraw figures: {results.path}")
 
 

@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import socket
+import statistics
 import subprocess
 import tempfile
 import time
@@ -15,7 +16,6 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PERDURA = os.environ.get("PERDURA_SERVER", os.path.join(ROOT, "target/release/perdura-server"))
 REDIS = os.environ.get("REDIS_SERVER", "redis-server")
-TICKS = os.sysconf("SC_CLK_TCK")
 
 REDIS_AOF = ["--save", "", "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"]
 PERDURA_AOF = [
@@ -103,10 +103,13 @@ class Server:
         return {name: value for name, value in lines}
 
     def cpu(self):
-        """CPU seconds that it has used."""
-        with open(f"/proc/{self.process.pid}/stat") as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        """CPU seconds that its threads have used, to the nanosecond."""
+        tasks = f"/proc/{self.process.pid}/task"
+        used = 0
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/schedstat") as stat:
+                used += int(stat.read().split()[0])
+        return used / 1e9
 
     def fill(self, count, size, first=0):
         """Sets keys `first` to `first + count` (16 bytes each) to values of `size` bytes."""
@@ -121,6 +124,20 @@ class Server:
                 got = replies.read(5 * len(numbers))
                 if got != b"+OK\r\n" * len(numbers):
                     raise SystemExit(f"{self.name} refused a SET: {got[:200]!r}")
+
+    def send(self, make, count):
+        """Sends `count` commands, made by `make` from their numbers, many to a round trip; none may be refused."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=600) as peer:
+            replies = peer.makefile("rb")
+            for begin in range(0, count, 2000):
+                numbers = range(begin, min(begin + 2000, count))
+                peer.sendall(b"".join([command(*make(n)) for n in numbers]))
+                for _ in numbers:
+                    line = replies.readline()
+                    if line[:1] in (b"-", b""):
+                        raise SystemExit(f"{self.name} refused {make(begin)}: {line!r}")
+                    if line[:1] == b"$":
+                        replies.read(int(line[1:]) + 2)
 
     def kill(self):
         """kill -9."""
@@ -180,6 +197,15 @@ def print_table(head, rows):
 
     rule = ["-" * widths[0]] + ["-" * (width - 1) + ":" for width in widths[1:]]
     print("\n".join([line(head), line(rule)] + [line(row) for row in cells[1:]]), flush=True)
+
+
+def print_ratios(what, pairs, values):
+    """Ratios between systems, each taken between runs of the same round: median, lowest, highest."""
+    for one, other in pairs:
+        if one in values and other in values:
+            ratios = [a / b for a, b in zip(values[one], values[other])]
+            middle, low, high = statistics.median(ratios), min(ratios), max(ratios)
+            print(f"- {what}, {one} to {other}: {middle:.2f}x ({low:.2f} to {high:.2f})", flush=True)
 
 
 class Results:

@@ -3,7 +3,7 @@
 Each measurement has a server of its own, fresh and filled, on one core, and redis-benchmark on another; only the
 latency of one client is taken with both on one core, since what separate cores show is how long the machine takes to
 wake one up. Systems take turns, round by round, so that a slow minute of the machine hurts all of them. Medians, and the
-spread from the lowest to the highest in percent of the median.
+spread from the lowest to the highest in percent of the median; ratios are taken within each round.
 """
 
 import argparse
@@ -13,11 +13,19 @@ import statistics
 import subprocess
 import sys
 
-from servers import Results, Server, chosen, common_arguments, machine, print_table
+from servers import Results, Server, chosen, common_arguments, machine, print_ratios, print_table
 
 DEFAULT = [
     "redis none", "redis everysec", "redis always", "perdura volatile", "perdura pmem emulated",
     "perdura aof everysec", "perdura aof always",
+]
+# What is compared with what, in runs of the same round.
+PAIRS = [
+    ("perdura volatile", "redis none"),
+    ("perdura pmem emulated", "perdura volatile"),
+    ("perdura pmem emulated", "redis always"),
+    ("perdura aof always", "redis always"),
+    ("perdura aof everysec", "redis everysec"),
 ]
 KEYS = {32: 100_000, 4096: 20_000}
 # Operations of one run, about a second or two on a machine of today.
@@ -80,6 +88,12 @@ def throughput(names, arguments, results, size, pipeline):
             row += [f"{statistics.median(cpu):.2f}", f"{statistics.median(p99):.3f}"]
         rows.append(row)
     print_table(head, rows)
+    for test in ("set", "get"):
+        rates = {name: [row[0] for row in found[name][test]] for name in names}
+        cpu = {name: [row[3] for row in found[name][test]] for name in names}
+        pairs = PAIRS if test == "set" else PAIRS[:1]
+        print_ratios(f"{test.upper()} a second", pairs, rates)
+        print_ratios(f"CPU time of a {test.upper()}", pairs, cpu)
 
 
 def latency(names, arguments, results, size):
@@ -102,6 +116,8 @@ def latency(names, arguments, results, size):
         rows.append([name, f"{middle(p50) * 1000:.0f}", f"{middle(p99) * 1000:.0f}",
                      f"{middle(rate):.0f}", f"{spread(rate):.0f}", f"{middle(cpu):.2f}"])
     print_table(["", "p50 us", "p99 us", "SET/s", "spread %", "us CPU"], rows)
+    for column, what in ((1, "p50"), (2, "p99")):
+        print_ratios(what, PAIRS, {name: [row[column] for row in found[name]] for name in names})
 
 
 def main():
