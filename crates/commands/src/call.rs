@@ -139,12 +139,14 @@ impl<'a> Call<'a> {
     /// Says that data changed, so that the command goes into the log as it was given.
     pub fn wrote(&mut self) {
         let db = self.session.db;
+        self.engine.stats().changed(self.session.stripe);
         self.effects.push(db, self.args);
     }
 
     /// Says that data changed, and which command would have the same effect at any time.
     pub fn wrote_as(&mut self, args: &[&[u8]]) {
         let db = self.session.db;
+        self.engine.stats().changed(self.session.stripe);
         self.effects.push(db, args);
     }
 

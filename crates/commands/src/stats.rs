@@ -3,6 +3,7 @@
 //! Counters are relaxed atomics in stripes; a thread adds to its own stripe and no other does, so that threads do
 //! not share a cache line and an addition is a load and a store; a reader sums up all stripes.
 
+use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -36,6 +37,7 @@ fn add(counter: &AtomicU64, more: u64) {
 /// All counters of an engine.
 pub struct Stats {
     stripes: Vec<Box<[Cell]>>,
+    changes: Vec<CachePadded<AtomicU64>>,
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
     error_replies: AtomicU64,
 }
@@ -49,6 +51,7 @@ impl Stats {
         let stripe = || (0..commands).map(|_| Cell::default()).collect();
         Stats {
             stripes: (0..threads.max(1)).map(|_| stripe()).collect(),
+            changes: (0..threads.max(1)).map(|_| CachePadded::default()).collect(),
             errors: Mutex::default(),
             error_replies: AtomicU64::new(0),
         }
@@ -79,6 +82,17 @@ impl Stats {
         } else if errors.len() < MAX_ERROR_CODES {
             errors.insert(code.to_vec(), 1);
         }
+    }
+
+    /// Counts a change of the data.
+    #[inline]
+    pub(crate) fn changed(&self, stripe: usize) {
+        add(&self.changes[stripe.min(self.changes.len() - 1)], 1);
+    }
+
+    /// Changes of the data, what expiry and eviction delete not among them.
+    pub fn changes(&self) -> u64 {
+        self.changes.iter().map(|changes| changes.load(Relaxed)).sum()
     }
 
     fn cell(&self, stripe: usize, id: usize) -> &Cell {

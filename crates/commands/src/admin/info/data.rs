@@ -104,7 +104,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("current_fork_perc", "0.00");
     page.line("current_save_keys_processed", 0);
     page.line("current_save_keys_total", 0);
-    page.line("rdb_changes_since_last_save", 0);
+    page.line("rdb_changes_since_last_save", engine.stats().changes());
     page.line("rdb_bgsave_in_progress", 0);
     page.line("rdb_last_save_time", engine.admin().last_save_s.load(Relaxed));
     page.line("rdb_last_bgsave_status", "ok");

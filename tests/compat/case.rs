@@ -1,0 +1,76 @@
+//! One case of the suite, as its runner prints it.
+
+/// How a case ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    Failed,
+    /// Left out by a tag, such as one for what an external server cannot have.
+    Ignored,
+    /// It did not end.
+    Hung,
+    /// The rest of the unit was not run.
+    BrokeOff,
+}
+
+/// A case of a unit.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// The suite's name for it; repeated names are counted: `name #2`.
+    pub(crate) name: String,
+    pub(crate) outcome: Outcome,
+    /// What it complained about.
+    pub(crate) detail: String,
+}
+
+impl Case {
+    pub(crate) fn passed(&self) -> bool {
+        self.outcome == Outcome::Passed
+    }
+}
+
+/// Reads what a run printed.
+pub(crate) fn parse(log: &str) -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut lines = log.lines();
+    let mut at_work = "";
+    while let Some(line) = lines.next() {
+        let (outcome, rest) = if let Some(rest) = line.strip_prefix("[ok]: ") {
+            (Outcome::Passed, rest.rsplit_once(" (").map_or(rest, |(name, _)| name))
+        } else if let Some(rest) = line.strip_prefix("[err]: ") {
+            (Outcome::Failed, rest.rsplit_once(" in tests/").map_or(rest, |(name, _)| name))
+        } else if let Some(rest) = line.strip_prefix("[ignore]: ") {
+            (Outcome::Ignored, rest.rsplit_once(": ").map_or(rest, |(name, _)| name))
+        } else if let Some(rest) = line.strip_prefix("[exception]: ") {
+            (Outcome::BrokeOff, rest)
+        } else if line.starts_with("[TIMEOUT]") {
+            (Outcome::Hung, at_work)
+        } else {
+            if let Some((_, name)) = line.split_once("(IN PROGRESS) ") {
+                at_work = name;
+            }
+            continue;
+        };
+        let detail = match outcome {
+            Outcome::Failed => lines.next().unwrap_or("").chars().take(300).collect(),
+            Outcome::BrokeOff => rest.to_owned(),
+            _ => String::new(),
+        };
+        let name = if outcome == Outcome::BrokeOff { "(the rest of the unit)" } else { rest };
+        cases.push(Case { name: counted(&cases, name), outcome, detail });
+    }
+    // The list of what is at work follows the line that says that time is over.
+    if let Some(hung) = cases.iter_mut().find(|case| case.outcome == Outcome::Hung) {
+        hung.name = at_work.to_owned();
+    }
+    cases
+}
+
+/// The name, with a number where it was there before.
+fn counted(cases: &[Case], name: &str) -> String {
+    let is_it = |case: &&Case| case.name == name || case.name.starts_with(&format!("{name} #"));
+    match cases.iter().filter(is_it).count() {
+        0 => name.to_owned(),
+        before => format!("{name} #{}", before + 1),
+    }
+}

@@ -1,0 +1,110 @@
+//! What is known beforehand: the cases that are left out, and the reasons of those that fail.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::case::Case;
+use crate::suite::Setup;
+use crate::table::Failure;
+
+const LEFT_OUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compat/left-out.tsv");
+const REASONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/COMPAT.md");
+
+/// Cases that need a command that is not there yet: unit, name, that command.
+#[derive(Default)]
+pub(crate) struct LeftOut {
+    names: BTreeMap<String, BTreeSet<String>>,
+    rows: Vec<String>,
+}
+
+impl LeftOut {
+    pub(crate) fn read() -> Result<LeftOut, Setup> {
+        let mut left_out = LeftOut::default();
+        for row in fs::read_to_string(LEFT_OUT)?.lines().filter(|row| !row.starts_with('#')) {
+            let mut columns = row.split('\t');
+            if let (Some(unit), Some(name)) = (columns.next(), columns.next()) {
+                left_out.names.entry(unit.to_owned()).or_default().insert(name.to_owned());
+            }
+        }
+        Ok(left_out)
+    }
+
+    /// The names of a unit.
+    pub(crate) fn of(&self, unit: &str) -> &BTreeSet<String> {
+        static NONE: BTreeSet<String> = BTreeSet::new();
+        self.names.get(unit).unwrap_or(&NONE)
+    }
+
+    /// Adds a case where redis-server said which command it was not allowed to run.
+    pub(crate) fn add_if_denied(&mut self, unit: &str, case: &Case) {
+        let quoted =
+            case.detail.split_once("run the '").and_then(|(_, rest)| rest.split_once('\''));
+        match quoted {
+            Some(("debug", _)) => self.add(unit, &case.name, "debug reload"),
+            Some((command, _)) => self.add(unit, &case.name, command),
+            None => {}
+        }
+    }
+
+    /// Adds a case with the command that it needs.
+    pub(crate) fn add(&mut self, unit: &str, name: &str, command: &str) {
+        // A name that is there several times is left out as a whole.
+        let name = name.split(" #").next().unwrap_or(name);
+        if self.names.entry(unit.to_owned()).or_default().insert(name.to_owned()) {
+            self.rows.push(format!("{unit}\t{name}\t{command}"));
+        }
+    }
+
+    /// Adds a case that fails with the one before it.
+    pub(crate) fn add_like_last(&mut self, unit: &str, name: &str) {
+        let last = self.rows.last().and_then(|row| row.rsplit('\t').next());
+        let command = last.unwrap_or("unknown").to_owned();
+        self.add(unit, name, &command);
+    }
+
+    /// Leaves out a case about notifications, which are a setting and no command.
+    pub(crate) fn needs_notifications(&mut self, unit: &str, name: &str) -> bool {
+        let needs = name.starts_with("Keyspace notifications");
+        if needs {
+            self.add(unit, name, "config set notify-keyspace-events");
+        }
+        needs
+    }
+
+    pub(crate) fn write(&self) -> Result<(), Setup> {
+        let head = "# Cases of Redis's suite that need a command which is not there yet: unit, case, command.\n\
+                    # Written by: make compat RENEW=1\n";
+        fs::write(LEFT_OUT, format!("{head}{}\n", self.rows.join("\n")))?;
+        Ok(())
+    }
+}
+
+/// The table of `COMPAT.md`: unit, case, backends, reason.
+pub(crate) struct Reasons {
+    rows: BTreeSet<(String, String)>,
+}
+
+impl Reasons {
+    pub(crate) fn read() -> Result<Reasons, Setup> {
+        let text = fs::read_to_string(REASONS)?;
+        let rows = text.lines().filter_map(|line| {
+            let mut cells = line.strip_prefix("| `unit/")?.split(" | ");
+            let unit = cells.next()?.trim_end_matches('`');
+            let case = cells.next()?.trim_matches('`').replace("\\|", "|");
+            cells.next().filter(|reason| reason.trim().len() > 10)?;
+            Some((format!("unit/{unit}"), case))
+        });
+        Ok(Reasons { rows: rows.collect() })
+    }
+
+    /// Whether a failure has its reason there.
+    pub(crate) fn explain(&self, failure: &Failure) -> bool {
+        self.rows.contains(&(failure.unit.clone(), failure.case.clone()))
+    }
+
+    /// The rows of some units.
+    pub(crate) fn of_units(&self, units: &[&str]) -> impl Iterator<Item = (&str, &str)> {
+        let is_meant = |row: &&(String, String)| units.contains(&row.0.as_str());
+        self.rows.iter().filter(is_meant).map(|(unit, case)| (unit.as_str(), case.as_str()))
+    }
+}

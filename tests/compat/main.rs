@@ -1,0 +1,182 @@
+//! Redis's own test suite, against both backends of Perdura and against the release of Redis that it belongs to.
+//!
+//! The suite is Debian's source package of the installed `redis-server`; nothing of it is stored here. Each unit runs
+//! against a fresh server, from outside, as its `--host` mode does. What counts are the cases that redis-server passes,
+//! without those that need a command which Perdura does not have yet (`left-out.tsv`, each with that command). Every
+//! other case that fails must stand in `COMPAT.md`, with its reason: one that does not, and a share below 97 %, fail this
+//! program.
+//!
+//! It is a program, so that it can end with a table: `make compat`, or a part of it by `make compat UNITS="set hash"`.
+//! `COMPAT_RENEW=1` writes `left-out.tsv` anew: it runs redis-server with those commands taken away, and writes down
+//! what no longer passes.
+
+#![forbid(unsafe_code)]
+
+mod case;
+mod lists;
+mod suite;
+mod table;
+mod unit;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::process::ExitCode;
+
+use case::Case;
+use lists::{LeftOut, Reasons};
+use suite::{Setup, Suite};
+use table::Table;
+use testkit::Launch;
+
+/// The units whose cases are about what Perdura has.
+const UNITS: [&str; 24] = [
+    "unit/type/string",
+    "unit/type/incr",
+    "unit/type/list",
+    "unit/type/list-2",
+    "unit/type/list-3",
+    "unit/type/hash",
+    "unit/type/set",
+    "unit/type/zset",
+    "unit/type/stream",
+    "unit/type/stream-cgroups",
+    "unit/sort",
+    "unit/expire",
+    "unit/keyspace",
+    "unit/scan",
+    "unit/bitops",
+    "unit/bitfield",
+    "unit/hyperloglog",
+    "unit/geo",
+    "unit/multi",
+    "unit/pubsub",
+    "unit/pubsubshard",
+    "unit/other",
+    "unit/protocol",
+    "unit/lazyfree",
+];
+
+/// The least share of the cases that redis-server passes.
+const LEAST: f64 = 0.97;
+
+/// How often a unit is run to find what is left out.
+const TRIES: usize = 5;
+
+const REFERENCE: &str = "redis-server";
+const BACKENDS: [&str; 2] = ["pmem", "aof"];
+
+/// What is not there yet, taken away from redis-server: whatever then fails needs one of these.
+const TAKEN_AWAY: &str = "on nopass ~* &* +@all -@scripting -sync -psync -save -bgsave -dump -restore -migrate -acl \
+    -replicaof -slaveof -failover -cluster -debug +debug|sleep +debug|object +debug|set-active-expire \
+    +debug|quicklist-packed-threshold +debug|jmap +debug|log +debug|protocol +debug|digest-value +debug|digest \
+    +debug|htstats +debug|htstats-key +debug|populate +debug|pause-cron +debug|replybuffer +debug|listpack +debug|ziplist \
+    +debug|change-repl-id +debug|stringmatch-len +debug|loadaof";
+
+fn launch(system: &str) -> Launch {
+    let debug = ["--enable-debug-command", "yes"];
+    match system {
+        REFERENCE => Launch::redis(),
+        "pmem" => Launch::perdura_pmem().args(debug),
+        _ => Launch::perdura_aof("everysec").args(debug),
+    }
+}
+
+/// The units that the command line chooses by a part of their names.
+fn chosen() -> Vec<&'static str> {
+    let words: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let is_meant = |unit: &&str| {
+        words.is_empty()
+            || words.iter().any(|word| unit.rsplit('/').next() == Some(word) || *unit == word)
+    };
+    UNITS.into_iter().filter(is_meant).collect()
+}
+
+/// Runs redis-server without the commands that Perdura does not have, and writes down what fails for want of them.
+fn renew(suite: &Suite) -> Result<(), Setup> {
+    let mut left_out = LeftOut::default();
+    for unit in UNITS {
+        let whole = suite.run(unit, REFERENCE, launch(REFERENCE), &BTreeSet::new())?;
+        let names = whole.iter().filter(|case| case.passed()).map(|case| case.name.as_str());
+        let mut wanted: Vec<&str> = names.collect();
+        wanted.retain(|name| !left_out.needs_notifications(unit, name));
+        // A case that fails may take others with it: it is left out, and they are tried again.
+        for _ in 0..TRIES {
+            let limited =
+                Launch::redis().args(["--user", "default"]).args(TAKEN_AWAY.split_whitespace());
+            let rest = suite.run(unit, "limited", limited, left_out.of(unit))?;
+            let found = |name: &str| rest.iter().find(|case| case.name == name);
+            wanted.retain(|name| !found(name).is_some_and(Case::passed));
+            let before = left_out.of(unit).len();
+            for case in wanted.iter().filter_map(|name| found(name)) {
+                left_out.add_if_denied(unit, case);
+            }
+            wanted.retain(|name| !left_out.of(unit).contains(*name));
+            if wanted.is_empty() || left_out.of(unit).len() == before {
+                break;
+            }
+        }
+        // What fails with these and cannot be told from them, such as what follows a script that runs.
+        for name in wanted {
+            left_out.add_like_last(unit, name);
+        }
+        println!("{unit}: {} of {}", left_out.of(unit).len(), whole.len());
+    }
+    left_out.write()
+}
+
+/// Runs the units and prints what came of it; whether all is as it should be.
+fn compare(suite: &Suite, units: &[&'static str]) -> Result<bool, Setup> {
+    let (left_out, reasons) = (LeftOut::read()?, Reasons::read()?);
+    let mut table = Table::default();
+    for unit in units {
+        let skipped = left_out.of(unit);
+        let systems = [REFERENCE, BACKENDS[0], BACKENDS[1]];
+        let runs = std::thread::scope(|scope| {
+            let start =
+                |system| scope.spawn(move || suite.run(unit, system, launch(system), skipped));
+            systems
+                .map(start)
+                .map(|run| run.join().unwrap_or_else(|_| Err(Setup("a run panicked".into()))))
+        });
+        let [reference, pmem, aof] = runs;
+        table.add(unit, &reference?, [(BACKENDS[0], pmem?), (BACKENDS[1], aof?)]);
+    }
+    println!("\n{table}");
+    let unexplained: Vec<_> =
+        table.failures().iter().filter(|failure| !reasons.explain(failure)).collect();
+    for failure in &unexplained {
+        println!(
+            "no reason in COMPAT.md: {} | {} | {}: {}",
+            failure.unit, failure.case, failure.backend, failure.detail
+        );
+    }
+    for (unit, case) in reasons.of_units(units) {
+        if !table.failures().iter().any(|failure| failure.unit == unit && failure.case == case) {
+            println!("stands in COMPAT.md, and passes: {unit} | {case}");
+        }
+    }
+    table.save(&suite.results())?;
+    Ok(unexplained.is_empty() && table.least_share() >= LEAST)
+}
+
+fn main() -> ExitCode {
+    if env::args().any(|argument| argument == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    let done = Suite::obtain().and_then(|suite| match env::var_os("COMPAT_RENEW") {
+        Some(_) => renew(&suite).map(|()| true),
+        None => compare(&suite, &chosen()),
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(Setup(why)) if env::var_os("COMPAT_MAY_SKIP").is_some() => {
+            println!("Redis's own suite: SKIPPED, nothing was tested: {why}");
+            ExitCode::SUCCESS
+        }
+        Err(Setup(why)) => {
+            println!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}

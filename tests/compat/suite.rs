@@ -1,0 +1,165 @@
+//! The suite itself: Debian's source package of the installed `redis-server`, unpacked below the target directory.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use testkit::Launch;
+
+use crate::case::Case;
+use crate::unit;
+
+/// Why nothing can be run.
+#[derive(Debug)]
+pub(crate) struct Setup(pub(crate) String);
+
+impl From<io::Error> for Setup {
+    fn from(error: io::Error) -> Setup {
+        Setup(error.to_string())
+    }
+}
+
+/// Lines of the suite that would lose a whole unit to one missing command, and what stands there instead.
+const LENIENT: [(&str, &str); 3] = [
+    ("    r function flush\n", "    catch {r function flush}\n"),
+    (
+        "        dict set saved_config $param [lindex [r config get $param] 1]\n",
+        "        if {[catch {dict set saved_config $param [lindex [r config get $param] 1]}]} continue\n",
+    ),
+    ("        r config set $param $val\n", "        catch {r config set $param $val}\n"),
+];
+
+/// The unpacked suite.
+pub(crate) struct Suite {
+    folder: PathBuf,
+}
+
+impl Suite {
+    /// Fetches and unpacks it, once.
+    pub(crate) fn obtain() -> Result<Suite, Setup> {
+        let home = target().join("compat");
+        let folder = home.join("suite");
+        if !folder.join("complete").exists() {
+            println!("fetching the source package of redis");
+            let _ = fs::remove_dir_all(&home);
+            fs::create_dir_all(&home)?;
+            let found = unpack(&home)?;
+            fs::rename(found, &folder)?;
+            lend_programs(&folder)?;
+            make_lenient(&folder.join("tests/support/server.tcl"))?;
+            fs::write(folder.join("complete"), "")?;
+        }
+        run(Command::new("tclsh").args(["/dev/null"]))?;
+        Ok(Suite { folder })
+    }
+
+    /// Where the suite lies.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where logs and results go.
+    pub(crate) fn results(&self) -> PathBuf {
+        self.folder.with_file_name("results")
+    }
+
+    /// Runs a unit against a fresh server, without the cases `left_out`.
+    pub(crate) fn run(
+        &self,
+        unit: &str,
+        system: &str,
+        launch: Launch,
+        left_out: &BTreeSet<String>,
+    ) -> Result<Vec<Case>, Setup> {
+        unit::run(self, unit, system, launch, left_out)
+    }
+}
+
+/// The target directory that this test was built into.
+fn target() -> PathBuf {
+    let test = env::current_exe().expect("a test knows its own executable");
+    let profile = test.ancestors().find(|folder| folder.join("deps").is_dir());
+    let profile = profile.expect("a test lies in a target directory");
+    profile.parent().expect("a profile's folder lies in the target directory").to_owned()
+}
+
+/// The package from the archives that apt uses for programs, asked for sources. Needs no root.
+fn unpack(home: &Path) -> Result<PathBuf, Setup> {
+    let (sources, lists) = (home.join("sources"), home.join("lists"));
+    fs::create_dir_all(&sources)?;
+    fs::create_dir_all(lists.join("partial"))?;
+    let mut places = vec![PathBuf::from("/etc/apt/sources.list")];
+    if let Ok(entries) = fs::read_dir("/etc/apt/sources.list.d") {
+        places.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    for place in places {
+        let Ok(text) = fs::read_to_string(&place) else { continue };
+        let name = place.file_name().unwrap_or_default();
+        fs::write(sources.join(name), for_sources(&text))?;
+    }
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args([
+            "-qq",
+            "-o",
+            "Dir::Etc::sourcelist=/dev/null",
+            "-o",
+            "APT::Sandbox::User=root",
+        ]);
+        command.arg("-o").arg(format!("Dir::Etc::sourceparts={}", sources.display()));
+        command.arg("-o").arg(format!("Dir::State::Lists={}", lists.display()));
+        run(command.args(arguments).current_dir(home))
+    };
+    apt(&["update"])?;
+    apt(&["source", "redis"])?;
+    let mut entries = fs::read_dir(home)?.flatten().map(|entry| entry.path());
+    let found = entries.find(|path| path.join("tests/test_helper.tcl").exists());
+    found.ok_or_else(|| Setup("the source package of redis has no tests".into()))
+}
+
+/// A list of archives, for their sources.
+fn for_sources(text: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("deb ") {
+        Some(rest) => format!("deb-src {rest}\n"),
+        None if line.starts_with("Types:") => "Types: deb-src\n".to_owned(),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+/// Some cases start programs of Redis from where they would have been built.
+fn lend_programs(folder: &Path) -> Result<(), Setup> {
+    for name in ["redis-cli", "redis-benchmark", "redis-server"] {
+        let installed = Path::new("/usr/bin").join(name);
+        std::os::unix::fs::symlink(installed, folder.join("src").join(name))?;
+    }
+    Ok(())
+}
+
+fn make_lenient(path: &Path) -> Result<(), Setup> {
+    let mut text = fs::read_to_string(path)?;
+    let begin = text.find("proc run_external_server_test");
+    let begin = begin.ok_or_else(|| Setup("the suite has another form than that of 7.0".into()))?;
+    let mut body = text.split_off(begin);
+    for (strict, lenient) in LENIENT {
+        if !body.contains(strict) {
+            return Err(Setup(format!("the suite has no line {strict:?}")));
+        }
+        body = body.replacen(strict, lenient, 1);
+    }
+    fs::write(path, text + &body)?;
+    Ok(())
+}
+
+/// Runs a program to its end, or says what it complained about.
+fn run(command: &mut Command) -> Result<(), Setup> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| Setup(format!("{name}: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(Setup(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))))
+}

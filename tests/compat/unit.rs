@@ -1,0 +1,91 @@
+//! One unit of the suite against one server.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use testkit::{Launch, Server};
+
+use crate::case::{Case, Outcome, parse};
+use crate::suite::{Setup, Suite};
+
+/// Seconds without the end of a case after which it counts as hung.
+const PATIENCE: u32 = 60;
+/// A unit is given up after this.
+const LONGEST: Duration = Duration::from_secs(600);
+/// How often a unit is begun again without the case that hung.
+const HANGS: usize = 5;
+/// The first port on which the suite's own parts meet; each run takes the next 40.
+static PORTS: AtomicU16 = AtomicU16::new(15_000);
+
+/// Runs a unit, again without the cases that hang.
+pub(crate) fn run(
+    suite: &Suite,
+    unit: &str,
+    system: &str,
+    launch: Launch,
+    left_out: &BTreeSet<String>,
+) -> Result<Vec<Case>, Setup> {
+    let server = launch.start();
+    let folder = suite.results().join(system);
+    fs::create_dir_all(&folder)?;
+    let file = folder.join(unit.replace('/', "_"));
+    let mut skipped = left_out.clone();
+    let mut hung: Vec<Case> = Vec::new();
+    let began = Instant::now();
+    loop {
+        let log = once(suite, unit, &server, &file, &skipped)?;
+        let mut cases = parse(&log);
+        let stuck = cases.iter().position(|case| case.outcome == Outcome::Hung);
+        let Some(at) = stuck.filter(|_| hung.len() < HANGS && began.elapsed() < LONGEST) else {
+            cases.extend(hung);
+            let passed = cases.iter().filter(|case| case.passed()).count();
+            println!("{unit} {system}: {passed} passed in {} s", began.elapsed().as_secs());
+            return Ok(cases);
+        };
+        skipped.insert(cases[at].name.clone());
+        hung.push(cases.swap_remove(at));
+    }
+}
+
+/// Runs the suite's program once; what it printed.
+fn once(
+    suite: &Suite,
+    unit: &str,
+    server: &Server,
+    file: &Path,
+    skipped: &BTreeSet<String>,
+) -> Result<String, Setup> {
+    let (log, skip) = (file.with_extension("log"), file.with_extension("skip"));
+    let names: Vec<&str> = skipped.iter().map(String::as_str).collect();
+    fs::write(&skip, names.join("\n"))?;
+    for _ in 0..4 {
+        let output = File::create(&log)?;
+        let base = PORTS.fetch_add(40, Ordering::Relaxed);
+        let mut command = Command::new("tclsh");
+        command.arg("tests/test_helper.tcl").current_dir(suite.folder()).env("TERM", "dumb");
+        command.args(["--host", "127.0.0.1", "--port", &server.port().to_string()]);
+        command.args(["--baseport", &base.to_string(), "--timeout", &PATIENCE.to_string()]);
+        command.args(["--durable", "--dont-clean", "--tags", "-slow", "--single", unit]);
+        command.arg("--skipfile").arg(&skip);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        // A group of its own: whatever the suite leaves behind is ended with it.
+        let mut child = command.process_group(0).spawn()?;
+        let began = Instant::now();
+        while child.try_wait()?.is_none() && began.elapsed() < LONGEST {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+        child.wait()?;
+        let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        if text.contains("[ready]") {
+            return Ok(text);
+        }
+    }
+    Err(Setup(format!("the suite did not start: see {}", log.display())))
+}
