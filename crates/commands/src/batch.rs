@@ -20,7 +20,7 @@ use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::request::Batch;
 use crate::session::{ReplyMode, Session};
-use crate::spec::{DENYOOM, FAST, READONLY, WRITE};
+use crate::spec::{BLOCKING, DENYOOM, FAST, READONLY, WRITE};
 use crate::step::Step;
 
 /// Commands of a run: its locks are held while they are executed.
@@ -88,6 +88,9 @@ impl Engine {
         let now_ns = self.begin_ns(session);
         let shards = steps.iter().flat_map(|step| step.keys).map(Key::shard);
         let mut txn = keyspace.try_begin(shards, now_ns / 1_000_000)?;
+        if self.fills_awaited(steps) {
+            return None;
+        }
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
         let mut times = Times { since_ns: now_ns, from: 0 };
         let (begin, mark) = (call.out.len(), call.out.mark());
@@ -132,6 +135,17 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Whether somebody waits for a key that a step may fill: then each command is followed by serving them.
+    #[inline]
+    fn fills_awaited(&self, steps: &[Step<'_>]) -> bool {
+        let awaited = |step: &Step<'_>| {
+            step.command.spec.has(WRITE) && step.keys.iter().any(|key| self.waiting().has(key))
+        };
+        !self.waiting().is_empty() && steps.iter().any(awaited)
+    }
+}
+
 /// The longest run of plain commands at the front.
 fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
     let plain = |request| Step::of(request).filter(is_plain);
@@ -143,6 +157,7 @@ fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
 fn is_plain(step: &Step<'_>) -> bool {
     let spec = step.command.spec;
     matches!(spec.run, Run::Keys(_))
+        && !spec.has(BLOCKING)
         && (spec.has(WRITE) || spec.has(READONLY) && is_quick(step))
         && (1..=MOST_KEYS).contains(&step.keys.len())
         && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES

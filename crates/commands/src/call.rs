@@ -47,7 +47,7 @@ pub enum Next {
     Monitor,
     /// Nothing was executed: try the command again when the pause of writes (CLIENT PAUSE) is over.
     Paused,
-    /// The keys named by the session's wait list are empty: wait for them (blocking list and stream commands).
+    /// The session is blocked: wait until [`Engine::unblocked`] or [`Engine::time_out`] gives the reply.
     Block,
 }
 
@@ -85,6 +85,8 @@ pub struct Call<'a> {
     pub durable_at: u64,
     /// Whether the reply may end with a pinned string: not when others follow it in the same transaction.
     pub may_pin: bool,
+    /// Whether the client may be blocked: not by a command inside of another.
+    pub(crate) may_block: bool,
     /// A large string that is the rest of the reply; it is copied after the locks were released.
     pub pinned: Option<Pinned>,
 }
@@ -111,6 +113,7 @@ impl<'a> Call<'a> {
             next: Next::Reply,
             durable_at: 0,
             may_pin: true,
+            may_block: true,
             pinned: None,
         }
     }
@@ -118,7 +121,11 @@ impl<'a> Call<'a> {
     /// A call inside of this one, in the same transaction: its reply is a part of this one's.
     pub(crate) fn inner(&mut self) -> Call<'_> {
         let Call { engine, session, command, out, now_ns, effects, .. } = self;
-        Call { may_pin: false, ..Call::new(engine, session, command, out, *now_ns, effects) }
+        Call {
+            may_pin: false,
+            may_block: false,
+            ..Call::new(engine, session, command, out, *now_ns, effects)
+        }
     }
 
     /// The selected database.

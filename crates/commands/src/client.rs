@@ -11,6 +11,8 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::blocking::Waiter;
+
 /// Facts about a connection that stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
@@ -63,12 +65,14 @@ pub struct Client {
     pub multi_mem: AtomicUsize,
     /// Bytes of replies not yet sent.
     pub output: AtomicUsize,
-    /// It waits: for a pause of clients to end.
+    /// It waits: for a key, or for a pause of clients to end.
     pub blocked: AtomicBool,
     /// The connection is to be closed.
     pub killed: AtomicBool,
     /// Whether the inbox holds something.
     pub has_mail: AtomicBool,
+    /// What it waits for, while it is blocked.
+    pub(crate) waiter: Mutex<Option<Arc<Waiter>>>,
     inbox: Mutex<Vec<u8>>,
     waker: Mutex<Option<Waker>>,
 }

@@ -67,6 +67,7 @@ impl Engine {
             call.out.truncate(mark);
             call.effects.clear();
             call.pinned = None;
+            self.stop_waiting(call.session);
             done = self.run(call);
         }
         done

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::admin;
-use crate::call::{Call, Outcome, Run};
+use crate::call::{Call, Next, Outcome, Run};
 use crate::engine::Engine;
 use crate::failure::{self, Done, Failure};
 use crate::log::Effects;
@@ -145,6 +145,8 @@ impl Engine {
             done = self.again(&mut call, mark, done);
         }
         if let Err(failure) = &done {
+            self.stop_waiting(call.session);
+            call.next = Next::Reply;
             call.out.truncate(mark);
             call.out.error(failure.as_bytes());
             self.stats().error(failure.code());
@@ -201,7 +203,8 @@ impl Engine {
             Run::Keys(run) => match call.keys {
                 [key] => {
                     let prepared = self.prepare(call, key)?;
-                    let mut txn = keyspace.begin_one(key.shard(), now);
+                    let txn = keyspace.begin_one(key.shard(), now);
+                    let mut txn = self.cover_writes(txn, call);
                     if let Some(value) = prepared {
                         txn.offer(value);
                     }
@@ -209,7 +212,8 @@ impl Engine {
                 }
                 keys => {
                     let shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
-                    self.transact(call, &mut keyspace.begin(&shards, now), run)
+                    let txn = keyspace.begin(&shards, now);
+                    self.transact(call, &mut self.cover_writes(txn, call), run)
                 }
             },
             Run::All(run) => self.transact(call, &mut keyspace.begin_all(now), run),
@@ -222,6 +226,15 @@ impl Engine {
             return Err(Failure::unsettled());
         }
         done
+    }
+
+    /// The locks for a command that may fill keys for which clients wait.
+    #[inline]
+    fn cover_writes<'k>(&'k self, txn: Txn<'k>, call: &Call<'_>) -> Txn<'k> {
+        if self.waiting().has_no_targets() || !call.command.spec.has(WRITE) {
+            return txn;
+        }
+        self.cover(txn, call.keys)
     }
 
     /// Runs a command in a transaction of its own. Dropped uncommitted, the transaction did nothing.
@@ -239,6 +252,9 @@ impl Engine {
         let settled = self.commit(txn, call.effects, call.keys)?;
         // What shows no data (INFO) answers also when the log has failed.
         call.durable_at = if call.command.spec.has(READONLY | WRITE) { settled } else { 0 };
+        if !self.waiting().is_empty() && call.command.spec.has(WRITE) {
+            self.serve_waiting(txn, matches!(call.command.spec.run, Run::All(_)));
+        }
         Ok(())
     }
 
@@ -307,14 +323,17 @@ impl Engine {
         self.keyspace().heap().share_free_spans() || freed
     }
 
-    /// Logs the deletions of a committed, still locked transaction of the keyspace's own (expiry, eviction).
+    /// Logs the deletions of a committed, still locked transaction of the keyspace's own (expiry, eviction), and tells the
+    /// clients that wait for such a key.
     pub fn log_changes(&self, txn: &mut Txn<'_>) {
-        let Some(log) = self.log() else { return };
-        let mut effects = Effects::new(Vec::new(), true);
-        effects.put_before(txn.changes());
-        if let Some(end) = effects.append_to(log) {
-            self.log_ends.iter().for_each(|last| _ = last.fetch_max(end, Relaxed));
+        if let Some(log) = self.log() {
+            let mut effects = Effects::new(Vec::new(), true);
+            effects.put_before(txn.changes());
+            if let Some(end) = effects.append_to(log) {
+                self.log_ends.iter().for_each(|last| _ = last.fetch_max(end, Relaxed));
+            }
         }
+        self.serve_waiting(txn, false);
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use keyspace::Keyspace;
 
+use crate::blocking::{Missed, Waiting};
 use crate::client::{Clients, Peer};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
@@ -17,8 +18,8 @@ use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
 use crate::{
-    admin, bitmaps, connection, hashes, hyperloglog, introspection, keys, lists, sets, strings,
-    transactions,
+    admin, bitmaps, blocking, connection, hashes, hyperloglog, introspection, keys, lists, sets,
+    strings, transactions,
 };
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
@@ -57,6 +58,8 @@ pub struct Engine {
     host: OnceLock<Arc<dyn admin::Host>>,
     admin: admin::State,
     monitors: AtomicUsize,
+    waiting: Waiting,
+    missed: Missed,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
@@ -70,6 +73,7 @@ impl Engine {
             hashes::COMMANDS,
             lists::COMMANDS,
             sets::COMMANDS,
+            blocking::COMMANDS,
             bitmaps::COMMANDS,
             hyperloglog::COMMANDS,
             keys::COMMANDS,
@@ -82,6 +86,7 @@ impl Engine {
         let now_ms = options.clock.unix_ms();
         let admin = admin::State::new(table.len(), options.threads, now_ms, options.seed);
         let log_ends = (0..options.keyspace.shards()).map(|_| AtomicU64::new(0)).collect();
+        let waiting = Waiting::new(options.keyspace.shards());
         let log = OnceLock::new();
         if let Some(given) = options.log {
             let _ = log.set(given);
@@ -97,6 +102,8 @@ impl Engine {
             host: OnceLock::new(),
             admin,
             monitors: AtomicUsize::new(0),
+            waiting,
+            missed: Missed::default(),
             seed: options.seed,
             log_ends,
         }
@@ -157,6 +164,16 @@ impl Engine {
         &self.admin
     }
 
+    /// Blocked clients.
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    /// Keys whose blocked clients could not be served.
+    pub(crate) fn missed(&self) -> &Missed {
+        &self.missed
+    }
+
     /// Names the server that it runs in, once.
     pub fn set_host(&self, host: Arc<dyn admin::Host>) -> bool {
         self.host.set(host).is_ok()
@@ -192,6 +209,7 @@ impl Engine {
 
     /// Ends a session.
     pub fn disconnect(&self, mut session: Session) {
+        self.stop_waiting(&mut session);
         self.unwatch(&mut session);
         self.clients.leave(session.id());
     }

@@ -17,6 +17,7 @@
 pub mod admin;
 mod batch;
 mod bitmaps;
+mod blocking;
 mod call;
 mod client;
 mod clock;

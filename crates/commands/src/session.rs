@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use keyspace::{Db, Watch};
 use resp::Protocol;
 
+use crate::blocking::Waiter;
 use crate::client::Client;
 use crate::transactions::Queue;
 
@@ -54,6 +55,10 @@ pub struct Session {
     pub(crate) touched: Arc<AtomicBool>,
     /// Room for rewritten commands on their way to the command log, reused.
     pub(crate) effects: Vec<u8>,
+    /// Whether its commands may block.
+    pub(crate) can_block: bool,
+    /// What it waits for, while it is blocked.
+    pub(crate) waiter: Option<Arc<Waiter>>,
 }
 
 impl Session {
@@ -73,6 +78,8 @@ impl Session {
             watches: Vec::new(),
             touched: Arc::default(),
             effects: Vec::new(),
+            can_block: false,
+            waiter: None,
         }
     }
 

@@ -33,6 +33,7 @@ const LEFT_OUT: &[&str] = &[
     "quit",
     "shutdown",
     "time",
+    "wait", // for replicas, as long as it is told to
     "lolwut",
     "hrandfield",
     "hscan",

@@ -38,7 +38,10 @@ fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
             }
             Err(alone) => {
                 for _ in 0..alone.min(batch.len() - at) {
-                    let _ = engine.perform(&mut client.session, batch.get(at), &mut out);
+                    let outcome = engine.perform(&mut client.session, batch.get(at), &mut out);
+                    if outcome.next == commands::Next::Block {
+                        let _ = engine.time_out(&mut client.session, &mut out);
+                    }
                     at += 1;
                 }
             }

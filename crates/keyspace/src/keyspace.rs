@@ -175,6 +175,16 @@ impl Keyspace {
         self.tracks.store(yes, Relaxed);
     }
 
+    /// One more wants transactions to list all changes in this shard; begun while the shard is locked, it misses none.
+    pub fn follow(&self, shard: usize) {
+        self.sides[shard].followers.fetch_add(1, Relaxed);
+    }
+
+    /// One of those who called [`Keyspace::follow`] wants it no longer.
+    pub fn unfollow(&self, shard: usize) {
+        self.sides[shard].followers.fetch_sub(1, Relaxed);
+    }
+
     pub(crate) fn tracks_changes(&self) -> bool {
         self.tracks.load(Relaxed)
     }

@@ -1,7 +1,7 @@
 //! What a shard keeps in DRAM beside its persistent words.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::access::AccessTable;
 use crate::evict::Pool;
@@ -14,6 +14,8 @@ pub(crate) struct Side {
     pub(crate) access: AccessTable,
     pub(crate) counters: Counters,
     pub(crate) watches: Watches,
+    /// How many want every change to be listed.
+    pub(crate) followers: AtomicUsize,
     /// Candidates for eviction.
     pub(crate) pool: Mutex<Pool>,
     /// Where the search for expired keys goes on, per logical database.
@@ -26,6 +28,7 @@ impl Side {
             access: AccessTable::new(now, seed),
             counters: Counters::default(),
             watches: Watches::default(),
+            followers: AtomicUsize::new(0),
             pool: Mutex::default(),
             expire_cursors: Default::default(),
         }

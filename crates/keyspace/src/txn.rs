@@ -362,7 +362,8 @@ impl<'k> Txn<'k> {
         }
         let wanted = matches!(event, Event::Expired | Event::Evicted)
             || self.keyspace.tracks_changes()
-            || !self.side(shard).watches.is_empty();
+            || !self.side(shard).watches.is_empty()
+            || self.side(shard).followers.load(Ordering::Relaxed) > 0;
         if wanted {
             self.changes_mut().note(shard, db, key, event);
         }

@@ -36,6 +36,8 @@ pub(crate) enum Step {
     More,
     /// Clients are paused: go on later.
     Paused,
+    /// The last command blocks: go on when it has its reply.
+    Blocked,
     /// Send the replies and close.
     Close,
     /// End the server.
@@ -98,17 +100,24 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
 
 /// No command is complete: whether it may still become one.
 fn too_long(connection: &mut Connection) -> Step {
-    let limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
-    let size = connection.filled as u64;
-    if size <= limit {
+    if is_within_limit(connection) {
         return Step::Done;
+    }
+    connection.out.clear();
+    Step::Close
+}
+
+/// Whether the client has sent no more ahead than it may.
+pub(crate) fn is_within_limit(connection: &Connection) -> bool {
+    let limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
+    if connection.filled as u64 <= limit {
+        return true;
     }
     let session = connection.session.as_ref().expect("a session");
     let engine = &connection.worker.shared.engine;
     let line = commands::admin::describe(engine, &session.client, engine.clock().unix_ms());
     tracing::warn!("Closing client that reached max query buffer length: {line}");
-    connection.out.clear();
-    Step::Close
+    false
 }
 
 /// Answers bytes that are no request.
@@ -158,7 +167,11 @@ fn execute(connection: &mut Connection) -> Step {
             let outcome = call(engine, session, request, out);
             *log_end = outcome.durable_at.max(*log_end);
             match outcome.next {
-                Next::Reply | Next::Monitor | Next::Block => {}
+                Next::Reply | Next::Monitor => {}
+                Next::Block => {
+                    *next = Some(first + at + 1);
+                    return Step::Blocked;
+                }
                 Next::Close => return Step::Close,
                 Next::Paused => {
                     *next = Some(first + at);
@@ -201,6 +214,10 @@ fn call(
     let before = session.reply;
     let mark = out.mark();
     let outcome = engine.perform(session, request, out);
+    if outcome.next == Next::Block {
+        // Its reply is yet to come.
+        return outcome;
+    }
     if before == ReplyMode::On && session.reply == ReplyMode::On {
         return outcome;
     }

@@ -39,6 +39,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
         if !worker.shared.cron.load(Relaxed) || worker.shared.engine.config().loading() {
             continue;
         }
+        worker.shared.engine.serve_missed();
         let until = Instant::now() + period * SHARE / 100;
         let (step, shards) = (worker.shared.meters.len(), worker.shared.engine.keyspace().shards());
         for shard in (worker.number..shards).step_by(step) {
@@ -128,7 +129,8 @@ fn idle_clients(shared: &Shared) {
     let now = shared.engine.clock().unix_ms();
     for client in shared.engine.clients().list() {
         let silent = now.saturating_sub(client.seen_ms.load(Relaxed));
-        if timeout > 0 && silent > timeout && !client.monitor.load(Relaxed) {
+        let waits = client.monitor.load(Relaxed) || client.blocked.load(Relaxed);
+        if timeout > 0 && silent > timeout && !waits {
             tracing::debug!("Closing idle client");
             client.kill();
         } else if client.output.load(Relaxed) > 0

@@ -19,6 +19,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use commands::{Client, Peer, Session};
 use resp::{BIG_BULK, Parser, Protocol, Writer};
@@ -70,7 +71,8 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(stream: Stream, peer: Peer, worker: Arc<Worker>) -> Connection {
-        let session = worker.shared.engine.connect(peer, worker.number);
+        let mut session = worker.shared.engine.connect(peer, worker.number);
+        session.set_can_block();
         Connection {
             stream,
             client: Arc::clone(&session.client),
@@ -121,6 +123,11 @@ impl Connection {
                         tokio::task::yield_now().await;
                     }
                     Step::Paused => self.paused().await,
+                    Step::Blocked => {
+                        if !self.blocked().await {
+                            return;
+                        }
+                    }
                     Step::Close => {
                         closing = true;
                         break;
@@ -158,6 +165,15 @@ impl Connection {
             return Poll::Ready(false);
         }
         self.make_room();
+        let arrived = self.poll_read(cx);
+        if arrived.is_pending() {
+            self.shrink();
+        }
+        arrived
+    }
+
+    /// Takes what arrives into the room that there is; false at the end of the stream.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         match self.stream.poll_read(cx, &mut self.input[self.filled..]) {
             Poll::Ready(Ok(0)) => Poll::Ready(false),
             Poll::Ready(Ok(read)) => {
@@ -175,10 +191,7 @@ impl Connection {
                 tracing::debug!("Reading from client: {error}");
                 Poll::Ready(false)
             }
-            Poll::Pending => {
-                self.shrink();
-                Poll::Pending
-            }
+            Poll::Pending => Poll::Pending,
         }
     }
 
@@ -284,7 +297,7 @@ impl Connection {
     /// Waits until clients are no longer paused, or this one is killed.
     async fn paused(&mut self) {
         let until = self.worker.shared.engine.admin().paused_until_ms();
-        let wait = std::time::Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
+        let wait = Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
         let client = Arc::clone(&self.client);
         let mut first = true;
         let woken = poll_fn(|cx| {
@@ -302,6 +315,51 @@ impl Connection {
         client.blocked.store(true, Relaxed);
         let _ = tokio::time::timeout(wait, woken).await;
         client.blocked.store(false, Relaxed);
+    }
+
+    /// Waits until the blocked session has its reply, or its time is over; false when the client is gone or must go.
+    async fn blocked(&mut self) -> bool {
+        let until = self.session.as_ref().and_then(Session::blocked_until);
+        if let Some(until) = until {
+            let wait = Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
+            match tokio::time::timeout(wait, poll_fn(|cx| self.poll_blocked(cx))).await {
+                Ok(goes_on) => return goes_on,
+                Err(_) => {
+                    let session = self.session.as_mut().expect("a session");
+                    let engine = &self.worker.shared.engine;
+                    if let Some(outcome) = engine.time_out(session, &mut self.out) {
+                        self.log_end = outcome.durable_at;
+                        return true;
+                    }
+                }
+            }
+        }
+        poll_fn(|cx| self.poll_blocked(cx)).await
+    }
+
+    /// Sends what there is to send, and takes what arrives without looking at it: the end of the stream ends the wait.
+    fn poll_blocked(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.keep_waker(cx);
+        if self.client.killed.load(Relaxed) || !self.try_write(cx) {
+            return Poll::Ready(false);
+        }
+        let session = self.session.as_mut().expect("a session");
+        if let Some(outcome) = self.worker.shared.engine.unblocked(session, &mut self.out) {
+            self.log_end = outcome.durable_at;
+            return Poll::Ready(true);
+        }
+        loop {
+            if self.input.len() - self.filled < ROOM / 4 {
+                self.input.resize(self.filled * 2, 0);
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(true) if batch::is_within_limit(self) => {}
+                Poll::Ready(_) => return Poll::Ready(false),
+                Poll::Pending => return Poll::Pending,
+            }
+            // There may be whole commands behind the one that was missing bytes.
+            self.missing = 0;
+        }
     }
 
     /// Sends the rest before the connection ends.

@@ -396,9 +396,9 @@ fn client_unblock(call: &mut Call<'_>) -> Done {
     if call.args.len() == 4 && !call.is(3, "timeout") && !call.is(3, "error") {
         return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
     }
-    call.int(2)?;
-    // No command that blocks exists, so nobody is blocked.
-    call.out.integer(0);
+    let id = u64::try_from(call.int(2)?).unwrap_or(0);
+    let unblocked = call.engine.unblock(id, call.is(3, "error"));
+    call.out.integer(unblocked.into());
     Ok(())
 }
 

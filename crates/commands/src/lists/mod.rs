@@ -21,6 +21,9 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &edit::LREM,
     &edit::LSET,
     &edit::LTRIM,
+    &pop::BLMPOP,
+    &pop::BLPOP,
+    &pop::BRPOP,
     &pop::LMPOP,
     &pop::LPOP,
     &pop::RPOP,
@@ -32,6 +35,8 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &read::LINDEX,
     &read::LLEN,
     &read::LRANGE,
+    &relay::BLMOVE,
+    &relay::BRPOPLPUSH,
     &relay::LMOVE,
     &relay::RPOPLPUSH,
 ];

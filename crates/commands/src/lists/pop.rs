@@ -1,11 +1,12 @@
-//! LPOP, RPOP, LMPOP.
+//! LPOP, RPOP, LMPOP, and the forms that wait: BLPOP, BRPOP, BLMPOP.
 //!
-//! LMPOP is logged as the LPOP or RPOP that it came to.
+//! All are logged as the LPOP or RPOP that they came to.
 
-use keyspace::{Side, Txn};
+use keyspace::{Key, Side, Txn, Type};
 use resp::number::parse_i64;
 
 use super::side;
+use crate::blocking::{Serving, Wish, seconds, serve_or_block};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
@@ -124,6 +125,113 @@ fn lmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     call.out.null_array();
     Ok(())
+}
+
+/// Pops from one list; the reply names the key. With a count it is BLMPOP's.
+struct Pop {
+    side: Side,
+    count: Option<u64>,
+}
+
+impl Wish for Pop {
+    fn serve(
+        &self,
+        serving: &mut Serving<'_>,
+        txn: &mut Txn<'_>,
+        key: &Key<'_>,
+    ) -> Result<bool, Failure> {
+        let Some(entry) = txn.find_mut(serving.db, key)? else { return Ok(false) };
+        let some = txn.list(&entry)?.len()?.min(self.count.unwrap_or(1));
+        serving.out.array(2);
+        serving.out.bulk(key.bytes());
+        if self.count.is_some() {
+            serving.out.array(some as usize);
+        }
+        txn.pop(serving.db, key, self.side, some, |element| serving.out.bulk(element))?;
+        let name: &[u8] = if self.side == Side::Head { b"LPOP" } else { b"RPOP" };
+        match self.count {
+            Some(_) => {
+                let some = itoa::Buffer::new().format(some).to_owned();
+                serving.wrote_as(&[name, key.bytes(), some.as_bytes()]);
+            }
+            None => serving.wrote_as(&[name, key.bytes()]),
+        }
+        Ok(true)
+    }
+}
+
+pub(crate) const BLPOP: CommandSpec = CommandSpec {
+    name: "blpop",
+    summary: "Remove and get the first element in a list, or block until one is available",
+    complexity: "O(N) where N is the number of provided keys.",
+    since: "2.0.0",
+    group: Group::List,
+    arity: -3,
+    flags: WRITE | NOSCRIPT | BLOCKING,
+    acl: ACL_LIST,
+    keys: &[KeySpec::range(1, -2, 1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
+    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
+    args: &[key("key", 0).multiple(), double("timeout")],
+    run: Run::Keys(blpop),
+    ..CommandSpec::EMPTY
+};
+
+fn blpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let until = seconds(call, call.args.len() - 1)?;
+    serve_or_block(call, txn, Type::List, call.keys, Pop { side: Side::Head, count: None }, until)
+}
+
+pub(crate) const BRPOP: CommandSpec = CommandSpec {
+    name: "brpop",
+    summary: "Remove and get the last element in a list, or block until one is available",
+    complexity: "O(N) where N is the number of provided keys.",
+    since: "2.0.0",
+    group: Group::List,
+    arity: -3,
+    flags: WRITE | NOSCRIPT | BLOCKING,
+    acl: ACL_LIST,
+    keys: &[KeySpec::range(1, -2, 1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
+    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
+    args: &[key("key", 0).multiple(), double("timeout")],
+    run: Run::Keys(brpop),
+    ..CommandSpec::EMPTY
+};
+
+fn brpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let until = seconds(call, call.args.len() - 1)?;
+    serve_or_block(call, txn, Type::List, call.keys, Pop { side: Side::Tail, count: None }, until)
+}
+
+pub(crate) const BLMPOP: CommandSpec = CommandSpec {
+    name: "blmpop",
+    summary: "Pop elements from a list, or block until one is available",
+    complexity: "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+    since: "7.0.0",
+    group: Group::List,
+    arity: -5,
+    flags: WRITE | BLOCKING,
+    acl: ACL_LIST,
+    keys: &[KeySpec::new(
+        Begin::Index(2),
+        Find::KeyNum { at: 0, first: 1, step: 1 },
+        KEY_RW | KEY_ACCESS | KEY_DELETE,
+    )],
+    args: &[
+        double("timeout"),
+        integer("numkeys"),
+        key("key", 0).multiple(),
+        oneof("where", &[token("left", "LEFT"), token("right", "RIGHT")]),
+        integer("count").token("COUNT").optional(),
+    ],
+    run: Run::Keys(blmpop),
+    ..CommandSpec::EMPTY
+};
+
+fn blmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let (side, count) = parse_many(call, 2)?;
+    let until = seconds(call, 1)?;
+    let wish = Pop { side, count: Some(count) };
+    serve_or_block(call, txn, Type::List, call.keys, wish, until)
 }
 
 /// What stands from the number of keys on: which side, and how many.

@@ -1,10 +1,13 @@
-//! LMOVE, RPOPLPUSH: from one list to another, or round one.
+//! LMOVE, RPOPLPUSH: from one list to another, or round one; and the forms that wait for the source, BLMOVE and
+//! BRPOPLPUSH, which are logged as these.
 
-use keyspace::{Side, Txn};
+use keyspace::{Key, Side, Txn, Type};
+use resp::Writer;
 
 use super::side;
+use crate::blocking::{Serving, Wish, seconds, serve_or_block};
 use crate::call::{Call, Run};
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use crate::spec::*;
 
 pub(crate) const LMOVE: CommandSpec = CommandSpec {
@@ -62,31 +65,147 @@ fn rpoplpush(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 fn relay(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Side, to: Side) -> Done {
-    let (db, source, target) = (call.db(), call.key(0), call.key(1));
-    let Some(entry) = txn.find_mut(db, &source)? else {
+    let (source, target) = (call.key(0), call.key(1));
+    if shift(&mut call.serving(), txn, (&source, from), (&target, to))? {
+        call.wrote();
+    } else {
         call.out.null();
-        return Ok(());
-    };
+    }
+    Ok(())
+}
+
+/// Moves one element and replies with it; `false` if there is none.
+fn shift(
+    serving: &mut Serving<'_>,
+    txn: &mut Txn<'_>,
+    (source, from): (&Key<'_>, Side),
+    (target, to): (&Key<'_>, Side),
+) -> Result<bool, Failure> {
+    let db = serving.db;
+    let Some(entry) = txn.find_mut(db, source)? else { return Ok(false) };
     let len = txn.list(&entry)?.len()?;
-    if let Some(entry) = txn.find_mut(db, &target)? {
+    if let Some(entry) = txn.find_mut(db, target)? {
         txn.list(&entry)?;
     }
-    let limits = call.engine.config().list_limits();
+    let limits = serving.engine.config().list_limits();
     let is_round = source.bytes() == target.bytes();
     let mut moved = Vec::new();
     if is_round && len == 1 {
         // The key is not to go in between: its expiry time would go with it.
-        if let Some(entry) = txn.find_mut(db, &source)? {
+        if let Some(entry) = txn.find_mut(db, source)? {
             txn.list(&entry)?.visit(0, Side::Head, |element| {
                 moved.extend_from_slice(element);
                 false
             })?;
         }
     } else {
-        txn.pop(db, &source, from, 1, |element| moved.extend_from_slice(element))?;
-        txn.push(db, &target, to, [moved.as_slice()], limits)?;
+        txn.pop(db, source, from, 1, |element| moved.extend_from_slice(element))?;
+        txn.push(db, target, to, [moved.as_slice()], limits)?;
     }
-    call.wrote();
-    call.out.bulk(moved);
-    Ok(())
+    serving.out.bulk(moved);
+    Ok(true)
+}
+
+/// One element is to go from a list that has none to another.
+struct Move {
+    from: Side,
+    target: Box<[u8]>,
+    to: Side,
+    /// Whether it is BRPOPLPUSH.
+    is_old: bool,
+}
+
+impl Wish for Move {
+    fn serve(
+        &self,
+        serving: &mut Serving<'_>,
+        txn: &mut Txn<'_>,
+        key: &Key<'_>,
+    ) -> Result<bool, Failure> {
+        let target = txn.key(&self.target);
+        let moved = shift(serving, txn, (key, self.from), (&target, self.to))?;
+        if moved && self.is_old {
+            serving.wrote_as(&[b"RPOPLPUSH", key.bytes(), &self.target]);
+        } else if moved {
+            let (from, to) = (word(self.from), word(self.to));
+            serving.wrote_as(&[b"LMOVE", key.bytes(), &self.target, from, to]);
+        }
+        Ok(moved)
+    }
+
+    fn target(&self) -> Option<&[u8]> {
+        Some(&self.target)
+    }
+
+    fn refuse(&self, out: &mut Writer) {
+        out.null();
+    }
+}
+
+fn word(side: Side) -> &'static [u8] {
+    match side {
+        Side::Head => b"LEFT",
+        Side::Tail => b"RIGHT",
+    }
+}
+
+pub(crate) const BLMOVE: CommandSpec = CommandSpec {
+    name: "blmove",
+    summary: "Pop an element from a list, push it to another list and return it; or block until one is available",
+    complexity: "O(1)",
+    since: "6.2.0",
+    group: Group::List,
+    arity: 6,
+    flags: WRITE | DENYOOM | NOSCRIPT | BLOCKING,
+    acl: ACL_LIST,
+    keys: &[
+        KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE),
+        KeySpec::one(2, KEY_RW | KEY_INSERT),
+    ],
+    args: &[
+        key("source", 0),
+        key("destination", 1),
+        oneof("wherefrom", &[token("left", "LEFT"), token("right", "RIGHT")]),
+        oneof("whereto", &[token("left", "LEFT"), token("right", "RIGHT")]),
+        double("timeout"),
+    ],
+    run: Run::Keys(blmove),
+    ..CommandSpec::EMPTY
+};
+
+fn blmove(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let (from, to) = (side(call.args[3])?, side(call.args[4])?);
+    let until = seconds(call, 5)?;
+    let wish = Move { from, target: call.args[2].into(), to, is_old: false };
+    serve_or_block(call, txn, Type::List, &call.keys[..1], wish, until)
+}
+
+pub(crate) const BRPOPLPUSH: CommandSpec = CommandSpec {
+    name: "brpoplpush",
+    summary: "Pop an element from a list, push it to another list and return it; or block until one is available",
+    complexity: "O(1)",
+    since: "2.2.0",
+    group: Group::List,
+    arity: 4,
+    flags: WRITE | DENYOOM | NOSCRIPT | BLOCKING,
+    acl: ACL_LIST,
+    keys: &[
+        KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE),
+        KeySpec::one(2, KEY_RW | KEY_INSERT),
+    ],
+    deprecated: Some(Deprecated {
+        since: "6.2.0",
+        instead: "`BLMOVE` with the `RIGHT` and `LEFT` arguments",
+    }),
+    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
+    args: &[key("source", 0), key("destination", 1), double("timeout")],
+    run: Run::Keys(brpoplpush),
+    ..CommandSpec::EMPTY
+};
+
+fn brpoplpush(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let until = seconds(call, 3)?;
+    let (from, to) = (Side::Tail, Side::Head);
+    let wish = Move { from, target: call.args[2].into(), to, is_old: true };
+    serve_or_block(call, txn, Type::List, &call.keys[..1], wish, until)
 }

@@ -95,7 +95,8 @@ fn attempt(
         Locks::Of([]) => (keyspace.begin_one(0, call.now_ms()), &[][..]),
         Locks::Of(keys) => {
             let shards: Vec<usize> = keys.iter().map(Key::shard).collect();
-            (keyspace.begin(&shards, call.now_ms()), *keys)
+            let txn = keyspace.begin(&shards, call.now_ms());
+            (call.engine.cover(txn, keys), *keys)
         }
     };
     let expired = call.session.watches.iter().any(|watch| txn.has_expired(watch));
@@ -122,5 +123,9 @@ fn attempt(
         return Err(Failure::unsettled());
     }
     call.durable_at = call.engine.commit(&mut txn, call.effects, keys)?;
+    let whole = |step: &Step<'_>| {
+        matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)
+    };
+    call.engine.serve_waiting(&mut txn, steps.iter().any(whole));
     Ok(true)
 }

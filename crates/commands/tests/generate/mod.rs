@@ -80,6 +80,9 @@ const TIMES: &[&str] = &[
     "1.5",
     "",
 ];
+/// Of blocking commands, in seconds; never for ever.
+const TIMEOUTS: &[&str] =
+    &["0.001", "0.001", "0.001", "1e-3", "0.0011", "-1", "-0.5", "abc", "", "nan", "-inf", "1e300"];
 const UNIX_TIMES: &[&str] =
     &["9999999999", "9999999999999", "1", "0", "-5", "9223372036854775807", "x"];
 const PATTERNS: &[&str] = &["*", "a*", "?", "[a-c]", "{a}*", "nothing", "\\a", "[", "*e*"];
@@ -151,6 +154,7 @@ fn value(group: Group, arg: &Arg, random: &mut Rng) -> &'static str {
         (_, "encoding") => WIDTHS,
         (_, "operation") => OPERATIONS,
         (ArgKind::Integer, "offset") => OFFSETS,
+        (ArgKind::Double, "timeout") => TIMEOUTS,
         (ArgKind::Integer, _) => INTEGERS,
         (ArgKind::UnixTime, _) => UNIX_TIMES,
         (ArgKind::Pattern, _) => PATTERNS,

@@ -120,11 +120,14 @@ pub struct Client {
     pub session: Session,
     writer: Writer,
     pub outcome: Outcome,
+    /// Whether it waits when it is blocked; if not, its time is over at once.
+    pub patient: bool,
 }
 
 impl Client {
     pub fn new(engine: &Arc<Engine>) -> Client {
-        let session = engine.connect(Peer::default(), 0);
+        let mut session = engine.connect(Peer::default(), 0);
+        session.set_can_block();
         Client::of(engine, session)
     }
 
@@ -134,13 +137,29 @@ impl Client {
             session,
             writer: Writer::new(Protocol::Resp2),
             outcome: Outcome::default(),
+            patient: false,
         }
+    }
+
+    /// A client that waits for what blocks it.
+    pub fn patient(engine: &Arc<Engine>) -> Client {
+        Client { patient: true, ..Client::new(engine) }
+    }
+
+    /// The reply to the command that blocked it, when there is one.
+    pub fn unblocked(&mut self) -> Option<String> {
+        self.outcome = self.engine.unblocked(&mut self.session, &mut self.writer)?;
+        Some(wire::show(&self.writer.take()))
     }
 
     /// Executes a request and returns the reply as it would go over the wire.
     pub fn raw<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<u8> {
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
         self.outcome = self.engine.execute(&mut self.session, &args, &mut self.writer);
+        if self.outcome.next == commands::Next::Block && !self.patient {
+            let timed_out = self.engine.time_out(&mut self.session, &mut self.writer);
+            self.outcome = timed_out.expect("nobody serves it");
+        }
         self.writer.take()
     }
 
@@ -158,7 +177,12 @@ impl Client {
     pub fn run(&mut self, line: &str) -> String {
         let words: Vec<&str> =
             line.split_whitespace().map(|word| if word == "\"\"" { "" } else { word }).collect();
-        wire::show(&self.raw(&words))
+        match self.raw(&words) {
+            reply if reply.is_empty() && self.outcome.next == commands::Next::Block => {
+                "(blocked)".into()
+            }
+            reply => wire::show(&reply),
+        }
     }
 
     /// Executes a line, and expects this reply, in redis-cli's words on one line.

@@ -1,0 +1,52 @@
+//! Blocking commands: clients that wait for a key to hold what they want.
+//!
+//! A blocking command is an ordinary one that finds nothing. It then leaves a [`Waiter`] at each of its keys
+//! ([`Waiting`]) and its connection sleeps, with what follows in its input unread. What serving it would take is a
+//! [`Wish`]: the command runs it at once for the first key that holds something, and later whoever fills a key runs it
+//! for the client.
+//!
+//! **Who serves.** The thread that executed the filling command or EXEC, after its commit and before it gives up the
+//! locks of its shards ([`serve`]). So nobody takes an element between, the filling client's next command finds what the
+//! waiting clients left, and a client that is served is served by a transaction which is durable, and in the command log
+//! right behind the one that filled, before its reply exists. Keys are looked at in the order in which they were changed,
+//! the clients of a key in the order in which they came; a move fills another key, which goes to the end of the queue.
+//! Serving goes on while the key holds something of the type that is waited for: each client costs its own service, and
+//! those behind cost nothing.
+//!
+//! **Why no wake-up is lost.** A waiter is left at its keys under the locks of their shards, in the transaction that found
+//! them empty. Whoever fills a key holds the lock of its shard from before the change until everybody was served; it comes
+//! before, and the blocking command finds the key filled, or after, and finds the waiter. The list of changes that it goes
+//! by is kept as long as anybody waits in the shard ([`keyspace::Keyspace::follow`]). A move needs the shard of its target
+//! too: whoever changes a key locks the targets of those that wait for it, and theirs, before it begins
+//! ([`crate::Engine::cover`]).
+//!
+//! **Why nothing is taken for a client that is gone.** A waiter is in one of three states, behind a lock of its own:
+//! waiting, claimed by the thread that serves it, ended. Its connection ends it when it is closed, times out or is
+//! killed, and others end it by CLIENT UNBLOCK; each only from *waiting*. So a client is served once or not at all, and
+//! who finds its waiter ended passes on to the next one. The end of a connection is seen while it waits, since it goes on
+//! reading.
+//!
+//! **How a reply crosses threads.** The serving thread leaves it in the waiter, with the place in the log up to which it
+//! must be settled, and wakes the connection's task on its own thread; that lets it through the same gate as any reply.
+//!
+//! Locks are taken in the order: shards, waiter, table. Nobody holds the lock of a waiter or of the table while it waits
+//! for a shard.
+
+mod serve;
+mod session;
+mod table;
+mod timeout;
+mod wait;
+mod waiter;
+mod wish;
+
+pub(crate) use serve::Missed;
+pub(crate) use table::Waiting;
+pub(crate) use timeout::{milliseconds, seconds};
+pub(crate) use waiter::Waiter;
+pub(crate) use wish::{Serving, Wish, serve_or_block};
+
+use crate::spec::CommandSpec;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[&wait::WAIT];

@@ -1,0 +1,164 @@
+//! Who waits for which key: per shard, from a key to queues of clients.
+//!
+//! A key has a queue for each database and type that is waited for, so that clients which wait for another type stand in
+//! nobody's way. A queue is ordered by tickets: its first client, the next behind some ticket, and the removal of any are
+//! found without looking at others.
+//!
+//! Queues are filled and searched under the lock of the shard, and emptied also without it: a client that has left is
+//! never missed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use keyspace::{Db, Key, Keyspace, Type};
+
+use super::waiter::Waiter;
+
+/// Those that wait for one key in one database to hold one type.
+struct Queue {
+    db: Db,
+    what: Type,
+    waiters: BTreeMap<u64, Arc<Waiter>>,
+}
+
+type Queues = HashMap<Box<[u8]>, Vec<Queue>>;
+
+/// All blocked clients.
+pub(crate) struct Waiting {
+    tickets: AtomicU64,
+    /// Blocked clients that wait for keys.
+    count: AtomicUsize,
+    /// Those of them that have a target.
+    movers: AtomicUsize,
+    shards: Box<[Mutex<Queues>]>,
+}
+
+impl Waiting {
+    pub(crate) fn new(shards: usize) -> Waiting {
+        Waiting {
+            tickets: AtomicU64::new(0),
+            count: AtomicUsize::new(0),
+            movers: AtomicUsize::new(0),
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    fn queues(&self, shard: usize) -> MutexGuard<'_, Queues> {
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Relaxed)
+    }
+
+    /// Whether nobody waits for any key. Exact for the keys of shards that the caller has locked.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
+    /// Whether nobody waits for a key in order to write to another one.
+    #[inline]
+    pub(crate) fn has_no_targets(&self) -> bool {
+        self.movers.load(Relaxed) == 0
+    }
+
+    /// Lets it wait at its keys, whose shards are locked.
+    pub(super) fn enter(&self, keyspace: &Keyspace, waiter: &Arc<Waiter>) {
+        if waiter.keys.is_empty() {
+            return;
+        }
+        self.count.fetch_add(1, Relaxed);
+        self.movers.fetch_add(usize::from(waiter.wish.target().is_some()), Relaxed);
+        for bytes in &waiter.keys {
+            let shard = keyspace.key(bytes).shard();
+            keyspace.follow(shard);
+            let mut queues = self.queues(shard);
+            let queues = queues.entry(bytes.clone()).or_default();
+            let same = |queue: &Queue| (queue.db, queue.what) == (waiter.db, waiter.what);
+            let at = queues.iter().position(same).unwrap_or_else(|| {
+                let (db, what) = (waiter.db, waiter.what);
+                queues.push(Queue { db, what, waiters: BTreeMap::new() });
+                queues.len() - 1
+            });
+            queues[at].waiters.insert(waiter.ticket, Arc::clone(waiter));
+        }
+    }
+
+    /// Takes it away from its keys. To be called once.
+    pub(crate) fn leave(&self, keyspace: &Keyspace, waiter: &Waiter) {
+        if waiter.keys.is_empty() {
+            return;
+        }
+        for bytes in &waiter.keys {
+            let shard = keyspace.key(bytes).shard();
+            let mut table = self.queues(shard);
+            if let Some(queues) = table.get_mut(bytes) {
+                queues.retain_mut(|queue| {
+                    if (queue.db, queue.what) == (waiter.db, waiter.what) {
+                        queue.waiters.remove(&waiter.ticket);
+                    }
+                    !queue.waiters.is_empty()
+                });
+                if queues.is_empty() {
+                    table.remove(bytes);
+                }
+            }
+            keyspace.unfollow(shard);
+        }
+        self.movers.fetch_sub(usize::from(waiter.wish.target().is_some()), Relaxed);
+        self.count.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether anybody waits for the key, in any database.
+    pub(crate) fn has(&self, key: &Key<'_>) -> bool {
+        self.queues(key.shard()).contains_key(key.bytes())
+    }
+
+    /// What is waited for at a key.
+    pub(super) fn wanted(&self, db: Db, key: &Key<'_>) -> Vec<Type> {
+        let table = self.queues(key.shard());
+        let queues = table.get(key.bytes()).into_iter().flatten();
+        queues.filter(|queue| queue.db == db).map(|queue| queue.what).collect()
+    }
+
+    /// The next that waits for a key to hold `what`, behind a ticket.
+    pub(super) fn next(
+        &self,
+        db: Db,
+        key: &Key<'_>,
+        what: Type,
+        behind: Option<u64>,
+    ) -> Option<Arc<Waiter>> {
+        let table = self.queues(key.shard());
+        let queues = table.get(key.bytes())?;
+        let queue = queues.iter().find(|queue| (queue.db, queue.what) == (db, what))?;
+        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        queue.waiters.range((from, Bound::Unbounded)).next().map(|(_, waiter)| Arc::clone(waiter))
+    }
+
+    /// Every key that is waited for.
+    pub(super) fn keys(&self) -> Vec<(Db, Box<[u8]>)> {
+        let mut all = Vec::new();
+        for shard in 0..self.shards.len() {
+            for (key, queues) in &*self.queues(shard) {
+                all.extend(queues.iter().map(|queue| (queue.db, key.clone())));
+            }
+        }
+        all
+    }
+
+    /// The targets of those that wait for a key, in any database.
+    pub(super) fn targets(&self, key: &Key<'_>) -> Vec<Box<[u8]>> {
+        let table = self.queues(key.shard());
+        let queues = table.get(key.bytes()).into_iter().flatten();
+        let waiters = queues.flat_map(|queue| queue.waiters.values());
+        let mut targets: Vec<Box<[u8]>> =
+            waiters.filter_map(|waiter| waiter.wish.target().map(Box::from)).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        targets
+    }
+}

@@ -1,0 +1,37 @@
+//! How long a blocking command waits.
+//!
+//! The words are Redis's: 0 is for ever; what does not fit 63 bits of milliseconds wraps there to a negative time, and is
+//! refused as one.
+
+use crate::call::Call;
+use crate::failure::Failure;
+use resp::number::parse_i64;
+
+const NEGATIVE: &str = "ERR timeout is negative";
+
+/// When a time in seconds, with a fraction, that begins now is over: unix ms, none for never.
+pub(crate) fn seconds(call: &Call<'_>, at: usize) -> Result<Option<u64>, Failure> {
+    let text = call.arg(at)?;
+    let not_float = "ERR timeout is not a float or out of range";
+    let seconds = resp::number::parse_f64(text).filter(|seconds| !seconds.is_nan());
+    let millis = (seconds.ok_or(not_float)? * 1000.0).ceil();
+    // i64::MAX is no f64; the next one is 2^63.
+    if millis >= 9_223_372_036_854_775_808.0 {
+        return Err(NEGATIVE.into());
+    }
+    after(call, millis as i64)
+}
+
+/// When a time in milliseconds that begins now is over: unix ms, none for never.
+pub(crate) fn milliseconds(call: &Call<'_>, at: usize) -> Result<Option<u64>, Failure> {
+    let not_integer = "ERR timeout is not an integer or out of range";
+    after(call, parse_i64(call.arg(at)?).ok_or(not_integer)?)
+}
+
+fn after(call: &Call<'_>, millis: i64) -> Result<Option<u64>, Failure> {
+    match u64::try_from(millis) {
+        Err(_) => Err(NEGATIVE.into()),
+        Ok(0) => Ok(None),
+        Ok(millis) => Ok(Some(call.now_ms().saturating_add(millis))),
+    }
+}

@@ -1,0 +1,132 @@
+//! One blocked client.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use keyspace::{Db, Type};
+use resp::{Protocol, Writer};
+
+use super::wish::Wish;
+use crate::client::Client;
+
+/// How a wait ended.
+pub(crate) struct Ending {
+    /// The reply, encoded; none when the connection ended it.
+    pub(crate) reply: Vec<u8>,
+    /// Up to where the command log must be settled before the reply may leave.
+    pub(crate) durable_at: u64,
+    /// Whether the reply is an error.
+    pub(crate) failed: bool,
+}
+
+enum State {
+    Waiting,
+    /// A thread serves it; whether its owner wanted to end it meanwhile.
+    Claimed(bool),
+    Ended(Option<Ending>),
+}
+
+/// A blocked client: which keys it waits for, and what is to be done when one of them is filled.
+pub(crate) struct Waiter {
+    /// Smaller ones came first.
+    pub(super) ticket: u64,
+    pub(super) client: Arc<Client>,
+    pub(super) db: Db,
+    pub(super) what: Type,
+    pub(super) protocol: Protocol,
+    /// Each once; none for a wait that only time ends.
+    pub(super) keys: Vec<Box<[u8]>>,
+    pub(super) wish: Box<dyn Wish>,
+    /// When it ends by itself, unix ms.
+    pub(crate) until: Option<u64>,
+    state: Mutex<State>,
+}
+
+impl Waiter {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each says another thing, and there is one caller"
+    )]
+    pub(super) fn new(
+        ticket: u64,
+        client: Arc<Client>,
+        db: Db,
+        what: Type,
+        protocol: Protocol,
+        keys: Vec<Box<[u8]>>,
+        wish: Box<dyn Wish>,
+        until: Option<u64>,
+    ) -> Waiter {
+        let state = Mutex::new(State::Waiting);
+        Waiter { ticket, client, db, what, protocol, keys, wish, until, state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the right to serve it. Give it back by [`Waiter::release`] or [`Waiter::end`].
+    pub(super) fn claim(&self) -> bool {
+        let mut state = self.state();
+        let free = matches!(*state, State::Waiting);
+        if free {
+            *state = State::Claimed(false);
+        }
+        free
+    }
+
+    /// It was claimed and could not be served: it waits on.
+    pub(super) fn release(&self) {
+        let state = std::mem::replace(&mut *self.state(), State::Waiting);
+        if matches!(state, State::Claimed(true)) {
+            self.client.wake();
+        }
+    }
+
+    /// Ends it, claimed, with a reply.
+    pub(super) fn end(&self, ending: Ending) {
+        *self.state() = State::Ended(Some(ending));
+        self.client.blocked.store(false, Relaxed);
+        self.client.wake();
+    }
+
+    /// Ends it without a reply, for its connection; `false` if it is being served or has ended. Where it is being served
+    /// the connection is woken.
+    pub(crate) fn cancel(&self) -> bool {
+        let mut state = self.state();
+        match &mut *state {
+            State::Waiting => {
+                *state = State::Ended(None);
+                self.client.blocked.store(false, Relaxed);
+                true
+            }
+            State::Claimed(wanted) => {
+                *wanted = true;
+                false
+            }
+            State::Ended(_) => false,
+        }
+    }
+
+    /// What it ended with, once.
+    pub(crate) fn take_ending(&self) -> Option<Ending> {
+        match &mut *self.state() {
+            State::Ended(ending) => ending.take(),
+            _ => None,
+        }
+    }
+
+    /// An error reply for it.
+    pub(super) fn error(&self, text: &str) -> Vec<u8> {
+        let mut out = Writer::new(self.protocol);
+        out.error(text);
+        out.take()
+    }
+
+    /// The reply when the time is over.
+    pub(super) fn time_out(&self) -> Vec<u8> {
+        let mut out = Writer::new(self.protocol);
+        self.wish.time_out(&mut out);
+        out.take()
+    }
+}

@@ -1,0 +1,291 @@
+//! Blocking commands: who is served, when, with what, and what the command log says of it.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use commands::{Engine, EngineOptions};
+use support::{Client, MemoryLog, TestClock, emulated, engine, volatile};
+
+/// Clients by name on one engine.
+struct Stage {
+    engine: Arc<Engine>,
+    clients: BTreeMap<char, Client>,
+}
+
+impl Stage {
+    fn new(engine: Arc<Engine>) -> Stage {
+        Stage { engine, clients: BTreeMap::new() }
+    }
+
+    /// Executes lines such as `a BLPOP k 0`, separated by `;`. What comes of it: replies as they come, `a: reply`, first
+    /// that of the command, then those of clients that it unblocked, by name.
+    fn play(&mut self, script: &str) -> String {
+        let mut heard = Vec::new();
+        for line in script.split("; ") {
+            let (name, command) = line.split_at(2);
+            let name = name.chars().next().expect("a name");
+            let client = self.clients.entry(name).or_insert_with(|| Client::patient(&self.engine));
+            let reply = client.run(command);
+            if client.outcome.next != commands::Next::Block {
+                heard.push(format!("{name}: {reply}"));
+            }
+            for (name, client) in &mut self.clients {
+                heard.extend(client.unblocked().map(|reply| format!("{name}: {reply}")));
+            }
+        }
+        heard.join("; ")
+    }
+
+    #[track_caller]
+    fn check(&mut self, script: &str, expected: &str) {
+        assert_eq!(self.play(script), expected, "{script}");
+    }
+}
+
+#[track_caller]
+fn check(script: &str, expected: &str) {
+    Stage::new(engine()).check(script, expected);
+}
+
+#[test]
+fn a_client_is_served_by_the_push_that_fills_its_key() {
+    check(
+        "a BLPOP k 0; b RPUSH k 1 2; b LLEN k",
+        "b: (integer) 2; a: [\"k\", \"1\"]; b: (integer) 1",
+    );
+    check("a BRPOP k 0; b RPUSH k 1 2", "b: (integer) 2; a: [\"k\", \"2\"]");
+    check(
+        "a BLMPOP 0 2 k l LEFT COUNT 2; b RPUSH l 1 2 3",
+        "b: (integer) 3; a: [\"l\", [\"1\", \"2\"]]",
+    );
+    check(
+        "a BLPOP k 0; b RPUSH k 1; b EXISTS k",
+        "b: (integer) 1; a: [\"k\", \"1\"]; b: (integer) 0",
+    );
+}
+
+#[test]
+fn a_filled_key_is_served_at_once_and_the_first_one_given_counts() {
+    check(
+        "b RPUSH l 1; b RPUSH k 2; a BLPOP j k l 0",
+        "b: (integer) 1; b: (integer) 1; a: [\"k\", \"2\"]",
+    );
+    check(
+        "b RPUSH k 1; a BLMOVE k l LEFT RIGHT 0; b LLEN l",
+        "b: (integer) 1; a: \"1\"; b: (integer) 1",
+    );
+}
+
+#[test]
+fn who_came_first_is_served_first() {
+    check(
+        "c BLPOP k 0; a BLPOP k 0; b BLPOP k 0; d RPUSH k 1; d RPUSH k 2 3",
+        "d: (integer) 1; c: [\"k\", \"1\"]; d: (integer) 2; a: [\"k\", \"2\"]; b: [\"k\", \"3\"]",
+    );
+    // Also where another key was waited for first.
+    check(
+        "a BLPOP j k 0; b BLPOP k 0; c RPUSH k 1; c RPUSH j 2; c RPUSH k 3",
+        "c: (integer) 1; a: [\"k\", \"1\"]; c: (integer) 1; c: (integer) 1; b: [\"k\", \"3\"]",
+    );
+}
+
+#[test]
+fn a_transaction_is_over_before_anybody_is_served() {
+    check(
+        "a BLPOP k 0; b MULTI; b RPUSH k 1; b LPUSH k 0; b LLEN k; b EXEC",
+        "b: OK; b: QUEUED; b: QUEUED; b: QUEUED; b: [(integer) 1, (integer) 2, (integer) 2]; a: [\"k\", \"0\"]",
+    );
+    check(
+        "a BLPOP k 0; b MULTI; b RPUSH k 1; b DEL k; b EXEC; b RPUSH k 2",
+        "b: OK; b: QUEUED; b: QUEUED; b: [(integer) 1, (integer) 1]; b: (integer) 1; a: [\"k\", \"2\"]",
+    );
+    // The key that was filled first counts.
+    check(
+        "a BLPOP k j 0; b MULTI; b RPUSH j 1; b RPUSH k 2; b EXEC; b LLEN k",
+        "b: OK; b: QUEUED; b: QUEUED; b: [(integer) 1, (integer) 1]; a: [\"j\", \"1\"]; b: (integer) 1",
+    );
+}
+
+#[test]
+fn nothing_blocks_inside_of_a_transaction() {
+    check(
+        "a MULTI; a BLPOP k 0; a BLMPOP 0 1 k LEFT; a BLMOVE k l LEFT LEFT 0; a BRPOPLPUSH k l 0; a WAIT 1 0; a EXEC",
+        "a: OK; a: QUEUED; a: QUEUED; a: QUEUED; a: QUEUED; a: QUEUED; \
+         a: [(nil), (nil), (nil), (nil), (integer) 0]",
+    );
+}
+
+#[test]
+fn a_move_serves_those_who_wait_for_its_target() {
+    check(
+        "a BLMOVE k l LEFT RIGHT 0; b BLMOVE l m LEFT RIGHT 0; c BRPOP m 0; d RPUSH k 1; d EXISTS k l m",
+        "d: (integer) 1; a: \"1\"; b: \"1\"; c: [\"m\", \"1\"]; d: (integer) 0",
+    );
+    check(
+        "a BRPOPLPUSH k k 0; b BLPOP k 0; c RPUSH k 1; c EXISTS k",
+        "c: (integer) 1; a: \"1\"; b: [\"k\", \"1\"]; c: (integer) 0",
+    );
+    // Two that move round in a circle are served once each.
+    check(
+        "a BRPOPLPUSH k l 0; b BRPOPLPUSH l k 0; c RPUSH k 1; c LRANGE k 0 -1",
+        "c: (integer) 1; a: \"1\"; b: \"1\"; c: [\"1\"]",
+    );
+}
+
+#[test]
+fn a_move_that_cannot_push_fails_and_the_next_client_is_served() {
+    check(
+        "d SET l x; a BLMOVE k l LEFT RIGHT 0; b BLPOP k 0; d RPUSH k 1",
+        "d: OK; d: (integer) 1; a: (error) WRONGTYPE Operation against a key holding the wrong kind of value; \
+         b: [\"k\", \"1\"]",
+    );
+}
+
+#[test]
+fn every_way_to_fill_a_key_serves() {
+    for (fill, reply) in [
+        ("RENAME other k", "OK"),
+        ("COPY other k", "(integer) 1"),
+        ("LMOVE other k LEFT LEFT", "\"1\""),
+        ("RPOPLPUSH other k", "\"1\""),
+    ] {
+        check(
+            &format!("b RPUSH other 1; a BLPOP k 0; b {fill}"),
+            &format!("b: (integer) 1; b: {reply}; a: [\"k\", \"1\"]"),
+        );
+    }
+    check(
+        "b SELECT 3; b RPUSH k 1; a BLPOP k 0; b SWAPDB 0 3",
+        "b: OK; b: (integer) 1; b: OK; a: [\"k\", \"1\"]",
+    );
+    check(
+        "b SELECT 3; b RPUSH k 1; a BLPOP k 0; b MOVE k 0",
+        "b: OK; b: (integer) 1; b: (integer) 1; a: [\"k\", \"1\"]",
+    );
+}
+
+#[test]
+fn only_the_own_database_and_the_own_type_count() {
+    check(
+        "a BLPOP k 0; b SELECT 1; b RPUSH k 1; b LLEN k",
+        "b: OK; b: (integer) 1; b: (integer) 1",
+    );
+    check(
+        "a BLPOP k 0; b SET k 1; b DEL k; b SADD k 1; b DEL k; b RPUSH k 1",
+        "b: OK; b: (integer) 1; b: (integer) 1; b: (integer) 1; b: (integer) 1; a: [\"k\", \"1\"]",
+    );
+    check(
+        "b SET k 1; a BLPOP j k 0",
+        "b: OK; a: (error) WRONGTYPE Operation against a key holding the wrong kind of value",
+    );
+    check("b SET k 1; b RPUSH j 1; a BLPOP j k 0", "b: OK; b: (integer) 1; a: [\"j\", \"1\"]");
+}
+
+#[test]
+fn a_client_that_left_loses_no_element() {
+    let mut stage = Stage::new(engine());
+    stage.check("a BLPOP k j 0; b BLPOP k 0", "");
+    let gone = stage.clients.remove(&'a').expect("a client");
+    stage.engine.disconnect(gone.session);
+    stage.check("c RPUSH j 1; c RPUSH k 2", "c: (integer) 1; c: (integer) 1; b: [\"k\", \"2\"]");
+    stage.check("c LLEN j", "c: (integer) 1");
+}
+
+#[test]
+fn a_wait_ends_with_its_time_or_by_unblock() {
+    let mut stage = Stage::new(engine());
+    stage.check("a BLPOP k 0.5; b WAIT 1 100", "");
+    let client = stage.clients.get_mut(&'a').expect("a client");
+    assert!(client.session.blocked_until().is_some());
+    let mut out = resp::Writer::new(resp::Protocol::Resp2);
+    assert!(stage.engine.time_out(&mut client.session, &mut out).is_some());
+    assert_eq!(out.as_bytes(), b"*-1\r\n");
+    let id = client.session.id();
+    stage.check("c RPUSH k 1; c LPOP k", "c: (integer) 1; c: \"1\"");
+    stage.check("a BLPOP k 0", "");
+    stage.check(
+        &format!("c CLIENT UNBLOCK {id} ERROR; c CLIENT UNBLOCK {id}; c CLIENT UNBLOCK 999"),
+        "c: (integer) 1; a: (error) UNBLOCKED client unblocked via CLIENT UNBLOCK; c: (integer) 0; c: (integer) 0",
+    );
+    let id = stage.clients[&'b'].session.id();
+    stage.check(&format!("c CLIENT UNBLOCK {id}"), "c: (integer) 1; b: (integer) 0");
+    let stats = |name: &str| {
+        let command = stage.engine.table().get(name.as_bytes()).expect("a command");
+        let stats = stage.engine.stats().command(command.id);
+        (stats.calls, stats.failed)
+    };
+    assert_eq!((stats("blpop"), stats("wait")), ((2, 1), (1, 0)));
+}
+
+#[test]
+fn timeouts_are_read_as_redis_reads_them() {
+    for command in ["BLPOP k", "BRPOP k", "BLMOVE k l LEFT LEFT", "BRPOPLPUSH k l"] {
+        let negative = "a: (error) ERR timeout is negative";
+        let no_float = "a: (error) ERR timeout is not a float or out of range";
+        for (timeout, expected) in [
+            ("-1", negative),
+            ("-0.1", negative),
+            ("x", no_float),
+            ("nan", no_float),
+            ("1e300", negative),
+        ] {
+            check(&format!("a {command} {timeout}"), expected);
+        }
+    }
+    check("a WAIT 1 -1", "a: (error) ERR timeout is negative");
+    check("a WAIT 1 1.5", "a: (error) ERR timeout is not an integer or out of range");
+    check("a WAIT 0 0; a WAIT -1 5", "a: (integer) 0; a: (integer) 0");
+}
+
+#[test]
+fn replies_are_of_the_blocked_clients_protocol() {
+    let mut stage = Stage::new(engine());
+    stage.play("a HELLO 3");
+    stage.check("a BLPOP k 0", "");
+    let client = stage.clients.get_mut(&'a').expect("a client");
+    let mut out = resp::Writer::new(resp::Protocol::Resp3);
+    assert!(stage.engine.time_out(&mut client.session, &mut out).is_some());
+    assert_eq!(out.as_bytes(), b"_\r\n");
+}
+
+#[test]
+fn the_log_holds_each_service_behind_what_filled_its_key() {
+    let (log, clock) = (Arc::new(MemoryLog::default()), TestClock::new(1_700_000_000_000));
+    let options = EngineOptions {
+        log: Some(log.clone()),
+        clock,
+        ..EngineOptions::new(volatile(4, 256 << 20))
+    };
+    let mut stage = Stage::new(Arc::new(Engine::new(options)));
+    stage.play("a BLPOP k 0; b BLMOVE k l LEFT RIGHT 0; c BLMPOP 0 1 l LEFT; d RPUSH k 1 2 3");
+    stage.play("a BRPOPLPUSH k m 0; a BRPOP m 0; a SELECT 2; a BLPOP q 0; d SELECT 2; d LPUSH q 9");
+    let served = stage.clients[&'a'].outcome.durable_at;
+    assert_eq!(served, log.bytes().len() as u64, "the reply waits for its own record");
+    let lines = log.lines();
+    let expected = "SELECT 0; RPUSH k 1 2 3; MULTI; LPOP k; LMOVE k l LEFT RIGHT; LPOP l 1; EXEC; \
+                    RPOPLPUSH k m; RPOP m; SELECT 2; LPUSH q 9; LPOP q";
+    assert_eq!(lines.join("; "), expected);
+}
+
+#[test]
+fn a_thousand_clients_on_one_key_are_served_in_order_by_one_commit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keyspace = emulated(&folder.path().join("pool"), 4);
+    let engine = Arc::new(Engine::new(EngineOptions::new(keyspace)));
+    let mut clients: Vec<Client> = (0..1000).map(|_| Client::patient(&engine)).collect();
+    for client in &mut clients {
+        client.run("BLPOP k 0");
+    }
+    let mut filler = Client::new(&engine);
+    let values: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+    let before = pmem::counters();
+    assert_eq!(filler.run(&format!("RPUSH k {}", values.join(" "))), "(integer) 1000");
+    let spent = pmem::counters().since(&before);
+    assert!(spent.fences <= 4, "{} fences", spent.fences);
+    for (client, value) in clients.iter_mut().zip(&values) {
+        assert_eq!(client.unblocked().as_deref(), Some(&*format!("[\"k\", \"{value}\"]")));
+    }
+    assert_eq!(filler.run("EXISTS k"), "(integer) 0");
+}
