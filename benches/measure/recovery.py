@@ -4,11 +4,15 @@ Keys of 16 bytes with values of 84; or, by --what, small hashes of five fields, 
 set. The server is filled, killed, and started again on what it left; a client connects until a read of what was written
 last is answered. The logs and pools are in the page cache: what a cold medium adds
 is not measured. The best of --rounds would flatter, so the median is shown.
+
+With --load it is killed while redis-benchmark sets random keys anew, so that its logs are as full as they get; what
+a pool replays then stands beside the time.
 """
 
 import argparse
 import socket
 import statistics
+import subprocess
 import sys
 import time
 
@@ -17,10 +21,9 @@ from servers import Results, Server, chosen, command, common_arguments, machine,
 DEFAULT = [
     "perdura pmem process", "perdura aof everysec", "redis everysec, no RDB base",
 ]
-VALUE = 84
-# What is written as element n, and what asks for it; the answer is a bulk string of so many bytes.
+# What is written as element n, and what asks for it; the answer is a bulk string of so many bytes (--size where none are named).
 WHAT = {
-    "strings": (None, lambda n: ("GET", "key:%012d" % n), VALUE),
+    "strings": (None, lambda n: ("GET", "key:%012d" % n), None),
     "hashes": (
         lambda n: ["HSET", "key:%012d" % n] + [w for f in range(5) for w in (f"field{f}", "v" * 10)],
         lambda n: ("HGET", "key:%012d" % n, "field4"), 10,
@@ -56,27 +59,46 @@ def first_answer(server, question, length):
             time.sleep(0.0005)
 
 
+def kill(server, keys, arguments):
+    """Ends the server; with --load in the midst of writes."""
+    if not arguments.load:
+        return server.kill()
+    writer = subprocess.Popen(
+        ["redis-benchmark", "-p", str(server.port), "-t", "set", "-n", "1000000000", "-c", "50"]
+        + ["-d", str(arguments.size), "-r", str(keys)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )
+    try:
+        time.sleep(arguments.load)
+        server.kill()
+    finally:
+        writer.kill()
+        writer.wait()
+
+
 def measure(name, keys, arguments):
     """All rounds of one server with so many keys."""
     server = Server(name, arguments.disk)
     make, question, length = WHAT[arguments.what]
-    times = []
+    length = length or arguments.size
+    times, words = [], []
     try:
         if make:
             server.send(make, keys)
         else:
-            server.fill(keys, VALUE)
+            server.fill(keys, arguments.size)
         held = server.ask("DBSIZE")
         # What everysec has not synced is still written: the end of the process takes nothing away.
         for _ in range(arguments.rounds):
-            server.kill()
+            kill(server, keys, arguments)
             times.append(first_answer(server, question(keys - 1), length))
+            words.append(int(server.info("persistence").get("recovery_words", 0)))
             count = server.ask("DBSIZE")
             if count != held:
                 raise SystemExit(f"{name} came back with {count!r} keys of {held!r}")
     finally:
         server.remove()
-    return times
+    return times, words
 
 
 def main():
@@ -85,22 +107,28 @@ def main():
     common_arguments(parser, "recovery.tsv")
     parser.add_argument("--keys", default="10000,1000000,20000000")
     parser.add_argument("--what", choices=WHAT, default="strings")
+    parser.add_argument("--size", type=int, default=84, help="bytes of a string")
+    parser.add_argument("--load", type=float, default=0, help="seconds of SETs before the kill (strings only)")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
+    if arguments.load and arguments.what != "strings":
+        parser.error("--load sets strings")
     names = chosen(arguments, DEFAULT)
     print("Command line: benches/recovery.sh", *sys.argv[1:])
     print(*machine(arguments.disk), sep="\n", flush=True)
-    results = Results(arguments.tsv, ["system", "keys", "seconds"])
+    results = Results(arguments.tsv, ["system", "keys", "seconds", "words"])
     counts = [int(count) for count in arguments.keys.split(",")]
     rows = []
     for name in names:
         row = [name]
         for keys in counts:
             print(f"{name}, {keys} keys", file=sys.stderr, flush=True)
-            times = measure(name, keys, arguments)
-            for seconds in times:
-                results.add(name, keys, f"{seconds:.6f}")
-            row.append(f"{statistics.median(times) * 1000:.1f} ms")
+            times, words = measure(name, keys, arguments)
+            for seconds, replayed in zip(times, words):
+                results.add(name, keys, f"{seconds:.6f}", replayed)
+            cell = f"{statistics.median(times) * 1000:.1f} ms"
+            most = max(words)
+            row.append(f"{cell}, {most} words at most" if arguments.load and most else cell)
         rows.append(row)
     print(f"\n### From exec to the first answered read after kill -9, {arguments.what}, median of {arguments.rounds}\n")
     print_table([""] + [f"{count}" for count in counts], rows)

@@ -1,7 +1,7 @@
 //! How often each command waits for the medium: fences and flushed lines until the reply.
 //!
 //! Every write command of the table must have a row here; one without fails the test. A command runs several
-//! times on new keys and the median is taken, since retiring a part of the log falls on some command now
+//! times on new keys and the median is taken, since retiring a section of the log falls on some command now
 //! and then and has a budget of its own. Reads must cost nothing.
 
 mod generate;

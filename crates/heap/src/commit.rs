@@ -68,26 +68,25 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
         save_words(heap, state);
     }
     let State { plan, ring, .. } = state;
-    plan.entries().for_each(|entry| {
+    for word in &plan.words {
         // SAFETY: words of this shard, whose lock the caller holds; logged words are never read as bytes.
-        unsafe { region.change(entry.at, |old| entry.applied_to(old)) };
-        if !heap.volatile {
-            ring.changes(entry.at);
-        }
-    });
-    if !heap.volatile {
-        let fenced = u64::from(heap.epoch) << 48 | (ring.seq - 1) & record::SEQ_MASK;
-        // SAFETY: as above.
-        unsafe { region.store(heap.area(shard).fenced(), fenced) };
+        unsafe { region.change(word.at, |old| word.applied_to(old)) };
     }
+    if heap.volatile {
+        return;
+    }
+    ring.changes(plan.words.iter().map(|word| word.at));
+    let fenced = u64::from(heap.epoch) << 48 | (ring.seq - 1) & record::SEQ_MASK;
+    // SAFETY: as above.
+    unsafe { region.store(heap.area(shard).fenced(), fenced) };
 }
 
 /// Saves the words that are about to change for the first time since a snapshot's cut.
 #[cold]
 fn save_words(heap: &Heap, state: &mut State) {
     let Some(overlay) = &mut state.overlay else { return };
-    for entry in state.plan.entries() {
-        overlay.entry(entry.at).or_insert_with(|| heap.region.load(entry.at));
+    for word in &state.plan.words {
+        overlay.entry(word.at).or_insert_with(|| heap.region.load(word.at));
     }
 }
 

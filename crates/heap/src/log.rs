@@ -30,6 +30,7 @@ pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
 pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>) {
     flush_fresh(heap, state);
     let State { plan, ring, .. } = state;
+    let weight = plan.record.len();
     let words = if plan.kind.long { &mut plan.long } else { &mut plan.record };
     if let Some(link) = link.filter(|_| plan.kind.linked) {
         words[HEADER_WORDS] = link.encode();
@@ -38,7 +39,7 @@ pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>
     let header = RecordHeader { epoch, seq, kind, lsn, words: words.len() };
     header.seal(words);
     words.resize(header.lines() * LINE as usize / 8, 0);
-    let at = ring.place(&heap.region, header.lines() as u64);
+    let at = ring.place(&heap.region, header.lines() as u64, weight);
     // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
     if unsafe { heap.region.write_lines(at, record::bytes_of(words)) } {
         step::flush(&heap.region, at, words.len() * 8, Step::FlushRecord);

@@ -75,6 +75,7 @@ impl Planner<'_> {
                 self.push(set);
             } else if is_plain && !block.fenced && step::publishes_at_once(self.heap, &set) {
                 self.range(block, len).encode_published(place.index, &mut self.plan.record);
+                self.plan.words.push(set.into());
             } else {
                 self.publish_in_parts(block, len, set);
             }
@@ -209,8 +210,10 @@ impl Planner<'_> {
             // SAFETY: a word of this shard, whose lock the caller holds; such words are never read as bytes.
             return unsafe { self.heap.region.change(entry.at, |old| entry.applied_to(old)) };
         }
-        let logged = step::logs(self.heap, &entry);
-        entry.encode(if logged { &mut self.plan.record } else { &mut self.plan.unlogged });
+        if step::logs(self.heap, &entry) {
+            entry.encode(&mut self.plan.record);
+        }
+        self.plan.words.push(entry.into());
     }
 }
 

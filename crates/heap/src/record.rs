@@ -242,11 +242,35 @@ impl Entry {
     /// The word's new value.
     #[inline]
     pub(crate) fn applied_to(&self, old: u64) -> u64 {
-        match self.change {
-            Change::Set(value) => value,
-            Change::SetBit(bit) => old | 1 << bit,
-            Change::ClearBit(bit) => old & !(1 << bit),
-        }
+        Word::from(*self).applied_to(old)
+    }
+}
+
+/// A change in the form in which it is made: at once, whatever its kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Word {
+    pub(crate) at: u64,
+    keep: u64,
+    bits: u64,
+}
+
+impl Word {
+    /// The word's new value.
+    #[inline(always)]
+    pub(crate) fn applied_to(&self, old: u64) -> u64 {
+        old & self.keep | self.bits
+    }
+}
+
+impl From<Entry> for Word {
+    #[inline(always)]
+    fn from(Entry { at, change }: Entry) -> Word {
+        let (keep, bits) = match change {
+            Change::Set(value) => (0, value),
+            Change::SetBit(bit) => (!0, 1 << bit),
+            Change::ClearBit(bit) => (!(1 << bit), 0),
+        };
+        Word { at, keep, bits }
     }
 }
 

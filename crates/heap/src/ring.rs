@@ -4,8 +4,12 @@
 //! looks at the next part's begin, where only a record with the expected sequence number counts.
 //!
 //! Before a part is written again its records are *retired*: every line with a word that they changed is flushed and
-//! fenced, and the tail moves behind them. These lines are remembered in DRAM; the records are not read again. This happens one part ahead, inside a commit, so that the commit's own
-//! fence makes the new tail durable before the freed part is written.
+//! fenced, and the tail moves behind them. These lines are remembered in DRAM; the records are not read again. This
+//! happens inside a commit, so that the commit's own fence makes the new tail durable before the part is written.
+//!
+//! It happens by *sections*, the records of a part up to a bound, and as soon as a second section has begun behind one. To
+//! wait until the ring is full would spare few flushes, for most lines are changed by few records, and would leave more
+//! to a recovery: which reads two sections of each ring at most.
 
 #![allow(unsafe_code, reason = "the tail is stored in the pool")]
 
@@ -13,40 +17,39 @@ use crate::layout::{Geometry, LINE, SPAN};
 use crate::record::{self, HEADER_WORDS, RecordHeader, SEQ_MASK};
 use crate::step::{self, Step};
 use pmem::Region;
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 /// A place in a ring, in lines from its begin.
 pub(crate) type LineIndex = u64;
 
-/// How many lines a part remembers to have seen, so that hot ones are listed once.
+/// How many lines are remembered as listed, so that hot ones are listed once.
 const SEEN: usize = 256;
 
-/// The records that one part holds and that are not retired.
-#[derive(Debug)]
-struct Part {
-    /// Line of the ring and sequence number of the first record; none when the part is free.
-    first: Option<(LineIndex, u64)>,
-    /// Offsets in the pool of the lines that the records changed. One may stand here several times.
-    lines: Vec<u64>,
-    seen: Box<[u64; SEEN]>,
+/// Bytes of records that make a section full: the bounds, and what is shared among the shards. Small enough that a recovery
+/// is short, large enough that the fence of its retirement is one of many.
+const SECTION: RangeInclusive<usize> = 2 << 10..=8 << 10;
+const SECTIONS: usize = 32 << 10;
+/// In a ring of small parts, as tests have them, sections are smaller still, so that a part has several.
+const SMALL_SECTION: usize = 1 << 10;
+
+fn section_words(geometry: &Geometry) -> usize {
+    let share = (SECTIONS / geometry.shards).clamp(*SECTION.start(), *SECTION.end());
+    share.min((geometry.ring_part / 4).max(SMALL_SECTION)) / 8
 }
 
-impl Part {
-    fn new() -> Part {
-        Part { first: None, lines: Vec::new(), seen: Box::new([0; SEEN]) }
-    }
-
-    fn changes(&mut self, line: u64) {
-        let slot = (line >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-        if std::mem::replace(&mut self.seen[slot as usize], line) != line {
-            self.lines.push(line);
-        }
-    }
-
-    fn clear(&mut self) {
-        self.first = None;
-        self.lines.clear();
-        self.seen.fill(0);
-    }
+/// Records that are retired together. They lie in one part.
+#[derive(Debug)]
+struct Section {
+    part: usize,
+    /// Line of the ring and sequence number of the first record.
+    first: (LineIndex, u64),
+    /// Words that the records have, the bodies of long ones included.
+    words: usize,
+    /// Offsets in the pool of the lines that the records changed. One may stand here several times.
+    lines: Vec<u64>,
+    /// Spans with the bodies of long records.
+    long: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -54,14 +57,21 @@ pub(crate) struct Ring {
     base: u64,
     tail_at: u64,
     part_lines: u64,
-    parts: Vec<Part>,
+    parts: usize,
+    /// Words from which a section is full.
+    section_words: usize,
+    /// What is not retired, oldest first.
+    sections: VecDeque<Section>,
     /// The part being written, and the line behind its last record.
     part: usize,
     at: LineIndex,
+    /// Lines that the newest section has listed, each at a place that follows from its number.
+    seen: Box<[u64; SEEN]>,
+    /// An emptied list of lines, for the next section: what is used again is in the processor's cache.
+    spare: Vec<u64>,
     /// The next record's sequence number.
     pub(crate) seq: u64,
-    /// Spans with the bodies of long records, by part.
-    long: Vec<(usize, u32)>,
+    /// Spans with the body of the record that is placed next.
     next_long: Vec<u32>,
     /// Spans whose records were retired by the commit in progress: free after its fence.
     pub(crate) released: Vec<u32>,
@@ -86,11 +96,14 @@ impl Ring {
             base: geometry.ring_at(shard),
             tail_at: geometry.shard_area(shard).tail(),
             part_lines,
-            parts: (0..geometry.ring_parts).map(|_| Part::new()).collect(),
+            parts: geometry.ring_parts,
+            section_words: section_words(geometry),
+            sections: VecDeque::new(),
             part: (at / part_lines) as usize,
             at,
+            seen: Box::new([0; SEEN]),
+            spare: Vec::new(),
             seq,
-            long: Vec::new(),
             next_long: Vec::new(),
             released: Vec::new(),
         }
@@ -101,32 +114,56 @@ impl Ring {
         self.part_lines as usize * 8
     }
 
-    /// Finds room for a record of `lines` lines and takes it: the offset in the pool. May retire a part, whose
-    /// tail is then flushed but not fenced: the caller fences on this thread before the next call.
-    pub(crate) fn place(&mut self, region: &Region, lines: u64) -> u64 {
+    /// Finds room for a record of `lines` lines and takes it: the offset in the pool. `words` is how many words the record
+    /// has wherever they lie. May retire a section, whose tail is then flushed but not fenced: the caller fences on this
+    /// thread before the next call.
+    pub(crate) fn place(&mut self, region: &Region, lines: u64, words: usize) -> u64 {
         debug_assert!(lines <= self.part_lines);
         if self.at + lines > (self.part as u64 + 1) * self.part_lines {
-            self.part = self.after(self.part);
+            self.part = (self.part + 1) % self.parts;
             self.at = self.part as u64 * self.part_lines;
-            assert!(self.parts[self.part].first.is_none() || !Step::RetireAhead.done());
-            self.parts[self.part].clear();
-            if Step::RetireAhead.done() {
-                self.retire(region, self.after(self.part));
-            }
+            let is_free = self.sections.iter().all(|section| section.part != self.part);
+            assert!(is_free || !Step::RetireAhead.done());
+            self.begin_section(region);
+        } else if self.sections.back().is_none_or(|newest| newest.words >= self.section_words) {
+            self.begin_section(region);
+        }
+        if let Some(newest) = self.sections.back_mut() {
+            newest.words += words;
+            newest.long.append(&mut self.next_long);
         }
         let at = self.at;
-        self.parts[self.part].first.get_or_insert((at, self.seq));
         self.at = at + lines;
         self.seq += 1;
-        let part = self.part;
-        self.long.extend(self.next_long.drain(..).map(|span| (part, span)));
         self.base + at * LINE
     }
 
-    /// Notes that the record placed last changes the word at `at`.
+    /// Retires all sections but the newest, and begins one behind it.
+    #[cold]
+    fn begin_section(&mut self, region: &Region) {
+        if Step::RetireAhead.done() {
+            self.retire(region, self.sections.len().saturating_sub(1));
+        }
+        self.seen.fill(0);
+        self.sections.push_back(Section {
+            part: self.part,
+            first: (self.at, self.seq),
+            words: 0,
+            lines: std::mem::take(&mut self.spare),
+            long: Vec::new(),
+        });
+    }
+
+    /// Notes that the record placed last changes the words at these offsets.
     #[inline]
-    pub(crate) fn changes(&mut self, at: u64) {
-        self.parts[self.part].changes(at & !(LINE - 1));
+    pub(crate) fn changes(&mut self, words: impl Iterator<Item = u64>) {
+        let Some(Section { lines, .. }) = self.sections.back_mut() else { return };
+        for line in words.map(|at| at & !(LINE - 1)) {
+            let slot = (line >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+            if std::mem::replace(&mut self.seen[slot as usize], line) != line {
+                lines.push(line);
+            }
+        }
     }
 
     /// Keeps a span with the body of the record placed next until that record is retired.
@@ -145,45 +182,33 @@ impl Ring {
 
     /// Retires every record. The tail is flushed, not fenced.
     pub(crate) fn retire_all(&mut self, region: &Region) {
-        for i in 1..=self.parts.len() {
-            self.retire(region, (self.part + i) % self.parts.len());
-        }
+        self.retire(region, self.sections.len());
     }
 
-    fn after(&self, part: usize) -> usize {
-        (part + 1) % self.parts.len()
-    }
-
-    fn retire(&mut self, region: &Region, part: usize) {
-        if self.parts[part].first.is_none() {
+    /// Retires the oldest `count` sections.
+    fn retire(&mut self, region: &Region, count: usize) {
+        if count == 0 {
             return;
         }
-        if Step::FlushRetired.done() {
-            region.flush_lines(&self.parts[part].lines);
+        for mut section in self.sections.drain(..count) {
+            if Step::FlushRetired.done() {
+                region.flush_lines(&section.lines);
+            }
+            self.released.append(&mut section.long);
+            section.lines.clear();
+            self.spare = section.lines;
         }
-        self.parts[part].clear();
         step::fence(region, Step::FenceRetired);
         let tail = self.tail();
         // SAFETY: the tail belongs to this shard, whose lock the caller holds.
         unsafe { region.store(self.tail_at, tail) };
         step::flush(region, self.tail_at, 8, Step::FlushTail);
-        let released = &mut self.released;
-        self.long.retain(|&(of, span)| {
-            of != part || {
-                released.push(span);
-                false
-            }
-        });
     }
 
     /// The tail word for the records that are held.
     pub(crate) fn tail(&self) -> u64 {
-        let oldest_first = (1..=self.parts.len()).map(|i| (self.part + i) % self.parts.len());
-        oldest_first
-            .filter_map(|part| self.parts[part].first)
-            .map(|(line, seq)| tail_word(line, seq))
-            .next()
-            .unwrap_or_else(|| tail_word(self.at, self.seq))
+        let (line, seq) = self.sections.front().map_or((self.at, self.seq), |oldest| oldest.first);
+        tail_word(line, seq)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::alloc::{Alloc, Place};
 use crate::cache::ReadCache;
 use crate::layout::SPAN;
-use crate::record::{self, Entry, FreshRange, HEADER_WORDS, Kind};
+use crate::record::{FreshRange, HEADER_WORDS, Kind, Word};
 use crate::ring::Ring;
 use crate::staged::Staged;
 use rustc_hash::FxHashMap;
@@ -43,7 +43,8 @@ impl Reserved {
         at.wrapping_sub(self.place.at) < u64::from(self.place.size())
     }
 
-    /// Notes that bytes `from..to` were written, through the cache or past it.
+    /// Notes that `bytes` were written at `from`, through the cache or past it.
+    #[inline]
     pub(crate) fn wrote(&mut self, from: u32, bytes: &[u8], cached: bool) {
         let to = from + bytes.len() as u32;
         if cached {
@@ -142,8 +143,8 @@ impl Tx {
 
 /// What a commit is about to do, worked out before anything is written.
 ///
-/// Entries are written in the form of the record as soon as they are known: a commit goes through them once to store
-/// their words.
+/// An entry is written in the form of the record as soon as it is known, and noted in `words`, from where its word is
+/// stored: to read the record again would cost more than to write both.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// Header and link, blank until the record is sealed; the entries.
@@ -151,8 +152,8 @@ pub(crate) struct Plan {
     pub(crate) kind: Kind,
     /// What stands in the ring in place of `record` when that is too long for it.
     pub(crate) long: Vec<u64>,
-    /// Entries that a simulation keeps out of the record.
-    pub(crate) unlogged: Vec<u64>,
+    /// The words that change: what the record says of them, in the form in which they are stored.
+    pub(crate) words: Vec<Word>,
     /// Spans, by their place in the allocator, that this commit publishes or releases.
     pub(crate) publishing: Vec<u32>,
     pub(crate) releasing: Vec<u32>,
@@ -166,16 +167,9 @@ impl Plan {
         self.record.clear();
         self.record.extend_from_slice(&[0; HEADER_WORDS]);
         self.record.extend(kind.linked.then_some(0));
-        self.unlogged.clear();
+        self.words.clear();
         self.publishing.clear();
         self.releasing.clear();
-    }
-
-    /// The words that change.
-    #[inline]
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
-        let logged = &self.record[self.kind.header_words()..];
-        record::entries(logged).chain(record::entries(&self.unlogged))
     }
 }
 

@@ -58,7 +58,7 @@ pmem::steps! { 32:
     FenceRetired,
     /// The new tail is flushed.
     FlushTail,
-    /// A part is retired before it is written again.
+    /// The records of a part are retired before it is written again.
     RetireAhead,
     /// Recovery believes the newest record only if its fresh ranges match.
     VerifyFresh,

@@ -1,6 +1,6 @@
 //! Transactions, commits and reopening, over a pool file with emulated flushes.
 
-use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
+use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Recovery, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -28,19 +28,24 @@ struct Pool {
 
 impl Pool {
     fn new(zones: u64) -> (Pool, Heap) {
+        Pool::with(zones, geometry())
+    }
+
+    fn with(zones: u64, geometry: Geometry) -> (Pool, Heap) {
         let folder = tempfile::tempdir().expect("a folder");
         let reserve = (zones + 1) * 64 * 65536;
-        let heap = Heap::create(region(&folder.path().join("pool"), reserve), &options());
+        let options = CreateOptions { geometry, ..options() };
+        let heap = Heap::create(region(&folder.path().join("pool"), reserve), &options);
         (Pool { folder, reserve }, heap.expect("a pool"))
     }
 
     /// Opens the pool as after a process crash: the heap was dropped, not closed.
     fn open(&self) -> Heap {
-        self.try_open().expect("a pool")
+        self.try_open().expect("a pool").0
     }
 
-    fn try_open(&self) -> Result<Heap, heap::OpenError> {
-        Ok(Heap::open(region(&self.folder.path().join("pool"), self.reserve), BOOT)?.0)
+    fn try_open(&self) -> Result<(Heap, Recovery), heap::OpenError> {
+        Heap::open(region(&self.folder.path().join("pool"), self.reserve), BOOT)
     }
 }
 
@@ -76,11 +81,32 @@ fn a_commit_costs_one_fence_and_is_there_after_a_crash() {
         shard.commit().unwrap();
         retirements += pmem::counters().fences - before - 1;
     }
-    // A record takes one line, a part has 64: one commit in 64 retires a part, with one fence.
-    assert!((12..=16).contains(&retirements), "{retirements}");
+    // A record takes one line, a section of such a ring has 16: one commit in 16 retires one, with one fence.
+    assert!((58..=63).contains(&retirements), "{retirements}");
     drop(shard);
     drop(heap);
     assert_eq!(get(&pool.open().lock(2), 7), Some(999u32.to_le_bytes().to_vec()));
+}
+
+#[test]
+fn a_recovery_reads_two_sections_of_a_ring_at_most_whatever_its_size() {
+    let geometry = Geometry { ring_parts: 16, ring_part: 32 << 10, ..geometry() };
+    for commits in [1, 127, 128, 129, 255, 256, 257, 383, 500, 1023, 1024, 1025, 3000u32] {
+        let (pool, heap) = Pool::with(1, geometry);
+        let mut shard = heap.lock(2);
+        for round in 0..commits {
+            put(&mut shard, 7, &round.to_le_bytes()).unwrap();
+            shard.commit().unwrap();
+        }
+        drop(shard);
+        drop(heap);
+        let (heap, recovery) = pool.try_open().unwrap();
+        // A record takes one line and changes three words, a section is 8 KiB. The first one publishes a span.
+        assert!((1..=256).contains(&recovery.records), "{recovery:?} after {commits} commits");
+        assert!(recovery.words <= 3 * 256 + 2, "{recovery:?} after {commits} commits");
+        let last = (commits - 1).to_le_bytes().to_vec();
+        assert_eq!(get(&heap.lock(2), 7), Some(last));
+    }
 }
 
 #[test]

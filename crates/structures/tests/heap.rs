@@ -87,7 +87,9 @@ fn an_insert_is_one_fence_and_the_entry_and_two_lines() {
         (0..200).map(|key| cost(&mut shard, |shard| remove(shard, index, key))).collect();
     let removed = spread(removals.iter().map(|cost| cost.1).collect());
     println!("lines of an insert {lines:?}, of a removal {removed:?} (median, most)");
-    assert!(inserts.iter().chain(&removals).all(|cost| cost.0 == 1), "one fence");
+    // One each, and one for each section of the log that is retired.
+    let fences: u64 = inserts.iter().chain(&removals).map(|cost| cost.0).sum();
+    assert!(fences <= 280 + 4, "{fences}");
     assert!(lines.0 <= 3 && removed.0 <= 2);
 }
 
@@ -131,7 +133,7 @@ fn a_change_of_a_tree_is_one_fence_and_few_lines() {
     println!(
         "lines of an insert {lines:?}, of a removal {removed:?} (median, most); {fences} fences"
     );
-    // One each, and one for each part of the log that is retired.
+    // One each, and one for each section of the log that is retired.
     assert!(fences < 1000 + 30, "{fences}");
     assert!(lines.0 <= 4 && removed.0 <= 3, "{lines:?} {removed:?}");
 }
