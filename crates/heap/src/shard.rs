@@ -216,13 +216,16 @@ impl<'h> Shard<'h> {
         fill: impl FnOnce(&mut [u8]),
     ) {
         assert!(at + len <= fresh.capacity, "a write past the block's end");
+        let to = fresh.ptr.raw() + at as u64;
         if !self.heap.volatile && len <= SHORT {
             // Summed before they are stored: to read them back would wait for their lines.
             let mut bytes = [0; SHORT];
-            fill(&mut bytes[..len]);
-            return self.write(fresh, at, &bytes[..len]);
+            let bytes = &mut bytes[..len];
+            fill(bytes);
+            // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably.
+            unsafe { self.heap.region.write(to, bytes) };
+            return self.state.tx.reserved[fresh.index].wrote(at as u32, bytes, true);
         }
-        let to = fresh.ptr.raw() + at as u64;
         // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably; the filled bytes are looked
         // at before it is used again.
         let filled = unsafe { self.heap.region.write_with(to, len, fill) };
