@@ -129,6 +129,7 @@ impl Connections {
                     &["HGETALL"],
                     &["SMEMBERS"],
                     &["LRANGE", "*", "0", "-1"],
+                    &["ZRANGE", "*", "0", "-1", "WITHSCORES"],
                 ] {
                     let mut words: Vec<Vec<u8>> =
                         about.iter().map(|word| word.as_bytes().to_vec()).collect();

@@ -27,6 +27,8 @@ const LEFT_OUT: &[&str] = &[
     "sscan",
     "srandmember",
     "spop",
+    "zrandmember",
+    "zscan",
     "hello", // tells the server's name and the connection's number
     "quit",
     "shutdown",

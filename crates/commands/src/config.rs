@@ -18,6 +18,7 @@ pub struct Config {
     hll_sparse_max_bytes: AtomicUsize,
     hash: Threshold,
     set: Threshold,
+    sorted_set: Threshold,
     /// `list-max-listpack-size`.
     list_node: AtomicI32,
 }
@@ -54,6 +55,7 @@ impl Default for Config {
             databases: AtomicUsize::new(keyspace::DATABASES),
             hash: Threshold::new(Limits { entries: 512, value: 64 }),
             set: Threshold::new(Limits { entries: 512, value: 0 }),
+            sorted_set: Threshold::new(Limits { entries: 128, value: 64 }),
             hll_sparse_max_bytes: AtomicUsize::new(3000),
             list_node: AtomicI32::new(-2),
         }
@@ -109,6 +111,16 @@ impl Config {
     /// Sets `set-max-intset-entries`.
     pub fn set_set_limits(&self, limits: Limits) {
         self.set.set(limits);
+    }
+
+    /// Up to which size a sorted set is small: `zset-max-listpack-entries`, `zset-max-listpack-value`.
+    pub fn sorted_set_limits(&self) -> Limits {
+        self.sorted_set.get()
+    }
+
+    /// Sets `zset-max-listpack-entries` and `zset-max-listpack-value`.
+    pub fn set_sorted_set_limits(&self, limits: Limits) {
+        self.sorted_set.set(limits);
     }
 
     /// Bytes from which a HyperLogLog is kept in its dense form, `hll-sparse-max-bytes`.

@@ -19,7 +19,7 @@ use crate::stats::Stats;
 use crate::table::Table;
 use crate::{
     admin, bitmaps, blocking, connection, hashes, hyperloglog, introspection, keys, lists, sets,
-    strings, transactions,
+    sorted_sets, strings, transactions,
 };
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
@@ -72,6 +72,7 @@ impl Engine {
             strings::COMMANDS,
             hashes::COMMANDS,
             lists::COMMANDS,
+            sorted_sets::COMMANDS,
             sets::COMMANDS,
             blocking::COMMANDS,
             bitmaps::COMMANDS,

@@ -40,6 +40,7 @@ mod request;
 mod rewrite;
 mod session;
 mod sets;
+mod sorted_sets;
 pub mod spec;
 mod stats;
 mod step;

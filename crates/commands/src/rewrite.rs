@@ -64,7 +64,8 @@ fn write(rewrite: &mut aof::Rewrite, item: &Item) -> Result<(), RewriteError> {
     match &item.value {
         Content::String(value) => rewrite.write(db, &[b"SET", &item.key, value])?,
         Content::Elements(what, elements) => {
-            let items = if *what == Type::Hash { 2 * ELEMENTS } else { ELEMENTS };
+            let pairs = matches!(what, Type::Hash | Type::SortedSet);
+            let items = if pairs { 2 * ELEMENTS } else { ELEMENTS };
             for some in elements.chunks(items) {
                 let words = [adds(*what), item.key.as_slice()].into_iter();
                 let words: Vec<&[u8]> = words.chain(some.iter().map(Vec::as_slice)).collect();

@@ -49,6 +49,11 @@ const LARGE_HASH: &str = "HSET key:# f %";
 /// A set that is kept as a table.
 const LARGE_SET: &str = "SADD key:# %";
 
+/// A small sorted set.
+const SORTED_SET: &[&str] = &["ZADD key:# 1 a 2 $ 3 c"];
+/// One that is kept as a table with a tree, with a member whose name has 2000 bytes.
+const LARGE_SORTED_SET: &[&str] = &["ZADD key:# 1 a 2 $ 3 c 4 %"];
+
 /// A list of three elements in one node.
 const LIST: &[&str] = &["RPUSH key:# $ b c"];
 /// One of several nodes, with long elements between: `%` stands for 2000 bytes.
@@ -149,6 +154,25 @@ const BUDGETS: &[Budget] = &[
     row("lmove", LIST, "LMOVE key:# key:# LEFT RIGHT", NEW),
     row("rpoplpush", LIST, "RPOPLPUSH key:# key:#", NEW),
     row("del", LONG_LIST, "DEL key:#", RECORD + 2),
+    row("zadd", &[], "ZADD key:# 1 $", NEW + BLOCK),
+    row("zadd", SORTED_SET, "ZADD key:# 4 d", RECORD + 1),
+    row("zadd", SORTED_SET, "ZADD key:# 0 d", RECORD + BLOCK),
+    row("zadd", LARGE_SORTED_SET, "ZADD key:# 2.5 d", NEW + 1),
+    row("zadd", LARGE_SORTED_SET, "ZADD key:# 9 a", NEW + 1),
+    row("zincrby", SORTED_SET, "ZINCRBY key:# 1.5 a", RECORD + BLOCK),
+    row("zincrby", LARGE_SORTED_SET, "ZINCRBY key:# 0.5 $", NEW + 1),
+    row("zrem", SORTED_SET, "ZREM key:# a", RECORD + BLOCK),
+    row("zrem", LARGE_SORTED_SET, "ZREM key:# a", NEW),
+    row("zrem", &["ZADD key:# 1 a"], "ZREM key:# a", RECORD),
+    row("zremrangebyrank", LARGE_SORTED_SET, "ZREMRANGEBYRANK key:# 0 0", NEW),
+    row("zremrangebyscore", LARGE_SORTED_SET, "ZREMRANGEBYSCORE key:# 1 1", NEW),
+    row("zremrangebylex", LARGE_SORTED_SET, "ZREMRANGEBYLEX key:# - [a", NEW),
+    row("zpopmin", SORTED_SET, "ZPOPMIN key:#", RECORD + BLOCK),
+    row("zpopmin", LARGE_SORTED_SET, "ZPOPMIN key:#", NEW),
+    row("zpopmax", SORTED_SET, "ZPOPMAX key:#", RECORD + BLOCK),
+    row("zmpop", SORTED_SET, "ZMPOP 1 key:# MIN COUNT 2", RECORD + BLOCK),
+    row("zrangestore", &["ZADD {#}a 1 $"], "ZRANGESTORE {#}b {#}a 0 -1", NEW + BLOCK),
+    row("del", LARGE_SORTED_SET, "DEL key:#", RECORD + 3),
     row("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 2 * ENTRY + RECORD + 1),
 ];
 
@@ -226,6 +250,7 @@ fn reads_cost_nothing() {
     client.run("HSET h1 a 1 b 2 f hello");
     client.run("SADD t1 a 1 b 2 f hello");
     client.run("RPUSH l1 a b 3 hello");
+    client.run("ZADD z1 1 a 2 b 3 hello");
     let mut random = Rng::with_seed(1);
     for command in engine.table().top() {
         if !command.spec.has(READONLY) || matches!(command.spec.run, Run::Container) {

@@ -27,9 +27,12 @@ Known differences:
 - OBJECT REFCOUNT tells 1, or 2147483647 for an integer below 10000 as Redis does for what it shares; a COPY of such an
   integer is told as shared too.
 - There are 16 databases.
-- The cursors of SCAN, HSCAN and SSCAN are other numbers; their guarantee is the same. The order of the elements of what is
+- The cursors of SCAN, HSCAN, SSCAN and ZSCAN are other numbers; their guarantee is the same. The order of the elements of what is
   encoded as a hashtable is another, and a small one is scanned by one call.
-- HRANDFIELD and SRANDMEMBER refuse a negative count below -67108864.
+- HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
+- ZRANK and ZREVRANK take WITHSCORE, as those of Redis 7.2 do.
+- A range of names (BYLEX and its like) over a large sorted set whose scores differ, of which Redis says that what it finds is
+  unspecified, finds something else.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC.
 - After a restart from the append-only file OBJECT ENCODING tells how a string would be stored now (`int` for what
   INCRBYFLOAT made), as Redis does after a restart of its own. A pool keeps encodings over restarts.

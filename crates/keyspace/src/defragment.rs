@@ -79,7 +79,7 @@ impl Keyspace {
         Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
     }
 
-    /// The same for members of a large set or hash, or a node of a long list.
+    /// The same for members of a large set, hash or sorted set, a leaf of the latter, or a node of a long list.
     fn defragment_table(
         &self,
         shard: usize,
@@ -94,6 +94,9 @@ impl Keyspace {
         let next = match within.find(&locked, keys) {
             Some((_, Large::Table(dict))) => {
                 dict.defragment(&mut locked, within.cursor, budget, || moved += 1)
+            }
+            Some((_, Large::Ranked(ranked))) => {
+                ranked.defragment(&mut locked, within.cursor, budget, || moved += 1)
             }
             Some((at, Large::List(list))) => relocate_nodes(&mut locked, at, list, within.cursor),
             None => Ok(0),

@@ -61,6 +61,8 @@ pub(crate) const OWNER_EXPIRY: u16 = 2;
 pub(crate) const OWNER_MEMBERS: u16 = 3;
 /// The items are nodes of a list.
 pub(crate) const OWNER_LIST: u16 = 4;
+/// The items are the members of a sorted set, which go with their index.
+pub(crate) const OWNER_RANKS: u16 = 5;
 
 pub(crate) const EXPIRY_AT: u64 = 8;
 pub(crate) const KEY_LEN_AT: u64 = 16;

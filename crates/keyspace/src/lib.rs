@@ -41,7 +41,7 @@ mod watch;
 
 pub use changes::{Change, Event};
 pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
-pub use collection::{Limits, Members, Text};
+pub use collection::{Limits, Members, Sorted, SortedEdit, Text};
 pub use damage::Harm;
 pub use defragment::Defragmentation;
 pub use error::{CommitError, Error};

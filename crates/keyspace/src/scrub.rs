@@ -102,7 +102,7 @@ impl Keyspace {
         }
     }
 
-    /// Verifies some members of a table, or a node of a list.
+    /// Verifies some members of a table, a leaf of a sorted set, or a node of a list.
     fn look_within(&self, shard: &Shard<'_>, within: Within, next: &mut Scrub, rest: &mut Rest) {
         let index = Index::at(shard.root(keys_root(next.db)));
         let mut cursor = 0;
@@ -114,6 +114,16 @@ impl Keyspace {
                         next.bytes += member.size(shard) as u64;
                         damaged |= member.check(shard).is_err();
                     });
+                }
+                Large::Ranked(ranked) => {
+                    let hash = |member: &[u8]| self.hashing.hash(member);
+                    match ranked.check_leaf(shard, within.cursor, hash) {
+                        Ok((behind, bytes)) => {
+                            next.bytes += bytes;
+                            cursor = behind;
+                        }
+                        Err(_) => damaged = true,
+                    }
                 }
                 Large::List(list) => match list.check_node(shard, within.cursor) {
                     Ok((behind, bytes)) => {

@@ -37,7 +37,8 @@ pub struct Item {
 pub enum Content {
     /// A string.
     String(Vec<u8>),
-    /// Some elements of a collection, to be added to those that came before: of a hash, each field before its value.
+    /// Some elements of a collection, to be added to those that came before: of a hash, each field before its value; of a
+    /// sorted set, each score before its member.
     Elements(Type, Vec<Vec<u8>>),
 }
 

@@ -40,6 +40,8 @@ pub enum Encoding {
     Hashtable,
     /// Any list.
     Quicklist,
+    /// A large sorted set.
+    Skiplist,
 }
 
 /// The longest string that Redis calls "embstr".

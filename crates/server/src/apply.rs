@@ -32,6 +32,10 @@ fn engine(engine: &Engine, values: &Values) {
         entries: number("hash-max-listpack-entries"),
         value: number("hash-max-listpack-value"),
     });
+    engine.config().set_sorted_set_limits(Limits {
+        entries: number("zset-max-listpack-entries"),
+        value: number("zset-max-listpack-value"),
+    });
     let entries = number("set-max-intset-entries");
     engine.config().set_set_limits(Limits { entries, value: 0 });
     engine.config().set_list_node(values.int("list-max-listpack-size") as i32);

@@ -1,6 +1,6 @@
 //! What a structure says of a pool that is not as it left it.
 
-use heap::Ptr;
+use heap::{Full, Ptr};
 
 /// A place in the pool where a structure found something else than it had written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,4 +35,15 @@ impl Damaged {
         }
         Err(Damaged { what, at: at.raw(), expected, found })
     }
+}
+
+/// Why a structure cannot be read or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The heap has no room.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The structure is not as it was left.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
 }

@@ -19,12 +19,13 @@ pub mod dict;
 pub mod index;
 pub mod list;
 pub mod packed;
+pub mod ranked;
 pub mod reclaim;
 mod rules;
 pub mod sealed;
 mod store;
 pub mod tree;
 
-pub use damaged::Damaged;
+pub use damaged::{Damaged, Error};
 pub use rules::Step;
 pub use store::{Fill, Store};

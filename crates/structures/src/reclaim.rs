@@ -133,6 +133,19 @@ impl Queue {
         self.push(store, INDEX | u64::from(owner) << 16, word)
     }
 
+    /// As [`Queue::push_tree`], of a root word that nothing leads to from this transaction on.
+    pub fn push_unlinked_tree<S: Store>(
+        &self,
+        store: &mut S,
+        word: u64,
+        owner: u16,
+    ) -> Result<(), Full> {
+        if word == 0 {
+            return Ok(());
+        }
+        self.push(store, TREE | u64::from(owner) << 16, word)
+    }
+
     /// Gives up a blob that nothing refers to any more: at once if it is one block, else through the queue. Answers how
     /// many blocks were freed.
     pub fn release_blob<S: Store>(&self, store: &mut S, blob: Blob) -> Result<usize, Full> {

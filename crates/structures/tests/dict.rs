@@ -23,7 +23,7 @@ fn put(store: &mut Memory, dict: Dict, field: &[u8], value: &[u8]) {
     match dict.find(store, hash(field), field, true).expect("sound") {
         Some(place) => dict.replace(store, QUEUE, place, field, value).expect("room"),
         None => dict.insert(store, hash, field, value).expect("room"),
-    }
+    };
 }
 
 fn take(store: &mut Memory, dict: Dict, field: &[u8]) -> bool {

@@ -15,9 +15,9 @@ use crate::failure::Failure;
 pub(crate) type Picked = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// From this share of all members on, it costs less to list all and draw among them.
-const SHARE: u64 = 3;
+pub(crate) const SHARE: u64 = 3;
 /// The most picks with repetition that a reply may hold.
-const MOST_PICKS: u64 = 1 << 26;
+pub(crate) const MOST_PICKS: u64 = 1 << 26;
 
 /// The count of a request, in Redis's range.
 pub(crate) fn count(call: &Call<'_>, at: usize) -> Result<i64, Failure> {

@@ -50,6 +50,7 @@ pub(crate) fn encoding_name(encoding: Encoding) -> &'static str {
         Encoding::Intset => "intset",
         Encoding::Hashtable => "hashtable",
         Encoding::Quicklist => "quicklist",
+        Encoding::Skiplist => "skiplist",
         _ => "unknown",
     }
 }

@@ -11,6 +11,40 @@ const KEYS: &[&str] = &["a", "b", "c", "{a}1", "{a}2", "key:with:colons", "", "d
 const HASHES: &[&str] = &["h1", "h2", "{a}h"];
 const SETS: &[&str] = &["t1", "t2", "{a}t"];
 const LISTS: &[&str] = &["l1", "l2", "{a}l"];
+const SORTED_SETS: &[&str] = &["z1", "z2", "{a}z"];
+/// Scores, weights and ends of ranges of these.
+const SCORES: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "-1",
+    "3.25",
+    "-0.5",
+    "1e5",
+    "inf",
+    "-inf",
+    "7",
+    "7",
+    "100",
+    "0.1",
+    "-0",
+    "12345678901234567",
+    "1e300",
+    "5e-324",
+    "nan",
+    "abc",
+    "",
+    "1e400",
+    "0x10",
+    " 1",
+];
+/// Ends of ranges of scores, of names and of ranks.
+const BOUNDS: &[&str] =
+    &["0", "1", "-1", "-inf", "+inf", "(1", "(0", "7", "(7", "3", "-3", "(-inf", "100", "( 1", "("];
+const NAMES: &[&str] =
+    &["-", "+", "[a", "(1", "[1", "(hello", "[hello", "[", "(", "-", "+", "1", "", "0", "-1", "2"];
+/// The longest request for what later versions of Redis extended.
+const EXTENDED: &[(&str, usize)] = &[("zrank", 3), ("zrevrank", 3)];
 const NUMBERS_OF_KEYS: &[&str] = &["1", "1", "1", "2", "3", "0"];
 const VALUES: &[&str] = &[
     "",
@@ -99,6 +133,9 @@ pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     if random.u8(..) < 26 {
         mutate(&mut words, random);
     }
+    if let Some((_, most)) = EXTENDED.iter().find(|(name, _)| *name == spec.name) {
+        words.truncate(*most);
+    }
     words
 }
 
@@ -141,13 +178,19 @@ fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
         (Group::Hash, 1..) | (Group::Generic, 0..3) => HASHES,
         (Group::Set, 1..) | (Group::Generic, 3..6) => SETS,
         (Group::List, 1..) | (Group::Generic, 6..9) => LISTS,
+        (Group::SortedSet, 2..) | (Group::Generic, 9..11) => SORTED_SETS,
+        (Group::SortedSet, 1) => SETS,
         _ => KEYS,
     }
 }
 
 fn value(group: Group, arg: &Arg, random: &mut Rng) -> &'static str {
+    let is_sorted = matches!(group, Group::SortedSet | Group::Geo);
     let pool = match (arg.kind, arg.name) {
         (ArgKind::Key(_), _) => keys(group, random),
+        (ArgKind::String, "min" | "max" | "start" | "stop") if random.bool() => NAMES,
+        (_, "min" | "max" | "start" | "stop") if is_sorted => BOUNDS,
+        (_, "score" | "weight" | "increment") if is_sorted => SCORES,
         (_, "numkeys") => NUMBERS_OF_KEYS,
         (_, "index" | "index1" | "index2" | "destination-db" | "db") => DATABASES,
         (_, "seconds" | "milliseconds") => TIMES,

@@ -4,7 +4,7 @@
 //! only grew at its end, else as a new block. It becomes a table as soon as it is too large for that. A table is changed
 //! member by member.
 
-use heap::{Shard, View};
+use heap::{Ptr, Shard, View};
 use structures::blob::{Blob, MAX_BLOCK_LEN};
 use structures::dict::Dict;
 use structures::packed::{Item, Items};
@@ -23,21 +23,28 @@ use crate::{Db, Error, Event, Expire, Key, Txn};
 /// Up to which size Redis calls a collection small; its directives of like names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most elements: `hash-max-listpack-entries`, `set-max-intset-entries`.
+    /// Most elements: `hash-max-listpack-entries`, `set-max-intset-entries`, `zset-max-listpack-entries`.
     pub entries: usize,
-    /// Longest element, in bytes: `hash-max-listpack-value`. No matter for sets.
+    /// Longest element, in bytes: `hash-max-listpack-value`, `zset-max-listpack-value`. No matter for sets.
     pub value: usize,
 }
 
 impl Limits {
     /// For changes that add nothing.
-    const NONE: Limits = Limits { entries: 0, value: 0 };
+    pub const NONE: Limits = Limits { entries: 0, value: 0 };
 }
 
 /// Bytes, and elements, up to which what Redis calls large is packed nevertheless: it costs one block, where a table
 /// costs a segment of an index.
 const PACKED_BYTES: usize = 1024;
 const PACKED_COUNT: u32 = 64;
+
+/// Whether so many bytes and elements are packed. What Redis calls small always is, while it can be.
+pub(super) fn is_packed(bytes: usize, count: u32, is_small: bool) -> bool {
+    let (most_bytes, most) =
+        if is_small { (MAX_BLOCK_LEN as usize, Head::MOST) } else { (PACKED_BYTES, PACKED_COUNT) };
+    bytes <= most_bytes && count <= most
+}
 
 /// A set or hash that is being changed, there or not. Nothing is written before [`Edit::finish`], but for tables.
 pub(crate) struct Edit {
@@ -92,8 +99,8 @@ impl Txn<'_> {
                     let kept = Some(bytes.len());
                     State::Packed { bytes, count: head.count, kept }
                 }
-                Form::Table => State::Table(Dict::at(heap::Ptr::from_raw(word))),
-                Form::List => return Err(Error::WrongType),
+                Form::Table => State::Table(Dict::at(Ptr::from_raw(word))),
+                Form::List | Form::Ranked => return Err(Error::WrongType),
             };
             self.touch_key(place, key);
         }
@@ -284,13 +291,7 @@ impl Edit {
     /// Whether it can stay packed.
     fn fits(&self) -> bool {
         let State::Packed { bytes, count, .. } = &self.state else { return true };
-        let is_small = self.encoding != Encoding::Hashtable;
-        let (most_bytes, most) = if is_small {
-            (MAX_BLOCK_LEN as usize, Head::MOST)
-        } else {
-            (PACKED_BYTES, PACKED_COUNT)
-        };
-        bytes.len() <= most_bytes && *count <= most
+        is_packed(bytes.len(), *count, self.encoding != Encoding::Hashtable)
     }
 
     fn make_table(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
@@ -311,51 +312,92 @@ impl Edit {
 
     /// Writes what changed: the key is made, or goes when nothing is left; whether it is there.
     pub(crate) fn finish(self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
-        let left = self.len(txn);
         if !self.changed {
             return Ok(self.old.is_some());
         }
+        let left = self.len(txn);
+        let (form, count) = match &self.state {
+            State::Packed { count, .. } => (Form::Packed, *count),
+            State::Table(_) => (Form::Table, 0),
+        };
+        let written = Written {
+            place: self.place,
+            old: self.old,
+            head: Head { what: self.what, encoding: self.encoding, form, count },
+            content: match &self.state {
+                State::Packed { bytes, kept, .. } => Content::Packed { bytes, kept: *kept },
+                State::Table(dict) => Content::At(dict.ptr()),
+            },
+            shrunk: self.shrunk,
+        };
+        written.finish(txn, db, key, left)
+    }
+}
+
+/// What a collection has become, to be written to its entry.
+pub(super) struct Written<'w> {
+    pub(super) place: Place,
+    pub(super) old: Option<Old>,
+    pub(super) head: Head,
+    pub(super) content: Content<'w>,
+    pub(super) shrunk: bool,
+}
+
+pub(super) enum Content<'w> {
+    /// Packed bytes, of which so many are all that lie in the heap.
+    Packed { bytes: &'w [u8], kept: Option<usize> },
+    /// The header of a table or of its like.
+    At(Ptr),
+}
+
+impl Written<'_> {
+    /// The key is made, changed, or goes when no element is left; whether it is there.
+    pub(super) fn finish(
+        self,
+        txn: &mut Txn<'_>,
+        db: Db,
+        key: &Key<'_>,
+        left: u64,
+    ) -> Result<bool, Error> {
+        let place = self.place;
         if left == 0 {
             if let Some(old) = self.old {
-                txn.unlink(self.place, key.hash, old.slot, true)?;
-                txn.note(self.place.shard, db, key.bytes(), Event::Deleted);
+                txn.unlink(place, key.hash, old.slot, true)?;
+                txn.note(place.shard, db, key.bytes(), Event::Deleted);
             }
             return Ok(false);
         }
-        let place = self.place;
         self.store(txn, key)?;
         txn.note(place.shard, db, key.bytes(), Event::Written);
         Ok(true)
     }
 
     fn store(self, txn: &mut Txn<'_>, key: &Key<'_>) -> Result<(), Error> {
-        let (form, count) = match &self.state {
-            State::Packed { count, .. } => (Form::Packed, *count),
-            State::Table(_) => (Form::Table, 0),
-        };
-        let head = Head { what: self.what, encoding: self.encoding, form, count };
         let before = self.old.map(|old| (old, txn.cell_of(self.place, old)));
         let queue = txn.queue(self.place.shard);
         let shard = &mut txn.shards[self.place.shard];
-        let word = match (&self.state, before) {
-            (State::Table(dict), Some((old, word))) => {
-                if let Kind::Collection(Head { form: Form::Packed, .. }) = old.kind() {
+        let word = match self.content {
+            Content::At(at) => {
+                if let Some((old, word)) = before
+                    && let Kind::Collection(Head { form: Form::Packed, .. }) = old.kind()
+                {
                     entry::release_blob(shard, queue, Blob::from_word(word))?;
                 }
-                dict.ptr().raw()
+                at.raw()
             }
-            (State::Table(dict), None) => dict.ptr().raw(),
-            (State::Packed { bytes, kept, .. }, before) => {
+            Content::Packed { bytes, kept } => {
                 shard.use_reserve(self.shrunk);
-                let blob = write_packed(shard, before.map(|(_, word)| word), bytes, *kept);
+                let blob = write_packed(shard, before.map(|(_, word)| word), bytes, kept);
                 shard.use_reserve(false);
                 blob?.word()
             }
         };
         match before {
-            Some((old, before)) => txn.change_collection(self.place, old, head, (before, word)),
+            Some((old, before)) => {
+                txn.change_collection(self.place, old, self.head, (before, word));
+            }
             None => {
-                let value = Value::Collection(head, word);
+                let value = Value::Collection(self.head, word);
                 txn.put(self.place, key, None, value, 0, Expire::Clear)?;
             }
         }

@@ -24,6 +24,8 @@ pub(crate) enum Form {
     Table,
     /// The cell is the word of a list.
     List,
+    /// The cell is the place of the header of a table with a tree of its members in the order of their scores.
+    Ranked,
 }
 
 /// What a collection is.
@@ -38,9 +40,14 @@ pub(crate) struct Head {
 
 /// The numbers of types, encodings and forms are their places here; 0 is none.
 const TYPES: [Type; 4] = [Type::List, Type::Set, Type::Hash, Type::SortedSet];
-const ENCODINGS: [Encoding; 4] =
-    [Encoding::Listpack, Encoding::Intset, Encoding::Hashtable, Encoding::Quicklist];
-const FORMS: [Form; 3] = [Form::Packed, Form::Table, Form::List];
+const ENCODINGS: [Encoding; 5] = [
+    Encoding::Listpack,
+    Encoding::Intset,
+    Encoding::Hashtable,
+    Encoding::Quicklist,
+    Encoding::Skiplist,
+];
+const FORMS: [Form; 4] = [Form::Packed, Form::Table, Form::List, Form::Ranked];
 
 fn number<T: PartialEq>(of: &T, all: &[T]) -> u64 {
     all.iter().position(|one| one == of).map_or(0, |at| at as u64 + 1)

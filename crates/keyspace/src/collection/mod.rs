@@ -2,7 +2,7 @@
 //!
 //! A collection hangs from its entry's cell; the value word says what it is ([`Head`]). *Packed*, it is a blob of items,
 //! one behind the other: what comes last is appended in place, any other change copies the block. As a *table* it is a
-//! [`Dict`]; a list is a structure of its own. Which form it has follows from its size. What OBJECT ENCODING says follows from Redis's thresholds and is kept
+//! [`Dict`], of a sorted set with a tree of the members beside it; a list is a structure of its own. Which form it has follows from its size. What OBJECT ENCODING says follows from Redis's thresholds and is kept
 //! beside: a set of three words says "hashtable" and is packed.
 //!
 //! What is done with a value of any type (freeing, moving, verifying, copying, measuring) is done here, by form, so that
@@ -11,6 +11,7 @@
 mod edit;
 mod head;
 mod members;
+mod sorted;
 mod tables;
 mod text;
 mod whole;
@@ -18,6 +19,7 @@ mod whole;
 pub use edit::Limits;
 pub(crate) use head::{Form, Head};
 pub use members::Members;
+pub use sorted::{Sorted, SortedEdit};
 pub(crate) use tables::{Large, Within};
 pub use text::Text;
 pub(crate) use text::item;

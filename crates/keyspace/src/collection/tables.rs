@@ -8,6 +8,7 @@ use heap::{Ptr, Shard, View};
 use structures::dict::Dict;
 use structures::index::Index;
 use structures::list::List;
+use structures::ranked::Ranked;
 
 use super::Form;
 use crate::entry;
@@ -31,6 +32,8 @@ pub(crate) enum Large {
     Table(Dict),
     /// A list of more than one node.
     List(List),
+    /// A large sorted set.
+    Ranked(Ranked),
 }
 
 fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
@@ -40,6 +43,7 @@ fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
         Form::Packed => None,
         Form::Table => Some(Large::Table(Dict::at(Ptr::from_raw(word)))),
         Form::List => Some(List::from_word(word)).filter(|list| list.is_long()).map(Large::List),
+        Form::Ranked => Some(Large::Ranked(Ranked::at(Ptr::from_raw(word)))),
     }
 }
 

@@ -7,14 +7,16 @@ use structures::blob::Blob;
 use structures::dict::Dict;
 use structures::list::{self, Element, List, Side};
 use structures::packed::{self, Items};
+use structures::ranked::Ranked;
 use structures::reclaim::Queue;
 use structures::{Damaged, Store};
 
 use super::text::{Text, item};
-use super::{Form, Head};
+use super::{Form, Head, sorted};
 use crate::entry::INDEX_COST;
 use crate::key::Hashing;
-use crate::layout::{OWNER_LIST, OWNER_MEMBERS};
+use crate::layout::{OWNER_LIST, OWNER_MEMBERS, OWNER_RANKS};
+use crate::value::Type;
 
 /// What it takes to verify a table.
 #[derive(Clone, Copy)]
@@ -28,12 +30,17 @@ fn dict(word: u64) -> Dict {
     Dict::at(Ptr::from_raw(word))
 }
 
+fn ranked(word: u64) -> Ranked {
+    Ranked::at(Ptr::from_raw(word))
+}
+
 /// Visits its blocks.
 pub(crate) fn blocks<V: View>(view: &V, head: Head, word: u64, visit: impl FnMut(Ptr)) {
     match head.form {
         Form::Packed => Blob::from_word(word).blocks(view, visit),
         Form::Table => dict(word).blocks(view, visit),
         Form::List => List::from_word(word).blocks(view, visit),
+        Form::Ranked => ranked(word).blocks(view, visit),
     }
 }
 
@@ -48,6 +55,7 @@ pub(crate) fn release<S: Store>(
         Form::Packed => queue.release_blob(store, Blob::from_word(word)).map(|_| ()),
         Form::Table => dict(word).release(store, queue, OWNER_MEMBERS),
         Form::List => List::from_word(word).release(store, queue, OWNER_LIST),
+        Form::Ranked => ranked(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
     }
 }
 
@@ -61,6 +69,7 @@ pub(crate) fn relocate<S: Store>(
         Form::Packed => Ok(Blob::from_word(word).relocate(store)?.map(Blob::word)),
         Form::Table => Ok(dict(word).relocate(store)?.map(|dict| dict.ptr().raw())),
         Form::List => Ok(relocate_list(store, List::from_word(word), 0)?.0.map(List::word)),
+        Form::Ranked => Ok(ranked(word).relocate(store)?.map(|ranked| ranked.ptr().raw())),
     }
 }
 
@@ -98,34 +107,43 @@ pub(crate) fn check<V: View>(
             (list, None) => list.check(view),
             (list, Some(Deep { room, .. })) => check_list(view, list, room),
         },
+        Form::Ranked => match deep {
+            None => Ok(()),
+            Some(Deep { hashing, room }) => {
+                ranked(word).check(view, |member| hashing.hash(member), room)
+            }
+        },
     }
 }
 
 /// Bytes of the heap that it takes: of a table, as some of its members tell.
 pub(crate) fn memory(shard: &Shard<'_>, head: Head, word: u64) -> u64 {
-    const SAMPLES: usize = 32;
     match head.form {
         Form::Packed | Form::List => {
             let mut bytes = 0;
             blocks(shard, head, word, |at| bytes += shard.capacity(at) as u64);
             bytes
         }
-        Form::Table => {
-            let dict = dict(word);
-            let (mut seen, mut bytes) = (0, 0);
-            dict.scan(shard, 0, SAMPLES, |member| {
-                seen += 1;
-                bytes += shard.capacity(member.ptr()) as u64;
-                member.blobs(shard, |at| bytes += shard.capacity(at) as u64);
-            });
-            let all = dict.len(shard);
-            let members = (u128::from(bytes) * u128::from(all) / seen.max(1)) as u64;
-            shard.capacity(dict.ptr()) as u64 + members + all * INDEX_COST
-        }
+        Form::Ranked => ranked(word).tree_cost(shard) + dict_memory(shard, ranked(word).dict()),
+        Form::Table => dict_memory(shard, dict(word)),
     }
 }
 
-/// Visits about `count` elements from `cursor` on, all of a packed form, item by item; where to go on (0: the end).
+fn dict_memory(shard: &Shard<'_>, dict: Dict) -> u64 {
+    const SAMPLES: usize = 32;
+    let (mut seen, mut bytes) = (0, 0);
+    dict.scan(shard, 0, SAMPLES, |member| {
+        seen += 1;
+        bytes += shard.capacity(member.ptr()) as u64;
+        member.blobs(shard, |at| bytes += shard.capacity(at) as u64);
+    });
+    let all = dict.len(shard);
+    let members = (u128::from(bytes) * u128::from(all) / seen.max(1)) as u64;
+    shard.capacity(dict.ptr()) as u64 + members + all * INDEX_COST
+}
+
+/// Visits about `count` elements from `cursor` on, all of a packed form, item by item; where to go on (0: the end). A score
+/// comes before its member, as ZADD has it, and lower scores come first.
 pub(crate) fn pieces<V: View>(
     view: &V,
     head: Head,
@@ -135,6 +153,14 @@ pub(crate) fn pieces<V: View>(
     mut visit: impl FnMut(&[u8]),
 ) -> u64 {
     match head.form {
+        Form::Packed if head.what == Type::SortedSet => {
+            let bytes = Blob::from_word(word).to_vec(view);
+            for pair in sorted::packed::pairs(&bytes) {
+                visit(sorted::score_text(pair.score).as_bytes());
+                visit(Text::of(pair.member).as_ref());
+            }
+            0
+        }
         Form::Packed => {
             let bytes = Blob::from_word(word).to_vec(view);
             Items::of(&bytes).for_each(|(_, item)| visit(Text::of(item).as_ref()));
@@ -147,6 +173,7 @@ pub(crate) fn pieces<V: View>(
             }
         }),
         Form::List => list_pieces(view, List::from_word(word), cursor, count, visit),
+        Form::Ranked => ranked_pieces(view, ranked(word), cursor, count, visit),
     }
 }
 
@@ -165,6 +192,7 @@ pub(crate) fn copy(
         }
         Form::Table => copy_table(shards, (from, to), hashing, dict(word)),
         Form::List => copy_list(shards, (from, to), List::from_word(word)),
+        Form::Ranked => copy_ranked(shards, (from, to), hashing, ranked(word)),
     }
 }
 
@@ -259,6 +287,53 @@ fn copy_list(
         }
         if cursor == 0 {
             return Ok(copy.word());
+        }
+    }
+}
+
+/// As [`pieces`]: the cursor is a rank.
+fn ranked_pieces<V: View>(
+    view: &V,
+    ranked: Ranked,
+    cursor: u64,
+    count: usize,
+    mut visit: impl FnMut(&[u8]),
+) -> u64 {
+    let mut shown = 0;
+    let show = |member: &[u8], score: f64| {
+        visit(sorted::score_text(score).as_bytes());
+        visit(member);
+        shown += 1;
+        shown < count
+    };
+    // A damaged set ends where the damage is: who verifies says so.
+    ranked.visit(view, cursor, false, false, show).ok();
+    let next = cursor + shown as u64;
+    if shown == count && next < ranked.len(view) { next } else { 0 }
+}
+
+fn copy_ranked(
+    shards: &mut [Shard<'_>],
+    (from, to): (usize, usize),
+    hashing: &Hashing,
+    source: Ranked,
+) -> Result<u64, Full> {
+    const AT_ONCE: usize = 1024;
+    let copy = Ranked::create(&mut shards[to])?;
+    let mut rank = 0;
+    loop {
+        let mut members = Vec::with_capacity(AT_ONCE);
+        let keep = |member: &[u8], score: f64| {
+            members.push((member.to_vec(), score));
+            members.len() < AT_ONCE
+        };
+        source.visit(&shards[from], rank, false, false, keep).ok();
+        if members.is_empty() {
+            return Ok(copy.ptr().raw());
+        }
+        rank += members.len() as u64;
+        for (member, score) in members {
+            copy.insert(&mut shards[to], |member| hashing.hash(member), &member, score)?;
         }
     }
 }

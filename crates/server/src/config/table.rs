@@ -409,11 +409,11 @@ const ACCEPTED: &[Row] = &[
     row("stream-node-max-entries", Int(0, I64), "100", Live, Ignored(Types)),
     row("repl-backlog-size", Memory(1, I64), "1048576", Live, Ignored(Replication)),
     row("cluster-link-sendbuf-limit", Memory(0, U64), "0", Live, Ignored(Cluster)),
-    row("zset-max-listpack-entries", Int(0, I64), "128", Live, Ignored(Types))
+    row("zset-max-listpack-entries", Int(0, I64), "128", Live, Used)
         .alias("zset-max-ziplist-entries"),
     row("active-defrag-ignore-bytes", Memory(1, I64), "104857600", Live, Ignored(Design)),
     row("stream-node-max-bytes", Memory(0, I64), "4096", Live, Ignored(Types)),
-    row("zset-max-listpack-value", Memory(0, I64), "64", Live, Ignored(Types))
+    row("zset-max-listpack-value", Memory(0, I64), "64", Live, Used)
         .alias("zset-max-ziplist-value"),
     row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Used),
     row("tracking-table-max-keys", Int(0, I64), "1000000", Live, Ignored(Later)),

@@ -119,6 +119,9 @@ impl Request<'_> {
             ArgKind::Integer if self.rng.bool() => number(self.rng.i64(0..300)),
             ArgKind::Integer => number(self.rng.i64(-3..10)),
             _ if name == "encoding" => self.one_of(&["u1", "i8", "u13", "i64"]),
+            _ if self.spec.group == Group::SortedSet && ["min", "max"].contains(&name) => {
+                self.end_of_range()
+            }
             _ if name == "operation" => self.one_of(&["AND", "OR", "XOR", "NOT"]),
             _ => self.value(),
         }
@@ -126,6 +129,14 @@ impl Request<'_> {
 
     fn one_of(&mut self, words: &[&str]) -> Vec<u8> {
         words[self.rng.usize(..words.len())].as_bytes().to_vec()
+    }
+
+    /// An end of a range of scores, ranks or names: which of them a command takes, its name says.
+    fn end_of_range(&mut self) -> Vec<u8> {
+        if self.spec.name.ends_with("lex") {
+            return self.one_of(&["-", "+", "[1", "(5", "[a"]);
+        }
+        number(self.rng.i64(-13..13))
     }
 
     /// A point in time: near, so that some keys expire, or far.
@@ -174,8 +185,9 @@ fn count_keys(spec: &CommandSpec, words: &mut [Vec<u8>]) {
         if let (commands::spec::Begin::Index(begin), Find::KeyNum { at, first, step }) =
             (keys.begin, keys.find)
         {
-            let named =
-                |word: &Vec<u8>| word.len() < 12 && word.is_ascii() && !word[0].is_ascii_digit();
+            let named = |word: &Vec<u8>| {
+                word.len() < 12 && word.is_ascii() && matches!(word[0], b'a'..=b'z' | b'{')
+            };
             let rest = words.iter().skip(begin + first).step_by(step.max(1));
             let count = rest.take_while(|word| named(word)).count().max(1);
             if let Some(word) = words.get_mut(begin + at) {

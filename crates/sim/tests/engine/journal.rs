@@ -206,6 +206,7 @@ fn makes(value: &Content) -> &'static [u8] {
         Content::Elements(Type::Hash, _) => b"HSET",
         Content::Elements(Type::Set, _) => b"SADD",
         Content::Elements(Type::List, _) => b"RPUSH",
+        Content::Elements(Type::SortedSet, _) => b"ZADD",
         Content::Elements(what, _) => unreachable!("no command makes a {what:?}"),
     }
 }

@@ -7,7 +7,7 @@
 //! ```text
 //! header:  0   root word of the index     logged
 //!          8   number of members, sealed  logged
-//!          16  zero; room for what may be kept of all members later
+//!          16  zero; of a sorted set, the root word of its tree (`ranked`)    logged
 //!          24  zero
 //! ```
 //!
@@ -28,7 +28,7 @@ use crate::{Damaged, Store, sealed};
 
 const HEADER: usize = 32;
 const COUNT: u64 = 8;
-const SPARE: [u64; 2] = [16, 24];
+pub(crate) const SPARE: [u64; 2] = [16, 24];
 
 /// A table, known by its header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,11 @@ impl Dict {
             store.write_word(&fresh, 8 * at, word);
         }
         Ok(Dict { header: store.publish(fresh, HEADER) })
+    }
+
+    /// A word beside those of the table, for what a caller keeps of all members: 0 in a new table.
+    pub(crate) const fn spare(self) -> Ptr {
+        self.header.add(SPARE[0])
     }
 
     const fn index(self) -> Index {
@@ -117,13 +122,13 @@ impl Dict {
         hash: impl Fn(&[u8]) -> u64,
         field: &[u8],
         value: &[u8],
-    ) -> Result<(), Full> {
+    ) -> Result<Member, Full> {
         let member = Member::create(store, field, value)?;
         self.index().insert(store, hash(field), member.ptr(), |store, at| {
             hash(&Member::at(at).field(store))
         })?;
         self.count(store, 1);
-        Ok(())
+        Ok(member)
     }
 
     /// Gives the field in this place another value.
@@ -134,11 +139,11 @@ impl Dict {
         place: Place,
         field: &[u8],
         value: &[u8],
-    ) -> Result<(), Full> {
+    ) -> Result<Member, Full> {
         let member = Member::create(store, field, value)?;
         self.index().replace(store, place.slot, member.ptr());
         place.member().release(store, queue)?;
-        Ok(())
+        Ok(member)
     }
 
     /// Takes the member in this place out.
@@ -209,12 +214,25 @@ impl Dict {
         count: usize,
         mut moved: impl FnMut(),
     ) -> Result<u64, Full> {
-        self.index().defragment(store, cursor, count, |store, at| {
-            let new = Member::at(at).relocate(store)?;
+        self.defragment_with(store, cursor, count, |store, member| {
+            let new = member.relocate(store)?;
             if new.is_some() {
                 moved();
             }
-            Ok(new.map(Member::ptr))
+            Ok(new)
+        })
+    }
+
+    /// As [`Dict::defragment`], where the caller moves a member: it answers where it is then, or `None` to leave it.
+    pub(crate) fn defragment_with<S: Store>(
+        self,
+        store: &mut S,
+        cursor: u64,
+        count: usize,
+        mut relocate: impl FnMut(&mut S, Member) -> Result<Option<Member>, Full>,
+    ) -> Result<u64, Full> {
+        self.index().defragment(store, cursor, count, |store, at| {
+            Ok(relocate(store, Member::at(at))?.map(Member::ptr))
         })
     }
 
@@ -226,13 +244,25 @@ impl Dict {
         view: &V,
         hash: impl Fn(&[u8]) -> u64,
         room: impl Fn(Ptr) -> usize,
+        visit: impl FnMut(Ptr),
+    ) -> Result<(), Damaged> {
+        self.check_with(view, &SPARE, hash, room, visit)
+    }
+
+    /// As [`Dict::check`], where only these words of the header must be 0.
+    pub(crate) fn check_with<V: View>(
+        self,
+        view: &V,
+        zeros: &[u64],
+        hash: impl Fn(&[u8]) -> u64,
+        room: impl Fn(Ptr) -> usize,
         mut visit: impl FnMut(Ptr),
     ) -> Result<(), Damaged> {
         let at_least = |what, at: Ptr, len: usize| {
             Damaged::unless_equal(what, at, len as u64, room(at).min(len) as u64)
         };
         at_least("table header", self.header, HEADER)?;
-        for at in SPARE.map(|at| self.header.add(at)) {
+        for at in zeros.iter().map(|&at| self.header.add(at)) {
             Damaged::unless_equal("spare word of a table", at, 0, view.word(at))?;
         }
         let count = sealed::open(view.word(self.header.add(COUNT)));
@@ -292,7 +322,8 @@ impl Dict {
     }
 }
 
-fn check_member<V: View>(
+/// Verifies a member of which `room` says whether there is a block.
+pub(crate) fn check_member<V: View>(
     view: &V,
     member: Member,
     room: &impl Fn(Ptr) -> usize,

@@ -32,6 +32,7 @@ use ends::{Ends, NodeRef};
 use node::{Node, Pushed};
 use walk::Found;
 
+pub use crate::Error;
 pub use maintain::Found as Part;
 
 /// A list, as the one word that the caller keeps: 0 is the empty list.
@@ -93,17 +94,6 @@ pub enum Element<'v> {
     Item(Item<'v>),
     /// A long one.
     Blob(Blob),
-}
-
-/// Why a list cannot be read or changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// The heap has no room.
-    #[error(transparent)]
-    Full(#[from] Full),
-    /// The list is not as it was left.
-    #[error(transparent)]
-    Damaged(#[from] Damaged),
 }
 
 /// What becomes of an element that [`List::sift`] shows.

@@ -210,6 +210,31 @@ impl<K: Kind> Tree<K> {
         relocate::relocate(store, *self, weight, relocate_item)
     }
 
+    /// Verifies the leaf in which this much weight before an item ends, and visits its items; the sum of the weights up to the
+    /// next leaf (0: there is none).
+    pub fn check_leaf<V: View>(
+        &self,
+        view: &V,
+        weight: u64,
+        mut visit: impl FnMut(Item),
+    ) -> Result<u64, Damaged> {
+        let (at, _) = self.seek_weight(view, weight);
+        let Some(leaf) = at.leaf() else {
+            return Damaged::unless_equal("tree root", self.root, 0, view.word(self.root))
+                .map(|()| 0);
+        };
+        let sum = (u64::from(leaf.node.sum_of_content(view)), u64::from(leaf.node.sum()));
+        Damaged::unless_equal("tree leaf's sum", leaf.node.at, sum.0, sum.1)?;
+        let mut behind = self.rank(view, &at);
+        for (position, item) in leaf.node.items(view).enumerate() {
+            if position >= leaf.position {
+                behind = behind.saturating_add(K::weight(item));
+            }
+            visit(item);
+        }
+        Ok(if self.seek_weight(view, behind).0.item(view).is_some() { behind } else { 0 })
+    }
+
     /// Verifies the whole tree, and visits each of its blocks, and its items in order. `rises(a, b)` says whether item `b` may
     /// stand behind `a`.
     ///

@@ -1,0 +1,86 @@
+//! Sorted sets: members with scores, in the order of these.
+
+mod add;
+mod bound;
+mod count;
+mod pop;
+mod random;
+mod range;
+mod rank;
+mod remove;
+mod scan;
+mod score;
+mod select;
+mod store;
+
+use keyspace::{Key, Sorted, Txn};
+
+use crate::call::Call;
+use crate::failure::Failure;
+use crate::spec::CommandSpec;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &add::ZADD,
+    &add::ZINCRBY,
+    &count::ZCARD,
+    &count::ZCOUNT,
+    &count::ZLEXCOUNT,
+    &pop::ZMPOP,
+    &pop::ZPOPMAX,
+    &pop::ZPOPMIN,
+    &random::ZRANDMEMBER,
+    &range::ZRANGE,
+    &range::ZRANGEBYLEX,
+    &range::ZRANGEBYSCORE,
+    &range::ZREVRANGE,
+    &range::ZREVRANGEBYLEX,
+    &range::ZREVRANGEBYSCORE,
+    &rank::ZRANK,
+    &rank::ZREVRANK,
+    &remove::ZREM,
+    &remove::ZREMRANGEBYLEX,
+    &remove::ZREMRANGEBYRANK,
+    &remove::ZREMRANGEBYSCORE,
+    &scan::ZSCAN,
+    &score::ZMSCORE,
+    &score::ZSCORE,
+    &store::ZRANGESTORE,
+];
+
+/// Members with their scores.
+pub(crate) type Scored = Vec<(Vec<u8>, f64)>;
+
+/// The sorted set at a key, for a command that reads.
+fn sorted_at<'t>(
+    call: &Call<'_>,
+    txn: &'t mut Txn<'_>,
+    key: &Key<'_>,
+) -> Result<Option<Sorted<'t>>, Failure> {
+    match txn.find(call.db(), key) {
+        Some(entry) => Ok(Some(txn.sorted(&entry)?)),
+        None => Ok(None),
+    }
+}
+
+/// The sorted set at the command's key, for a command that reads.
+fn sorted<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Sorted<'t>>, Failure> {
+    sorted_at(call, txn, &call.key(0))
+}
+
+/// The header of a reply of so many members, each to be written by [`reply_member`].
+fn reply_header(call: &mut Call<'_>, count: usize, with_scores: bool) {
+    let flat = with_scores && call.out.protocol() == resp::Protocol::Resp2;
+    call.out.array(if flat { 2 * count } else { count });
+}
+
+/// A member, with its score if asked for: a pair of its own in RESP3.
+fn reply_member(call: &mut Call<'_>, member: &[u8], score: f64, with_scores: bool) {
+    if with_scores && call.out.protocol() == resp::Protocol::Resp3 {
+        call.out.array(2);
+    }
+    call.out.bulk(member);
+    if with_scores {
+        call.out.double(score);
+    }
+}

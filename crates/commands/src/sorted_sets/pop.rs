@@ -1,0 +1,195 @@
+//! ZPOPMIN, ZPOPMAX, ZMPOP.
+//!
+//! ZMPOP is logged as the ZPOPMIN or ZPOPMAX that it came to.
+
+use keyspace::{Db, Key, Limits, Txn};
+use resp::number::parse_i64;
+use resp::{Protocol, Writer};
+
+use super::Scored;
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::spec::*;
+
+/// Which end of a sorted set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The lowest scores.
+    Min,
+    /// The highest scores.
+    Max,
+}
+
+impl End {
+    /// The command that takes from there.
+    pub(crate) fn command(self) -> &'static [u8] {
+        match self {
+            End::Min => b"ZPOPMIN",
+            End::Max => b"ZPOPMAX",
+        }
+    }
+}
+
+pub(crate) const ZPOPMIN: CommandSpec = CommandSpec {
+    name: "zpopmin",
+    summary: "Remove and return members with the lowest scores in a sorted set",
+    complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of elements popped.",
+    since: "5.0.0",
+    group: Group::SortedSet,
+    arity: -2,
+    flags: WRITE | FAST,
+    acl: ACL_SORTEDSET,
+    keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
+    args: &[key("key", 0), integer("count").optional()],
+    run: Run::Keys(zpopmin),
+    ..CommandSpec::EMPTY
+};
+
+fn zpopmin(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    pop(call, txn, End::Min)
+}
+
+pub(crate) const ZPOPMAX: CommandSpec = CommandSpec {
+    name: "zpopmax",
+    summary: "Remove and return members with the highest scores in a sorted set",
+    complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of elements popped.",
+    since: "5.0.0",
+    group: Group::SortedSet,
+    arity: -2,
+    flags: WRITE | FAST,
+    acl: ACL_SORTEDSET,
+    keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
+    args: &[key("key", 0), integer("count").optional()],
+    run: Run::Keys(zpopmax),
+    ..CommandSpec::EMPTY
+};
+
+fn zpopmax(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    pop(call, txn, End::Max)
+}
+
+fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, end: End) -> Done {
+    if call.args.len() > 3 {
+        return Err(SYNTAX.into());
+    }
+    let count = match call.args.get(2) {
+        Some(count) => Some(
+            parse_i64(count)
+                .and_then(|count| u64::try_from(count).ok())
+                .ok_or("ERR value is out of range, must be positive")?,
+        ),
+        None => None,
+    };
+    let taken = take(txn, call.db(), &call.key(0), end, count.unwrap_or(1))?.unwrap_or_default();
+    if !taken.is_empty() {
+        call.wrote();
+    }
+    let nested = count.is_some() && call.out.protocol() == Protocol::Resp3;
+    call.out.array(if nested { taken.len() } else { 2 * taken.len() });
+    reply_pairs(call.out, &taken, nested);
+    Ok(())
+}
+
+pub(crate) const ZMPOP: CommandSpec = CommandSpec {
+    name: "zmpop",
+    summary: "Remove and return members with scores in a sorted set",
+    complexity: "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in the sorted set, and M being the number of elements popped.",
+    since: "7.0.0",
+    group: Group::SortedSet,
+    arity: -4,
+    flags: WRITE,
+    acl: ACL_SORTEDSET,
+    keys: &[KeySpec::new(
+        Begin::Index(1),
+        Find::KeyNum { at: 0, first: 1, step: 1 },
+        KEY_RW | KEY_ACCESS | KEY_DELETE,
+    )],
+    args: &[
+        integer("numkeys"),
+        key("key", 0).multiple(),
+        oneof("where", &[token("min", "MIN"), token("max", "MAX")]),
+        integer("count").token("COUNT").optional(),
+    ],
+    run: Run::Keys(zmpop),
+    ..CommandSpec::EMPTY
+};
+
+fn zmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let (end, count) = parse_many(call, 1)?;
+    for number in 0..call.keys.len() {
+        let key = call.key(number);
+        if let Some(taken) = take(txn, call.db(), &key, end, count)? {
+            reply_from(call.out, &key, &taken);
+            let count = itoa::Buffer::new().format(taken.len()).to_owned();
+            call.wrote_as(&[end.command(), key.bytes(), count.as_bytes()]);
+            return Ok(());
+        }
+    }
+    call.out.null_array();
+    Ok(())
+}
+
+/// Takes up to `count` members off one end of a sorted set, the one at that end first; `None` where there is no key. The log is
+/// the caller's business.
+pub(crate) fn take(
+    txn: &mut Txn<'_>,
+    db: Db,
+    key: &Key<'_>,
+    end: End,
+    count: u64,
+) -> Result<Option<Scored>, Failure> {
+    let mut edit = txn.edit_sorted(db, key, Limits::NONE)?;
+    let len = edit.len(txn);
+    if len == 0 {
+        return Ok(None);
+    }
+    let count = count.min(len);
+    let first = if end == End::Min { 0 } else { len - count };
+    let mut taken = Scored::new();
+    edit.remove_range(txn, first, count, |member, score| taken.push((member.to_vec(), score)))?;
+    edit.finish(txn, db, key)?;
+    if end == End::Max {
+        taken.reverse();
+    }
+    Ok(Some(taken))
+}
+
+/// The reply of ZMPOP and its blocking form: the key, and what was taken off it.
+pub(crate) fn reply_from(out: &mut Writer, key: &Key<'_>, taken: &Scored) {
+    out.array(2);
+    out.bulk(key.bytes());
+    out.array(taken.len());
+    reply_pairs(out, taken, true);
+}
+
+fn reply_pairs(out: &mut Writer, taken: &Scored, nested: bool) {
+    for (member, score) in taken {
+        if nested {
+            out.array(2);
+        }
+        out.bulk(member);
+        out.double(*score);
+    }
+}
+
+/// What stands from the number of keys on: which end, and how many.
+pub(crate) fn parse_many(call: &Call<'_>, at: usize) -> Result<(End, u64), Failure> {
+    let keys = parse_i64(call.args[at]).filter(|&keys| keys > 0);
+    let keys = keys.ok_or("ERR numkeys should be greater than 0")?;
+    let place = usize::try_from(keys).ok().and_then(|keys| keys.checked_add(at + 1));
+    let place = place.filter(|&place| place < call.args.len()).ok_or(SYNTAX)?;
+    let end = match () {
+        () if call.is(place, "MIN") => End::Min,
+        () if call.is(place, "MAX") => End::Max,
+        () => return Err(SYNTAX.into()),
+    };
+    let mut count = None;
+    let mut rest = call.args[place + 1..].iter();
+    while let Some(word) = rest.next() {
+        let is_count = count.is_none() && word.eq_ignore_ascii_case(b"COUNT");
+        let number = rest.next().filter(|_| is_count).ok_or(SYNTAX)?;
+        let number = parse_i64(number).filter(|&number| number > 0);
+        count = Some(number.ok_or("ERR count should be greater than 0")?);
+    }
+    Ok((end, count.unwrap_or(1) as u64))
+}

@@ -1,0 +1,121 @@
+//! ZRANDMEMBER: members picked by chance, each as likely as any other, since a picked rank names one.
+
+use std::collections::HashSet;
+
+use fastrand::Rng;
+use keyspace::{Sorted, Txn};
+
+use super::{Scored, reply_header, reply_member, sorted};
+use crate::call::{Call, Run};
+use crate::collections::random::{MOST_PICKS, SHARE, count};
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::spec::*;
+
+pub(crate) const ZRANDMEMBER: CommandSpec = CommandSpec {
+    name: "zrandmember",
+    summary: "Get one or multiple random elements from a sorted set",
+    complexity: "O(N) where N is the number of elements returned",
+    since: "6.2.0",
+    group: Group::SortedSet,
+    arity: -2,
+    flags: READONLY,
+    acl: ACL_SORTEDSET,
+    tips: &["nondeterministic_output"],
+    keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
+    args: &[
+        key("key", 0),
+        block("options", &[integer("count"), token("withscores", "WITHSCORES").optional()])
+            .optional(),
+    ],
+    run: Run::Keys(zrandmember),
+    ..CommandSpec::EMPTY
+};
+
+fn zrandmember(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    if call.args.len() == 2 {
+        let picked = match sorted(call, txn)? {
+            Some(sorted) => repeat(&sorted, 1, &mut call.session.random)?,
+            None => Scored::new(),
+        };
+        call.out.bulk_or_null(picked.first().map(|(member, _)| member.as_slice()));
+        return Ok(());
+    }
+    let (count, with_scores) = parse(call)?;
+    let picked = match sorted(call, txn)? {
+        Some(sorted) => pick(&sorted, count, &mut call.session.random)?,
+        None => Scored::new(),
+    };
+    reply_header(call, picked.len(), with_scores);
+    for (member, score) in &picked {
+        reply_member(call, member, *score, with_scores);
+    }
+    Ok(())
+}
+
+fn parse(call: &Call<'_>) -> Result<(i64, bool), Failure> {
+    let number = count(call, 2)?;
+    match call.args.len() {
+        3 => Ok((number, false)),
+        4 if call.is(3, "WITHSCORES") => {
+            if !(i64::MIN / 2..=i64::MAX / 2).contains(&number) {
+                return Err("ERR value is out of range".into());
+            }
+            Ok((number, true))
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+/// So many different members, or as many picks as a negative number says.
+fn pick(sorted: &Sorted<'_>, count: i64, random: &mut Rng) -> Result<Scored, Failure> {
+    let (wanted, len) = (count.unsigned_abs(), sorted.len());
+    if count < 0 {
+        return repeat(sorted, wanted, random);
+    }
+    if wanted >= len {
+        return all(sorted);
+    }
+    if sorted.is_packed() || wanted.saturating_mul(SHARE) > len {
+        let (mut all, wanted) = (all(sorted)?, wanted as usize);
+        for at in 0..wanted.min(all.len()) {
+            let other = random.usize(at..all.len());
+            all.swap(at, other);
+        }
+        all.truncate(wanted);
+        return Ok(all);
+    }
+    let mut ranks = HashSet::new();
+    while (ranks.len() as u64) < wanted {
+        ranks.insert(random.u64(..len));
+    }
+    ranks.into_iter().map(|rank| at(sorted, rank)).collect()
+}
+
+fn repeat(sorted: &Sorted<'_>, wanted: u64, random: &mut Rng) -> Result<Scored, Failure> {
+    if wanted > MOST_PICKS {
+        return Err("ERR value is out of range".into());
+    }
+    if sorted.is_packed() && wanted > 1 {
+        let all = all(sorted)?;
+        return Ok((0..wanted).filter_map(|_| random.choice(&all).cloned()).collect());
+    }
+    (0..wanted).map(|_| at(sorted, random.u64(..sorted.len().max(1)))).collect()
+}
+
+fn at(sorted: &Sorted<'_>, rank: u64) -> Result<(Vec<u8>, f64), Failure> {
+    let mut found = (Vec::new(), 0.0);
+    sorted.visit(rank, false, |member, score| {
+        found = (member.to_vec(), score);
+        false
+    })?;
+    Ok(found)
+}
+
+fn all(sorted: &Sorted<'_>) -> Result<Scored, Failure> {
+    let mut all = Scored::new();
+    sorted.visit(0, false, |member, score| {
+        all.push((member.to_vec(), score));
+        true
+    })?;
+    Ok(all)
+}

@@ -1,0 +1,74 @@
+//! ZRANGESTORE, and how a result becomes the value of a key.
+
+use keyspace::{Key, Txn};
+
+use super::select::{Form, Selection};
+use super::{Scored, sorted_at};
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure};
+use crate::spec::*;
+
+pub(crate) const ZRANGESTORE: CommandSpec = CommandSpec {
+    name: "zrangestore",
+    summary: "Store a range of members from sorted set into another key",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements stored into the destination key.",
+    since: "6.2.0",
+    group: Group::SortedSet,
+    arity: -5,
+    flags: WRITE | DENYOOM,
+    acl: ACL_SORTEDSET,
+    keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE), KeySpec::one(2, KEY_RO | KEY_ACCESS)],
+    args: &[
+        key("dst", 0),
+        key("src", 1),
+        string("min"),
+        string("max"),
+        oneof("sortby", &[token("byscore", "BYSCORE"), token("bylex", "BYLEX")]).optional(),
+        token("rev", "REV").optional(),
+        block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional(),
+    ],
+    run: Run::Keys(zrangestore),
+    ..CommandSpec::EMPTY
+};
+
+fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let form = Form { key: 2, by: None, backwards: None, stores: true };
+    let selection = Selection::parse(call, form)?;
+    let source = call.key(1);
+    // One that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+    txn.find_mut(call.db(), &source)?;
+    let mut members = Scored::new();
+    if let Some(sorted) = sorted_at(call, txn, &source)? {
+        let (first, count) = selection.ranks(&sorted);
+        if count > 0 {
+            sorted.visit(first, selection.backwards, |member, score| {
+                members.push((member.to_vec(), score));
+                (members.len() as u64) < count
+            })?;
+        }
+    }
+    let target = call.key(0);
+    store(call, txn, &target, &members)?;
+    call.out.integer(members.len() as i64);
+    Ok(())
+}
+
+/// Makes a key hold these members, each once, whatever it held.
+pub(super) fn store(
+    call: &mut Call<'_>,
+    txn: &mut Txn<'_>,
+    key: &Key<'_>,
+    members: &Scored,
+) -> Result<(), Failure> {
+    let (db, limits) = (call.db(), call.engine.config().sorted_set_limits());
+    let was_there = txn.delete(db, key)?;
+    let mut edit = txn.edit_sorted(db, key, limits)?;
+    for (member, score) in members {
+        edit.change(txn, member, |_| Some(*score))?;
+    }
+    let is_there = edit.finish(txn, db, key)?;
+    if was_there || is_there {
+        call.wrote();
+    }
+    Ok(())
+}
