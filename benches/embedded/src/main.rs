@@ -23,9 +23,12 @@ use perdura_embedded::{child, machine};
 #[derive(Parser)]
 #[command(name = "embedded.sh")]
 struct Arguments {
-    /// A rough run of some five minutes.
+    /// A rough run of some five minutes, on a slow machine with fewer rounds.
     #[arg(long)]
     quick: bool,
+    /// Begins no round that would not end within so many seconds [default: none, quick 330].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    time_limit: Option<u64>,
     /// How often everything is measured [default: 5, quick 3].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: Option<u64>,
@@ -92,6 +95,7 @@ impl Arguments {
             disk: self.disk.clone(),
             memory: self.memory.clone(),
             systems,
+            time_limit: self.time_limit.or(self.quick.then_some(330)).map(Duration::from_secs),
         })
     }
 }
@@ -107,7 +111,8 @@ fn measure(arguments: &Arguments) -> Result<bool> {
     let mut results = Results::create(&arguments.out)?;
     let mut lines = vec![format!("Command line: `benches/embedded.sh {}`", command_line())];
     lines.extend(machine::lines(&plan.disk, &plan.memory));
-    plan.run(&mut results, &|| stop.load(Ordering::Relaxed))?;
+    let rounds = plan.run(&mut results, &|| stop.load(Ordering::Relaxed))?;
+    lines.push(format!("rounds: {rounds}"));
     let sizes: Vec<usize> = plan.sizes.iter().map(|(len, _)| *len).collect();
     let report = Report::new(&results, &plan.systems, &sizes, lines);
     let text = report.markdown();

@@ -33,6 +33,8 @@ pub struct Plan {
     pub memory: PathBuf,
     /// What is measured.
     pub systems: Vec<System>,
+    /// No round begins that would not end within this time if it took as long as those before.
+    pub time_limit: Option<Duration>,
 }
 
 /// One child, or the two of a kill.
@@ -43,11 +45,16 @@ enum Job {
 }
 
 impl Plan {
-    /// Measures everything, until `stop` says so.
-    pub fn run(&self, results: &mut Results, stop: &dyn Fn() -> bool) -> Result<()> {
+    /// Measures everything, until `stop` says so. Gives the number of rounds.
+    pub fn run(&self, results: &mut Results, stop: &dyn Fn() -> bool) -> Result<usize> {
         let jobs = self.jobs();
         let start = Instant::now();
         for (done, (round, system, job)) in jobs.iter().enumerate() {
+            let begins = done > 0 && jobs[done - 1].0 < *round;
+            if begins && !has_time(self.time_limit, start.elapsed(), *round - 1) {
+                eprintln!("round {round} is left out: it would not end in time");
+                return Ok(*round - 1);
+            }
             let began = Instant::now();
             let end = match job {
                 Job::Measure { len, keys } => self
@@ -58,7 +65,7 @@ impl Plan {
                     .and_then(|found| results.add_kill(*round, system, found)),
             };
             if stop() {
-                return Ok(());
+                return Ok(*round);
             }
             let what = match job {
                 Job::Measure { len, .. } => format!("{}, {len} bytes", system.id()),
@@ -81,7 +88,7 @@ impl Plan {
                 left
             );
         }
-        Ok(())
+        Ok(self.rounds)
     }
 
     fn jobs(&self) -> Vec<(usize, System, Job)> {
@@ -149,4 +156,27 @@ impl Plan {
 
 fn task(kind: Kind, system: &System, folder: &Path, keys: u64, len: usize) -> Task {
     Task { kind, system: system.id(), folder: folder.to_owned(), keys, len }
+}
+
+/// Whether one more round ends in time, after `rounds` that took `elapsed`.
+fn has_time(limit: Option<Duration>, elapsed: Duration, rounds: usize) -> bool {
+    limit.is_none_or(|limit| elapsed.div_f64(rounds as f64).mul_f64(rounds as f64 + 1.0) <= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_refuses_a_round_that_would_not_end_in_time() {
+        let check = |limit: Option<u64>, elapsed, rounds, expect| {
+            let (limit, elapsed) = (limit.map(Duration::from_secs), Duration::from_secs(elapsed));
+            assert_eq!(has_time(limit, elapsed, rounds), expect, "{elapsed:?} for {rounds}");
+        };
+        check(None, 10_000, 1, true);
+        check(Some(300), 150, 1, true);
+        check(Some(300), 151, 1, false);
+        check(Some(300), 200, 2, true);
+        check(Some(300), 240, 3, false);
+    }
 }

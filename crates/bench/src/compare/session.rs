@@ -119,7 +119,11 @@ impl<'a> Session<'a> {
                 Stage::Recovery { round, bytes } if self.has_time(stage) => {
                     self.recovery(round, bytes)?;
                 }
-                Stage::Load(round) => self.cut(&format!("round {}", round + 1)),
+                // The first that is cut names those after it, which have even less time.
+                Stage::Load(round) if round == self.rounds => {
+                    self.cut(&format!("rounds {} to {}", round + 1, self.ready.shape.rounds));
+                }
+                Stage::Load(_) => {}
                 Stage::Recovery { round, bytes } => {
                     self.cut(&format!("recovery of {}, round {}", mib(bytes), round + 1));
                 }
@@ -184,9 +188,10 @@ impl<'a> Session<'a> {
             if self.failures[system] >= PATIENCE {
                 return Ok(());
             }
-            if !self.clock.allows(expected) {
-                self.skip(&format!("{what}, round {}", round + 1), "the time limit was reached");
-                self.troubled |= round == 0;
+            // A later round begins only when it is known to end in time, and is whole then.
+            if round == 0 && !self.clock.allows(expected) {
+                self.skip(&what, "the time limit was reached");
+                self.troubled = true;
                 continue;
             }
             self.progress.doing(what.clone());

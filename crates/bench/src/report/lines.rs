@@ -47,12 +47,14 @@ pub(crate) fn draw(chart: &Chart) -> String {
         marks(&mut canvas, chart, series, places, &y);
     }
     names(&mut canvas, chart, &places);
-    wrap(&chart.id, &chart.title, &chart.description, (WIDTH, HEIGHT), &canvas.0)
+    // On a narrow screen the plot has all of the width, and the names beside it are those of a legend.
+    let plot = format!(" style=\"--plot:{:.3}\"", (right(chart) + 6.0) / WIDTH);
+    wrap((&chart.id, &plot), &chart.title, &chart.description, (WIDTH, HEIGHT), &canvas.0)
 }
 
-/// An SVG element that says what it shows.
+/// An SVG element that says what it shows, with further attributes of it.
 pub(crate) fn wrap(
-    id: &str,
+    (id, attributes): (&str, &str),
     title: &str,
     description: &str,
     size: (f64, f64),
@@ -62,7 +64,7 @@ pub(crate) fn wrap(
     let (title, description) = (escape(title), escape(description));
     let mut svg = format!(
         "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         role=\"img\" aria-labelledby=\"{id}-title {id}-text\">\n"
+         role=\"img\"{attributes} aria-labelledby=\"{id}-title {id}-text\">\n"
     );
     let _ = write!(
         svg,

@@ -12,6 +12,7 @@ mod options;
 
 use kit::Comparison;
 use std::fs;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_small_comparison_is_whole() {
@@ -48,4 +49,28 @@ fn a_small_comparison_is_whole() {
     assert!(comparison.left().is_empty(), "{:?}", comparison.left());
     let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
     assert!(page.contains("<svg") && page.contains("Perdura PMEM"), "{text}");
+}
+
+#[test]
+fn a_limit_of_time_costs_rounds_and_no_system() {
+    let limit = ["--workloads", "small-0,latency-100", "--seconds", "0.2", "--time-limit", "8s"];
+    let systems = ["--systems", "perdura-volatile,redis-off", "--recovery", "1mb"];
+    let mut comparison = Comparison::with_rounds("1000", &[&limit[..], &systems].concat());
+    let began = Instant::now();
+    let text = comparison.check(0);
+    assert!(began.elapsed() < Duration::from_secs(30), "{text}");
+    let results = comparison.results();
+    let rounds = |workload: &str, system: &str| results.runs_of(workload, system).count();
+    let found = rounds("small-0", "perdura-volatile");
+    assert!((1..1000).contains(&found), "{text}");
+    for workload in ["small-0", "latency-100"] {
+        for system in ["perdura-volatile", "redis-off"] {
+            assert_eq!(rounds(workload, system), found, "{workload} {system}: {text}");
+        }
+    }
+    assert_eq!(results.recovery.len(), 2, "everything has its turn: {text}");
+    let cut = format!("rounds {} to 1000", found + 1);
+    assert!(results.skipped.iter().any(|skipped| skipped.what == cut), "{cut}: {text}");
+    let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
+    assert!(page.contains(&format!("<p>{found} of 1000 planned rounds")), "the page says it");
 }
