@@ -18,8 +18,8 @@ use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
 use crate::{
-    admin, bitmaps, blocking, connection, hashes, hyperloglog, introspection, keys, lists, sets,
-    sorted_sets, strings, transactions,
+    admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
+    sets, sorted_sets, strings, transactions,
 };
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
@@ -73,6 +73,7 @@ impl Engine {
             hashes::COMMANDS,
             lists::COMMANDS,
             sorted_sets::COMMANDS,
+            geo::COMMANDS,
             sets::COMMANDS,
             blocking::COMMANDS,
             bitmaps::COMMANDS,

@@ -28,6 +28,7 @@ mod damage;
 mod dispatch;
 mod engine;
 mod failure;
+mod geo;
 mod hashes;
 mod help;
 mod hyperloglog;

@@ -54,6 +54,9 @@ const SORTED_SET: &[&str] = &["ZADD key:# 1 a 2 $ 3 c"];
 /// One that is kept as a table with a tree, with a member whose name has 2000 bytes.
 const LARGE_SORTED_SET: &[&str] = &["ZADD key:# 1 a 2 $ 3 c 4 %"];
 
+/// A small sorted set of places.
+const PLACES: &[&str] = &["GEOADD {#}a 13.36 38.11 $"];
+
 /// A list of three elements in one node.
 const LIST: &[&str] = &["RPUSH key:# $ b c"];
 /// One of several nodes, with long elements between: `%` stands for 2000 bytes.
@@ -172,6 +175,21 @@ const BUDGETS: &[Budget] = &[
     row("zpopmax", SORTED_SET, "ZPOPMAX key:#", RECORD + BLOCK),
     row("zmpop", SORTED_SET, "ZMPOP 1 key:# MIN COUNT 2", RECORD + BLOCK),
     row("zrangestore", &["ZADD {#}a 1 $"], "ZRANGESTORE {#}b {#}a 0 -1", NEW + BLOCK),
+    row("zunionstore", &["ZADD {#}a 1 $"], "ZUNIONSTORE {#}b 2 {#}a {#}c", NEW + BLOCK),
+    row("zinterstore", &["ZADD {#}a 1 $"], "ZINTERSTORE {#}b 2 {#}a {#}a", NEW + BLOCK),
+    row("zdiffstore", &["ZADD {#}a 1 $"], "ZDIFFSTORE {#}b 2 {#}a {#}c", NEW + BLOCK),
+    row("bzpopmin", SORTED_SET, "BZPOPMIN key:# 1", RECORD + BLOCK),
+    row("bzpopmax", SORTED_SET, "BZPOPMAX key:# 1", RECORD + BLOCK),
+    row("bzmpop", SORTED_SET, "BZMPOP 1 1 key:# MIN COUNT 2", RECORD + BLOCK),
+    row("geoadd", &[], "GEOADD key:# 13.36 38.11 $", NEW + BLOCK),
+    row(
+        "geosearchstore",
+        PLACES,
+        "GEOSEARCHSTORE {#}b {#}a FROMLONLAT 13 38 BYRADIUS 500 km",
+        NEW + BLOCK,
+    ),
+    row("georadius", PLACES, "GEORADIUS {#}a 13 38 500 km STORE {#}b", NEW + BLOCK),
+    row("georadiusbymember", PLACES, "GEORADIUSBYMEMBER {#}a $ 500 km STOREDIST {#}b", NEW + BLOCK),
     row("del", LARGE_SORTED_SET, "DEL key:#", RECORD + 3),
     row("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 2 * ENTRY + RECORD + 1),
 ];

@@ -175,6 +175,7 @@ fn commands(engine: &Engine) -> Vec<(Option<&'static CommandSpec>, &'static Comm
         Group::Set,
         Group::List,
         Group::SortedSet,
+        Group::Geo,
         Group::Generic,
         Group::Transactions,
         Group::Connection,

@@ -35,12 +35,13 @@ pub(crate) const ZADD: CommandSpec = CommandSpec {
 
 /// When a score may change, and what is told of it.
 #[derive(Clone, Copy, Default)]
-struct Options {
-    only_new: bool,
-    only_old: bool,
+pub(crate) struct Options {
+    pub(crate) only_new: bool,
+    pub(crate) only_old: bool,
     only_greater: bool,
     only_less: bool,
-    count_changes: bool,
+    /// Changes are counted too, not new members alone.
+    pub(crate) count_changes: bool,
     increment: bool,
 }
 
@@ -56,7 +57,8 @@ struct Tally {
 
 fn zadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (options, first) = parse(call)?;
-    add(call, txn, options, first)
+    let pairs = pairs(call, first)?;
+    add(call, txn, options, &pairs)
 }
 
 pub(crate) const ZINCRBY: CommandSpec = CommandSpec {
@@ -75,7 +77,15 @@ pub(crate) const ZINCRBY: CommandSpec = CommandSpec {
 };
 
 fn zincrby(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    add(call, txn, Options { increment: true, ..Options::default() }, 2)
+    let pairs = pairs(call, 2)?;
+    add(call, txn, Options { increment: true, ..Options::default() }, &pairs)
+}
+
+/// The scores and members from this argument on.
+fn pairs<'a>(call: &Call<'a>, first: usize) -> Result<Vec<(f64, &'a [u8])>, Failure> {
+    let pair =
+        |pair: &[&'a [u8]]| Ok((resp::number::parse_f64(pair[0]).ok_or(NOT_FLOAT)?, pair[1]));
+    call.args[first..].chunks_exact(2).map(pair).collect()
 }
 
 /// The options, and where the first score stands.
@@ -110,17 +120,18 @@ fn parse(call: &Call<'_>) -> Result<(Options, usize), Failure> {
     Ok((options, at))
 }
 
-/// Adds the members whose scores stand from this argument on, or changes their scores.
-fn add(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options, first: usize) -> Done {
-    let pairs: Result<Vec<(f64, &[u8])>, Failure> = call.args[first..]
-        .chunks_exact(2)
-        .map(|pair| Ok((resp::number::parse_f64(pair[0]).ok_or(NOT_FLOAT)?, pair[1])))
-        .collect();
-    let (pairs, limits) = (pairs?, call.engine.config().sorted_set_limits());
+/// Adds members with their scores, or changes the scores; replies, and logs the request as it was given.
+pub(crate) fn add(
+    call: &mut Call<'_>,
+    txn: &mut Txn<'_>,
+    options: Options,
+    pairs: &[(f64, &[u8])],
+) -> Done {
+    let limits = call.engine.config().sorted_set_limits();
     let (db, key, mut tally) = (call.db(), call.key(0), Tally::default());
     let mut edit = txn.edit_sorted(db, &key, limits)?;
     for (score, member) in pairs {
-        edit.change(txn, member, |old| tally.decide(options, old, score))?;
+        edit.change(txn, member, |old| tally.decide(options, old, *score))?;
         if tally.is_nan {
             return Err("ERR resulting score is not a number (NaN)".into());
         }

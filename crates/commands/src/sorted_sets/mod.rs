@@ -1,7 +1,10 @@
 //! Sorted sets: members with scores, in the order of these.
 
-mod add;
+pub(crate) mod add;
+mod algebra;
+mod block;
 mod bound;
+mod combine;
 mod count;
 mod pop;
 mod random;
@@ -11,7 +14,7 @@ mod remove;
 mod scan;
 mod score;
 mod select;
-mod store;
+pub(crate) mod store;
 
 use keyspace::{Key, Sorted, Txn};
 
@@ -23,6 +26,16 @@ use crate::spec::CommandSpec;
 pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &add::ZADD,
     &add::ZINCRBY,
+    &algebra::ZDIFF,
+    &algebra::ZDIFFSTORE,
+    &algebra::ZINTER,
+    &algebra::ZINTERCARD,
+    &algebra::ZINTERSTORE,
+    &algebra::ZUNION,
+    &algebra::ZUNIONSTORE,
+    &block::BZMPOP,
+    &block::BZPOPMAX,
+    &block::BZPOPMIN,
     &count::ZCARD,
     &count::ZCOUNT,
     &count::ZLEXCOUNT,
@@ -64,7 +77,10 @@ fn sorted_at<'t>(
 }
 
 /// The sorted set at the command's key, for a command that reads.
-fn sorted<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Sorted<'t>>, Failure> {
+pub(crate) fn sorted<'t>(
+    call: &Call<'_>,
+    txn: &'t mut Txn<'_>,
+) -> Result<Option<Sorted<'t>>, Failure> {
     sorted_at(call, txn, &call.key(0))
 }
 

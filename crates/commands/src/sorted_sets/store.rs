@@ -54,7 +54,7 @@ fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 /// Makes a key hold these members, each once, whatever it held.
-pub(super) fn store(
+pub(crate) fn store(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
     key: &Key<'_>,

@@ -43,6 +43,14 @@ const BOUNDS: &[&str] =
     &["0", "1", "-1", "-inf", "+inf", "(1", "(0", "7", "(7", "3", "-3", "(-inf", "100", "( 1", "("];
 const NAMES: &[&str] =
     &["-", "+", "[a", "(1", "[1", "(hello", "[hello", "[", "(", "-", "+", "1", "", "0", "-1", "2"];
+const MEMBERS: &[&str] = &["a", "b", "c", "hello", "1", "10", "3.25", "palermo"];
+const PLACES: &[&str] = &["g1", "g2", "{a}g"];
+const LONGITUDES: &[&str] =
+    &["13.361389", "15.087269", "-122.41", "0", "180", "-180", "181", "abc", "139.69", "13.5"];
+const LATITUDES: &[&str] =
+    &["38.115556", "37.502669", "37.77", "0", "85", "-85", "86", "", "35.68", "38"];
+/// Radii, widths, heights.
+const LENGTHS: &[&str] = &["200", "1000", "0", "0.5", "50000", "-1", "abc", "5000000", "250.5"];
 /// The longest request for what later versions of Redis extended.
 const EXTENDED: &[(&str, usize)] = &[("zrank", 3), ("zrevrank", 3)];
 const NUMBERS_OF_KEYS: &[&str] = &["1", "1", "1", "2", "3", "0"];
@@ -180,6 +188,7 @@ fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
         (Group::List, 1..) | (Group::Generic, 6..9) => LISTS,
         (Group::SortedSet, 2..) | (Group::Generic, 9..11) => SORTED_SETS,
         (Group::SortedSet, 1) => SETS,
+        (Group::Geo, 1..) | (Group::Generic, 11) => PLACES,
         _ => KEYS,
     }
 }
@@ -190,6 +199,10 @@ fn value(group: Group, arg: &Arg, random: &mut Rng) -> &'static str {
         (ArgKind::Key(_), _) => keys(group, random),
         (ArgKind::String, "min" | "max" | "start" | "stop") if random.bool() => NAMES,
         (_, "min" | "max" | "start" | "stop") if is_sorted => BOUNDS,
+        (_, "member" | "member1" | "member2") if is_sorted && random.u8(..4) > 0 => MEMBERS,
+        (_, "longitude") => LONGITUDES,
+        (_, "latitude") => LATITUDES,
+        (_, "radius" | "width" | "height") => LENGTHS,
         (_, "score" | "weight" | "increment") if is_sorted => SCORES,
         (_, "numkeys") => NUMBERS_OF_KEYS,
         (_, "index" | "index1" | "index2" | "destination-db" | "db") => DATABASES,
