@@ -1,13 +1,16 @@
-//! CRC-32C of what is short.
+//! CRC-32C.
 //!
-//! Entries and records are a few dozen bytes each. The `crc32c` crate is made for long input: it finds its way and its
-//! tables anew in every call, some 150 instructions before the first byte. The processor's own instruction needs one for
-//! eight bytes. From [`LONG`] bytes on the crate is faster, since it runs three sums side by side.
+//! Entries and records are a few dozen bytes each. A crate for sums is made for long input: it finds its way anew in every
+//! call. The processor's own instruction needs one for eight bytes, each waiting three cycles for the one before. From
+//! [`LONG`] bytes on `crc-fast` is faster, since it multiplies polynomials in wide registers beside that: 4 KiB take 89 ns
+//! with it on a Zen 4, 184 ns in three sums side by side, 420 ns in one.
 
 #![allow(unsafe_code, reason = "the processor's instruction is called where it was found")]
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 /// Bytes from which the crate is faster.
-const LONG: usize = 768;
+const LONG: usize = 256;
 
 /// The CRC-32C of `bytes`.
 #[inline]
@@ -22,7 +25,13 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
         // SAFETY: the processor has the instruction.
         return !unsafe { short(!crc, bytes) };
     }
-    crc32c::crc32c_append(crc, bytes)
+    long(crc, bytes)
+}
+
+fn long(crc: u32, bytes: &[u8]) -> u32 {
+    let mut sum = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
+    sum.update(bytes);
+    sum.finalize() as u32
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -84,7 +93,7 @@ fn available() -> bool {
 /// None: never called.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
-    !crc32c::crc32c_append(!crc, bytes)
+    !long(!crc, bytes)
 }
 
 #[cfg(test)]
@@ -92,10 +101,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_and_alignment_has_the_sum_that_the_crate_gives() {
+    fn every_length_and_alignment_has_the_sum_that_another_crate_gives() {
         let bytes: Vec<u8> =
-            (0..1000u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-        for len in (0..300).chain(LONG - 10..LONG + 10) {
+            (0..70_000u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+        let longer = [511, 512, 767, 768, 1023, 1024, 4095, 4096, 4097, 4136, 16_320, 65_536];
+        for len in (0..LONG + 300).chain(longer) {
             for at in 0..16 {
                 let part = &bytes[at..at + len];
                 assert_eq!(crc32c(part), crc32c::crc32c(part), "{len} bytes at {at}");

@@ -16,7 +16,7 @@ impl Sum {
     pub(crate) fn and(self, bytes: &[u8]) -> Sum {
         Sum {
             len: self.len.wrapping_add(bytes.len() as u32),
-            crc: crc32c::crc32c_append(self.crc, bytes),
+            crc: heap::crc32c_append(self.crc, bytes),
         }
     }
 
