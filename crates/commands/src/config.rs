@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
-use keyspace::{Db, Limits, NodeLimits};
+use keyspace::{Db, Limits, NodeLimits, StreamLimits};
 
 /// Settings read by commands.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct Config {
     sorted_set: Threshold,
     /// `list-max-listpack-size`.
     list_node: AtomicI32,
+    /// `stream-node-max-bytes` and `stream-node-max-entries`.
+    stream_node: (AtomicUsize, AtomicUsize),
 }
 
 /// Up to which size collections of a type are small.
@@ -58,6 +60,7 @@ impl Default for Config {
             sorted_set: Threshold::new(Limits { entries: 128, value: 64 }),
             hll_sparse_max_bytes: AtomicUsize::new(3000),
             list_node: AtomicI32::new(-2),
+            stream_node: (AtomicUsize::new(4096), AtomicUsize::new(100)),
         }
     }
 }
@@ -144,6 +147,25 @@ impl Config {
     /// Sets `list-max-listpack-size`: a number of elements, or from -1 to -5 for 4 to 64 KiB.
     pub fn set_list_node(&self, size: i32) {
         self.list_node.store(size, Relaxed);
+    }
+
+    /// How large a node of a stream may become.
+    pub fn stream_limits(&self) -> StreamLimits {
+        StreamLimits::new(self.stream_node.0.load(Relaxed), self.stream_node.1.load(Relaxed))
+    }
+
+    /// How many entries a trim of whole nodes takes out at most where it is not told.
+    pub fn stream_trim_limit(&self) -> u64 {
+        match self.stream_node.1.load(Relaxed) as u64 {
+            0 => 10_000,
+            entries => entries.saturating_mul(100).min(1_000_000),
+        }
+    }
+
+    /// Sets `stream-node-max-bytes` and `stream-node-max-entries`; 0 is for as many as a node may have.
+    pub fn set_stream_node(&self, bytes: usize, entries: usize) {
+        self.stream_node.0.store(bytes, Relaxed);
+        self.stream_node.1.store(entries, Relaxed);
     }
 
     /// Whether data is being loaded, so that most commands are refused.

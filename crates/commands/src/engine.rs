@@ -19,7 +19,7 @@ use crate::stats::Stats;
 use crate::table::Table;
 use crate::{
     admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
-    sets, sorted_sets, strings, transactions,
+    sets, sorted_sets, streams, strings, transactions,
 };
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
@@ -74,6 +74,7 @@ impl Engine {
             lists::COMMANDS,
             sorted_sets::COMMANDS,
             geo::COMMANDS,
+            streams::COMMANDS,
             sets::COMMANDS,
             blocking::COMMANDS,
             bitmaps::COMMANDS,

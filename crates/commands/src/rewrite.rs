@@ -5,7 +5,7 @@
 //! bounded number of keys. This may take long: run it on a thread of its own.
 
 use aof::{Aof, RewriteError, Rewritten};
-use keyspace::{Content, Item, Type};
+use keyspace::{Content, Item, StreamId, StreamPart, Type};
 
 use crate::engine::Engine;
 use crate::log::CommandLog;
@@ -59,20 +59,61 @@ fn adds(what: Type) -> &'static [u8] {
     }
 }
 
-fn write(rewrite: &mut aof::Rewrite, item: &Item) -> Result<(), RewriteError> {
-    let db = item.db.number() as u32;
-    match &item.value {
-        Content::String(value) => rewrite.write(db, &[b"SET", &item.key, value])?,
+/// Shows each command that makes a value, or a part of one, of this key.
+pub fn commands_of<E>(
+    key: &[u8],
+    value: &Content,
+    mut each: impl FnMut(&[&[u8]]) -> Result<(), E>,
+) -> Result<(), E> {
+    match value {
+        Content::String(value) => each(&[b"SET", key, value])?,
         Content::Elements(what, elements) => {
             let pairs = matches!(what, Type::Hash | Type::SortedSet);
             let items = if pairs { 2 * ELEMENTS } else { ELEMENTS };
             for some in elements.chunks(items) {
-                let words = [adds(*what), item.key.as_slice()].into_iter();
+                let words = [adds(*what), key].into_iter();
                 let words: Vec<&[u8]> = words.chain(some.iter().map(Vec::as_slice)).collect();
-                rewrite.write(db, &words)?;
+                each(&words)?;
+            }
+        }
+        Content::Stream(parts) => {
+            for part in parts {
+                add_part(key, part, &mut each)?;
             }
         }
     }
+    Ok(())
+}
+
+fn add_part<E>(
+    key: &[u8],
+    part: &StreamPart,
+    each: &mut impl FnMut(&[&[u8]]) -> Result<(), E>,
+) -> Result<(), E> {
+    let text = |id: StreamId| format!("{}-{}", id.ms, id.seq).into_bytes();
+    match part {
+        StreamPart::Entry(id, words) => {
+            let id = text(*id);
+            let head: [&[u8]; 3] = [b"XADD", key, &id];
+            let words: Vec<&[u8]> =
+                head.into_iter().chain(words.iter().map(Vec::as_slice)).collect();
+            each(&words)
+        }
+        StreamPart::Head { len, last, added, deleted } => {
+            if *len == 0 {
+                let id = text((*last).max(StreamId { ms: 0, seq: 1 }));
+                each(&[b"XADD", key, b"MAXLEN", b"0", &id, b"x", b"y"])?;
+            }
+            let (last, deleted, added) = (text(*last), text(*deleted), added.to_string());
+            let added = added.as_bytes();
+            each(&[b"XSETID", key, &last, b"ENTRIESADDED", added, b"MAXDELETEDID", &deleted])
+        }
+    }
+}
+
+fn write(rewrite: &mut aof::Rewrite, item: &Item) -> Result<(), RewriteError> {
+    let db = item.db.number() as u32;
+    commands_of(&item.key, &item.value, |words| rewrite.write(db, words))?;
     if let Some(at) = item.expiry {
         let at = itoa::Buffer::new().format(at).to_owned();
         rewrite.write(db, &[b"PEXPIREAT", &item.key, at.as_bytes()])?;

@@ -62,6 +62,22 @@ const LIST: &[&str] = &["RPUSH key:# $ b c"];
 /// One of several nodes, with long elements between: `%` stands for 2000 bytes.
 const LONG_LIST: &[&str] = &["RPUSH key:# a % % % % % % % % % % % % b", "LPUSH key:# a"];
 
+/// A stream of three entries in one node.
+const STREAM: &[&str] = &["XADD key:# 1-1 f $", "XADD key:# 1-2 f b", "XADD key:# 1-3 f c"];
+/// One of many nodes, with long entries: `%` stands for 2000 bytes.
+const LONG_STREAM: &[&str] = &[
+    "XADD key:# 1-1 f %",
+    "XADD key:# 1-2 f %",
+    "XADD key:# 1-3 f %",
+    "XADD key:# 1-4 f %",
+    "XADD key:# 1-5 f %",
+    "XADD key:# 1-6 f a",
+];
+/// Lines of a record of a stream: its head beside the node.
+const STREAM_RECORD: u64 = 4;
+/// Lines of a stream's head with those of its first node.
+const STREAM_BLOCKS: u64 = 4;
+
 const BUDGETS: &[Budget] = &[
     row("set", &[], "SET key:# $", NEW),
     row("set", &["SET key:# $"], "SET key:# $", NEW),
@@ -191,6 +207,16 @@ const BUDGETS: &[Budget] = &[
     row("georadius", PLACES, "GEORADIUS {#}a 13 38 500 km STORE {#}b", NEW + BLOCK),
     row("georadiusbymember", PLACES, "GEORADIUSBYMEMBER {#}a $ 500 km STOREDIST {#}b", NEW + BLOCK),
     row("del", LARGE_SORTED_SET, "DEL key:#", RECORD + 3),
+    row("xadd", &[], "XADD key:# * f $", NEW + STREAM_BLOCKS),
+    row("xadd", STREAM, "XADD key:# * f $", STREAM_RECORD + BLOCK),
+    row("xadd", LONG_STREAM, "XADD key:# * f $", STREAM_RECORD + BLOCK),
+    row("xadd", STREAM, "XADD key:# MAXLEN 3 * f $", STREAM_RECORD + BLOCK),
+    row("xdel", STREAM, "XDEL key:# 1-1", STREAM_RECORD),
+    row("xdel", STREAM, "XDEL key:# 1-2", STREAM_RECORD + BLOCK),
+    row("xtrim", STREAM, "XTRIM key:# MAXLEN 1", STREAM_RECORD),
+    row("xtrim", LONG_STREAM, "XTRIM key:# MAXLEN 1", 2 * STREAM_RECORD),
+    row("xsetid", STREAM, "XSETID key:# 2-1 ENTRIESADDED 9", STREAM_RECORD),
+    row("del", LONG_STREAM, "DEL key:#", RECORD + 2),
     row("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 2 * ENTRY + RECORD + 1),
 ];
 
@@ -269,6 +295,7 @@ fn reads_cost_nothing() {
     client.run("SADD t1 a 1 b 2 f hello");
     client.run("RPUSH l1 a b 3 hello");
     client.run("ZADD z1 1 a 2 b 3 hello");
+    client.run("XADD x1 5-1 a b 3 hello");
     let mut random = Rng::with_seed(1);
     for command in engine.table().top() {
         if !command.spec.has(READONLY) || matches!(command.spec.run, Run::Container) {

@@ -118,6 +118,7 @@ impl Both {
                     &["SMEMBERS"],
                     &["LRANGE", "*", "0", "-1"],
                     &["ZRANGE", "*", "0", "-1", "WITHSCORES"],
+                    &["XRANGE", "*", "-", "+"],
                 ] {
                     let mut words: Vec<Vec<u8>> =
                         words.iter().map(|w| w.as_bytes().to_vec()).collect();
@@ -176,6 +177,7 @@ fn commands(engine: &Engine) -> Vec<(Option<&'static CommandSpec>, &'static Comm
         Group::List,
         Group::SortedSet,
         Group::Geo,
+        Group::Stream,
         Group::Generic,
         Group::Transactions,
         Group::Connection,

@@ -79,7 +79,7 @@ impl Keyspace {
         Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
     }
 
-    /// The same for members of a large set, hash or sorted set, a leaf of the latter, or a node of a long list.
+    /// The same for members of a large set, hash or sorted set, a leaf of the latter, or a node of a long list or stream.
     fn defragment_table(
         &self,
         shard: usize,
@@ -99,6 +99,9 @@ impl Keyspace {
                 ranked.defragment(&mut locked, within.cursor, budget, || moved += 1)
             }
             Some((at, Large::List(list))) => relocate_nodes(&mut locked, at, list, within.cursor),
+            Some((at, Large::Stream(stream))) => {
+                relocate_stream_node(&mut locked, at, stream.word(), within.cursor)
+            }
             None => Ok(0),
         };
         let Ok(cursor) = next else { return Ok(None) };
@@ -158,6 +161,21 @@ fn relocate_nodes(shard: &mut Shard<'_>, at: Ptr, list: List, index: u64) -> Res
     if let Some(list) = moved {
         let cell = entry::cell(shard, at);
         shard.set(cell, list.word());
+    }
+    Ok(next)
+}
+
+/// Moves a node of a stream; the number of the node to go on with.
+fn relocate_stream_node(
+    shard: &mut Shard<'_>,
+    at: Ptr,
+    word: u64,
+    number: u64,
+) -> Result<u64, Full> {
+    let (moved, next) = collection::relocate_stream(shard, word, number)?;
+    if let Some(word) = moved {
+        let cell = entry::cell(shard, at);
+        shard.set(cell, word);
     }
     Ok(next)
 }

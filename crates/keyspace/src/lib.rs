@@ -33,6 +33,7 @@ mod side;
 mod snapshot;
 mod stats;
 mod steps;
+mod streams;
 mod strings;
 mod txn;
 mod value;
@@ -55,6 +56,10 @@ pub use scrub::Scrub;
 pub use snapshot::{Content, Item, Snapshot};
 pub use stats::Stats;
 pub use steps::Progress;
+pub use streams::{
+    StreamBound, StreamEdit, StreamEntry, StreamHead, StreamId, StreamLimits, StreamPart,
+    StreamRef, StreamTrim,
+};
 pub use strings::Expire;
 pub use txn::{Entry, Savepoint, Txn};
 pub use value::{Encoding, Str, Type};

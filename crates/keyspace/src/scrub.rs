@@ -102,7 +102,7 @@ impl Keyspace {
         }
     }
 
-    /// Verifies some members of a table, a leaf of a sorted set, or a node of a list.
+    /// Verifies some members of a table, a leaf of a sorted set, or a node of a list or stream.
     fn look_within(&self, shard: &Shard<'_>, within: Within, next: &mut Scrub, rest: &mut Rest) {
         let index = Index::at(shard.root(keys_root(next.db)));
         let mut cursor = 0;
@@ -126,6 +126,13 @@ impl Keyspace {
                     }
                 }
                 Large::List(list) => match list.check_node(shard, within.cursor) {
+                    Ok((behind, bytes)) => {
+                        next.bytes += bytes;
+                        cursor = behind;
+                    }
+                    Err(_) => damaged = true,
+                },
+                Large::Stream(stream) => match stream.check_step(shard, within.cursor) {
                     Ok((behind, bytes)) => {
                         next.bytes += bytes;
                         cursor = behind;

@@ -10,7 +10,9 @@
 use heap::{Ptr, SnapshotError, SnapshotShard, View};
 use structures::index::Index;
 
+use crate::collection::Form;
 use crate::layout::{Kind, MAP_ROOT, keys_root, map_word, physical};
+use crate::streams::{self, StreamPart};
 use crate::{Db, Keyspace, Type, collection, entry};
 
 /// Keys, and bytes of values, that are read under one lock.
@@ -40,6 +42,8 @@ pub enum Content {
     /// Some elements of a collection, to be added to those that came before: of a hash, each field before its value; of a
     /// sorted set, each score before its member.
     Elements(Type, Vec<Vec<u8>>),
+    /// Some parts of a stream, to be added to those that came before.
+    Stream(Vec<StreamPart>),
 }
 
 impl Content {
@@ -174,6 +178,7 @@ impl Item {
         let value = match &self.value {
             Content::String(value) => value.len(),
             Content::Elements(_, elements) => elements.iter().map(Vec::len).sum(),
+            Content::Stream(parts) => parts.iter().map(StreamPart::size).sum(),
         };
         (self.key.len() + value) as u64
     }
@@ -189,6 +194,11 @@ fn begin(view: &SnapshotShard<'_>, db: Db, at: Ptr, within: &mut u64) -> (Item, 
         }
         Kind::Inline { len, .. } => (Content::String(entry::body(view, at, len).to_vec()), None),
         Kind::Blob => (Content::String(Vec::new()), Some(entry::blob(view, at).len(view))),
+        Kind::Collection(head) if head.form == Form::Stream => {
+            let (parts, next) = streams::parts(view, view.word(entry::cell(view, at)), *within);
+            *within = next;
+            (Content::Stream(parts), None)
+        }
         Kind::Collection(head) => {
             let word = view.word(entry::cell(view, at));
             let mut items = Vec::new();

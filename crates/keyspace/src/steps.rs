@@ -10,8 +10,9 @@ use structures::Store;
 use structures::dict::Member;
 use structures::list::List;
 use structures::reclaim::{Owned, Queue};
+use structures::stream::Stream;
 
-use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT};
+use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, OWNER_STREAM, QUEUE_ROOT};
 use crate::txn::Place;
 use crate::{CommitError, Db, Keyspace, Txn, entry};
 
@@ -136,6 +137,7 @@ fn free_owned<S: Store>(
         Owned::Entry(at) if owner == OWNER_MEMBERS => Member::at(at).release(store, queue),
         Owned::Entry(at) => entry::release(store, queue, at).map(|()| 1),
         Owned::Item(item) if owner == OWNER_LIST => List::free_item(store, queue, item),
+        Owned::Item(item) if owner == OWNER_STREAM => Stream::free_item(store, queue, item),
         Owned::Item(_) => Ok(0),
     }
 }

@@ -20,6 +20,7 @@ use crate::layout::{
     Counts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, physical,
 };
 use crate::side::Side;
+use crate::streams;
 use crate::value::{self, Encoding, Str, Type};
 use crate::watch::After;
 use crate::{
@@ -310,6 +311,9 @@ impl<'k> Txn<'k> {
         };
         entry::sound(shard, entry.at)?;
         let word = shard.word(entry::cell(shard, entry.at));
+        if head.form == collection::Form::Stream {
+            return Ok(Content::Stream(streams::all_parts(shard, word)));
+        }
         let (mut elements, mut cursor) = (Vec::new(), 0);
         loop {
             let push = |element: &[u8]| elements.push(element.to_vec());

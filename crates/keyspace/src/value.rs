@@ -20,6 +20,8 @@ pub enum Type {
     Hash,
     /// Members with scores, in the order of these.
     SortedSet,
+    /// Entries in the order of their IDs.
+    Stream,
 }
 
 /// How a value is kept, as OBJECT ENCODING names it.
@@ -42,6 +44,8 @@ pub enum Encoding {
     Quicklist,
     /// A large sorted set.
     Skiplist,
+    /// Any stream.
+    Stream,
 }
 
 /// The longest string that Redis calls "embstr".

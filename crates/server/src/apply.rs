@@ -39,6 +39,8 @@ fn engine(engine: &Engine, values: &Values) {
     let entries = number("set-max-intset-entries");
     engine.config().set_set_limits(Limits { entries, value: 0 });
     engine.config().set_list_node(values.int("list-max-listpack-size") as i32);
+    let entries = number("stream-node-max-entries");
+    engine.config().set_stream_node(number("stream-node-max-bytes"), entries);
     engine.config().set_databases(values.size("databases") as usize);
     engine.config().set_hll_sparse_max_bytes(values.size("hll-sparse-max-bytes") as usize);
     engine.keyspace().set_eviction(eviction(values));

@@ -24,6 +24,7 @@ pub mod reclaim;
 mod rules;
 pub mod sealed;
 mod store;
+pub mod stream;
 pub mod tree;
 
 pub use damaged::{Damaged, Error};

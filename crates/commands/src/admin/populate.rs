@@ -3,6 +3,8 @@
 //! A signature is 160 bits in hexadecimal. It does not depend on the order of keys, nor on where they
 //! lie: equal contents of two servers have equal signatures. It is not the one of Redis.
 
+use std::convert::Infallible;
+
 use std::hash::Hasher;
 
 use keyspace::{Content, Db, Expire, Key, Txn};
@@ -10,6 +12,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::call::Call;
 use crate::failure::Done;
+use crate::rewrite::commands_of;
 
 /// So many keys are one transaction.
 const KEYS_AT_ONCE: i64 = 100;
@@ -94,5 +97,13 @@ fn parts(value: Content) -> Vec<Vec<u8>> {
     match value.sorted() {
         Content::String(value) => vec![value],
         Content::Elements(_, elements) => elements,
+        stream => {
+            let mut parts = Vec::new();
+            let tell = |words: &[&[u8]]| {
+                parts.extend(words.iter().map(|word| word.to_vec()));
+                Ok::<_, Infallible>(())
+            };
+            commands_of(b"", &stream, tell).map_or(Vec::new(), |()| parts)
+        }
     }
 }

@@ -36,6 +36,7 @@ pub(super) fn type_name(kind: Type) -> &'static str {
         Type::Set => "set",
         Type::Hash => "hash",
         Type::SortedSet => "zset",
+        Type::Stream => "stream",
         _ => "unknown",
     }
 }
@@ -51,6 +52,7 @@ pub(crate) fn encoding_name(encoding: Encoding) -> &'static str {
         Encoding::Hashtable => "hashtable",
         Encoding::Quicklist => "quicklist",
         Encoding::Skiplist => "skiplist",
+        Encoding::Stream => "stream",
         _ => "unknown",
     }
 }

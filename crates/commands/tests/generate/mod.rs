@@ -53,6 +53,16 @@ const LATITUDES: &[&str] =
 const LENGTHS: &[&str] = &["200", "1000", "0", "0.5", "50000", "-1", "abc", "5000000", "250.5"];
 /// The longest request for what later versions of Redis extended.
 const EXTENDED: &[(&str, usize)] = &[("zrank", 3), ("zrevrank", 3)];
+const STREAMS: &[&str] = &["x1", "x2", "{a}x"];
+/// IDs that an entry is given: no time of day, which two servers tell differently.
+const NEW_IDS: &[&str] =
+    &["5-*", "5-*", "5-*", "5-*", "5-1", "5-3", "5-9", "5", "6-*", "1-1", "0-*", "0-0", "+", "7-"];
+/// IDs that are there, more often than not, and what may stand for one.
+const IDS: &[&str] = &[
+    "5-1", "5-2", "5-3", "5-4", "5", "(5-1", "(5-3", "-", "+", "0", "0-0", "6", "$", ">", "5-9",
+    "x",
+];
+const THRESHOLDS: &[&str] = &["0", "1", "2", "3", "5", "5-2", "5-4", "-1", "(5", "100"];
 const NUMBERS_OF_KEYS: &[&str] = &["1", "1", "1", "2", "3", "0"];
 const VALUES: &[&str] = &[
     "",
@@ -159,7 +169,8 @@ fn spelled(name: &str, random: &mut Rng) -> Vec<u8> {
 }
 
 fn add(words: &mut Vec<Vec<u8>>, group: Group, arg: &Arg, random: &mut Rng) {
-    if arg.is_optional && random.u8(..3) > 0 {
+    if arg.is_optional && (random.u8(..3) > 0 || arg.token == "BLOCK") {
+        // Who waits for one connection keeps the other one waiting.
         return;
     }
     let times = if arg.is_multiple { random.usize(1..4) } else { 1 };
@@ -169,6 +180,9 @@ fn add(words: &mut Vec<Vec<u8>>, group: Group, arg: &Arg, random: &mut Rng) {
         }
         match arg.kind {
             ArgKind::PureToken => {}
+            ArgKind::OneOf(_) if arg.name == "id_or_auto" => {
+                words.push(value(group, arg, random).as_bytes().to_vec());
+            }
             ArgKind::OneOf(of) => {
                 let mut chosen = of[random.usize(..of.len())];
                 chosen.is_optional = false;
@@ -185,10 +199,11 @@ fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
     match (group, random.u8(..12)) {
         (Group::Hash, 1..) | (Group::Generic, 0..3) => HASHES,
         (Group::Set, 1..) | (Group::Generic, 3..6) => SETS,
-        (Group::List, 1..) | (Group::Generic, 6..9) => LISTS,
+        (Group::List, 1..) | (Group::Generic, 6..8) => LISTS,
         (Group::SortedSet, 2..) | (Group::Generic, 9..11) => SORTED_SETS,
         (Group::SortedSet, 1) => SETS,
         (Group::Geo, 1..) | (Group::Generic, 11) => PLACES,
+        (Group::Stream, 1..) | (Group::Generic, 8) => STREAMS,
         _ => KEYS,
     }
 }
@@ -214,6 +229,10 @@ fn value(group: Group, arg: &Arg, random: &mut Rng) -> &'static str {
         (ArgKind::Integer, _) => INTEGERS,
         (ArgKind::UnixTime, _) => UNIX_TIMES,
         (ArgKind::Pattern, _) => PATTERNS,
+        (_, "id") if group == Group::Stream => IDS,
+        (_, "start" | "end" | "last-id" | "max_deleted_entry_id") => IDS,
+        (_, "threshold") => THRESHOLDS,
+        (_, "id_or_auto") => NEW_IDS,
         _ => VALUES,
     };
     pool[random.usize(..pool.len())]

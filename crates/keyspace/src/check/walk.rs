@@ -10,13 +10,15 @@ use structures::dict::Member;
 use structures::index::{Found, Index, Near};
 use structures::list::List;
 use structures::reclaim::{Owned, Part, Queue};
+use structures::stream::Stream;
 
 use super::{CheckError, Checked, DamagedKey};
 use crate::collection::Deep;
 use crate::entry;
 use crate::key::DATABASES;
 use crate::layout::{
-    Counts, OWNER_KEYS, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, counts_root, expiry_root, keys_root,
+    Counts, OWNER_KEYS, OWNER_LIST, OWNER_MEMBERS, OWNER_STREAM, QUEUE_ROOT, counts_root,
+    expiry_root, keys_root,
 };
 use crate::verify::{self, Fault, Seen};
 use crate::{Keyspace, layout};
@@ -278,6 +280,9 @@ impl<'w, 'h> Walk<'w, 'h> {
                 }
                 Part::Owned(Owned::Item(item)) if owner == OWNER_LIST => {
                     List::item_blocks(shard, item, |at| blocks.push(at));
+                }
+                Part::Owned(Owned::Item(item)) if owner == OWNER_STREAM => {
+                    Stream::item_blocks(shard, item, |at| blocks.push(at));
                 }
                 Part::Owned(_) => {}
             },

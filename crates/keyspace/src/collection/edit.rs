@@ -100,7 +100,7 @@ impl Txn<'_> {
                     State::Packed { bytes, count: head.count, kept }
                 }
                 Form::Table => State::Table(Dict::at(Ptr::from_raw(word))),
-                Form::List | Form::Ranked => return Err(Error::WrongType),
+                Form::List | Form::Ranked | Form::Stream => return Err(Error::WrongType),
             };
             self.touch_key(place, key);
         }

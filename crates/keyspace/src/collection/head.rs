@@ -26,6 +26,8 @@ pub(crate) enum Form {
     List,
     /// The cell is the place of the header of a table with a tree of its members in the order of their scores.
     Ranked,
+    /// The cell is the word of a stream.
+    Stream,
 }
 
 /// What a collection is.
@@ -39,15 +41,16 @@ pub(crate) struct Head {
 }
 
 /// The numbers of types, encodings and forms are their places here; 0 is none.
-const TYPES: [Type; 4] = [Type::List, Type::Set, Type::Hash, Type::SortedSet];
-const ENCODINGS: [Encoding; 5] = [
+const TYPES: [Type; 5] = [Type::List, Type::Set, Type::Hash, Type::SortedSet, Type::Stream];
+const ENCODINGS: [Encoding; 6] = [
     Encoding::Listpack,
     Encoding::Intset,
     Encoding::Hashtable,
     Encoding::Quicklist,
     Encoding::Skiplist,
+    Encoding::Stream,
 ];
-const FORMS: [Form; 4] = [Form::Packed, Form::Table, Form::List, Form::Ranked];
+const FORMS: [Form; 5] = [Form::Packed, Form::Table, Form::List, Form::Ranked, Form::Stream];
 
 fn number<T: PartialEq>(of: &T, all: &[T]) -> u64 {
     all.iter().position(|one| one == of).map_or(0, |at| at as u64 + 1)
@@ -85,7 +88,7 @@ impl Head {
     pub(crate) fn items(self) -> usize {
         match self.what {
             Type::Hash | Type::SortedSet => 2,
-            Type::String | Type::List | Type::Set => 1,
+            Type::String | Type::List | Type::Set | Type::Stream => 1,
         }
     }
 }

@@ -58,7 +58,7 @@ impl<'t> Members<'t> {
         let repr = match head.form {
             Form::Packed => Repr::Packed(packed_bytes(shard, at, head, word)?),
             Form::Table => Repr::Table(Dict::at(Ptr::from_raw(word))),
-            Form::List | Form::Ranked => return Err(Error::WrongType),
+            Form::List | Form::Ranked | Form::Stream => return Err(Error::WrongType),
         };
         Ok(Members { shard, hashing, at, head, repr })
     }

@@ -24,5 +24,5 @@ pub(crate) use tables::{Large, Within};
 pub use text::Text;
 pub(crate) use text::item;
 pub(crate) use whole::{
-    Deep, blocks, check, copy, memory, pieces, release, relocate, relocate_list,
+    Deep, blocks, check, copy, memory, pieces, release, relocate, relocate_list, relocate_stream,
 };

@@ -9,6 +9,7 @@ use structures::dict::Dict;
 use structures::index::Index;
 use structures::list::List;
 use structures::ranked::Ranked;
+use structures::stream::Stream;
 
 use super::Form;
 use crate::entry;
@@ -34,6 +35,8 @@ pub(crate) enum Large {
     List(List),
     /// A large sorted set.
     Ranked(Ranked),
+    /// A stream of more than one node.
+    Stream(Stream),
 }
 
 fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
@@ -44,6 +47,10 @@ fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
         Form::Table => Some(Large::Table(Dict::at(Ptr::from_raw(word)))),
         Form::List => Some(List::from_word(word)).filter(|list| list.is_long()).map(Large::List),
         Form::Ranked => Some(Large::Ranked(Ranked::at(Ptr::from_raw(word)))),
+        Form::Stream => {
+            let stream = Stream::open(shard, word).ok();
+            stream.filter(|stream| stream.is_long(shard)).map(Large::Stream)
+        }
     }
 }
 

@@ -406,13 +406,13 @@ const ACCEPTED: &[Row] = &[
     row("acllog-max-len", Int(0, I64), "128", Live, Ignored(Later)),
     row("busy-reply-threshold", Int(0, I64), "5000", Live, Ignored(Later)).alias("lua-time-limit"),
     row("cluster-node-timeout", Int(0, I64), "15000", Live, Ignored(Cluster)),
-    row("stream-node-max-entries", Int(0, I64), "100", Live, Ignored(Types)),
+    row("stream-node-max-entries", Int(0, I64), "100", Live, Used),
     row("repl-backlog-size", Memory(1, I64), "1048576", Live, Ignored(Replication)),
     row("cluster-link-sendbuf-limit", Memory(0, U64), "0", Live, Ignored(Cluster)),
     row("zset-max-listpack-entries", Int(0, I64), "128", Live, Used)
         .alias("zset-max-ziplist-entries"),
     row("active-defrag-ignore-bytes", Memory(1, I64), "104857600", Live, Ignored(Design)),
-    row("stream-node-max-bytes", Memory(0, I64), "4096", Live, Ignored(Types)),
+    row("stream-node-max-bytes", Memory(0, I64), "4096", Live, Used),
     row("zset-max-listpack-value", Memory(0, I64), "64", Live, Used)
         .alias("zset-max-ziplist-value"),
     row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Used),

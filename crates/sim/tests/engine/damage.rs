@@ -9,7 +9,7 @@
 
 use super::Commands;
 use super::state::State;
-use keyspace::Content;
+use keyspace::{Content, StreamPart};
 use pmem::{NullRecorder, Region};
 use sim::{Left, Workload};
 use std::sync::Arc;
@@ -71,7 +71,11 @@ fn in_tails(commands: &Commands, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> 
 fn in_strings(image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
     let pieces = state.live(state.now).flat_map(|(_, (value, _))| match value {
         Content::String(value) => std::slice::from_ref(value),
-        Content::Elements(_, elements) => elements,
+        Content::Elements(_, elements) => elements.as_slice(),
+        Content::Stream(parts) => match parts.first() {
+            Some(StreamPart::Entry(_, words)) => words.as_slice(),
+            _ => &[][..],
+        },
     });
     let mut places = Vec::new();
     for value in pieces.filter(|value| value.len() > 40).take(3) {

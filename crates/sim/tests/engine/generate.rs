@@ -16,6 +16,9 @@ pub(crate) const DATABASES: usize = 3;
 const LENGTHS: [usize; 12] = [1, 3, 8, 20, 44, 60, 120, 300, 1200, 3000, 5000, 12_000];
 const LARGE: [usize; 3] = [33_000, 40_000, 70_000];
 
+/// Names of arguments of streams' commands that are IDs.
+const ID: &[&str] = &["id", "start", "end", "last-id", "max_deleted_entry_id"];
+
 /// From what requests are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taste {
@@ -103,6 +106,7 @@ impl Request<'_> {
         match arg.kind {
             ArgKind::Key(_) => self.key(),
             ArgKind::Pattern => b"*".to_vec(),
+            _ if self.spec.group == Group::Stream && ID.contains(&name) => self.id(),
             ArgKind::Double => number(self.rng.i64(-50..50) as f64 / 4.0),
             ArgKind::UnixTime if name.contains("milliseconds") => number(self.time()),
             ArgKind::UnixTime => number(self.time() / 1000),
@@ -125,6 +129,15 @@ impl Request<'_> {
             _ if name == "operation" => self.one_of(&["AND", "OR", "XOR", "NOT"]),
             _ => self.value(),
         }
+    }
+
+    /// An ID of an entry that may be there; for XADD, of one that may come.
+    fn id(&mut self) -> Vec<u8> {
+        match self.spec.name {
+            "xadd" => format!("{}-*", self.now - 1),
+            _ => format!("{}-{}", self.now - 1, self.rng.u8(..40)),
+        }
+        .into_bytes()
     }
 
     fn one_of(&mut self, words: &[&str]) -> Vec<u8> {

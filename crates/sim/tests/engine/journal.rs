@@ -8,9 +8,9 @@
 //! After a crash a transaction that took effect must be there. Of those under way each thread's next one may be: whole.
 
 use super::state::{self, State};
-use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session};
+use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session, commands_of};
 use heap::{CreateOptions, Geometry, Heap};
-use keyspace::{Content, Db, Keyspace, Type};
+use keyspace::{Db, Keyspace};
 use resp::{Limits, Next, Parser, Protocol, Writer};
 use sim::{Life, Marker, Promise, Promises};
 use std::cell::Cell;
@@ -199,18 +199,6 @@ impl CommandLog for Journal {
     }
 }
 
-/// The command that makes a value of its parts.
-fn makes(value: &Content) -> &'static [u8] {
-    match value {
-        Content::String(_) => b"SET",
-        Content::Elements(Type::Hash, _) => b"HSET",
-        Content::Elements(Type::Set, _) => b"SADD",
-        Content::Elements(Type::List, _) => b"RPUSH",
-        Content::Elements(Type::SortedSet, _) => b"ZADD",
-        Content::Elements(what, _) => unreachable!("no command makes a {what:?}"),
-    }
-}
-
 /// An engine without the code under the structures: in DRAM, by the same commands.
 struct Reference {
     engine: Engine,
@@ -235,12 +223,7 @@ impl Reference {
         let mut reference = Reference { engine, clock, sessions: Vec::new(), replay, writer };
         for ((db, key), (value, expiry)) in state.live(state.now) {
             reference.replay.db = Db::new(*db).ok_or("a database")?;
-            let mut words: Vec<&[u8]> = vec![makes(value), key];
-            match value {
-                Content::String(value) => words.push(value),
-                Content::Elements(_, elements) => words.extend(elements.iter().map(Vec::as_slice)),
-            }
-            reference.run(None, &words)?;
+            commands_of(key, value, |words| reference.run(None, words))?;
             if *expiry != 0 {
                 let at = expiry.to_string();
                 reference.run(None, &[b"PEXPIREAT", key, at.as_bytes()])?;

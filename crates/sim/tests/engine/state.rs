@@ -96,6 +96,7 @@ fn brief_value(value: &Content) -> String {
             let some: Vec<String> = elements.iter().take(12).map(|one| brief(one)).collect();
             format!("{what:?} of {}: {}", elements.len(), some.join(" "))
         }
+        Content::Stream(parts) => format!("stream of {}: {:?}", parts.len(), parts.last()),
     }
 }
 

@@ -71,7 +71,7 @@ impl Txn<'_> {
                     State::Packed { bytes, count: head.count, kept }
                 }
                 Form::Ranked => State::Table(Ranked::at(Ptr::from_raw(word))),
-                Form::Table | Form::List => return Err(Error::WrongType),
+                Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
             };
             self.touch_key(place, key);
         }

@@ -52,7 +52,7 @@ impl<'t> Sorted<'t> {
         let repr = match head.form {
             Form::Packed => Repr::Packed(packed_bytes(shard, at, head, word)?),
             Form::Ranked => Repr::Table(Ranked::at(Ptr::from_raw(word))),
-            Form::Table | Form::List => return Err(Error::WrongType),
+            Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
         };
         Ok(Sorted { shard, hashing, at, count: head.count, repr })
     }

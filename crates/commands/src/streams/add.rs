@@ -1,0 +1,132 @@
+//! XADD.
+
+use keyspace::{StreamHead, StreamId, Txn};
+
+use super::id::Wanted;
+use super::trim::{Options, exact};
+use super::{reply, stream_mut};
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure};
+use crate::spec::*;
+
+/// Bytes of fields and values that Redis takes in one entry.
+const LARGEST: usize = 1 << 30;
+
+pub(crate) const XADD: CommandSpec = CommandSpec {
+    name: "xadd",
+    summary: "Appends a new entry to a stream",
+    complexity: "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.",
+    since: "5.0.0",
+    group: Group::Stream,
+    arity: -5,
+    flags: WRITE | DENYOOM | FAST,
+    acl: ACL_STREAM,
+    tips: &["nondeterministic_output"],
+    keys: &[KeySpec::one(1, KEY_RW | KEY_UPDATE)
+        .notes("UPDATE instead of INSERT because of the optional trimming feature")],
+    history: &[
+        (
+            "6.2.0",
+            "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option.",
+        ),
+        ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
+    ],
+    args: &[
+        key("key", 0),
+        token("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
+        block(
+            "trim",
+            &[
+                oneof(
+                    "strategy",
+                    &[token("maxlen", "MAXLEN"), token("minid", "MINID").since("6.2.0")],
+                ),
+                oneof("operator", &[token("equal", "="), token("approximately", "~")]).optional(),
+                string("threshold"),
+                integer("count").token("LIMIT").since("6.2.0").optional(),
+            ],
+        )
+        .optional(),
+        oneof("id_or_auto", &[token("auto_id", "*"), string("id")]),
+        block("field_value", &[string("field"), string("value")]).multiple(),
+    ],
+    run: Run::Keys(xadd),
+    ..CommandSpec::EMPTY
+};
+
+fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let options = Options::parse(call, true)?;
+    let words = call.args.get(options.behind + 1..).unwrap_or_default();
+    if words.len() < 2 || words.len() % 2 == 1 {
+        return Err("ERR wrong number of arguments for 'xadd' command".into());
+    }
+    if options.id == Wanted::Exactly(StreamId::MIN) {
+        return Err("ERR The ID specified in XADD must be greater than 0-0".into());
+    }
+    let head = match stream_mut(call, txn)? {
+        Some(stream) => stream.head(),
+        None if options.make => StreamHead::default(),
+        None => {
+            call.out.null();
+            return Ok(());
+        }
+    };
+    let id = next(call, options.id, &head)?;
+    if words.iter().map(|word| word.len()).sum::<usize>() > LARGEST {
+        return Err("ERR Elements are too large to be stored".into());
+    }
+    let (db, key) = (call.db(), call.key(0));
+    let limits = call.engine.config().stream_limits();
+    txn.edit_stream(db, &key, |edit| {
+        edit.append(id, words, limits)?;
+        options.trim.map_or(Ok(0), |trim| edit.trim(trim))
+    })?;
+    if call.effects.enabled() {
+        log(call, txn, &options, id)?;
+    } else {
+        call.wrote();
+    }
+    reply::id(call.out, id);
+    Ok(())
+}
+
+/// The ID of the next entry.
+fn next(call: &Call<'_>, wanted: Wanted, head: &StreamHead) -> Result<StreamId, Failure> {
+    const SMALL: &str =
+        "ERR The ID specified in XADD is equal or smaller than the target stream top item";
+    if head.last == StreamId::MAX {
+        return Err(
+            "ERR The stream has exhausted the last possible ID, unable to add more items".into()
+        );
+    }
+    let id = match wanted {
+        Wanted::Any if call.now_ms() > head.last.ms => Some(StreamId { ms: call.now_ms(), seq: 0 }),
+        Wanted::Any => head.last.next(),
+        Wanted::Within(ms) if ms == head.last.ms => {
+            head.last.seq.checked_add(1).map(|seq| StreamId { ms, seq })
+        }
+        Wanted::Within(ms) => Some(StreamId { ms, seq: 0 }),
+        Wanted::Exactly(id) => Some(id),
+    };
+    id.filter(|&id| id > head.last).ok_or(SMALL.into())
+}
+
+/// The same with the ID that was found, and with a trim that does not depend on nodes.
+fn log(call: &mut Call<'_>, txn: &mut Txn<'_>, options: &Options, id: StreamId) -> Done {
+    let mut words = Vec::new();
+    if let Some(trim) = options.trim
+        && let Some(stream) = stream_mut(call, txn)?
+    {
+        words = exact(trim, &stream)?;
+    }
+    let id = reply::text(id);
+    let mut args: Vec<&[u8]> = call.args[..2].to_vec();
+    if !options.make {
+        args.push(b"NOMKSTREAM");
+    }
+    args.extend(words.iter().map(Vec::as_slice));
+    args.push(id.as_bytes());
+    args.extend_from_slice(&call.args[options.behind + 1..]);
+    call.wrote_as(&args);
+    Ok(())
+}

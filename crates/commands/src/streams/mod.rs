@@ -1,0 +1,49 @@
+//! Streams: entries in the order of their IDs, and groups of consumers.
+
+mod add;
+mod id;
+mod info;
+mod range;
+mod read;
+mod reply;
+mod set_id;
+mod trim;
+
+use keyspace::{StreamRef, Txn};
+
+use crate::call::Call;
+use crate::failure::Failure;
+use crate::spec::CommandSpec;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &add::XADD,
+    &trim::XDEL,
+    &info::XINFO,
+    &range::XLEN,
+    &range::XRANGE,
+    &read::XREAD,
+    &range::XREVRANGE,
+    &set_id::XSETID,
+    &trim::XTRIM,
+];
+
+/// The stream at the command's key number `n`, for a command that reads.
+fn stream<'t>(
+    call: &Call<'_>,
+    txn: &'t mut Txn<'_>,
+    n: usize,
+) -> Result<Option<StreamRef<'t>>, Failure> {
+    match txn.find(call.db(), &call.key(n)) {
+        Some(entry) => Ok(Some(txn.stream(&entry)?)),
+        None => Ok(None),
+    }
+}
+
+/// The stream at the command's key, for a command that writes: an expired key is deleted.
+fn stream_mut<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<StreamRef<'t>>, Failure> {
+    match txn.find_mut(call.db(), &call.key(0))? {
+        Some(entry) => Ok(Some(txn.stream(&entry)?)),
+        None => Ok(None),
+    }
+}

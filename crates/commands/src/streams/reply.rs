@@ -1,0 +1,46 @@
+//! Entries and IDs in replies.
+
+use keyspace::{StreamEntry, StreamId, StreamRef};
+use resp::Writer;
+
+use crate::failure::Failure;
+
+/// An ID as clients read it.
+pub(super) fn text(id: StreamId) -> String {
+    format!("{}-{}", id.ms, id.seq)
+}
+
+pub(super) fn id(out: &mut Writer, id: StreamId) {
+    out.bulk(text(id));
+}
+
+/// An ID with the fields and values of its entry.
+pub(super) fn entry(out: &mut Writer, entry: &StreamEntry<'_>) {
+    out.array(2);
+    id(out, entry.id());
+    out.array(2 * entry.len());
+    for (field, value) in entry.pairs() {
+        out.bulk(field);
+        out.bulk(value);
+    }
+}
+
+/// Up to `most` entries of some IDs; 0 for all.
+pub(super) fn entries(
+    out: &mut Writer,
+    stream: &StreamRef<'_>,
+    (start, end): (StreamId, StreamId),
+    most: u64,
+    reversed: bool,
+) -> Result<(), Failure> {
+    let (array, mut count) = (out.deferred(), 0);
+    if start <= end {
+        stream.visit(start..=end, reversed, |found| {
+            entry(out, found);
+            count += 1;
+            count != most
+        })?;
+    }
+    out.finish_array(array, count as usize);
+    Ok(())
+}

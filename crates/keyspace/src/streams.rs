@@ -1,0 +1,280 @@
+//! Streams: entries in the order of their IDs.
+//!
+//! A stream hangs from its entry's cell by one word (`structures::stream`); the value word says no more than that it is a stream.
+//! Unlike other collections it may be empty: its last ID is worth keeping.
+
+use std::ops::RangeInclusive;
+
+use heap::{Shard, View};
+use structures::packed::Item;
+use structures::reclaim::Queue;
+use structures::stream::{self, Pairs, Stream};
+
+use crate::collection::{Form, Head, Text, item};
+use crate::entry::{self, Value};
+use crate::layout::Kind;
+use crate::value::{Encoding, Type};
+use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
+
+pub use structures::stream::{
+    Bound as StreamBound, Head as StreamHead, Id as StreamId, Limits as StreamLimits,
+    Trim as StreamTrim,
+};
+
+/// A stream, read where it lies.
+pub struct StreamRef<'t> {
+    shard: &'t Shard<'t>,
+    stream: Stream,
+    at: u64,
+}
+
+/// An entry, read where it lies.
+pub struct StreamEntry<'v>(stream::Entry<'v>);
+
+impl<'v> StreamEntry<'v> {
+    /// Its ID.
+    pub fn id(&self) -> StreamId {
+        self.0.id
+    }
+
+    /// How many fields it has.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has none: never so.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Its fields with their values, in the order in which they were given.
+    pub fn pairs(&self) -> impl Iterator<Item = (Text<'v>, Text<'v>)> + use<'v> {
+        texts(self.0.pairs())
+    }
+}
+
+fn texts(pairs: Pairs<'_>) -> impl Iterator<Item = (Text<'_>, Text<'_>)> {
+    pairs.map(|(field, value)| (Text::of(field), Text::of(value)))
+}
+
+/// A part of a stream, as a snapshot tells it: each in its turn makes the stream anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamPart {
+    /// An entry: fields before their values.
+    Entry(StreamId, Vec<Vec<u8>>),
+    /// What the stream says of itself, behind all entries.
+    Head {
+        /// How many entries it has.
+        len: u64,
+        /// The greatest ID that it ever had.
+        last: StreamId,
+        /// How many entries were ever added.
+        added: u64,
+        /// The greatest ID that was taken out.
+        deleted: StreamId,
+    },
+}
+
+impl StreamPart {
+    /// Bytes that it tells of.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            StreamPart::Entry(_, words) => words.iter().map(Vec::len).sum(),
+            StreamPart::Head { .. } => 0,
+        }
+    }
+}
+
+/// Some parts of a stream, from a cursor on, one node or so; where to go on (0: the end).
+pub(crate) fn parts<V: View>(view: &V, word: u64, cursor: u64) -> (Vec<StreamPart>, u64) {
+    // A damaged stream ends where the damage is: who verifies says so.
+    let Ok(stream) = Stream::open(view, word) else { return (Vec::new(), 0) };
+    let mut parts = Vec::new();
+    if cursor < stream.node_count(view) {
+        let show = |entry: &stream::Entry<'_>| {
+            let words = texts(entry.pairs()).flat_map(|(field, value)| [field, value]);
+            parts.push(StreamPart::Entry(
+                entry.id,
+                words.map(|word| word.as_ref().to_vec()).collect(),
+            ));
+        };
+        stream.visit_node(view, cursor, show).ok();
+        return (parts, cursor + 1);
+    }
+    let StreamHead { len, last, added, deleted, .. } = stream.head;
+    (vec![StreamPart::Head { len, last, added, deleted }], 0)
+}
+
+/// All parts of a stream.
+pub(crate) fn all_parts<V: View>(view: &V, word: u64) -> Vec<StreamPart> {
+    let (mut all, mut next) = parts(view, word, 0);
+    while next != 0 {
+        let (more, behind) = parts(view, word, next);
+        all.extend(more);
+        next = behind;
+    }
+    all
+}
+
+impl StreamRef<'_> {
+    fn damaged(&self) -> Error {
+        Error::Damaged(self.at)
+    }
+
+    /// What it says of itself.
+    pub fn head(&self) -> StreamHead {
+        self.stream.head
+    }
+
+    /// How many nodes its entries are in.
+    pub fn nodes(&self) -> u64 {
+        self.stream.node_count(self.shard)
+    }
+
+    /// The ID of the first entry.
+    pub fn first_id(&self) -> Result<Option<StreamId>, Error> {
+        self.stream.first_id(self.shard).map_err(|_| self.damaged())
+    }
+
+    /// Shows entries of these IDs, in order or against it, until `visit` answers `false`.
+    pub fn visit(
+        &self,
+        ids: RangeInclusive<StreamId>,
+        reversed: bool,
+        mut visit: impl FnMut(&StreamEntry<'_>) -> bool,
+    ) -> Result<(), Error> {
+        let verify = self.shard.heap().is_durable();
+        let show = |entry: &stream::Entry<'_>| visit(&StreamEntry(*entry));
+        let done = match reversed {
+            false => self.stream.visit(self.shard, ids, verify, show),
+            true => self.stream.visit_back(self.shard, ids, verify, show),
+        };
+        done.map_err(|_| self.damaged())
+    }
+}
+
+const HEAD: Head =
+    Head { what: Type::Stream, encoding: Encoding::Stream, form: Form::Stream, count: 0 };
+
+/// A stream that is being changed.
+pub struct StreamEdit<'e, 'k> {
+    shard: &'e mut Shard<'k>,
+    queue: Queue,
+    verify: bool,
+    stream: Stream,
+    changed: bool,
+    at: u64,
+}
+
+impl StreamEdit<'_, '_> {
+    fn error(&self, error: stream::Error) -> Error {
+        match error {
+            stream::Error::Full(_) => Error::Full,
+            stream::Error::Damaged(_) => Error::Damaged(self.at),
+        }
+    }
+
+    /// What it says of itself.
+    pub fn head(&self) -> StreamHead {
+        self.stream.head
+    }
+
+    /// Adds an entry, whose ID is greater than the last one's: fields before their values.
+    pub fn append(
+        &mut self,
+        id: StreamId,
+        words: &[&[u8]],
+        limits: StreamLimits,
+    ) -> Result<(), Error> {
+        let pairs: Vec<(Item<'_>, Item<'_>)> =
+            words.chunks_exact(2).map(|pair| (item(pair[0]), item(pair[1]))).collect();
+        self.changed = true;
+        let done = self.stream.append(self.shard, id, &pairs, limits);
+        done.map_err(|error| self.error(error))
+    }
+
+    /// Takes an entry out; whether there was one.
+    pub fn delete(&mut self, id: StreamId) -> Result<bool, Error> {
+        self.shard.use_reserve(true);
+        let done = self.stream.delete(self.shard, self.queue, id, self.verify);
+        self.shard.use_reserve(false);
+        let deleted = done.map_err(|error| self.error(error))?;
+        self.changed |= deleted;
+        Ok(deleted)
+    }
+
+    /// Takes old entries out; how many.
+    pub fn trim(&mut self, trim: StreamTrim) -> Result<u64, Error> {
+        self.shard.use_reserve(true);
+        let done = self.stream.trim(self.shard, self.queue, trim, self.verify);
+        self.shard.use_reserve(false);
+        let gone = done.map_err(|error| self.error(error))?;
+        self.changed |= gone > 0;
+        Ok(gone)
+    }
+
+    /// Sets the last ID, and where they are given the number of entries ever added and the greatest ID ever taken out.
+    pub fn set_last(&mut self, last: StreamId, added: Option<u64>, deleted: Option<StreamId>) {
+        let head = &mut self.stream.head;
+        head.last = last;
+        head.added = added.unwrap_or(head.added);
+        head.deleted = deleted.unwrap_or(head.deleted);
+        self.changed = true;
+    }
+}
+
+impl Txn<'_> {
+    /// The stream of an entry.
+    pub fn stream(&self, entry: &Entry) -> Result<StreamRef<'_>, Error> {
+        let shard = &self.shards[entry.shard];
+        entry::sound(shard, entry.at)?;
+        match entry::kind(shard, entry.at) {
+            Kind::Collection(head) if head.what == Type::Stream => {
+                let at = entry.at.raw();
+                let stream = Stream::open(shard, shard.word(entry::cell(shard, entry.at)));
+                Ok(StreamRef { shard, stream: stream.map_err(|_| Error::Damaged(at))?, at })
+            }
+            _ => Err(Error::WrongType),
+        }
+    }
+
+    /// Changes the stream of a key, which is made where there is none.
+    pub fn edit_stream<T>(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        change: impl FnOnce(&mut StreamEdit<'_, '_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let (place, old) = self.open_sound(db, key)?;
+        let queue = self.queue(place.shard);
+        let shard = &mut self.shards[place.shard];
+        let verify = shard.heap().is_durable();
+        let (stream, at) = match old {
+            Some(old) => {
+                match old.kind() {
+                    Kind::Collection(head) if head.what == Type::Stream => {}
+                    _ => return Err(Error::WrongType),
+                }
+                let at = old.at.raw();
+                let word = shard.word(entry::cell(shard, old.at));
+                (Stream::open(shard, word).map_err(|_| Error::Damaged(at))?, at)
+            }
+            None => (Stream::create(shard)?, 0),
+        };
+        let mut edit = StreamEdit { shard, queue, verify, stream, changed: false, at };
+        let answer = change(&mut edit)?;
+        let StreamEdit { mut stream, changed, .. } = edit;
+        stream.save(&mut self.shards[place.shard]);
+        match old {
+            Some(_) => self.touch_key(place, key),
+            None => {
+                let value = Value::Collection(HEAD, stream.word());
+                self.put(place, key, None, value, 0, Expire::Clear)?;
+            }
+        }
+        if changed || old.is_none() {
+            self.note(place.shard, db, key.bytes(), Event::Written);
+        }
+        Ok(answer)
+    }
+}

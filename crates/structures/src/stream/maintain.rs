@@ -1,0 +1,225 @@
+//! What is done with a stream as a whole: freeing, copying, moving, verifying, showing its blocks.
+
+use heap::{Full, Ptr, View};
+
+use super::node::{self, Export, Node};
+use super::{Error, Id, ROOTS, Stream, WORDS, item_of, words};
+use crate::reclaim::Queue;
+use crate::tree::{self, Item};
+use crate::{Damaged, Store};
+
+/// What a survey of a stream comes by.
+#[derive(Clone, Copy, Debug)]
+pub enum Found {
+    /// A block, of at least so many bytes. The answer says whether it is read.
+    Block(Ptr, usize),
+    /// Something is wrong.
+    Damage(Damaged),
+}
+
+/// A node, to be written into another stream.
+#[derive(Clone, Debug)]
+pub struct NodeCopy(Export);
+
+impl Stream {
+    /// Gives the stream up: its header and last node at once, the rest through the free queue, which is told that the nodes are
+    /// `owner`'s.
+    pub fn release<S: Store>(
+        store: &mut S,
+        queue: Queue,
+        word: u64,
+        owner: u16,
+    ) -> Result<(), Full> {
+        // What cannot be read any more is not freed.
+        if let Ok(stream) = Stream::open(store, word) {
+            if let Ok(Some(tail)) = stream.tail(store) {
+                tail.release(store, queue)?;
+            }
+            queue.push_tree(store, words::root(stream.at, WORDS, 0), owner)?;
+        }
+        store.free(Ptr::from_raw(word));
+        Ok(())
+    }
+
+    /// Frees the node of a queued stream's item; answers how many blocks were freed.
+    pub fn free_item<S: Store>(store: &mut S, queue: Queue, item: Item) -> Result<usize, Full> {
+        match Node::read(store, Ptr::from_raw(item.second)) {
+            Ok(node) => node.release(store, queue),
+            Err(_) => Ok(0),
+        }
+    }
+
+    /// Visits the blocks of a queued stream's item.
+    pub fn item_blocks<V: View>(view: &V, item: Item, visit: impl FnMut(Ptr)) {
+        if let Ok(node) = Node::read(view, Ptr::from_raw(item.second)) {
+            node_blocks(view, &node, visit);
+        }
+    }
+
+    /// Visits each block of a sound stream.
+    pub fn blocks<V: View>(view: &V, word: u64, mut visit: impl FnMut(Ptr)) {
+        // What cannot be read has no blocks to show: `survey` says why.
+        let Ok(stream) = Stream::open(view, word) else { return };
+        visit(stream.at);
+        if let Ok(Some(tail)) = stream.tail(view) {
+            node_blocks(view, &tail, &mut visit);
+        }
+        let show = |part| match part {
+            tree::Part::Block(at) => visit(at),
+            tree::Part::Item(item) => Stream::item_blocks(view, item, &mut visit),
+        };
+        stream.nodes().check(view, |_, _| true, show).ok();
+    }
+
+    /// A copy of node number `number`; none behind the last one.
+    pub fn copy_node<V: View>(&self, view: &V, number: u64) -> Result<Option<NodeCopy>, Damaged> {
+        let located = self.numbered(view, number)?;
+        Ok(located.map(|located| NodeCopy(located.node.export(view))))
+    }
+
+    /// Puts a copied node behind the others; its entries are not counted.
+    pub fn paste_node<S: Store>(&mut self, store: &mut S, copy: &NodeCopy) -> Result<(), Error> {
+        if let Some(tail) = self.tail(store)? {
+            let end = self.nodes().end(store);
+            self.nodes().insert(store, &end, item_of(&tail))?;
+        }
+        self.head.tail = Node::import(store, &copy.0)?.raw();
+        Ok(())
+    }
+
+    /// Says the same of itself as another stream of which it has the nodes.
+    pub fn paste_head(&mut self, other: &Stream) {
+        self.head = super::Head { tail: self.head.tail, ..other.head };
+    }
+
+    /// Moves node number `number`, and what is above it, out of sparse spans, and the header with the first one. The stream's word,
+    /// and the number to go on with (0: the end).
+    pub fn relocate<S: Store>(&mut self, store: &mut S, number: u64) -> Result<(u64, u64), Error> {
+        if let Some(located) = self.numbered(store, number)? {
+            if let Some(at) = located.node.relocate(store)? {
+                self.put(store, located.place, at)?;
+            }
+            if located.place.is_some() {
+                self.nodes().relocate(store, number, |_, _| Ok(None))?;
+            }
+        }
+        self.save(store);
+        if number == 0 && store.is_sparse(self.at) {
+            let roots: [u64; ROOTS] =
+                std::array::from_fn(|number| store.word(words::root(self.at, WORDS, number)));
+            let at = words::create(store, super::NAME, &self.head.words(), &roots)?;
+            store.free(self.at);
+            self.at = at;
+        }
+        Ok((self.word(), self.step_after(store, number)))
+    }
+
+    fn step_after<V: View>(&self, view: &V, number: u64) -> u64 {
+        if number + 1 < self.node_count(view) { number + 1 } else { 0 }
+    }
+
+    /// Verifies node number `number`: the number to go on with (0: the end), and how many bytes were read.
+    pub fn check_step<V: View>(&self, view: &V, number: u64) -> Result<(u64, u64), Damaged> {
+        let Some(located) = self.numbered(view, number)? else { return Ok((0, 0)) };
+        located.node.check(view)?;
+        let apart = located.node.blob(view).map_or(0, |blob| blob.len(view));
+        Ok((self.step_after(view, number), located.node.stored() as u64 + apart))
+    }
+
+    /// Shows every block that can be reached in a stream that may be damaged, and what is wrong of it: the first thing in each part.
+    ///
+    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or is no allocated block of at
+    /// least so many bytes.
+    pub fn survey<V: View>(view: &V, word: u64, mut visit: impl FnMut(Found) -> bool) {
+        let at = Ptr::from_raw(word);
+        if !visit(Found::Block(at, words::size(WORDS, ROOTS))) {
+            visit(Found::Damage(Damaged::new("stream header", at, 0, word)));
+            return;
+        }
+        let stream = match Stream::open(view, word) {
+            Ok(stream) => stream,
+            Err(damage) => {
+                visit(Found::Damage(damage));
+                return;
+            }
+        };
+        let mut order = Order::default();
+        stream.nodes().survey(view, |found| match found {
+            tree::Found::Block(at, size) => visit(Found::Block(at, size)),
+            tree::Found::Damage(damage) => visit(Found::Damage(damage)),
+            tree::Found::Item(item) => {
+                order.node(view, Ptr::from_raw(item.second), Some(item.first), &mut visit);
+                true
+            }
+        });
+        if stream.head.tail != 0 {
+            order.node(view, Ptr::from_raw(stream.head.tail), None, &mut visit);
+        }
+        if order.last > stream.head.last {
+            let damage =
+                Damaged::new("last ID of a stream", at, order.last.ms, stream.head.last.ms);
+            visit(Found::Damage(damage));
+        }
+        if order.len != stream.head.len {
+            let damage = Damaged::new("length of a stream", at, order.len, stream.head.len);
+            visit(Found::Damage(damage));
+        }
+    }
+}
+
+/// What was seen of a stream's nodes.
+#[derive(Default)]
+struct Order {
+    len: u64,
+    last: Id,
+}
+
+impl Order {
+    fn node<V: View>(
+        &mut self,
+        view: &V,
+        at: Ptr,
+        ms: Option<u64>,
+        visit: &mut dyn FnMut(Found) -> bool,
+    ) {
+        if let Err(damage) = self.next(view, at, ms, visit) {
+            visit(Found::Damage(damage));
+        }
+    }
+
+    fn next<V: View>(
+        &mut self,
+        view: &V,
+        at: Ptr,
+        ms: Option<u64>,
+        visit: &mut dyn FnMut(Found) -> bool,
+    ) -> Result<(), Damaged> {
+        if !visit(Found::Block(at, node::HEADER)) {
+            return Err(Damaged::new("stream node", at, 0, at.raw()));
+        }
+        let node = Node::read(view, at)?;
+        let mut lost = false;
+        if let Some(blob) = node.blob(view) {
+            blob.blocks(view, |at| lost |= !visit(Found::Block(at, 8)));
+        }
+        if lost {
+            return Err(Damaged::new("entry of a stream", at, 0, at.raw()));
+        }
+        let last = node.check(view)?;
+        self.len += node.live();
+        if ms.is_some_and(|ms| ms != node.base.ms)
+            || self.len > node.live() && node.base <= self.last
+        {
+            return Err(Damaged::new("order of a stream's nodes", at, self.last.ms, node.base.ms));
+        }
+        self.last = last;
+        Ok(())
+    }
+}
+
+fn node_blocks<V: View>(view: &V, node: &Node, mut visit: impl FnMut(Ptr)) {
+    visit(node.at);
+    if let Some(blob) = node.blob(view) {
+        blob.blocks(view, visit);
+    }
+}

@@ -1,0 +1,233 @@
+//! Streams: entries of fields and values in the order of their IDs, which only grow; and groups of consumers.
+//!
+//! The caller keeps one word. It refers to a header, from which hang the last node of entries, a sorted tree of the nodes
+//! before it, and a tree of groups.
+//!
+//! Why so. A stream grows at its end: an entry is written behind the others of the last node, and logs the node's two words and
+//! those of the header that change. With the last node in the tree each entry would go down the tree first; and a short stream
+//! needs no tree at all. Old entries go from the front: whole nodes at once, of the first one by a word. What goes elsewhere costs a
+//! copy of its node.
+//!
+//! A change is made to a [`Stream`] that was opened, and to the heap; [`Stream::save`] logs the header in the end.
+//!
+//! A stream knows neither keys nor clocks. `docs/format/stream.md` has the format and the counts.
+
+mod entry;
+mod maintain;
+mod node;
+mod trim;
+mod walk;
+mod words;
+
+use heap::{Full, Ptr, View};
+
+pub use entry::{Entry, Pairs};
+pub use maintain::{Found as Part, NodeCopy};
+pub use trim::{Bound, Trim};
+
+use crate::packed::Item;
+use crate::tree::{self, Kind, Tree};
+use crate::{Damaged, Store};
+use node::Node;
+use words::Name;
+
+/// The ID of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id {
+    /// Milliseconds: of the time at which it was made, most often.
+    pub ms: u64,
+    /// Tells those of one millisecond apart.
+    pub seq: u64,
+}
+
+impl Id {
+    /// The least.
+    pub const MIN: Id = Id { ms: 0, seq: 0 };
+    /// The greatest.
+    pub const MAX: Id = Id { ms: u64::MAX, seq: u64::MAX };
+
+    /// The one behind it, if there is one.
+    pub fn next(self) -> Option<Id> {
+        match self.seq.checked_add(1) {
+            Some(seq) => Some(Id { seq, ..self }),
+            None => Some(Id { ms: self.ms.checked_add(1)?, seq: 0 }),
+        }
+    }
+
+    /// The one before it, if there is one.
+    pub fn prev(self) -> Option<Id> {
+        match self.seq.checked_sub(1) {
+            Some(seq) => Some(Id { seq, ..self }),
+            None => Some(Id { ms: self.ms.checked_sub(1)?, seq: u64::MAX }),
+        }
+    }
+
+    fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.ms.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.seq.to_le_bytes());
+        bytes
+    }
+}
+
+/// How large a node may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    bytes: usize,
+    count: usize,
+}
+
+impl Limits {
+    /// Nodes of fewer than `bytes` bytes and of at most `count` entries; 0 for as many as fit in a node.
+    pub fn new(bytes: usize, count: usize) -> Limits {
+        let bytes = if bytes == 0 { usize::MAX } else { bytes.saturating_sub(node::LESS).max(64) };
+        let count = if count == 0 { usize::MAX } else { count };
+        Limits { bytes: bytes.min(node::MAX_BYTES), count: count.min(node::MAX_COUNT) }
+    }
+}
+
+/// Why a stream cannot be read or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The heap has no room.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The stream is not as it was left.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+}
+
+/// The nodes before the last one: (milliseconds of the base, place).
+#[derive(Clone, Copy, Debug)]
+struct Nodes;
+
+impl Kind for Nodes {
+    const SORTED: bool = true;
+
+    fn weight(_: tree::Item) -> u64 {
+        1
+    }
+}
+
+const NAME: Name = Name(*b"xstr", "stream header");
+const WORDS: usize = 7;
+const ROOTS: usize = 2;
+
+/// What a stream says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// How many entries it has.
+    pub len: u64,
+    /// The greatest ID that it ever had.
+    pub last: Id,
+    /// How many entries were ever added.
+    pub added: u64,
+    /// The greatest ID that was ever taken out, other than by trimming.
+    pub deleted: Id,
+    /// The last node, or 0.
+    tail: u64,
+}
+
+impl Head {
+    fn words(self) -> [u64; WORDS] {
+        let Head { len, last, added, deleted, tail } = self;
+        [len, last.ms, last.seq, added, deleted.ms, deleted.seq, tail]
+    }
+
+    fn from_words([len, ms, seq, added, deleted_ms, deleted_seq, tail]: [u64; WORDS]) -> Head {
+        let deleted = Id { ms: deleted_ms, seq: deleted_seq };
+        Head { len, last: Id { ms, seq }, added, deleted, tail }
+    }
+}
+
+/// A stream that was opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    at: Ptr,
+    saved: Head,
+    /// What it says of itself, to be changed with care: [`Stream::save`] writes it.
+    pub head: Head,
+}
+
+impl Stream {
+    /// An empty one.
+    pub fn create<S: Store>(store: &mut S) -> Result<Stream, Full> {
+        let head = Head::default();
+        let at = words::create(store, NAME, &head.words(), &[0; ROOTS])?;
+        Ok(Stream { at, saved: head, head })
+    }
+
+    /// The stream that a word refers to.
+    pub fn open<V: View>(view: &V, word: u64) -> Result<Stream, Damaged> {
+        let at = Ptr::from_raw(word);
+        let head = Head::from_words(words::read(view, at, NAME)?);
+        Ok(Stream { at, saved: head, head })
+    }
+
+    /// The word to keep.
+    pub fn word(&self) -> u64 {
+        self.at.raw()
+    }
+
+    /// Logs what changed of its head.
+    pub fn save<S: Store>(&mut self, store: &mut S) {
+        words::write(store, self.at, NAME, &self.saved.words(), &self.head.words());
+        self.saved = self.head;
+    }
+
+    fn nodes(&self) -> Tree<Nodes> {
+        Tree::at(words::root(self.at, WORDS, 0))
+    }
+
+    fn tail<V: View>(&self, view: &V) -> Result<Option<Node>, Damaged> {
+        match self.head.tail {
+            0 => Ok(None),
+            at => Node::read(view, Ptr::from_raw(at)).map(Some),
+        }
+    }
+
+    /// How many nodes it has.
+    pub fn node_count<V: View>(&self, view: &V) -> u64 {
+        self.nodes().weight(view) + u64::from(self.head.tail != 0)
+    }
+
+    /// Whether it has more than one node: what is done with the whole of it goes in steps.
+    pub fn is_long<V: View>(&self, view: &V) -> bool {
+        !self.nodes().is_empty(view)
+    }
+
+    /// Adds an entry whose ID is greater than the last one's.
+    pub fn append<S: Store>(
+        &mut self,
+        store: &mut S,
+        id: Id,
+        pairs: &[(Item<'_>, Item<'_>)],
+        limits: Limits,
+    ) -> Result<(), Error> {
+        let tail = self.tail(store)?;
+        let grown = match &tail {
+            Some(tail) => tail.append(store, id, pairs, limits)?,
+            None => None,
+        };
+        let at = match (grown, tail) {
+            (Some(at), _) => at,
+            (None, None) => Node::create(store, id, pairs, 0)?,
+            (None, Some(tail)) => {
+                let end = self.nodes().end(store);
+                self.nodes().insert(store, &end, item_of(&tail))?;
+                // Likely as large as the one before.
+                let room = tail.stored() + tail.stored() / 8;
+                Node::create(store, id, pairs, room.min(limits.bytes))?
+            }
+        };
+        self.head.tail = at.raw();
+        self.head.len += 1;
+        self.head.added += 1;
+        self.head.last = id;
+        Ok(())
+    }
+}
+
+fn item_of(node: &Node) -> tree::Item {
+    tree::Item { first: node.base.ms, second: node.at.raw() }
+}

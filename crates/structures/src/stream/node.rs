@@ -1,0 +1,351 @@
+//! A node of a stream: entries in one block, of which those behind a place are in use.
+//!
+//! ```text
+//! 0   length of all bytes u32 | their crc32c u32                                  logged
+//! 8   window: begin u16 | entries in use u16 | entries ever u15 | apart u1, sealed   logged
+//! 16  bytes: milliseconds u64, sequence number u64 of the first entry that it had; then its content
+//! ```
+//!
+//! The content is the shared fields, then the entries; *apart*, it is the word of a blob that holds these, since an entry is
+//! longer than a block. New entries are written behind the bytes, old ones go by the window's begin; what goes between is left
+//! out of a copy.
+
+use std::borrow::Cow;
+
+use heap::{Full, Ptr, View};
+
+use super::entry::{self, Entries, Shared};
+use super::{Id, Limits};
+use crate::blob::{Blob, Sum};
+use crate::packed::Item;
+use crate::reclaim::Queue;
+use crate::{Damaged, Store, sealed};
+
+pub(super) const HEADER: usize = 16;
+const WINDOW: u64 = 8;
+/// Bytes of the ID in front of the content.
+const BASE: usize = 16;
+/// What a node leaves free of a power of two, so that nodes fill spans of the heap.
+pub(super) const LESS: usize = 64 + HEADER;
+/// The most bytes: offsets have 16 bits.
+pub(super) const MAX_BYTES: usize = (64 << 10) - LESS;
+/// The most entries: their number has 15 bits.
+pub(super) const MAX_COUNT: usize = 0x7fff;
+
+const _: () = assert!(HEADER + MAX_BYTES <= heap::MAX_BLOCK && MAX_BYTES <= u16::MAX as usize);
+
+/// Which entries are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    /// Offset in the content where the first one begins; 0 when nothing went from the front, and when the content is apart.
+    begin: usize,
+    live: usize,
+    /// Those that were taken out, too.
+    ever: usize,
+    apart: bool,
+}
+
+impl Window {
+    fn word(self) -> u64 {
+        let (begin, live, ever) = (self.begin as u64, self.live as u64, self.ever as u64);
+        sealed::seal(begin | live << 16 | ever << 32 | u64::from(self.apart) << 47)
+    }
+
+    fn from_word(word: u64) -> Option<Window> {
+        let word = sealed::open(word)?;
+        Some(Window {
+            begin: usize::from(word as u16),
+            live: usize::from((word >> 16) as u16),
+            ever: (word >> 32) as usize & MAX_COUNT,
+            apart: word >> 47 & 1 != 0,
+        })
+    }
+}
+
+/// A node, by its block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub(super) at: Ptr,
+    sum: Sum,
+    window: Window,
+    /// The least ID that it may have.
+    pub(super) base: Id,
+}
+
+/// The content of a node, and what of it is in use.
+pub(super) struct Content<'v> {
+    node: Node,
+    bytes: Cow<'v, [u8]>,
+}
+
+/// A node without its place.
+#[derive(Clone, Debug)]
+pub(super) struct Export {
+    bytes: Vec<u8>,
+    window: Window,
+    apart: Option<Vec<u8>>,
+}
+
+impl Node {
+    pub(super) fn read<V: View>(view: &V, at: Ptr) -> Result<Node, Damaged> {
+        let sum = Sum::from_word(view.word(at));
+        let word = view.word(at.add(WINDOW));
+        let len = sum.len as usize;
+        let fits = |window: &Window| {
+            (BASE..=MAX_BYTES).contains(&len)
+                && BASE + window.begin <= len
+                && (1..=window.ever).contains(&window.live)
+                && (!window.apart || len == BASE + 8)
+        };
+        let window = Window::from_word(word).filter(fits);
+        let window = window.ok_or(Damaged::new("stream node", at, 0, word))?;
+        Ok(Node { at, sum, window, base: Node::base_of(view, at) })
+    }
+
+    /// The base of the node at a place.
+    pub(super) fn base_of<V: View>(view: &V, at: Ptr) -> Id {
+        let word = |number: u64| view.word(at.add(HEADER as u64 + 8 * number));
+        Id { ms: word(0), seq: word(1) }
+    }
+
+    /// A node of one entry, with room for so many bytes in all if there is such a block.
+    pub(super) fn create<S: Store>(
+        store: &mut S,
+        id: Id,
+        pairs: &[(Item<'_>, Item<'_>)],
+        room: usize,
+    ) -> Result<Ptr, Full> {
+        let mut bytes = id.to_bytes().to_vec();
+        Shared::encode(pairs, &mut bytes);
+        entry::encode_first(pairs, &mut bytes);
+        let apart = bytes.len() > MAX_BYTES;
+        if apart {
+            let blob = Blob::create(store, &bytes[BASE..])?;
+            bytes.truncate(BASE);
+            bytes.extend(blob.word().to_le_bytes());
+        }
+        write(store, &bytes, Window { begin: 0, live: 1, ever: 1, apart }, room)
+    }
+
+    /// How many entries are in use.
+    pub(super) fn live(&self) -> u64 {
+        self.window.live as u64
+    }
+
+    /// Bytes that were written, those of the header but for.
+    pub(super) fn stored(&self) -> usize {
+        self.sum.len as usize
+    }
+
+    fn all<'v, V: View>(&self, view: &'v V) -> &'v [u8] {
+        view.bytes(self.at.add(HEADER as u64), self.stored())
+    }
+
+    /// The blob in which the content is, apart.
+    pub(super) fn blob<V: View>(&self, view: &V) -> Option<Blob> {
+        let word = view.word(self.at.add((HEADER + BASE) as u64));
+        self.window.apart.then(|| Blob::from_word(word))
+    }
+
+    /// The content; with `verify`, compared with its checksum. That of a blob is not: it is long.
+    pub(super) fn content<'v, V: View>(
+        &self,
+        view: &'v V,
+        verify: bool,
+    ) -> Result<Content<'v>, Damaged> {
+        let all = self.all(view);
+        if verify {
+            let found = Sum::of(all);
+            Damaged::unless_equal("stream node's bytes", self.at, self.sum.word(), found.word())?;
+        }
+        let bytes = match self.blob(view) {
+            Some(blob) => Cow::Owned(blob.to_vec(view)),
+            None => Cow::Borrowed(&all[BASE..]),
+        };
+        Ok(Content { node: *self, bytes })
+    }
+
+    /// Writes an entry behind the others: the node that has it, or none where it does not fit in.
+    pub(super) fn append<S: Store>(
+        &self,
+        store: &mut S,
+        id: Id,
+        pairs: &[(Item<'_>, Item<'_>)],
+        limits: Limits,
+    ) -> Result<Option<Ptr>, super::Error> {
+        if self.window.apart || self.window.ever >= limits.count {
+            return Ok(None);
+        }
+        let mut new = Vec::new();
+        let content = self.content(store, false)?;
+        entry::encode((self.base, content.shared()?), id, pairs, &mut new);
+        if !limits.admit(self.stored(), self.window.ever, new.len()) {
+            return Ok(None);
+        }
+        let (live, ever) = (self.window.live + 1, self.window.ever + 1);
+        drop(content);
+        if HEADER + self.stored() + new.len() <= store.capacity(self.at) {
+            store.append(self.at, HEADER + self.stored(), &new);
+            store.set(self.at, self.sum.and(&new).word());
+            store.set(self.at.add(WINDOW), Window { live, ever, ..self.window }.word());
+            return Ok(Some(self.at));
+        }
+        let mut bytes = self.in_use(store)?;
+        bytes.extend_from_slice(&new);
+        let room = (2 * bytes.len()).min(limits.bytes);
+        let window = Window { begin: 0, live, ever, apart: false };
+        let at = write(store, &bytes, window, room)?;
+        store.free(self.at);
+        Ok(Some(at))
+    }
+
+    /// The bytes without those that went from the front.
+    fn in_use<V: View>(&self, view: &V) -> Result<Vec<u8>, Damaged> {
+        let content = self.content(view, false)?;
+        Ok([&self.base.to_bytes(), content.shared()?.all, content.used()?].concat())
+    }
+
+    /// Takes the first entries out, so many and not all, which end at an offset of the content.
+    pub(super) fn narrow<S: Store>(&self, store: &mut S, count: u64, begin: usize) {
+        let live = self.window.live - count as usize;
+        store.set(self.at.add(WINDOW), Window { live, begin, ..self.window }.word());
+    }
+
+    /// Takes one entry out, which lies in these bytes of the content; the node without it.
+    pub(super) fn without<S: Store>(
+        &self,
+        store: &mut S,
+        from: usize,
+        to: usize,
+    ) -> Result<Ptr, super::Error> {
+        let content = self.content(store, false)?;
+        let mut bytes = self.base.to_bytes().to_vec();
+        bytes.extend_from_slice(content.shared()?.all);
+        let begin = content.begin()?;
+        bytes.extend_from_slice(&content.bytes[begin..from]);
+        bytes.extend_from_slice(&content.bytes[to..]);
+        drop(content);
+        let room = bytes.len().max(store.capacity(self.at) - HEADER);
+        let window =
+            Window { begin: 0, live: self.window.live - 1, ever: self.window.ever, apart: false };
+        let at = write(store, &bytes, window, room)?;
+        store.free(self.at);
+        Ok(at)
+    }
+
+    /// Moves it out of a sparse span, and what it has apart: its new place if it has one.
+    pub(super) fn relocate<S: Store>(&self, store: &mut S) -> Result<Option<Ptr>, Full> {
+        let mut bytes = self.all(store).to_vec();
+        let mut moved = store.is_sparse(self.at);
+        if let Some(blob) = self.blob(store)
+            && let Some(blob) = blob.relocate(store)?
+        {
+            bytes.truncate(BASE);
+            bytes.extend(blob.word().to_le_bytes());
+            moved = true;
+        }
+        if !moved {
+            return Ok(None);
+        }
+        let room = store.capacity(self.at) - HEADER;
+        let at = write(store, &bytes, self.window, room)?;
+        store.free(self.at);
+        Ok(Some(at))
+    }
+
+    /// What it takes to make the same node elsewhere.
+    pub(super) fn export<V: View>(&self, view: &V) -> Export {
+        let apart = self.blob(view).map(|blob| blob.to_vec(view));
+        Export { bytes: self.all(view).to_vec(), window: self.window, apart }
+    }
+
+    /// A node that was exported.
+    pub(super) fn import<S: Store>(store: &mut S, export: &Export) -> Result<Ptr, Full> {
+        let Some(apart) = &export.apart else {
+            return write(store, &export.bytes, export.window, 0);
+        };
+        let blob = Blob::create(store, apart)?;
+        let bytes = [&export.bytes[..BASE], &blob.word().to_le_bytes()].concat();
+        write(store, &bytes, export.window, 0)
+    }
+
+    /// Gives the node up; how many blocks were freed at once.
+    pub(super) fn release<S: Store>(&self, store: &mut S, queue: Queue) -> Result<usize, Full> {
+        let apart = match self.blob(store) {
+            Some(blob) => queue.release_blob(store, blob)?,
+            None => 0,
+        };
+        store.free(self.at);
+        Ok(apart + 1)
+    }
+
+    /// Verifies bytes and entries; the ID of the last one.
+    pub(super) fn check<V: View>(&self, view: &V) -> Result<Id, Damaged> {
+        if let Some(blob) = self.blob(view) {
+            blob.check(view)?;
+        }
+        let content = self.content(view, true)?;
+        let mut entries = content.entries()?;
+        let (mut count, mut last) = (0, None);
+        for entry in entries.by_ref() {
+            let rises = last.is_none_or(|last| entry.id > last) && entry.id >= self.base;
+            if !rises {
+                return Err(Damaged::new("order of a stream's IDs", self.at, 0, entry.id.ms));
+            }
+            (count, last) = (count + 1, Some(entry.id));
+        }
+        match last {
+            Some(last) if count == self.window.live && entries.rest().is_empty() => Ok(last),
+            _ => Err(content.damaged()),
+        }
+    }
+}
+
+impl<'v> Content<'v> {
+    fn damaged(&self) -> Damaged {
+        let Node { at, window, .. } = self.node;
+        Damaged::new("stream node's entries", at, window.live as u64, self.bytes.len() as u64)
+    }
+
+    fn shared(&self) -> Result<Shared<'_>, Damaged> {
+        Shared::decode(&self.bytes).ok_or(self.damaged())
+    }
+
+    /// Where the entries in use begin.
+    fn begin(&self) -> Result<usize, Damaged> {
+        let shared = self.shared()?.all.len();
+        let begin = self.node.window.begin;
+        match begin {
+            0 => Ok(shared),
+            _ if (shared..=self.bytes.len()).contains(&begin) => Ok(begin),
+            _ => Err(self.damaged()),
+        }
+    }
+
+    fn used(&self) -> Result<&[u8], Damaged> {
+        Ok(&self.bytes[self.begin()?..])
+    }
+
+    /// The entries in use. Who goes through all of them counts them: it ends early in a damaged node.
+    pub(super) fn entries(&self) -> Result<Entries<'_>, Damaged> {
+        let (used, live) = (self.used()?, self.node.window.live);
+        Ok(Entries::of(self.node.base, self.shared()?, used, live))
+    }
+
+    /// Where in the content these bytes of it begin, which end with it.
+    pub(super) fn offset(&self, rest: &[u8]) -> usize {
+        self.bytes.len() - rest.len()
+    }
+}
+
+fn write<S: Store>(store: &mut S, bytes: &[u8], window: Window, room: usize) -> Result<Ptr, Full> {
+    let exact = HEADER + bytes.len();
+    let fresh = match store.reserve(HEADER + room.max(bytes.len())) {
+        Err(Full) if room > bytes.len() => store.reserve(exact)?,
+        fresh => fresh?,
+    };
+    store.write_word(&fresh, 0, Sum::of(bytes).word());
+    store.write_word(&fresh, WINDOW as usize, window.word());
+    store.write(&fresh, HEADER, bytes);
+    Ok(store.publish(fresh, exact))
+}

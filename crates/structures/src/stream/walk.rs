@@ -1,0 +1,189 @@
+//! Finding entries by their IDs, and going through them in either direction.
+
+use std::ops::RangeInclusive;
+
+use heap::{Ptr, View};
+
+use super::entry::Entry;
+use super::node::Node;
+use super::{Id, Stream};
+use crate::Damaged;
+use crate::tree::{self, Cursor};
+
+/// Where a node of a stream hangs: behind a cursor of the tree; none for the last node.
+pub(super) type Place = Option<Cursor>;
+
+/// A node, and where it was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Located {
+    pub(super) place: Place,
+    pub(super) node: Node,
+}
+
+/// Whether the base of a tree's item is at most this ID.
+fn begins<V: View>(view: &V, item: tree::Item, id: Id) -> bool {
+    match item.first.cmp(&id.ms) {
+        std::cmp::Ordering::Equal => Node::base_of(view, Ptr::from_raw(item.second)) <= id,
+        order => order.is_lt(),
+    }
+}
+
+impl Stream {
+    fn located<V: View>(&self, view: &V, cursor: Cursor) -> Result<Option<Located>, Damaged> {
+        let Some(item) = cursor.item(view) else { return self.tail_place(view) };
+        let node = Node::read(view, Ptr::from_raw(item.second))?;
+        Ok(Some(Located { place: Some(cursor), node }))
+    }
+
+    fn tail_place<V: View>(&self, view: &V) -> Result<Option<Located>, Damaged> {
+        Ok(self.tail(view)?.map(|node| Located { place: None, node }))
+    }
+
+    /// The first node.
+    pub(super) fn first<V: View>(&self, view: &V) -> Result<Option<Located>, Damaged> {
+        self.located(view, self.nodes().begin(view))
+    }
+
+    /// Node number `number`.
+    pub(super) fn numbered<V: View>(
+        &self,
+        view: &V,
+        number: u64,
+    ) -> Result<Option<Located>, Damaged> {
+        let (cursor, left) = self.nodes().seek_weight(view, number);
+        if cursor.item(view).is_some() {
+            return self.located(view, cursor);
+        }
+        if left == 0 { self.tail_place(view) } else { Ok(None) }
+    }
+
+    /// The node in which an ID is, if it is in any: the last one that does not begin behind it.
+    pub(super) fn locate<V: View>(&self, view: &V, id: Id) -> Result<Option<Located>, Damaged> {
+        if let Some(tail) = self.tail_place(view)?
+            && tail.node.base <= id
+        {
+            return Ok(Some(tail));
+        }
+        let mut cursor = self.nodes().seek(view, |item| begins(view, item, id));
+        if cursor.prev(view) { self.located(view, cursor) } else { Ok(None) }
+    }
+
+    pub(super) fn after<V: View>(
+        &self,
+        view: &V,
+        place: Place,
+    ) -> Result<Option<Located>, Damaged> {
+        let Some(mut cursor) = place else { return Ok(None) };
+        cursor.next(view);
+        self.located(view, cursor)
+    }
+
+    fn before<V: View>(&self, view: &V, place: Place) -> Result<Option<Located>, Damaged> {
+        let mut cursor = match place {
+            Some(cursor) => cursor,
+            None => self.nodes().end(view),
+        };
+        if cursor.prev(view) { self.located(view, cursor) } else { Ok(None) }
+    }
+
+    /// Shows the entries of some IDs, the first one first, until `visit` answers `false`. With `verify` the bytes of each node are
+    /// compared with their checksum.
+    pub fn visit<V: View>(
+        &self,
+        view: &V,
+        ids: RangeInclusive<Id>,
+        verify: bool,
+        mut visit: impl FnMut(&Entry<'_>) -> bool,
+    ) -> Result<(), Damaged> {
+        let mut next = match self.locate(view, *ids.start())? {
+            None => self.first(view)?,
+            found => found,
+        };
+        while let Some(Located { place, node }) = next {
+            if node.base > *ids.end() {
+                break;
+            }
+            let content = node.content(view, verify)?;
+            let mut left = node.live();
+            for entry in content.entries()? {
+                left -= 1;
+                if entry.id < *ids.start() {
+                    continue;
+                }
+                if entry.id > *ids.end() || !visit(&entry) {
+                    return Ok(());
+                }
+            }
+            whole(&node, left)?;
+            next = self.after(view, place)?;
+        }
+        Ok(())
+    }
+
+    /// The same from the last one on.
+    pub fn visit_back<V: View>(
+        &self,
+        view: &V,
+        ids: RangeInclusive<Id>,
+        verify: bool,
+        mut visit: impl FnMut(&Entry<'_>) -> bool,
+    ) -> Result<(), Damaged> {
+        let mut next = self.locate(view, *ids.end())?;
+        while let Some(Located { place, node }) = next {
+            let content = node.content(view, verify)?;
+            let entries: Vec<Entry<'_>> = content.entries()?.collect();
+            whole(&node, node.live() - entries.len() as u64)?;
+            for entry in entries.iter().rev() {
+                if entry.id > *ids.end() {
+                    continue;
+                }
+                if entry.id < *ids.start() || !visit(entry) {
+                    return Ok(());
+                }
+            }
+            next = self.before(view, place)?;
+        }
+        Ok(())
+    }
+
+    /// Shows the entries of node number `number`.
+    pub fn visit_node<V: View>(
+        &self,
+        view: &V,
+        number: u64,
+        mut visit: impl FnMut(&Entry<'_>),
+    ) -> Result<(), Damaged> {
+        let Some(Located { node, .. }) = self.numbered(view, number)? else { return Ok(()) };
+        let content = node.content(view, false)?;
+        content.entries()?.for_each(|entry| visit(&entry));
+        Ok(())
+    }
+
+    /// Whether there is an entry of this ID.
+    pub fn contains<V: View>(&self, view: &V, id: Id, verify: bool) -> Result<bool, Damaged> {
+        let mut found = false;
+        self.visit(view, id..=id, verify, |_| {
+            found = true;
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// The ID of the first entry.
+    pub fn first_id<V: View>(&self, view: &V) -> Result<Option<Id>, Damaged> {
+        let mut first = None;
+        self.visit(view, Id::MIN..=Id::MAX, false, |entry| {
+            first = Some(entry.id);
+            false
+        })?;
+        Ok(first)
+    }
+}
+
+/// Refuses a node of which entries are missing.
+fn whole(node: &Node, left: u64) -> Result<(), Damaged> {
+    match left {
+        0 => Ok(()),
+        left => Err(Damaged::new("stream node's entries", node.at, node.live(), left)),
+    }
+}

@@ -1,0 +1,73 @@
+//! A few words that the log changes one by one, with a sum of all of them in front.
+//!
+//! The sum carries a name, so that one record is never taken for another. Roots of trees may stand behind the words: they are
+//! no part of the sum, since their trees change them, and what they lead to says itself what it is.
+//!
+//! ```text
+//! 0   crc32c of the words u32 | name u32      logged
+//! 8   words                                   logged
+//! .   roots                                   logged
+//! ```
+
+use heap::{Full, Ptr, View};
+
+use crate::{Damaged, Store};
+
+/// What a record is called in its sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name(pub(super) [u8; 4], pub(super) &'static str);
+
+/// Where root number `number` stands behind `words` words.
+pub(super) fn root(at: Ptr, words: usize, number: usize) -> Ptr {
+    at.add(8 * (1 + words + number) as u64)
+}
+
+/// Bytes of a record of so many words and roots.
+pub(super) const fn size(words: usize, roots: usize) -> usize {
+    8 * (1 + words + roots)
+}
+
+fn sum(name: Name, words: &[u64]) -> u64 {
+    let crc = words.iter().fold(0, |crc, word| crc32c::crc32c_append(crc, &word.to_le_bytes()));
+    u64::from(crc) | u64::from(u32::from_le_bytes(name.0)) << 32
+}
+
+/// Reads and verifies the words.
+pub(super) fn read<const N: usize, V: View>(
+    view: &V,
+    at: Ptr,
+    name: Name,
+) -> Result<[u64; N], Damaged> {
+    let words = std::array::from_fn(|number| view.word(at.add(8 * (1 + number) as u64)));
+    Damaged::unless_equal(name.1, at, sum(name, &words), view.word(at))?;
+    Ok(words)
+}
+
+/// Writes a new record with roots of nothing.
+pub(super) fn create<S: Store>(
+    store: &mut S,
+    name: Name,
+    words: &[u64],
+    roots: &[u64],
+) -> Result<Ptr, Full> {
+    let size = size(words.len(), roots.len());
+    let fresh = store.reserve(size)?;
+    let all = std::iter::once(sum(name, words)).chain(words.iter().chain(roots).copied());
+    for (number, word) in all.enumerate() {
+        store.write_word(&fresh, 8 * number, word);
+    }
+    Ok(store.publish(fresh, size))
+}
+
+/// Logs the words that differ, and the sum.
+pub(super) fn write<S: Store>(store: &mut S, at: Ptr, name: Name, old: &[u64], new: &[u64]) {
+    if old == new {
+        return;
+    }
+    for (number, (old, new)) in old.iter().zip(new).enumerate() {
+        if old != new {
+            store.set(at.add(8 * (1 + number) as u64), *new);
+        }
+    }
+    store.set(at, sum(name, new));
+}

@@ -1,0 +1,243 @@
+//! Streams against a map of entries, and what their operations cost.
+
+mod memory;
+
+use std::collections::BTreeMap;
+
+use heap::Ptr;
+use memory::Memory;
+use proptest::prelude::*;
+use structures::packed::Item;
+use structures::reclaim::{Owned, Queue};
+use structures::stream::{Bound, Entry, Id, Limits, Part, Stream, Trim};
+
+const OWNER: u16 = 9;
+
+type Words = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn queue() -> Queue {
+    Queue::at(Memory::root(0))
+}
+
+/// A stream beside what it should hold.
+struct Pair {
+    memory: Memory,
+    stream: Stream,
+    model: BTreeMap<Id, Words>,
+    limits: Limits,
+}
+
+fn words_of(entry: &Entry<'_>) -> Words {
+    let bytes = |item: Item<'_>| match item {
+        Item::Int(int) => int.to_string().into_bytes(),
+        Item::Bytes(bytes) => bytes.to_vec(),
+    };
+    entry.pairs().map(|(field, value)| (bytes(field), bytes(value))).collect()
+}
+
+impl Pair {
+    fn new(limits: Limits) -> Pair {
+        let mut memory = Memory::new();
+        let stream = Stream::create(&mut memory).expect("room");
+        memory.commit();
+        Pair { memory, stream, model: BTreeMap::new(), limits }
+    }
+
+    fn append(&mut self, step: (u64, u64), words: Words) -> memory::Cost {
+        let last = self.stream.head.last;
+        let id = match step {
+            (0, seq) => Id { ms: last.ms, seq: last.seq + seq + 1 },
+            (ms, seq) => Id { ms: last.ms + ms, seq },
+        };
+        let pairs: Vec<(Item<'_>, Item<'_>)> =
+            words.iter().map(|(f, v)| (Item::Bytes(f), Item::Bytes(v))).collect();
+        self.stream.append(&mut self.memory, id, &pairs, self.limits).expect("room");
+        self.stream.save(&mut self.memory);
+        self.model.insert(id, words);
+        self.memory.commit()
+    }
+
+    fn id(&self, part: u16) -> Id {
+        let number = (usize::from(part) * (self.model.len() + 1)) >> 16;
+        self.model.keys().nth(number).copied().unwrap_or(Id { ms: 7, seq: 7 })
+    }
+
+    fn delete(&mut self, id: Id) {
+        let done = self.stream.delete(&mut self.memory, queue(), id, true).expect("sound");
+        assert_eq!(done, self.model.remove(&id).is_some());
+        self.stream.save(&mut self.memory);
+        self.memory.commit();
+    }
+
+    fn trim(&mut self, trim: Trim) {
+        let gone = self.stream.trim(&mut self.memory, queue(), trim, true).expect("sound");
+        self.stream.save(&mut self.memory);
+        let exact = match trim.bound {
+            Bound::Len(most) => self.model.len().saturating_sub(most as usize) as u64,
+            Bound::Id(least) => self.model.range(..least).count() as u64,
+        };
+        assert!(gone <= exact && (trim.whole_nodes || gone == exact), "{gone} of {exact}");
+        assert!(trim.most == 0 || gone <= trim.most);
+        (0..gone).for_each(|_| drop(self.model.pop_first()));
+        self.memory.commit();
+    }
+
+    fn relocate_all(&mut self) {
+        self.memory.all_sparse = true;
+        let mut number = 0;
+        loop {
+            let (word, next) = self.stream.relocate(&mut self.memory, number).expect("room");
+            assert_eq!(word, self.stream.word());
+            self.memory.commit();
+            if next == 0 {
+                break;
+            }
+            number = next;
+        }
+        self.memory.all_sparse = false;
+    }
+
+    /// What is read of some IDs.
+    fn read(&self, from: Id, to: Id, reversed: bool) -> Vec<(Id, Words)> {
+        let mut found = Vec::new();
+        let show = |entry: &Entry<'_>| {
+            found.push((entry.id, words_of(entry)));
+            true
+        };
+        let done = match reversed {
+            false => self.stream.visit(&self.memory, from..=to, true, show),
+            true => self.stream.visit_back(&self.memory, from..=to, true, show),
+        };
+        done.expect("sound");
+        found
+    }
+
+    fn check(&mut self, from: u16, to: u16) {
+        while !queue().is_empty(&self.memory) {
+            let free = |memory: &mut Memory, owner, owned| match owned {
+                Owned::Item(item) => {
+                    assert_eq!(owner, OWNER);
+                    Stream::free_item(memory, queue(), item)
+                }
+                Owned::Entry(_) => panic!("no index was queued"),
+            };
+            queue().step(&mut self.memory, 100, free).expect("room");
+            self.memory.commit();
+        }
+        self.stream = Stream::open(&self.memory, self.stream.word()).expect("sound");
+        assert_eq!(self.stream.head.len, self.model.len() as u64);
+        assert_eq!(self.stream.first_id(&self.memory), Ok(self.model.keys().next().copied()));
+        let (from, to) = (self.id(from), self.id(to));
+        for (from, to) in [(Id::MIN, Id::MAX), (from.min(to), from.max(to))] {
+            let wanted: Vec<(Id, Words)> =
+                self.model.range(from..=to).map(|(id, words)| (*id, words.clone())).collect();
+            assert_eq!(self.read(from, to, false), wanted);
+            assert!(self.read(from, to, true).iter().eq(wanted.iter().rev()));
+        }
+        let mut blocks: Vec<Ptr> = Vec::new();
+        Stream::blocks(&self.memory, self.stream.word(), |block| blocks.push(block));
+        blocks.sort();
+        assert_eq!(blocks, self.memory.blocks());
+        let mut surveyed: Vec<Ptr> = Vec::new();
+        Stream::survey(&self.memory, self.stream.word(), |found| {
+            match found {
+                Part::Block(at, _) => surveyed.push(at),
+                Part::Damage(damage) => panic!("{damage}"),
+            }
+            true
+        });
+        surveyed.sort();
+        assert_eq!(surveyed, blocks);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Append(Vec<((u64, u64), Words)>),
+    Delete(Vec<u16>),
+    Len(u16, bool, u64),
+    Least(u16, bool, u64),
+    Relocate,
+}
+
+fn words() -> impl Strategy<Value = Words> {
+    let bytes = prop_oneof![
+        8 => prop::collection::vec(any::<u8>(), 1..20),
+        1 => (0..900usize, any::<u8>()).prop_map(|(len, byte)| vec![byte; len + 1]),
+    ];
+    let large = (60_000..80_000usize).prop_map(|len| vec![(b"f".to_vec(), vec![7; len])]);
+    let pair = (prop_oneof![Just(b"a".to_vec()), Just(b"b".to_vec())], bytes);
+    prop_oneof![40 => prop::collection::vec(pair, 1..4), 1 => large]
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let entry = ((0..3u64, 0..3u64), words());
+    let most = prop_oneof![Just(0u64), 1..200u64];
+    prop_oneof![
+        6 => prop::collection::vec(entry, 1..40).prop_map(Change::Append),
+        3 => prop::collection::vec(any::<u16>(), 1..30).prop_map(Change::Delete),
+        1 => (any::<u16>(), any::<bool>(), most.clone()).prop_map(|(n, w, m)| Change::Len(n, w, m)),
+        1 => (any::<u16>(), any::<bool>(), most).prop_map(|(n, w, m)| Change::Least(n, w, m)),
+        1 => Just(Change::Relocate),
+    ]
+}
+
+proptest! {
+    #![proptest_config(memory::cases(120))]
+
+    #[test]
+    fn a_stream_is_its_entries(
+        bytes in prop_oneof![Just(0usize), Just(400), Just(4096)],
+        count in prop_oneof![Just(0usize), Just(3), Just(100)],
+        changes in prop::collection::vec(change(), 1..20),
+        (from, to) in any::<(u16, u16)>(),
+    ) {
+        let mut pair = Pair::new(Limits::new(bytes, count));
+        for change in changes {
+            let len = pair.model.len() as u64;
+            match change {
+                Change::Append(entries) => entries.into_iter().for_each(|(step, words)| {
+                    pair.append(step, words);
+                }),
+                Change::Delete(some) => some.into_iter().for_each(|part| {
+                    pair.delete(pair.id(part));
+                }),
+                Change::Len(part, whole_nodes, most) => {
+                    let bound = Bound::Len((u64::from(part) * (len + 1)) >> 16);
+                    let most = if whole_nodes { most } else { 0 };
+                    pair.trim(Trim { bound, whole_nodes, most });
+                }
+                Change::Least(part, whole_nodes, most) => {
+                    let most = if whole_nodes { most } else { 0 };
+                    pair.trim(Trim { bound: Bound::Id(pair.id(part)), whole_nodes, most });
+                }
+                Change::Relocate => pair.relocate_all(),
+            }
+            pair.check(from, to);
+        }
+        let word = pair.stream.word();
+        Stream::release(&mut pair.memory, queue(), word, OWNER).expect("room");
+        let mut empty = Stream::create(&mut pair.memory).expect("room");
+        empty.save(&mut pair.memory);
+        pair.memory.commit();
+        (pair.stream, pair.model) = (empty, BTreeMap::new());
+        pair.check(from, to);
+    }
+}
+
+#[test]
+fn an_entry_logs_the_node_and_the_head() {
+    let mut pair = Pair::new(Limits::new(4096, 100));
+    let words = vec![(b"field".to_vec(), b"value".to_vec())];
+    let mut costs: Vec<usize> = (0..1000)
+        .map(|_| {
+            let cost = pair.append((1, 0), words.clone());
+            cost.words
+        })
+        .collect();
+    costs.sort_unstable();
+    // Node: sum, window. Head: length, milliseconds, number of those added, sum.
+    assert_eq!(costs[500], 6);
+    assert!(costs[999] <= 20, "{}", costs[999]);
+    assert_eq!(pair.stream.node_count(&pair.memory), 10);
+}
