@@ -54,6 +54,9 @@ impl Engine {
         if batch.len() - from < 2 || session.in_multi() || session.replay {
             return Err(1);
         }
+        if session.only_listens() {
+            return Err(1);
+        }
         if !session.authenticated || session.reply != ReplyMode::On || self.keyspace().has_alert() {
             return Err(1);
         }

@@ -67,6 +67,8 @@ pub struct Client {
     pub output: AtomicUsize,
     /// It waits: for a key, or for a pause of clients to end.
     pub blocked: AtomicBool,
+    /// Channels, patterns and shard channels that it listens to.
+    pub subscriptions: [AtomicUsize; 3],
     /// The connection is to be closed.
     pub killed: AtomicBool,
     /// Whether the inbox holds something.
@@ -106,6 +108,11 @@ impl Client {
         if self.has_mail.swap(false, AcqRel) {
             out.append(&mut self.inbox.lock().unwrap_or_else(PoisonError::into_inner));
         }
+    }
+
+    /// Whether it listens to anything.
+    pub fn is_subscribed(&self) -> bool {
+        self.subscriptions.iter().any(|count| count.load(Relaxed) > 0)
     }
 
     /// Asks for the connection to be closed.

@@ -80,6 +80,12 @@ impl Engine {
         {
             return Err(Failure::text(format!("{}{text}", failure::LOG_FAILED)));
         }
+        if session.only_listens() && !is_for_listeners(command) {
+            let name = command.full_name();
+            return Err(Failure::text(format!(
+                "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+            )));
+        }
         if self.config().loading() && !command.spec.has(LOADING) {
             return Err(failure::LOADING_DATA.into());
         }
@@ -335,6 +341,22 @@ impl Engine {
         }
         self.serve_waiting(txn, false);
     }
+}
+
+/// Whether a client of RESP2 may use the command while it listens to channels.
+fn is_for_listeners(command: &Command) -> bool {
+    const NAMES: [&str; 9] = [
+        "subscribe",
+        "unsubscribe",
+        "psubscribe",
+        "punsubscribe",
+        "ssubscribe",
+        "sunsubscribe",
+        "ping",
+        "quit",
+        "reset",
+    ];
+    command.parent.is_none() && NAMES.contains(&command.spec.name)
 }
 
 /// Ends a reply with a large string, if there is one, after the locks were released.

@@ -14,6 +14,7 @@ use crate::client::{Clients, Peer};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::log::CommandLog;
+use crate::pubsub::{self, Hub};
 use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
@@ -60,6 +61,7 @@ pub struct Engine {
     monitors: AtomicUsize,
     waiting: Waiting,
     missed: Missed,
+    hub: Hub,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
@@ -82,6 +84,7 @@ impl Engine {
             keys::COMMANDS,
             connection::COMMANDS,
             transactions::COMMANDS,
+            pubsub::COMMANDS,
             introspection::COMMANDS,
             admin::COMMANDS,
         ]);
@@ -107,6 +110,7 @@ impl Engine {
             monitors: AtomicUsize::new(0),
             waiting,
             missed: Missed::default(),
+            hub: Hub::default(),
             seed: options.seed,
             log_ends,
         }
@@ -172,6 +176,11 @@ impl Engine {
         &self.waiting
     }
 
+    /// Who listens to what.
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
     /// Keys whose blocked clients could not be served.
     pub(crate) fn missed(&self) -> &Missed {
         &self.missed
@@ -213,6 +222,7 @@ impl Engine {
     /// Ends a session.
     pub fn disconnect(&self, mut session: Session) {
         self.stop_waiting(&mut session);
+        self.hub.leave_all(&session.client, &mut session.subscriptions);
         self.unwatch(&mut session);
         self.clients.leave(session.id());
     }

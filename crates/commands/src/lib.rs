@@ -36,6 +36,7 @@ mod introspection;
 mod keys;
 mod lists;
 mod log;
+mod pubsub;
 mod replay;
 mod request;
 mod rewrite;

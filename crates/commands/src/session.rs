@@ -12,6 +12,7 @@ use resp::Protocol;
 
 use crate::blocking::Waiter;
 use crate::client::Client;
+use crate::pubsub::Subscriptions;
 use crate::transactions::Queue;
 
 /// Whether replies are sent: CLIENT REPLY.
@@ -57,6 +58,7 @@ pub struct Session {
     pub(crate) effects: Vec<u8>,
     /// Whether its commands may block.
     pub(crate) can_block: bool,
+    pub(crate) subscriptions: Subscriptions,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
 }
@@ -79,6 +81,7 @@ impl Session {
             touched: Arc::default(),
             effects: Vec::new(),
             can_block: false,
+            subscriptions: Subscriptions::default(),
             waiter: None,
         }
     }
@@ -97,6 +100,12 @@ impl Session {
     /// Whether commands are being queued.
     pub fn in_multi(&self) -> bool {
         self.multi.is_some()
+    }
+
+    /// Whether it listens in a protocol that cannot tell messages from replies: then few commands are allowed.
+    #[inline]
+    pub(crate) fn only_listens(&self) -> bool {
+        self.protocol == Protocol::Resp2 && !self.subscriptions.is_empty()
     }
 
     /// Whether a watched key changed.

@@ -230,5 +230,7 @@ fn call(
         (_, ReplyMode::Off) => out.truncate(mark),
         _ => {}
     }
+    // What is no reply is sent all the same: confirmations of subscriptions.
+    session.client.take_mail(out.buffer());
     outcome
 }

@@ -129,7 +129,8 @@ fn idle_clients(shared: &Shared) {
     let now = shared.engine.clock().unix_ms();
     for client in shared.engine.clients().list() {
         let silent = now.saturating_sub(client.seen_ms.load(Relaxed));
-        let waits = client.monitor.load(Relaxed) || client.blocked.load(Relaxed);
+        let waits =
+            client.monitor.load(Relaxed) || client.blocked.load(Relaxed) || client.is_subscribed();
         if timeout > 0 && silent > timeout && !waits {
             tracing::debug!("Closing idle client");
             client.kill();

@@ -242,7 +242,7 @@ impl Connection {
         }
         let waiting = (self.out.len() - self.sent) as u64;
         self.client.output.store(waiting as usize, Relaxed);
-        let limit = self.worker.shared.limits.output();
+        let limit = self.worker.shared.limits.output(self.client.is_subscribed());
         let mut over = limit.hard > 0 && waiting > limit.hard;
         if limit.soft > 0 && waiting > limit.soft {
             let now = self.now_ms();
@@ -340,13 +340,17 @@ impl Connection {
     /// Sends what there is to send, and takes what arrives without looking at it: the end of the stream ends the wait.
     fn poll_blocked(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.keep_waker(cx);
-        if self.client.killed.load(Relaxed) || !self.try_write(cx) {
+        if self.client.killed.load(Relaxed) {
             return Poll::Ready(false);
         }
         let session = self.session.as_mut().expect("a session");
         if let Some(outcome) = self.worker.shared.engine.unblocked(session, &mut self.out) {
             self.log_end = outcome.durable_at;
             return Poll::Ready(true);
+        }
+        self.client.take_mail(self.out.buffer());
+        if !self.try_write(cx) {
+            return Poll::Ready(false);
         }
         loop {
             if self.input.len() - self.filled < ROOM / 4 {

@@ -20,9 +20,9 @@ pub(crate) struct Limits {
     /// Bytes a second that are scrubbed, and seconds from the begin of a pass to that of the next.
     pub(crate) scrub_rate: AtomicU64,
     pub(crate) scrub_every_s: AtomicU64,
-    hard: AtomicU64,
-    soft: AtomicU64,
-    seconds: AtomicU64,
+    /// Of clients that subscribed to something, and of all others.
+    listening: Output,
+    normal: Output,
 }
 
 impl Limits {
@@ -38,14 +38,33 @@ impl Limits {
         self.defragment.store(values.yes("activedefrag"), Relaxed);
         self.scrub_rate.store(values.size("scrub-rate"), Relaxed);
         self.scrub_every_s.store(values.size("scrub-every"), Relaxed);
-        let normal = read_output_limits(values.get("client-output-buffer-limit"))[0];
-        self.hard.store(normal.hard, Relaxed);
-        self.soft.store(normal.soft, Relaxed);
-        self.seconds.store(normal.seconds, Relaxed);
+        let [normal, _, listening] = read_output_limits(values.get("client-output-buffer-limit"));
+        self.normal.store(normal);
+        self.listening.store(listening);
     }
 
-    /// The limit of replies that wait to be sent.
-    pub(crate) fn output(&self) -> OutputLimit {
+    /// The limit of what waits to be sent to a client.
+    pub(crate) fn output(&self, is_subscribed: bool) -> OutputLimit {
+        if is_subscribed { self.listening.get() } else { self.normal.get() }
+    }
+}
+
+/// A limit that is read while it may change.
+#[derive(Default)]
+struct Output {
+    hard: AtomicU64,
+    soft: AtomicU64,
+    seconds: AtomicU64,
+}
+
+impl Output {
+    fn store(&self, limit: OutputLimit) {
+        self.hard.store(limit.hard, Relaxed);
+        self.soft.store(limit.soft, Relaxed);
+        self.seconds.store(limit.seconds, Relaxed);
+    }
+
+    fn get(&self) -> OutputLimit {
         OutputLimit {
             hard: self.hard.load(Relaxed),
             soft: self.soft.load(Relaxed),

@@ -319,7 +319,7 @@ fn client_list(call: &mut Call<'_>) -> Done {
         2 => {}
         4 if call.is(2, "type") => {
             let kind = client_type(call.args[3])?;
-            clients.retain(|_| kind == Type::Normal);
+            clients.retain(|client| kind == Type::of(client));
         }
         4.. if call.is(2, "id") => {
             let ids: Vec<u64> = (3..call.args.len())

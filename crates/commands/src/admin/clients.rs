@@ -20,7 +20,7 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
         (client.query_buffer.load(Relaxed), client.query_buffer_free.load(Relaxed));
     let (argv, multi) = (client.argv_mem.load(Relaxed), client.multi_mem.load(Relaxed));
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} \
          multi={} qbuf={query} qbuf-free={spare} argv-mem={argv} multi-mem={multi} rbs={output} \
          rbp={output} obl={output} oll=0 omem=0 tot-mem={} events={} cmd={} user={} redir=-1 resp={}",
         client.id,
@@ -32,6 +32,9 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
         since(client.seen_ms.load(Relaxed)),
         flags(client),
         client.db.load(Relaxed),
+        client.subscriptions[0].load(Relaxed),
+        client.subscriptions[1].load(Relaxed),
+        client.subscriptions[2].load(Relaxed),
         client.queued.load(Relaxed),
         query + spare + argv + multi + output,
         if output > 0 { "rw" } else { "r" },
@@ -49,8 +52,9 @@ fn flags(client: &Client) -> String {
         }
     };
     add('O', client.monitor.load(Relaxed));
-    add('b', client.blocked.load(Relaxed));
+    add('P', client.is_subscribed());
     add('x', client.queued.load(Relaxed) >= 0);
+    add('b', client.blocked.load(Relaxed));
     add('A', client.killed.load(Relaxed));
     add('U', client.peer.addr.ends_with(":0"));
     add('e', client.no_evict.load(Relaxed));

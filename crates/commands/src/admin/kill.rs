@@ -71,6 +71,11 @@ pub(super) enum Type {
 }
 
 impl Type {
+    /// What a client is: nobody replicates.
+    pub(super) fn of(client: &Client) -> Type {
+        if client.is_subscribed() { Type::Pubsub } else { Type::Normal }
+    }
+
     pub(super) fn named(word: &[u8]) -> Option<Type> {
         match word.to_ascii_lowercase().as_slice() {
             b"normal" => Some(Type::Normal),
@@ -99,7 +104,7 @@ impl Filter {
         let user: &[u8] = if user.is_empty() { b"default" } else { &user };
         self.id.is_none_or(|id| id == client.id)
             && self.skip.is_none_or(|id| id != client.id)
-            && self.kind.is_none_or(|kind| kind == Type::Normal)
+            && self.kind.is_none_or(|kind| kind == Type::of(client))
             && self.addr.as_ref().is_none_or(|addr| addr == client.peer.addr.as_bytes())
             && self.laddr.as_ref().is_none_or(|addr| addr == client.peer.laddr.as_bytes())
             && self.user.as_ref().is_none_or(|name| name == user)

@@ -20,6 +20,12 @@ pub(crate) const PING: CommandSpec = CommandSpec {
 };
 
 fn ping(call: &mut Call<'_>) -> Done {
+    if call.session.only_listens() && call.args.len() <= 2 {
+        call.out.array(2);
+        call.out.bulk("pong");
+        call.out.bulk(call.args.get(1).copied().unwrap_or_default());
+        return Ok(());
+    }
     match call.args {
         [_] => call.out.simple("PONG"),
         [_, text] => call.out.bulk(text),

@@ -52,6 +52,7 @@ fn reset(call: &mut Call<'_>) -> Done {
     let session = &mut *call.session;
     transactions::discard(call.engine, session);
     call.engine.set_monitor(&session.client, false);
+    call.engine.hub().leave_all(&session.client, &mut session.subscriptions);
     session.client.no_evict.store(false, Relaxed);
     session.select(Db::default());
     session.set_protocol(Protocol::Resp2);

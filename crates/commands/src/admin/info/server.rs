@@ -2,6 +2,7 @@
 
 use super::Page;
 use crate::engine::REDIS_VERSION;
+use crate::pubsub::Kind;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn server(page: &mut Page<'_, '_>) {
@@ -93,10 +94,11 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
     page.line("keyspace_hits", keyspace.hits);
     page.line("keyspace_misses", keyspace.misses);
     read_cache(page);
+    let hub = page.call.engine.hub();
+    page.line("pubsub_channels", hub.count(Kind::Channel));
+    page.line("pubsub_patterns", hub.count(Kind::Pattern));
+    page.line("pubsubshard_channels", hub.count(Kind::Shard));
     for name in [
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",

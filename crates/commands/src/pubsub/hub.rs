@@ -1,0 +1,185 @@
+//! Who listens to what.
+//!
+//! A registry for each kind of subscription, behind a lock that publishers share. The lock is held while a message is put
+//! into the inboxes, so that who has left the registry gets nothing more.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::client::Client;
+use resp::{Protocol, Writer};
+
+/// Kinds of subscriptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Channel,
+    Pattern,
+    Shard,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
+
+    /// How many subscriptions of the kind a client has.
+    fn count(self, client: &Client) -> &AtomicUsize {
+        &client.subscriptions[self as usize]
+    }
+}
+
+type Listeners = BTreeMap<u64, Arc<Client>>;
+type Registry = HashMap<Box<[u8]>, Listeners>;
+
+/// All subscriptions.
+#[derive(Default)]
+pub(crate) struct Hub {
+    registries: [RwLock<Registry>; 3],
+}
+
+/// The subscriptions of one session.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    names: [BTreeSet<Box<[u8]>>; 3],
+}
+
+impl Subscriptions {
+    /// How many there are of a kind.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.names[kind as usize].len()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.iter().all(BTreeSet::is_empty)
+    }
+
+    /// The names of a kind, in ascending order.
+    pub(crate) fn names(&self, kind: Kind) -> Vec<Box<[u8]>> {
+        self.names[kind as usize].iter().cloned().collect()
+    }
+}
+
+/// A message on its way: encoded once for each protocol that is met.
+struct Message<'a> {
+    words: &'a [&'a [u8]],
+    encoded: [Vec<u8>; 2],
+}
+
+impl<'a> Message<'a> {
+    fn new(words: &'a [&'a [u8]]) -> Message<'a> {
+        Message { words, encoded: Default::default() }
+    }
+
+    fn post(&mut self, client: &Client) {
+        let is_new = client.protocol.load(Relaxed) == 3;
+        let encoded = &mut self.encoded[usize::from(is_new)];
+        if encoded.is_empty() {
+            let protocol = if is_new { Protocol::Resp3 } else { Protocol::Resp2 };
+            let mut out = Writer::new(protocol);
+            out.push(self.words.len());
+            self.words.iter().for_each(|word| out.bulk(word));
+            *encoded = out.take();
+        }
+        client.post(encoded);
+    }
+}
+
+impl Hub {
+    fn read(&self, kind: Kind) -> RwLockReadGuard<'_, Registry> {
+        self.registries[kind as usize].read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, kind: Kind) -> RwLockWriteGuard<'_, Registry> {
+        self.registries[kind as usize].write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a subscription; nothing happens if it is there.
+    pub(crate) fn enter(
+        &self,
+        client: &Arc<Client>,
+        own: &mut Subscriptions,
+        kind: Kind,
+        name: &[u8],
+    ) {
+        if own.names[kind as usize].insert(name.into()) {
+            let mut registry = self.write(kind);
+            let listeners = registry.entry(name.into()).or_default();
+            listeners.insert(client.id, Arc::clone(client));
+            kind.count(client).store(own.count(kind), Relaxed);
+        }
+    }
+
+    /// Takes a subscription away, if it is there.
+    pub(crate) fn leave(&self, client: &Client, own: &mut Subscriptions, kind: Kind, name: &[u8]) {
+        if !own.names[kind as usize].remove(name) {
+            return;
+        }
+        let mut registry = self.write(kind);
+        if let Some(listeners) = registry.get_mut(name) {
+            listeners.remove(&client.id);
+            if listeners.is_empty() {
+                registry.remove(name);
+            }
+        }
+        kind.count(client).store(own.count(kind), Relaxed);
+    }
+
+    /// Takes all subscriptions of a session away.
+    pub(crate) fn leave_all(&self, client: &Client, own: &mut Subscriptions) {
+        for kind in Kind::ALL {
+            for name in own.names(kind) {
+                self.leave(client, own, kind, &name);
+            }
+        }
+    }
+
+    /// Sends a message to a channel; says how often it was delivered.
+    pub(crate) fn publish(&self, channel: &[u8], text: &[u8]) -> usize {
+        let direct = self.post(Kind::Channel, b"message", channel, text);
+        let patterns = self.read(Kind::Pattern);
+        let fitting = patterns.iter().filter(|(name, _)| resp::glob::matches(name, channel));
+        direct
+            + fitting
+                .map(|(pattern, listeners)| {
+                    let words: [&[u8]; 4] = [b"pmessage", pattern, channel, text];
+                    deliver(listeners, &words)
+                })
+                .sum::<usize>()
+    }
+
+    /// Sends a message to a shard channel; says how often it was delivered.
+    pub(crate) fn publish_shard(&self, channel: &[u8], text: &[u8]) -> usize {
+        self.post(Kind::Shard, b"smessage", channel, text)
+    }
+
+    fn post(&self, kind: Kind, what: &[u8], channel: &[u8], text: &[u8]) -> usize {
+        let registry = self.read(kind);
+        registry.get(channel).map_or(0, |listeners| deliver(listeners, &[what, channel, text]))
+    }
+
+    /// The names that somebody listens to, if they fit the pattern; in ascending order.
+    pub(crate) fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
+        let registry = self.read(kind);
+        let fits = |name: &[u8]| pattern.is_none_or(|pattern| resp::glob::matches(pattern, name));
+        let mut names: Vec<Box<[u8]>> =
+            registry.keys().filter(|name| fits(name)).cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// How many names of a kind somebody listens to.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.read(kind).len()
+    }
+
+    /// How many clients listen to a name.
+    pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
+        self.read(kind).get(name).map_or(0, BTreeMap::len)
+    }
+}
+
+fn deliver(listeners: &Listeners, words: &[&[u8]]) -> usize {
+    let mut message = Message::new(words);
+    listeners.values().for_each(|client| message.post(client));
+    listeners.len()
+}

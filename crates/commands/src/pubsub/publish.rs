@@ -1,0 +1,49 @@
+//! PUBLISH and SPUBLISH.
+
+use crate::call::{Call, Run};
+use crate::failure::Done;
+use crate::spec::*;
+
+pub(crate) const PUBLISH: CommandSpec = CommandSpec {
+    name: "publish",
+    summary: "Post a message to a channel",
+    complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
+    since: "2.0.0",
+    group: Group::Pubsub,
+    arity: 3,
+    flags: PUBSUB | LOADING | STALE | FAST,
+    args: &[string("channel"), string("message")],
+    run: Run::Session(publish),
+    ..CommandSpec::EMPTY
+};
+
+fn publish(call: &mut Call<'_>) -> Done {
+    let receivers = call.engine.hub().publish(call.args[1], call.args[2]);
+    answer(call, receivers);
+    Ok(())
+}
+
+pub(crate) const SPUBLISH: CommandSpec = CommandSpec {
+    name: "spublish",
+    summary: "Post a message to a shard channel",
+    complexity: "O(N) where N is the number of clients subscribed to the receiving shard channel.",
+    since: "7.0.0",
+    group: Group::Pubsub,
+    arity: 3,
+    flags: PUBSUB | LOADING | STALE | FAST,
+    keys: &[KeySpec::one(1, KEY_NOT_KEY)],
+    args: &[string("shardchannel"), string("message")],
+    run: Run::Session(spublish),
+    ..CommandSpec::EMPTY
+};
+
+fn spublish(call: &mut Call<'_>) -> Done {
+    let receivers = call.engine.hub().publish_shard(call.args[1], call.args[2]);
+    answer(call, receivers);
+    Ok(())
+}
+
+fn answer(call: &mut Call<'_>, receivers: usize) {
+    call.take_messages();
+    call.out.integer(receivers as i64);
+}
