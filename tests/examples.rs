@@ -29,3 +29,8 @@ fn hashes_and_sets_are_changed_together() {
 fn jobs_move_from_list_to_list_in_a_transaction() {
     check("lists", &["fold: 3 waiting", "running: wash", "waiting 0: dry", "waiting 1: fold"]);
 }
+
+#[test]
+fn players_have_ranks_and_move_between_boards() {
+    check("leaderboard", &["edsger has 405", "relegated: ada", "1. grace 420.5", "3. barbara 390"]);
+}

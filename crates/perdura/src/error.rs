@@ -42,6 +42,9 @@ pub enum Error {
     /// The value is not an integer of 64 bits.
     #[error("the value is not an integer")]
     NotAnInteger,
+    /// The score would not be a number.
+    #[error("the score would not be a number")]
+    NotANumber,
     /// The result would not be an integer of 64 bits.
     #[error("the increment would overflow")]
     Overflow,

@@ -1,7 +1,7 @@
 //! A crash-consistent key-value store in a program's own address space.
 //!
 //! [`Perdura`] is Perdura's keyspace without the server: the same pool file, the same sixteen databases, strings,
-//! hashes and sets with expiry times, and transactions over several keys. A call that returned is durable as far as the pool's
+//! lists, hashes, sets and sorted sets with expiry times, and transactions over several keys. A call that returned is durable as far as the pool's
 //! [`Domain`] reaches; opening takes milliseconds, however many keys there are.
 //!
 //! ```
@@ -41,6 +41,7 @@ mod error;
 mod lists;
 mod machine;
 mod options;
+mod sorted;
 mod store;
 mod transaction;
 
@@ -48,5 +49,6 @@ pub use collections::Entry;
 pub use error::{CloseError, Error, OpenError};
 pub use options::Options;
 pub use pmem::{Domain, DomainRequest};
+pub use sorted::Scored;
 pub use store::{Perdura, Usage};
 pub use transaction::Transaction;

@@ -1,0 +1,215 @@
+//! Sorted sets: members with scores, found by member, by rank and by score.
+//!
+//! Members of equal score stand in the order of their bytes. Ranks count from 0, the lowest score. A score is any number but
+//! NaN. A sorted set has no key while it has no member.
+
+use std::ops::Range;
+
+use keyspace::Limits;
+
+use crate::{Error, Perdura, Transaction};
+
+/// A member of a sorted set with its score.
+pub type Scored = (Vec<u8>, f64);
+
+/// Up to which size they are kept as small: Redis's own defaults.
+const LIMITS: Limits = Limits { entries: 128, value: 64 };
+
+impl Transaction<'_> {
+    /// Gives a member the score that `decide` makes of its present one; that score, and whether the member is new.
+    fn score_by(
+        &mut self,
+        key: &[u8],
+        member: &[u8],
+        decide: impl FnOnce(Option<f64>) -> f64,
+    ) -> Result<(f64, bool), Error> {
+        let key = self.key(&key)?;
+        let mut edit = self.txn.edit_sorted(self.db, &key, LIMITS)?;
+        let (mut score, mut is_new) = (0.0, false);
+        edit.change(&mut self.txn, member, |old| {
+            (score, is_new) = (decide(old), old.is_none());
+            Some(score).filter(|score| !score.is_nan())
+        })?;
+        if score.is_nan() {
+            return Err(Error::NotANumber);
+        }
+        edit.finish(&mut self.txn, self.db, &key)?;
+        Ok((score, is_new))
+    }
+
+    /// Gives a member of a sorted set a score; whether the member is new.
+    pub fn sorted_set(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        score: f64,
+    ) -> Result<bool, Error> {
+        Ok(self.score_by(key.as_ref(), member.as_ref(), |_| score)?.1)
+    }
+
+    /// Adds to the score of a member of a sorted set, 0 where it has none; the sum.
+    pub fn sorted_increment(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        by: f64,
+    ) -> Result<f64, Error> {
+        Ok(self.score_by(key.as_ref(), member.as_ref(), |old| old.unwrap_or(0.0) + by)?.0)
+    }
+
+    /// Takes a member out of a sorted set; whether it was there.
+    pub fn sorted_remove(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<bool, Error> {
+        let key = self.key(&key)?;
+        let mut edit = self.txn.edit_sorted(self.db, &key, LIMITS)?;
+        let was_there = edit.remove(&mut self.txn, member.as_ref())?;
+        edit.finish(&mut self.txn, self.db, &key)?;
+        Ok(was_there)
+    }
+
+    /// Takes the member with the lowest score off a sorted set.
+    pub fn sorted_pop(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error> {
+        let key = self.key(&key)?;
+        let mut edit = self.txn.edit_sorted(self.db, &key, LIMITS)?;
+        let mut found = None;
+        let keep = |member: &[u8], score: f64| found = Some((member.to_vec(), score));
+        edit.remove_range(&mut self.txn, 0, 1, keep)?;
+        edit.finish(&mut self.txn, self.db, &key)?;
+        Ok(found)
+    }
+
+    /// The score of a member of a sorted set.
+    pub fn sorted_score(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<Option<f64>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
+        Ok(self.txn.sorted(&entry)?.score(member.as_ref())?)
+    }
+
+    /// The rank of a member of a sorted set.
+    pub fn sorted_rank(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<Option<u64>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
+        let found = self.txn.sorted(&entry)?.rank(member.as_ref())?;
+        Ok(found.map(|(rank, _)| rank))
+    }
+
+    /// How many members a sorted set has; 0 where there is no key.
+    pub fn sorted_len(&mut self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0) };
+        Ok(self.txn.sorted(&entry)?.len())
+    }
+
+    /// The ranks of the members whose scores are `min` or more and less than `max`.
+    pub fn sorted_ranks(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        min: f64,
+        max: f64,
+    ) -> Result<Range<u64>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0..0) };
+        let sorted = self.txn.sorted(&entry)?;
+        let start = sorted.count_below(min, false);
+        Ok(start..sorted.count_below(max, false).max(start))
+    }
+
+    /// Up to `count` members of a sorted set with their scores, from a rank on upwards.
+    pub fn sorted_members(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        rank: u64,
+        count: usize,
+    ) -> Result<Vec<Scored>, Error> {
+        let key = self.key(&key)?;
+        let mut found = Vec::new();
+        let Some(entry) = self.txn.find(self.db, &key).filter(|_| count > 0) else {
+            return Ok(found);
+        };
+        self.txn.sorted(&entry)?.visit(rank, false, |member, score| {
+            found.push((member.to_vec(), score));
+            found.len() < count
+        })?;
+        Ok(found)
+    }
+}
+
+impl Perdura {
+    /// Gives a member of a sorted set a score; whether the member is new.
+    pub fn sorted_set(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        score: f64,
+    ) -> Result<bool, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_set(&key, member, score))
+    }
+
+    /// Adds to the score of a member of a sorted set, 0 where it has none; the sum.
+    pub fn sorted_increment(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        by: f64,
+    ) -> Result<f64, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_increment(&key, member, by))
+    }
+
+    /// Takes a member out of a sorted set; whether it was there.
+    pub fn sorted_remove(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<bool, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_remove(&key, member))
+    }
+
+    /// Takes the member with the lowest score off a sorted set.
+    pub fn sorted_pop(&self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_pop(&key))
+    }
+
+    /// The score of a member of a sorted set.
+    pub fn sorted_score(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<Option<f64>, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_score(&key, member))
+    }
+
+    /// The rank of a member of a sorted set.
+    pub fn sorted_rank(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<Option<u64>, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_rank(&key, member))
+    }
+
+    /// How many members a sorted set has; 0 where there is no key.
+    pub fn sorted_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_len(&key))
+    }
+
+    /// Up to `count` members of a sorted set with their scores, from a rank on upwards.
+    pub fn sorted_members(
+        &self,
+        key: impl AsRef<[u8]>,
+        rank: u64,
+        count: usize,
+    ) -> Result<Vec<Scored>, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_members(&key, rank, count))
+    }
+}
