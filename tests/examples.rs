@@ -34,3 +34,8 @@ fn jobs_move_from_list_to_list_in_a_transaction() {
 fn players_have_ranks_and_move_between_boards() {
     check("leaderboard", &["edsger has 405", "relegated: ada", "1. grace 420.5", "3. barbara 390"]);
 }
+
+#[test]
+fn a_stream_keeps_the_newest_entries() {
+    check("streams", &["1000 entries are kept", "hour 500 degrees 20", "hour 501 degrees 21"]);
+}

@@ -289,3 +289,17 @@ fn a_thousand_clients_on_one_key_are_served_in_order_by_one_commit() {
     }
     assert_eq!(filler.run("EXISTS k"), "(integer) 0");
 }
+
+#[test]
+fn xread_waits_for_newer_entries_and_takes_none() {
+    check(
+        "a XREAD BLOCK 0 STREAMS x $; c XREAD COUNT 1 BLOCK 0 STREAMS y x 0 1-1; b XADD x 1-1 f v; b XADD x 1-2 g w",
+        "b: \"1-1\"; a: [[\"x\", [[\"1-1\", [\"f\", \"v\"]]]]]; b: \"1-2\"; c: [[\"x\", [[\"1-2\", [\"g\", \"w\"]]]]]",
+    );
+    check(
+        "b XADD x 1-1 f v; a XREAD BLOCK 0 STREAMS x $; b XDEL x 1-1; b DEL x; b XADD x 1-1 f v; b XADD x 2-1 f v",
+        "b: \"1-1\"; b: (integer) 1; b: (integer) 1; b: \"1-1\"; b: \"2-1\"; a: [[\"x\", [[\"2-1\", [\"f\", \"v\"]]]]]",
+    );
+    check("b MULTI; b XREAD BLOCK 0 STREAMS x $; b EXEC", "b: OK; b: QUEUED; b: [(nil)]");
+    check("a XREAD BLOCK -1 STREAMS x $", "a: (error) ERR timeout is negative");
+}

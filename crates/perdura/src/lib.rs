@@ -43,12 +43,15 @@ mod machine;
 mod options;
 mod sorted;
 mod store;
+mod streams;
 mod transaction;
 
 pub use collections::Entry;
 pub use error::{CloseError, Error, OpenError};
+pub use keyspace::StreamId;
 pub use options::Options;
 pub use pmem::{Domain, DomainRequest};
 pub use sorted::Scored;
 pub use store::{Perdura, Usage};
+pub use streams::StreamEntry;
 pub use transaction::Transaction;

@@ -1,9 +1,10 @@
 //! XREAD.
 
-use keyspace::{StreamId, Txn};
-use resp::Protocol;
+use keyspace::{Key, StreamId, StreamRef, Txn, Type};
+use resp::{Protocol, Writer};
 
 use super::{id, reply, stream};
+use crate::blocking::{Serving, Wish, milliseconds};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
@@ -43,27 +44,21 @@ fn xread(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         });
     }
     let (mark, start, mut shown) = (call.out.mark(), call.out.deferred(), 0);
-    for (n, after) in after.into_iter().enumerate() {
+    for (n, after) in after.iter().enumerate() {
         let Some(stream) = stream(call, txn, n)? else { continue };
-        let Some(from) = after.next() else { continue };
-        let mut any = false;
-        stream.visit(from..=StreamId::MAX, false, |_| {
-            any = true;
-            false
-        })?;
-        if any {
-            shown += 1;
-            if call.out.protocol() == Protocol::Resp2 {
-                call.out.array(2);
-            }
-            call.out.bulk(call.key(n).bytes());
-            reply::entries(call.out, &stream, (from, StreamId::MAX), options.most, false)?;
-        }
+        let key = call.key(n);
+        shown += usize::from(newer(call.out, key.bytes(), &stream, *after, options.most)?);
     }
     match (shown, call.out.protocol()) {
         (0, _) => {
             call.out.truncate(mark);
-            call.out.null_array();
+            let Some(until) = options.until else {
+                call.out.null_array();
+                return Ok(());
+            };
+            let names = call.keys.iter().map(|key| key.bytes().into());
+            let wish = Newer { after: names.zip(after).collect(), most: options.most };
+            call.block(Type::Stream, call.keys, Box::new(wish), until);
         }
         (_, Protocol::Resp2) => call.out.finish_array(start, shown),
         _ => call.out.finish_map(start, shown),
@@ -71,10 +66,65 @@ fn xread(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
+/// Replies with the name of a stream and its entries behind an ID; `false` where there are none.
+fn newer(
+    out: &mut Writer,
+    name: &[u8],
+    stream: &StreamRef<'_>,
+    after: StreamId,
+    most: u64,
+) -> Result<bool, Failure> {
+    let Some(from) = after.next() else { return Ok(false) };
+    let mut any = false;
+    stream.visit(from..=StreamId::MAX, false, |_| {
+        any = true;
+        false
+    })?;
+    if any {
+        if out.protocol() == Protocol::Resp2 {
+            out.array(2);
+        }
+        out.bulk(name);
+        reply::entries(out, stream, (from, StreamId::MAX), most, false)?;
+    }
+    Ok(any)
+}
+
+/// What a client waits for: entries behind an ID, of the first stream that gets any.
+struct Newer {
+    after: Vec<(Box<[u8]>, StreamId)>,
+    most: u64,
+}
+
+impl Wish for Newer {
+    fn serve(
+        &self,
+        serving: &mut Serving<'_>,
+        txn: &mut Txn<'_>,
+        key: &Key<'_>,
+    ) -> Result<bool, Failure> {
+        let waits = self.after.iter().find(|(name, _)| **name == *key.bytes());
+        let (Some((_, after)), Some(entry)) = (waits, txn.find(serving.db, key)) else {
+            return Ok(false);
+        };
+        let stream = txn.stream(&entry)?;
+        let (mark, start) = (serving.out.mark(), serving.out.deferred());
+        let any = newer(serving.out, key.bytes(), &stream, *after, self.most)?;
+        match serving.out.protocol() {
+            _ if !any => serving.out.truncate(mark),
+            Protocol::Resp2 => serving.out.finish_array(start, 1),
+            _ => serving.out.finish_map(start, 1),
+        }
+        Ok(any)
+    }
+}
+
 /// What stands before the IDs.
 struct Options {
     /// The most entries of each stream; 0 for all.
     most: u64,
+    /// Whether to wait, and until when (unix ms).
+    until: Option<Option<u64>>,
     /// Where the first key stands.
     first: usize,
     streams: usize,
@@ -82,17 +132,20 @@ struct Options {
 
 impl Options {
     fn parse(call: &Call<'_>) -> Result<Options, Failure> {
-        let (mut most, mut at) = (0, 1);
+        let (mut most, mut until, mut at) = (0, None, 1);
         while at < call.args.len() {
             let more = call.args.len() - 1 - at;
-            if more > 0 && call.is(at, "COUNT") {
+            if more > 0 && call.is(at, "BLOCK") {
+                at += 1;
+                until = Some(milliseconds(call, at)?);
+            } else if more > 0 && call.is(at, "COUNT") {
                 at += 1;
                 most = call.int(at)?.max(0) as u64;
             } else if more > 0 && call.is(at, "STREAMS") {
                 if !more.is_multiple_of(2) || call.keys.len() < more / 2 {
                     return Err("ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.".into());
                 }
-                return Ok(Options { most, first: at + 1, streams: more / 2 });
+                return Ok(Options { most, until, first: at + 1, streams: more / 2 });
             } else {
                 return Err(SYNTAX.into());
             }
