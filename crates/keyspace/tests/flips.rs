@@ -31,9 +31,29 @@ fn fields(i: usize) -> Option<Vec<(String, String)>> {
     let count = match i % 50 {
         2..7 => 5,
         7 => 150,
+        8 => 5,
+        9 => 150,
         _ => return None,
     };
     Some((0..count).map(|n| (format!("field {n} of {i}"), format!("value {n} of {i}"))).collect())
+}
+
+/// Whether the fields of a key are the members of a sorted set, whose scores are their numbers.
+fn is_sorted(i: usize) -> bool {
+    matches!(i % 50, 8 | 9)
+}
+
+fn put_sorted(ks: &Keyspace, key: &str, members: &[(String, String)]) {
+    write(ks, &[key], |txn| {
+        let key = txn.key(key.as_bytes());
+        let limits = Limits { entries: 100, value: 64 };
+        let mut edit = txn.edit_sorted(db(0), &key, limits).expect("room");
+        for ((member, _), score) in members.iter().zip(0..) {
+            let done = edit.change(txn, member.as_bytes(), |_| Some(f64::from(score)));
+            done.expect("room");
+        }
+        edit.finish(txn, db(0), &key).expect("room");
+    });
 }
 
 fn put(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
@@ -54,8 +74,14 @@ fn holds(ks: &Keyspace, now: u64, i: usize) -> bool {
     let key = ks.key(name.as_bytes());
     let mut txn = ks.begin_one(key.shard(), now);
     let Some(entry) = txn.find(db(0), &key) else { return false };
-    let elements = fields.into_iter().flat_map(|(field, value)| [field, value]);
-    let expected = Content::Elements(Type::Hash, elements.map(String::into_bytes).collect());
+    let elements: Vec<String> = if is_sorted(i) {
+        let pair = |(score, (member, _)): (usize, (String, String))| [score.to_string(), member];
+        fields.into_iter().enumerate().flat_map(pair).collect()
+    } else {
+        fields.into_iter().flat_map(|(field, value)| [field, value]).collect()
+    };
+    let what = if is_sorted(i) { Type::SortedSet } else { Type::Hash };
+    let expected = Content::Elements(what, elements.into_iter().map(String::into_bytes).collect());
     txn.content(&entry).is_ok_and(|found| found.sorted() == expected.sorted())
 }
 
@@ -63,6 +89,7 @@ fn make(path: &Path) -> Vec<u8> {
     let ks = emulated(path, 1);
     for i in 0..KEYS {
         if let Some(fields) = fields(i) {
+            let put = if is_sorted(i) { put_sorted } else { put };
             put(&ks, &name(i), &fields);
         } else if i % 7 == 0 {
             set_until(&ks, &name(i), &value(i), Expire::At(NOW + 1000));
