@@ -120,11 +120,11 @@ def small(names, arguments, results, pipeline):
     show(f"redis-benchmark's tests, pipeline {pipeline}, {CLIENTS} clients, {requests} requests a run", names, found)
 
 
-def large(names, arguments, results, pipeline):
+def large(names, arguments, results, pipelines):
     """Values of many elements, and the memory that they take."""
-    rates = {name: {} for name in names}
+    rates = {pipeline: {name: {} for name in names} for pipeline in pipelines}
     memory = {name: {} for name in names}
-    requests = int(REQUESTS * arguments.scale) * (5 if pipeline > 1 else 1)
+    requests = {pipeline: int(REQUESTS * arguments.scale) * (5 if pipeline > 1 else 1) for pipeline in pipelines}
 
     def one(name, server):
         for title, make, tests in LARGE:
@@ -132,15 +132,18 @@ def large(names, arguments, results, pipeline):
             server.send(make, arguments.members)
             used = (int(server.info("memory")["used_memory"]) - empty) / arguments.members
             memory[name].setdefault(title, []).append(used)
-            results.add("memory", name, title, pipeline, used, 0)
-            for label, what in tests.items():
-                got = run(server, what, requests, pipeline, arguments.members, arguments.client_core)[-1]
-                rates[name].setdefault(label, []).append(got[1:])
-                results.add("large", name, label, pipeline, *got[1:])
+            results.add("memory", name, title, 0, used, 0)
+            for pipeline in pipelines:
+                for label, what in tests.items():
+                    got = run(server, what, requests[pipeline], pipeline, arguments.members, arguments.client_core)[-1]
+                    rates[pipeline][name].setdefault(label, []).append(got[1:])
+                    results.add("large", name, label, pipeline, *got[1:])
             server.ask("DEL", "big")
 
     take_turns(names, arguments, one)
-    show(f"{arguments.members} elements, pipeline {pipeline}, {CLIENTS} clients, {requests} requests a run", names, rates)
+    for pipeline in pipelines:
+        what = f"pipeline {pipeline}, {CLIENTS} clients, {requests[pipeline]} requests a run"
+        show(f"{arguments.members} elements, {what}", names, rates[pipeline])
     print(f"\n### Bytes of memory per element, {arguments.members} elements\n")
     titles = [title for title, _, _ in LARGE]
     rows = [[name] + [f"{statistics.median(memory[name][title]):.1f}" for title in titles] for name in names]
@@ -165,11 +168,12 @@ def main():
     print("Command line: benches/types.sh", *sys.argv[1:])
     print(*machine(arguments.disk), sep="\n", flush=True)
     results = Results(arguments.tsv, ["kind", "system", "test", "pipeline", "value", "cpu_us"])
-    for pipeline in arguments.pipelines.split(","):
-        if arguments.tests:
-            small(names, arguments, results, int(pipeline))
-        if arguments.members:
-            large(names, arguments, results, int(pipeline))
+    pipelines = [int(pipeline) for pipeline in arguments.pipelines.split(",")]
+    if arguments.tests:
+        for pipeline in pipelines:
+            small(names, arguments, results, pipeline)
+    if arguments.members:
+        large(names, arguments, results, pipelines)
     print(f"\nraw figures: {results.path}")
 
 
