@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What start, filling and end of a server take beside its runs, before it is known.
-pub(super) const AROUND_A_TURN: Duration = Duration::from_millis(1500);
+pub(super) const AROUND_A_TURN: Duration = Duration::from_secs(1);
 
 /// Bytes of a data set that are written, killed, read and checked in a second, before it is known.
 const RECOVERY_PER_SECOND: u64 = 60 << 20;
@@ -137,15 +137,18 @@ impl<'a> Session<'a> {
     }
 
     /// Whether a stage is expected to end in time, and leaves time for the rounds that must not be missing. The first round
-    /// has always time: without it there is nothing to show.
+    /// has always time, since without it there is nothing to show; and the first restarts need not leave any, since a
+    /// second round says less than they do.
     fn has_time(&self, stage: Stage) -> bool {
         match stage {
             Stage::Load(0) | Stage::Media => true,
             Stage::Load(_) => self.clock.allows(self.round),
-            Stage::Recovery { bytes, .. } => {
+            Stage::Recovery { round, bytes } => {
+                let is_first = round == 0 && self.is_smallest(bytes);
+                let set_aside = if is_first { Duration::ZERO } else { self.set_aside() };
                 let known = self.recoveries.iter().find(|(size, _)| *size == bytes);
                 let expected = known.map_or_else(|| self.recovery_unknown(bytes), |known| known.1);
-                self.clock.allows(expected + self.set_aside())
+                self.clock.allows(expected + set_aside)
             }
         }
     }
@@ -158,6 +161,10 @@ impl<'a> Session<'a> {
                 .mul_f64(bytes as f64 / *size as f64)
         };
         self.recoveries.iter().map(as_before).fold(usual, Duration::max)
+    }
+
+    fn is_smallest(&self, bytes: u64) -> bool {
+        self.ready.shape.recovery.iter().min() == Some(&bytes)
     }
 
     /// Time for the rounds that must not be missing.
@@ -253,7 +260,8 @@ impl<'a> Session<'a> {
 
     /// What the media can do: the one that pools lie on, and that of the logs.
     fn devices(&mut self) -> Result<(), Stop> {
-        let spare = self.clock.left().map(|left| left.saturating_sub(self.set_aside()) / 2);
+        let spare = |left: Duration| (left.saturating_sub(self.set_aside()) / 2).max(left / 8);
+        let spare = self.clock.left().map(spare);
         let budget = self.ready.shape.device.min(spare.unwrap_or(Duration::MAX));
         if budget.is_zero() || stay_on(&[]).is_err() {
             return Ok(());
@@ -286,7 +294,7 @@ impl<'a> Session<'a> {
     fn recovery(&mut self, round: u32, target_bytes: u64) -> Result<(), Stop> {
         let began = Instant::now();
         let expected = recovery_estimate(target_bytes, self.load);
-        let smallest = self.ready.shape.recovery.iter().min() == Some(&target_bytes);
+        let smallest = self.is_smallest(target_bytes);
         let systems: Vec<usize> = order(round, self.ready.candidates.len()).collect();
         for system in systems {
             let what = format!("{}, recovery of {}", self.id(system), mib(target_bytes));
