@@ -350,6 +350,10 @@ impl Taken {
                 all.extend(more);
                 Content::Elements(what, all)
             }
+            (Some((Content::Stream(mut all), _)), Content::Stream(more)) => {
+                all.extend(more);
+                Content::Stream(all)
+            }
             (_, value) => value,
         };
         self.keys.insert((item.db.number(), item.key), (value, expiry));
