@@ -241,3 +241,22 @@ fn an_entry_logs_the_node_and_the_head() {
     assert!(costs[999] <= 20, "{}", costs[999]);
     assert_eq!(pair.stream.node_count(&pair.memory), 10);
 }
+
+#[test]
+fn a_tree_that_leads_nowhere_is_damage_and_costs_no_node() {
+    let mut pair = Pair::new(Limits::new(4096, 10));
+    let words = vec![(b"field".to_vec(), b"value".to_vec())];
+    (0..25).for_each(|_| {
+        pair.append((1, 0), words.clone());
+    });
+    // The header's second root but one is that of the tree; its one leaf begins with its kind.
+    let root = Ptr::from_raw(pair.stream.word()).add(64);
+    let leaf = Ptr::from_raw(heap::View::word(&pair.memory, root));
+    pair.memory.damage(leaf);
+    let trim = Trim { bound: Bound::Len(1), whole_nodes: false, most: 0 };
+    assert!(pair.stream.trim(&mut pair.memory, queue(), trim, true).is_err());
+    assert!(pair.stream.first_id(&pair.memory).is_err());
+    assert!(pair.stream.visit(&pair.memory, Id::MIN..=Id::MAX, true, |_| true).is_err());
+    assert!(pair.stream.visit_back(&pair.memory, Id::MIN..=Id::MAX, true, |_| true).is_err());
+    assert!(pair.stream.contains(&pair.memory, pair.stream.head.last, true).is_ok());
+}

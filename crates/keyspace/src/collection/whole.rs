@@ -388,10 +388,16 @@ fn copy_stream(
 ) -> Result<u64, Full> {
     let source = Stream::open(&shards[from], word).map_err(|_| Full)?;
     let mut copy = Stream::create(&mut shards[to])?;
-    for number in 0.. {
+    let mut entries = 0;
+    for number in 0..source.node_count(&shards[from]) {
         let node = source.copy_node(&shards[from], number).map_err(|_| Full)?;
         let Some(node) = node else { break };
+        entries += node.entries();
         copy.paste_node(&mut shards[to], &node).map_err(|_| Full)?;
+    }
+    if entries != source.head.len {
+        // A damaged stream is not copied in part.
+        return Err(Full);
     }
     copy.paste_head(&source);
     copy.save(&mut shards[to]);

@@ -21,6 +21,13 @@ pub enum Found {
 #[derive(Clone, Debug)]
 pub struct NodeCopy(Export);
 
+impl NodeCopy {
+    /// How many entries it has.
+    pub fn entries(&self) -> u64 {
+        self.0.live()
+    }
+}
+
 impl Stream {
     /// Gives the stream up: its header and last node at once, the rest through the free queue, which is told that the nodes are
     /// `owner`'s.
@@ -74,7 +81,7 @@ impl Stream {
     /// A copy of node number `number`; none behind the last one.
     pub fn copy_node<V: View>(&self, view: &V, number: u64) -> Result<Option<NodeCopy>, Damaged> {
         let located = self.numbered(view, number)?;
-        Ok(located.map(|located| NodeCopy(located.node.export(view))))
+        located.map(|located| located.node.export(view).map(NodeCopy)).transpose()
     }
 
     /// Puts a copied node behind the others; its entries are not counted.

@@ -186,9 +186,10 @@ impl Stream {
         }
     }
 
-    /// How many nodes it has.
+    /// How many nodes it has: no more than entries, whatever the weights of a damaged tree say.
     pub fn node_count<V: View>(&self, view: &V) -> u64 {
-        self.nodes().weight(view) + u64::from(self.head.tail != 0)
+        let nodes = self.nodes().weight(view).saturating_add(u64::from(self.head.tail != 0));
+        nodes.min(self.head.len)
     }
 
     /// Whether it has more than one node: what is done with the whole of it goes in steps.
@@ -222,7 +223,8 @@ impl Stream {
         };
         self.head.tail = at.raw();
         self.head.len += 1;
-        self.head.added += 1;
+        // Clients are told of it as a signed number.
+        self.head.added = self.head.added.saturating_add(1).min(i64::MAX as u64);
         self.head.last = id;
         Ok(())
     }

@@ -86,6 +86,13 @@ pub(super) struct Export {
     apart: Option<Vec<u8>>,
 }
 
+impl Export {
+    /// How many entries are in use.
+    pub(super) fn live(&self) -> u64 {
+        self.window.live as u64
+    }
+}
+
 impl Node {
     pub(super) fn read<V: View>(view: &V, at: Ptr) -> Result<Node, Damaged> {
         let sum = Sum::from_word(view.word(at));
@@ -147,6 +154,11 @@ impl Node {
         self.window.apart.then(|| Blob::from_word(word))
     }
 
+    fn verify<V: View>(&self, view: &V) -> Result<(), Damaged> {
+        let found = Sum::of(self.all(view));
+        Damaged::unless_equal("stream node's bytes", self.at, self.sum.word(), found.word())
+    }
+
     /// The content; with `verify`, compared with its checksum. That of a blob is not: it is long.
     pub(super) fn content<'v, V: View>(
         &self,
@@ -155,12 +167,11 @@ impl Node {
     ) -> Result<Content<'v>, Damaged> {
         let all = self.all(view);
         if verify {
-            let found = Sum::of(all);
-            Damaged::unless_equal("stream node's bytes", self.at, self.sum.word(), found.word())?;
+            self.verify(view)?;
         }
         let bytes = match self.blob(view) {
             Some(blob) => Cow::Owned(blob.to_vec(view)),
-            None => Cow::Borrowed(&all[BASE..]),
+            None => Cow::Borrowed(all.get(BASE..).unwrap_or_default()),
         };
         Ok(Content { node: *self, bytes })
     }
@@ -201,7 +212,8 @@ impl Node {
 
     /// The bytes without those that went from the front.
     fn in_use<V: View>(&self, view: &V) -> Result<Vec<u8>, Damaged> {
-        let content = self.content(view, false)?;
+        // A new sum must not cover what the old one does not.
+        let content = self.content(view, true)?;
         Ok([&self.base.to_bytes(), content.shared()?.all, content.used()?].concat())
     }
 
@@ -218,7 +230,7 @@ impl Node {
         from: usize,
         to: usize,
     ) -> Result<Ptr, super::Error> {
-        let content = self.content(store, false)?;
+        let content = self.content(store, true)?;
         let mut bytes = self.base.to_bytes().to_vec();
         bytes.extend_from_slice(content.shared()?.all);
         let begin = content.begin()?;
@@ -235,6 +247,10 @@ impl Node {
 
     /// Moves it out of a sparse span, and what it has apart: its new place if it has one.
     pub(super) fn relocate<S: Store>(&self, store: &mut S) -> Result<Option<Ptr>, Full> {
+        if self.verify(store).is_err() {
+            // It stays as it is, to be found.
+            return Ok(None);
+        }
         let mut bytes = self.all(store).to_vec();
         let mut moved = store.is_sparse(self.at);
         if let Some(blob) = self.blob(store)
@@ -254,9 +270,10 @@ impl Node {
     }
 
     /// What it takes to make the same node elsewhere.
-    pub(super) fn export<V: View>(&self, view: &V) -> Export {
+    pub(super) fn export<V: View>(&self, view: &V) -> Result<Export, Damaged> {
+        self.check(view)?;
         let apart = self.blob(view).map(|blob| blob.to_vec(view));
-        Export { bytes: self.all(view).to_vec(), window: self.window, apart }
+        Ok(Export { bytes: self.all(view).to_vec(), window: self.window, apart })
     }
 
     /// A node that was exported.

@@ -30,9 +30,31 @@ fn begins<V: View>(view: &V, item: tree::Item, id: Id) -> bool {
 
 impl Stream {
     fn located<V: View>(&self, view: &V, cursor: Cursor) -> Result<Option<Located>, Damaged> {
-        let Some(item) = cursor.item(view) else { return self.tail_place(view) };
+        let Some(item) = cursor.item(view) else {
+            let mut last = cursor;
+            let is_end = cursor.is_at_the_end() && last.prev(view);
+            return match is_end || self.nodes().is_empty(view) {
+                true => self.tail_place(view),
+                false => Err(self.no_way(view)),
+            };
+        };
         let node = Node::read(view, Ptr::from_raw(item.second))?;
         Ok(Some(Located { place: Some(cursor), node }))
+    }
+
+    /// The tree leads nowhere, though something is in it.
+    fn no_way<V: View>(&self, view: &V) -> Damaged {
+        Damaged::new("tree of a stream's nodes", self.at, self.nodes().weight(view), 0)
+    }
+
+    /// The node before a cursor; none at the begin.
+    fn back<V: View>(&self, view: &V, mut cursor: Cursor) -> Result<Option<Located>, Damaged> {
+        let (begin, tree) = (cursor, self.nodes());
+        if cursor.prev(view) {
+            return self.located(view, cursor);
+        }
+        let is_begin = begin.item(view).is_some() && tree.rank(view, &begin) == 0;
+        if is_begin || tree.is_empty(view) { Ok(None) } else { Err(self.no_way(view)) }
     }
 
     fn tail_place<V: View>(&self, view: &V) -> Result<Option<Located>, Damaged> {
@@ -64,8 +86,7 @@ impl Stream {
         {
             return Ok(Some(tail));
         }
-        let mut cursor = self.nodes().seek(view, |item| begins(view, item, id));
-        if cursor.prev(view) { self.located(view, cursor) } else { Ok(None) }
+        self.back(view, self.nodes().seek(view, |item| begins(view, item, id)))
     }
 
     pub(super) fn after<V: View>(
@@ -79,11 +100,7 @@ impl Stream {
     }
 
     fn before<V: View>(&self, view: &V, place: Place) -> Result<Option<Located>, Damaged> {
-        let mut cursor = match place {
-            Some(cursor) => cursor,
-            None => self.nodes().end(view),
-        };
-        if cursor.prev(view) { self.located(view, cursor) } else { Ok(None) }
+        self.back(view, place.unwrap_or_else(|| self.nodes().end(view)))
     }
 
     /// Shows the entries of some IDs, the first one first, until `visit` answers `false`. With `verify` the bytes of each node are

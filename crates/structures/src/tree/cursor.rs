@@ -66,7 +66,7 @@ impl Cursor {
     }
 
     /// Whether it stands behind the last item of the last leaf.
-    pub(super) fn is_at_the_end(&self) -> bool {
+    pub fn is_at_the_end(&self) -> bool {
         self.steps()
             .iter()
             .all(|step| step.position + usize::from(step.node.height > 0) == step.node.count())
