@@ -250,16 +250,26 @@ impl Engine {
         txn: &mut Txn<'_>,
         run: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
-        let done = run(call, txn);
+        let mut done = run(call, txn);
         if self.keyspace().is_unsettled() {
-            return Err(Failure::unsettled());
+            done = Err(Failure::unsettled());
         }
-        done?;
-        let settled = self.commit(txn, call.effects, call.keys)?;
+        let settled = match done.and_then(|()| self.commit(txn, call.effects, call.keys)) {
+            Ok(settled) => settled,
+            Err(failure) => {
+                // While nobody else can serve it: the command that blocks has failed.
+                self.stop_waiting(call.session);
+                return Err(failure);
+            }
+        };
         // What shows no data (INFO) answers also when the log has failed.
         call.durable_at = if call.command.spec.has(READONLY | WRITE) { settled } else { 0 };
         if !self.waiting().is_empty() && call.command.spec.has(WRITE) {
-            self.serve_waiting(txn, matches!(call.command.spec.run, Run::All(_)));
+            self.serve_waiting(
+                txn,
+                call.session.stripe,
+                matches!(call.command.spec.run, Run::All(_)),
+            );
         }
         Ok(())
     }
@@ -339,7 +349,8 @@ impl Engine {
                 self.log_ends.iter().for_each(|last| _ = last.fetch_max(end, Relaxed));
             }
         }
-        self.serve_waiting(txn, false);
+        // Deletions fill no key: nothing is counted.
+        self.serve_waiting(txn, 0, false);
     }
 }
 

@@ -194,6 +194,44 @@ fn a_client_that_left_loses_no_element() {
 }
 
 #[test]
+fn a_client_that_is_to_be_closed_is_passed_over() {
+    let mut stage = Stage::new(engine());
+    stage.check("a BLPOP k 0; b BLPOP k 0", "");
+    let id = stage.clients[&'a'].session.id();
+    stage.check(
+        &format!("c CLIENT KILL ID {id}; c RPUSH k 1"),
+        "c: (integer) 1; c: (integer) 1; b: [\"k\", \"1\"]",
+    );
+}
+
+#[test]
+fn many_clients_that_move_in_a_circle_are_served_once_each() {
+    const PAIRS: usize = 2000;
+    let engine = engine();
+    let mut clients: Vec<Client> = (0..2 * PAIRS).map(|_| Client::patient(&engine)).collect();
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.run(if n % 2 == 0 { "BLMOVE a b LEFT RIGHT 0" } else { "BLMOVE b a LEFT RIGHT 0" });
+    }
+    let mut filler = Client::new(&engine);
+    assert_eq!(filler.run("RPUSH a x"), "(integer) 1");
+    assert!(clients.iter_mut().all(|client| client.unblocked().as_deref() == Some("\"x\"")));
+    assert_eq!(filler.run("LRANGE a 0 -1"), "[\"x\"]");
+    assert_eq!(filler.run("EXISTS b"), "(integer) 0");
+}
+
+#[test]
+fn a_client_may_wait_for_a_hundred_thousand_keys() {
+    let engine = engine();
+    let (mut client, mut filler) = (Client::patient(&engine), Client::new(&engine));
+    let names: Vec<String> = (0..100_000).map(|n| format!("key:{n}")).collect();
+    client.run(&format!("BLPOP {} key:5 0", names.join(" ")));
+    filler.check("RPUSH key:99999 1", "(integer) 1");
+    assert_eq!(client.unblocked().as_deref(), Some("[\"key:99999\", \"1\"]"));
+    filler.check("RPUSH key:5 1", "(integer) 1");
+    filler.check("LLEN key:5", "(integer) 1");
+}
+
+#[test]
 fn a_wait_ends_with_its_time_or_by_unblock() {
     let mut stage = Stage::new(engine());
     stage.check("a BLPOP k 0.5; b WAIT 1 100", "");

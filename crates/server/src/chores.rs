@@ -39,7 +39,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
         if !worker.shared.cron.load(Relaxed) || worker.shared.engine.config().loading() {
             continue;
         }
-        worker.shared.engine.serve_missed();
+        worker.shared.engine.serve_missed(worker.number);
         let until = Instant::now() + period * SHARE / 100;
         let (step, shards) = (worker.shared.meters.len(), worker.shared.engine.keyspace().shards());
         for shard in (worker.number..shards).step_by(step) {

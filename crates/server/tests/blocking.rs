@@ -110,6 +110,23 @@ fn a_connection_that_ends_while_it_waits_takes_nothing() {
 }
 
 #[test]
+fn a_client_that_waited_long_is_not_taken_for_a_silent_one() {
+    let server = Launch::perdura_volatile().args(["--timeout", "1"]).start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.check("BLPOP k 2.2", "(nil array)");
+    std::thread::sleep(Duration::from_millis(850));
+    client.send(&["BLPOP", "k", "0"]).expect("sent");
+    for _ in 0..22 {
+        std::thread::sleep(Duration::from_millis(100));
+        other = server.client();
+    }
+    other.check("RPUSH k 1", "(integer) 1");
+    assert_eq!(heard(&mut client), "[\"k\", \"1\"]");
+    std::thread::sleep(Duration::from_millis(850));
+    client.check("PING", "PONG");
+}
+
+#[test]
 fn a_thousand_clients_wait_for_one_key() {
     let server = start();
     let mut admin = server.client();

@@ -21,16 +21,20 @@
 //! ([`crate::Engine::cover`]).
 //!
 //! **Why nothing is taken for a client that is gone.** A waiter is in one of three states, behind a lock of its own:
-//! waiting, claimed by the thread that serves it, ended. Its connection ends it when it is closed, times out or is
-//! killed, and others end it by CLIENT UNBLOCK; each only from *waiting*. So a client is served once or not at all, and
-//! who finds its waiter ended passes on to the next one. The end of a connection is seen while it waits, since it goes on
-//! reading.
+//! waiting, claimed by the thread that serves it, ended. Its connection ends it when it is closed or times out, and others
+//! end it by CLIENT UNBLOCK; each only from *waiting*, and where it is claimed they wait for the little time that serving
+//! takes. So a client is served once or not at all, who finds its waiter ended passes on to the next one, and so does who
+//! finds that its connection is to be closed (CLIENT KILL). The end of a connection is seen while it waits, since it goes
+//! on reading.
+//!
+//! **Where serving fails.** The heap may be full, or the medium lose bytes: then everybody waits on, the keys are kept
+//! (`Missed`), each once, and tried again with the periodic work; nobody is served before those who came first.
 //!
 //! **How a reply crosses threads.** The serving thread leaves it in the waiter, with the place in the log up to which it
 //! must be settled, and wakes the connection's task on its own thread; that lets it through the same gate as any reply.
 //!
-//! Locks are taken in the order: shards, waiter, table. Nobody holds the lock of a waiter or of the table while it waits
-//! for a shard.
+//! Locks are taken in the order: shards, claimed waiters, table. Whoever has claimed a waiter waits for no shard until it
+//! has given it back.
 
 mod serve;
 mod session;

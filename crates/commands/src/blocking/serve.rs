@@ -25,21 +25,32 @@ type Place = (Db, Box<[u8]>);
 #[derive(Default)]
 pub(crate) struct Missed {
     any: AtomicBool,
-    places: Mutex<Vec<Place>>,
+    places: Mutex<HashSet<Place>>,
 }
 
 impl Missed {
-    fn add(&self, places: Vec<Place>) {
+    fn add(&self, places: impl IntoIterator<Item = Place>) {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).extend(places);
         self.any.store(true, Relaxed);
     }
 
-    fn take(&self) -> Vec<Place> {
+    fn take(&self) -> HashSet<Place> {
         if !self.any.swap(false, Relaxed) {
-            return Vec::new();
+            return HashSet::new();
         }
         std::mem::take(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// What came of an attempt to serve a client.
+#[derive(PartialEq, Eq)]
+enum Attempt {
+    /// It has a reply.
+    Served,
+    /// There is nothing for it in the key.
+    Nothing,
+    /// It cannot be served now, nor can those behind it.
+    Stuck,
 }
 
 /// A client that was served in a transaction that is not committed yet.
@@ -53,9 +64,12 @@ struct Served {
 /// One transaction that serves.
 struct Round<'e> {
     engine: &'e Engine,
+    stripe: usize,
     /// Keys to look at, in order; each once.
     ready: VecDeque<Place>,
     listed: HashSet<Place>,
+    /// Keys that were looked at.
+    visited: Vec<Place>,
     served: Vec<Served>,
     effects: Effects,
     /// Keys from which and to which something was moved.
@@ -99,12 +113,12 @@ impl Engine {
     }
 
     /// Serves those who wait for what the transaction changed. It was committed and holds its locks; `all` says that it may
-    /// have changed whole databases.
-    pub(crate) fn serve_waiting(&self, txn: &mut Txn<'_>, all: bool) {
+    /// have changed whole databases. `stripe` is the number of this thread.
+    pub(crate) fn serve_waiting(&self, txn: &mut Txn<'_>, stripe: usize, all: bool) {
         if self.waiting().is_empty() {
             return;
         }
-        let mut round = Round::new(self);
+        let mut round = Round::new(self, stripe);
         for change in txn.changes() {
             round.list(change.db, change.key);
         }
@@ -115,13 +129,18 @@ impl Engine {
     }
 
     /// Tries again to serve those whom nobody could serve. To be called now and then, with no shard locked.
-    pub fn serve_missed(&self) {
-        for (db, bytes) in self.missed().take() {
+    /// `stripe` is the number of this thread.
+    pub fn serve_missed(&self, stripe: usize) {
+        let missed = self.missed().take();
+        if !missed.is_empty() && self.keyspace().is_unsettled() {
+            self.keyspace().settle();
+        }
+        for (db, bytes) in missed {
             let key = self.keyspace().key(&bytes);
             let now = self.clock().unix_ms();
             let txn = self.keyspace().begin_one(key.shard(), now);
             let mut txn = self.cover(txn, &[key]);
-            let mut round = Round::new(self);
+            let mut round = Round::new(self, stripe);
             round.list(db, &bytes);
             round.run(&mut txn);
         }
@@ -129,11 +148,13 @@ impl Engine {
 }
 
 impl<'e> Round<'e> {
-    fn new(engine: &'e Engine) -> Round<'e> {
+    fn new(engine: &'e Engine, stripe: usize) -> Round<'e> {
         Round {
             engine,
+            stripe,
             ready: VecDeque::new(),
             listed: HashSet::new(),
+            visited: Vec::new(),
             served: Vec::new(),
             effects: Effects::new(Vec::new(), engine.log().is_some()),
             changed: Vec::new(),
@@ -159,91 +180,101 @@ impl<'e> Round<'e> {
             for what in self.engine.waiting().wanted(*db, &key) {
                 if holds(txn, *db, &key, what) {
                     self.serve_key(txn, *db, &key, what);
-                } else {
-                    self.end_lost(*db, &key, what);
+                } else if what == Type::Stream {
+                    self.end_lost(*db, &key);
                 }
             }
+            self.visited.push(place);
         }
         self.commit(txn);
     }
 
-    /// Serves those who wait for the key to hold `what`, as long as it does.
+    /// Serves those who wait for the key to hold `what`, as long as it does. Who was served has left the queue, so that it
+    /// is not met again where the key is filled once more.
     fn serve_key(&mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>, what: Type) {
         let mut behind = None;
         while holds(txn, db, key, what)
             && let Some(waiter) = self.engine.waiting().next(db, key, what, behind)
         {
             behind = Some(waiter.ticket);
-            if waiter.claim() && !self.serve_one(txn, &waiter, db, key) {
+            if !waiter.claim() {
+                continue;
+            }
+            let attempt = self.serve_one(txn, &waiter, db, key);
+            if attempt != Attempt::Served {
                 waiter.release();
+            }
+            if attempt == Attempt::Stuck {
+                self.engine.missed().add([(db, key.bytes().into())]);
+                return;
             }
         }
     }
 
-    /// Serves a claimed client; `false` if it is to wait on.
+    /// Serves a claimed client.
     fn serve_one(
         &mut self,
         txn: &mut Txn<'_>,
         waiter: &Arc<Waiter>,
         db: Db,
         key: &Key<'_>,
-    ) -> bool {
+    ) -> Attempt {
         let target = waiter.wish.target().map(|target| self.engine.keyspace().key(target));
         if target.is_some_and(|target| !txn.covers(&target)) {
-            self.engine.missed().add(vec![(db, key.bytes().into())]);
-            return false;
+            return Attempt::Stuck;
         }
         let touched: SmallVec<[Key<'_>; 2]> = [*key].into_iter().chain(target).collect();
         let (savepoint, mark) = (txn.savepoint_of(&touched), self.effects.mark());
         let mut out = Writer::new(waiter.protocol);
-        let mut serving = Serving::new(self.engine, db, &mut out, &mut self.effects);
-        let failed = match waiter.wish.serve(&mut serving, txn, key) {
-            Ok(true) => None,
-            Ok(false) => return false,
-            Err(failure) => {
-                txn.rollback_to(savepoint);
-                self.effects.truncate(mark);
-                if failure.is_no_room() || failure.is_unsettled() {
-                    self.engine.missed().add(vec![(db, key.bytes().into())]);
-                    return false;
+        let mut serving = Serving::new(self.engine, db, &mut out, self.stripe, &mut self.effects);
+        let done = waiter.wish.serve(&mut serving, txn, key);
+        if !matches!(done, Ok(true)) {
+            txn.rollback_to(savepoint);
+            self.effects.truncate(mark);
+        }
+        match done {
+            Ok(true) => {
+                for key in &touched {
+                    self.changed.push((db, key.bytes().into()));
                 }
-                out.clear();
-                out.error(failure.as_bytes());
-                Some(failure.code().to_vec())
+                if let Some(target) = &target {
+                    self.list(db, target.bytes());
+                }
+                self.note(Arc::clone(waiter), out.take(), None);
+                Attempt::Served
             }
-        };
-        if failed.is_none() {
-            for key in &touched {
-                self.changed.push((db, key.bytes().into()));
-            }
-            if let Some(target) = &target {
-                self.list(db, target.bytes());
+            Ok(false) => Attempt::Nothing,
+            Err(failure) if failure.is_no_room() || failure.is_unsettled() => Attempt::Stuck,
+            Err(failure) => {
+                let reply = waiter.error(failure.as_bytes());
+                self.note(Arc::clone(waiter), reply, Some(failure.code().to_vec()));
+                Attempt::Served
             }
         }
-        self.served.push(Served { waiter: Arc::clone(waiter), reply: out.take(), failed });
-        true
     }
 
-    /// Ends the wait of those for whom a key that is gone, or has another type, is the end.
-    fn end_lost(&mut self, db: Db, key: &Key<'_>, what: Type) {
+    /// Notes a client that is to be let go, which leaves its queues.
+    fn note(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>, failed: Option<Vec<u8>>) {
+        self.engine.waiting().leave(self.engine.keyspace(), &waiter);
+        self.served.push(Served { waiter, reply, failed });
+    }
+
+    /// Ends the wait of those for whom it is the end that a stream is gone.
+    fn end_lost(&mut self, db: Db, key: &Key<'_>) {
         let mut behind = None;
-        while let Some(waiter) = self.engine.waiting().next(db, key, what, behind) {
+        while let Some(waiter) = self.engine.waiting().next(db, key, Type::Stream, behind) {
             behind = Some(waiter.ticket);
             let Some(failure) = waiter.wish.lost() else { continue };
             if waiter.claim() {
-                let mut out = Writer::new(waiter.protocol);
-                out.error(failure.as_bytes());
-                let failed = Some(failure.code().to_vec());
-                self.served.push(Served { waiter, reply: out.take(), failed });
+                let reply = waiter.error(failure.as_bytes());
+                self.note(waiter, reply, Some(failure.code().to_vec()));
             }
         }
     }
 
-    /// Makes it durable and lets the clients go; all wait on where that fails.
+    /// Makes it durable and lets the clients go. Where that fails all wait on, and are tried again later at each of their
+    /// keys: others may have filled one while they were in no queue.
     fn commit(mut self, txn: &mut Txn<'_>) {
-        if self.served.is_empty() {
-            return;
-        }
         let keyspace = self.engine.keyspace();
         let keys: Vec<Key<'_>> = self.changed.iter().map(|(_, key)| keyspace.key(key)).collect();
         let durable_at = match keys.as_slice() {
@@ -251,17 +282,24 @@ impl<'e> Round<'e> {
             [] => Ok(0),
             keys => self.engine.commit(txn, &mut self.effects, keys),
         };
-        let Ok(durable_at) = durable_at else {
-            self.served.iter().for_each(|served| served.waiter.release());
-            self.engine.missed().add(self.changed);
-            return;
-        };
+        let Ok(durable_at) = durable_at else { return self.fail() };
+        let now = self.engine.clock().unix_ms();
         for Served { waiter, reply, failed } in self.served {
-            self.engine.waiting().leave(keyspace, &waiter);
             if let Some(code) = &failed {
                 self.engine.stats().error(code);
             }
-            waiter.end(Ending { reply, durable_at, failed: failed.is_some() });
+            waiter.end(Ending { reply, durable_at, failed: failed.is_some() }, now);
+        }
+    }
+
+    #[cold]
+    fn fail(self) {
+        let missed = self.engine.missed();
+        missed.add(self.visited);
+        for Served { waiter, .. } in self.served {
+            self.engine.waiting().enter(self.engine.keyspace(), &waiter);
+            missed.add(waiter.keys.iter().map(|key| (waiter.db, key.clone())));
+            waiter.release();
         }
     }
 }

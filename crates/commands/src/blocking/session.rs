@@ -1,5 +1,6 @@
 //! The wait as the blocked client's own side sees it: its begin, and each of its ends.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
@@ -28,12 +29,9 @@ impl Call<'_> {
             return;
         }
         let (engine, session) = (self.engine, &mut *self.session);
-        let mut names: Vec<Box<[u8]>> = Vec::with_capacity(keys.len());
-        for key in keys {
-            if !names.iter().any(|name| **name == *key.bytes()) {
-                names.push(key.bytes().into());
-            }
-        }
+        let mut seen = HashSet::with_capacity(keys.len());
+        let first = keys.iter().map(Key::bytes).filter(|name| seen.insert(*name));
+        let names = first.map(Box::from).collect();
         let waiter = Arc::new(Waiter::new(
             engine.waiting().ticket(),
             Arc::clone(&session.client),
@@ -73,7 +71,7 @@ impl Engine {
         Some(self.resume(session, ending, out))
     }
 
-    /// Ends the wait of a session whose time is over, unless it is just being served: then it is woken soon.
+    /// Ends the wait of a session whose time is over; where it was just served, that is its reply.
     pub fn time_out(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         let waiter = Arc::clone(session.waiter.as_ref()?);
         if !waiter.cancel() {
@@ -86,6 +84,7 @@ impl Engine {
 
     fn resume(&self, session: &mut Session, ending: Ending, out: &mut Writer) -> Outcome {
         self.forget_waiter(session);
+        session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
         let command = session.client.last_command.load(Relaxed);
         if ending.failed && command < self.table().len() {
             self.stats().failed(session.stripe, command);
@@ -119,15 +118,15 @@ impl Engine {
         let waiter = client.and_then(|client| {
             client.waiter.lock().unwrap_or_else(PoisonError::into_inner).clone()
         });
-        let Some(waiter) = waiter.filter(|waiter| waiter.claim()) else { return false };
+        let Some(waiter) = waiter.filter(|waiter| waiter.claim_settled()) else { return false };
         self.waiting().leave(self.keyspace(), &waiter);
         let reply = if with_error {
             self.stats().error(b"UNBLOCKED");
-            waiter.error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+            waiter.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK")
         } else {
             waiter.time_out()
         };
-        waiter.end(Ending { reply, durable_at: 0, failed: with_error });
+        waiter.end(Ending { reply, durable_at: 0, failed: with_error }, self.clock().unix_ms());
         true
     }
 }

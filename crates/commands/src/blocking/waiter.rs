@@ -1,7 +1,7 @@
 //! One blocked client.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use keyspace::{Db, Type};
 use resp::{Protocol, Writer};
@@ -21,8 +21,8 @@ pub(crate) struct Ending {
 
 enum State {
     Waiting,
-    /// A thread serves it; whether its owner wanted to end it meanwhile.
-    Claimed(bool),
+    /// A thread serves it, and will say what came of it without waiting for anybody.
+    Claimed,
     Ended(Option<Ending>),
 }
 
@@ -40,6 +40,8 @@ pub(crate) struct Waiter {
     /// When it ends by itself, unix ms.
     pub(crate) until: Option<u64>,
     state: Mutex<State>,
+    /// That it is no longer claimed.
+    settled: Condvar,
 }
 
 impl Waiter {
@@ -58,54 +60,69 @@ impl Waiter {
         until: Option<u64>,
     ) -> Waiter {
         let state = Mutex::new(State::Waiting);
-        Waiter { ticket, client, db, what, protocol, keys, wish, until, state }
+        let settled = Condvar::new();
+        Waiter { ticket, client, db, what, protocol, keys, wish, until, state, settled }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the right to serve it. Give it back by [`Waiter::release`] or [`Waiter::end`].
+    /// The state, when nobody serves it.
+    fn settled(&self) -> MutexGuard<'_, State> {
+        let state = self.state();
+        let claimed = |state: &mut State| matches!(state, State::Claimed);
+        self.settled.wait_while(state, claimed).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the right to serve it; a client that is to be closed is served no more. Give it back by [`Waiter::release`] or
+    /// [`Waiter::end`].
     pub(super) fn claim(&self) -> bool {
         let mut state = self.state();
+        let free = matches!(*state, State::Waiting) && !self.client.killed.load(Relaxed);
+        if free {
+            *state = State::Claimed;
+        }
+        free
+    }
+
+    /// Claims it for somebody who may wait until others have served it, or have found that they cannot.
+    pub(super) fn claim_settled(&self) -> bool {
+        let mut state = self.settled();
         let free = matches!(*state, State::Waiting);
         if free {
-            *state = State::Claimed(false);
+            *state = State::Claimed;
         }
         free
     }
 
     /// It was claimed and could not be served: it waits on.
     pub(super) fn release(&self) {
-        let state = std::mem::replace(&mut *self.state(), State::Waiting);
-        if matches!(state, State::Claimed(true)) {
-            self.client.wake();
-        }
+        *self.state() = State::Waiting;
+        self.settled.notify_all();
     }
 
-    /// Ends it, claimed, with a reply.
-    pub(super) fn end(&self, ending: Ending) {
-        *self.state() = State::Ended(Some(ending));
+    /// Ends it, claimed, with a reply, at `now` (unix ms).
+    pub(super) fn end(&self, ending: Ending, now: u64) {
+        let mut state = self.state();
+        // Before the owner can see the end, and block again.
+        self.client.seen_ms.store(now, Relaxed);
         self.client.blocked.store(false, Relaxed);
+        *state = State::Ended(Some(ending));
+        drop(state);
+        self.settled.notify_all();
         self.client.wake();
     }
 
-    /// Ends it without a reply, for its connection; `false` if it is being served or has ended. Where it is being served
-    /// the connection is woken.
+    /// Ends it without a reply, for its connection; `false` if it has ended. Where somebody serves it just now this waits
+    /// for what comes of it.
     pub(crate) fn cancel(&self) -> bool {
-        let mut state = self.state();
-        match &mut *state {
-            State::Waiting => {
-                *state = State::Ended(None);
-                self.client.blocked.store(false, Relaxed);
-                true
-            }
-            State::Claimed(wanted) => {
-                *wanted = true;
-                false
-            }
-            State::Ended(_) => false,
+        let mut state = self.settled();
+        let waits = matches!(*state, State::Waiting);
+        if waits {
+            *state = State::Ended(None);
         }
+        waits
     }
 
     /// What it ended with, once.
@@ -117,7 +134,7 @@ impl Waiter {
     }
 
     /// An error reply for it.
-    pub(super) fn error(&self, text: &str) -> Vec<u8> {
+    pub(super) fn error(&self, text: &[u8]) -> Vec<u8> {
         let mut out = Writer::new(self.protocol);
         out.error(text);
         out.take()

@@ -15,6 +15,8 @@ pub(crate) struct Serving<'a> {
     pub(crate) db: Db,
     /// The client's reply.
     pub(crate) out: &'a mut Writer,
+    /// Of the thread that serves, for statistics.
+    stripe: usize,
     effects: &'a mut Effects,
 }
 
@@ -23,13 +25,15 @@ impl<'a> Serving<'a> {
         engine: &'a Engine,
         db: Db,
         out: &'a mut Writer,
+        stripe: usize,
         effects: &'a mut Effects,
     ) -> Serving<'a> {
-        Serving { engine, db, out, effects }
+        Serving { engine, db, out, stripe, effects }
     }
 
     /// Says that data changed, and which command would have the same effect at any time.
     pub(crate) fn wrote_as(&mut self, args: &[&[u8]]) {
+        self.engine.stats().changed(self.stripe);
         self.effects.push(self.db, args);
     }
 }
@@ -37,7 +41,8 @@ impl<'a> Serving<'a> {
 impl Call<'_> {
     /// This call as a place where its client is served.
     pub(crate) fn serving(&mut self) -> Serving<'_> {
-        Serving { engine: self.engine, db: self.session.db, out: self.out, effects: self.effects }
+        let (db, stripe) = (self.session.db, self.session.stripe);
+        Serving { engine: self.engine, db, out: self.out, stripe, effects: self.effects }
     }
 }
 

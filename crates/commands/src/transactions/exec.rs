@@ -126,6 +126,6 @@ fn attempt(
     let whole = |step: &Step<'_>| {
         matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)
     };
-    call.engine.serve_waiting(&mut txn, steps.iter().any(whole));
+    call.engine.serve_waiting(&mut txn, call.session.stripe, steps.iter().any(whole));
     Ok(true)
 }
