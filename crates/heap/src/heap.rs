@@ -167,6 +167,11 @@ impl Heap {
         }
         self.region.fence();
         self.region.sync_all()?;
+        // The kernel tells of a lost page once: an earlier sync may have been told.
+        if self.region.failed() {
+            self.stop();
+            return Err(std::io::Error::other("what was written could not be made durable"));
+        }
         let mut header = self.header();
         header.clean = true;
         header.lsn = self.lsn();

@@ -120,7 +120,14 @@ impl Heap {
     /// Makes every word durable in place that the log of a shard changed, so that the log is needed no more.
     fn retire(&self, shard: usize) {
         let mut locked = self.lock(shard);
+        // Without its fence a record has no words in place: its log is needed still.
+        if self.is_poisoned() {
+            return;
+        }
         locked.state.ring.retire_all(&self.region);
+        if self.region.failed() {
+            return;
+        }
         let tail = locked.state.ring.tail();
         let at = self.area(shard).tail();
         // SAFETY: the tail belongs to this shard, whose lock is held.

@@ -52,6 +52,9 @@ pub(crate) fn all(
     judge::newest(region, geometry, &mut logs)?;
     media::refuse_lost_logs(region, geometry, &logs)?;
     flush_believed(region, &logs);
+    if region.failed() {
+        return Err(OpenError::Failed);
+    }
     let mut recovered = Recovered { ends: Vec::new(), report: Recovery::default(), lsn };
     for log in &logs {
         recovered.report.words += store_words(region, log);
@@ -63,6 +66,9 @@ pub(crate) fn all(
         recovered.ends.push((log.end, log.seq));
     }
     step::fence(region, Step::FenceRecovered);
+    if region.failed() {
+        return Err(OpenError::Failed);
+    }
     for (shard, log) in logs.iter().enumerate() {
         let tail = geometry.shard_area(shard).tail();
         let word = tail_word(log.end, log.seq);

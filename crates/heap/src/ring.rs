@@ -31,7 +31,7 @@ const SEEN: usize = 256;
 const SECTION: RangeInclusive<usize> = 2 << 10..=8 << 10;
 const SECTIONS: usize = 32 << 10;
 /// In a ring of small parts, as tests have them, sections are smaller still, so that a part has several.
-const SMALL_SECTION: usize = 1 << 10;
+const SMALL_SECTION: usize = 128;
 
 fn section_words(geometry: &Geometry) -> usize {
     let share = (SECTIONS / geometry.shards).clamp(*SECTION.start(), *SECTION.end());
@@ -199,6 +199,10 @@ impl Ring {
             self.spare = section.lines;
         }
         step::fence(region, Step::FenceRetired);
+        if region.failed() {
+            // The words may be lost: the log is still needed. The heap takes no further commit.
+            return;
+        }
         let tail = self.tail();
         // SAFETY: the tail belongs to this shard, whose lock the caller holds.
         unsafe { region.store(self.tail_at, tail) };

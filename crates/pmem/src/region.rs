@@ -169,8 +169,8 @@ impl Region {
         self.words::<1>(off).map(|[word]| word)
     }
 
-    /// Nothing is acknowledged from here on.
-    pub(crate) fn fail(&self) {
+    /// Nothing is acknowledged from here on: every fence counts as failed.
+    pub fn fail(&self) {
         self.failed.store(true, Relaxed);
     }
 
