@@ -141,6 +141,32 @@ fn a_pause_holds_writes_back() {
     one.check("GET k", "\"v\"");
 }
 
+/// What would reach a replica waits with the writes, though it is none.
+#[test]
+fn a_pause_of_writes_holds_back_messages_too() {
+    let server = start(&[]);
+    let (mut one, mut queueing) = (server.client(), server.client());
+    queueing.check("MULTI", "OK");
+    queueing.check("PUBLISH a b", "QUEUED");
+    one.check("CLIENT PAUSE 100000 WRITE", "OK");
+    queueing.send(&["EXEC"]).expect("sent");
+    let [mut publish, mut shard, mut count] =
+        [&["PUBLISH", "a", "b"][..], &["SPUBLISH", "a", "b"], &["PFCOUNT", "k"]].map(|words| {
+            let mut client = server.client();
+            client.send(words).expect("sent");
+            client
+        });
+    let begin = std::time::Instant::now();
+    while one.info("clients")["blocked_clients"] != "4" {
+        assert!(begin.elapsed() < Duration::from_secs(20), "not all of them wait");
+    }
+    one.check("CLIENT UNPAUSE", "OK");
+    for client in [&mut publish, &mut shard, &mut count] {
+        assert_eq!(client.receive().expect("a reply").int(), Some(0));
+    }
+    assert_eq!(queueing.receive().expect("a reply").to_string(), "[(integer) 0]");
+}
+
 #[test]
 fn replies_can_be_switched_off() {
     let server = start(&[]);

@@ -13,7 +13,6 @@ use super::monitor::Monitors;
 use super::slowlog::SlowLog;
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::MAY_REPLICATE;
 use crate::table::Lookup;
 use crate::transactions;
 
@@ -98,9 +97,7 @@ impl Engine {
             return true;
         }
         match self.table().find(args) {
-            Lookup::Found(command) => {
-                command.spec.has(MAY_REPLICATE) || transactions::writes(session, command)
-            }
+            Lookup::Found(command) => transactions::may_replicate(session, command),
             _ => false,
         }
     }

@@ -70,7 +70,7 @@ complexity: "O(1) with a very small average constant time when called with a sin
 since: "2.8.9",
 group: Group::Hyperloglog,
 arity: -2,
-flags: READONLY,
+flags: READONLY | MAY_REPLICATE,
 acl: ACL_HYPERLOGLOG,
 keys: &[KeySpec::rest(1, 1, KEY_RW | KEY_ACCESS).notes("RW because it may change the internal representation of the key, and propagate to replicas")],
 args: &[key("key", 0).multiple()],

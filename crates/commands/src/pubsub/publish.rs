@@ -11,7 +11,7 @@ pub(crate) const PUBLISH: CommandSpec = CommandSpec {
     since: "2.0.0",
     group: Group::Pubsub,
     arity: 3,
-    flags: PUBSUB | LOADING | STALE | FAST,
+    flags: PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE,
     args: &[string("channel"), string("message")],
     run: Run::Session(publish),
     ..CommandSpec::EMPTY
@@ -30,7 +30,7 @@ pub(crate) const SPUBLISH: CommandSpec = CommandSpec {
     since: "7.0.0",
     group: Group::Pubsub,
     arity: 3,
-    flags: PUBSUB | LOADING | STALE | FAST,
+    flags: PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE,
     keys: &[KeySpec::one(1, KEY_NOT_KEY)],
     args: &[string("shardchannel"), string("message")],
     run: Run::Session(spublish),

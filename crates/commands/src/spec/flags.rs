@@ -28,7 +28,7 @@ pub const ASKING: u32 = 1 << 11;
 pub const FAST: u32 = 1 << 12;
 /// Allowed before authentication.
 pub const NO_AUTH: u32 = 1 << 13;
-/// May be propagated though it is no write.
+/// May be propagated though it is no write. Redis keeps this one to itself: COMMAND INFO does not print it.
 pub const MAY_REPLICATE: u32 = 1 << 14;
 /// For sentinels too.
 pub const SENTINEL: u32 = 1 << 15;
@@ -63,7 +63,6 @@ pub const FLAG_NAMES: &[(u32, &str)] = &[
     (ASKING, "asking"),
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
-    (MAY_REPLICATE, "may_replicate"),
     (NO_MANDATORY_KEYS, "no_mandatory_keys"),
     (PROTECTED, "protected"),
     (NO_ASYNC_LOADING, "no_async_loading"),

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::{CommandSpec, DENYOOM, WRITE};
+use crate::spec::{CommandSpec, DENYOOM, MAY_REPLICATE, WRITE};
 use crate::table::Command;
 
 /// The group's commands.
@@ -76,6 +76,12 @@ fn take(session: &mut Session) -> Option<Queue> {
 /// Whether executing this may change data.
 pub(crate) fn writes(session: &Session, command: &Command) -> bool {
     command.spec.has(WRITE) || queued(session, command, WRITE)
+}
+
+/// Whether executing this may be propagated, as writes are.
+pub(crate) fn may_replicate(session: &Session, command: &Command) -> bool {
+    let flags = WRITE | MAY_REPLICATE;
+    command.spec.has(flags) || queued(session, command, flags)
 }
 
 /// Whether executing or queueing this may take memory.
