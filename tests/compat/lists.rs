@@ -8,6 +8,8 @@ use crate::suite::Setup;
 use crate::table::Failure;
 
 const LEFT_OUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compat/left-out.tsv");
+/// In the place of a case: a reason for the whole unit.
+const EVERY_CASE: &str = "every case";
 const REASONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/COMPAT.md");
 
 /// Cases that need a command that is not there yet: unit, name, that command.
@@ -97,14 +99,17 @@ impl Reasons {
         Ok(Reasons { rows: rows.collect() })
     }
 
-    /// Whether a failure has its reason there.
+    /// Whether a failure has its reason there, or its unit has one for all of its cases.
     pub(crate) fn explain(&self, failure: &Failure) -> bool {
-        self.rows.contains(&(failure.unit.clone(), failure.case.clone()))
+        [failure.case.as_str(), EVERY_CASE]
+            .iter()
+            .any(|case| self.rows.contains(&(failure.unit.clone(), (*case).to_owned())))
     }
 
-    /// The rows of some units.
+    /// The rows of some units that speak of one case.
     pub(crate) fn of_units(&self, units: &[&str]) -> impl Iterator<Item = (&str, &str)> {
-        let is_meant = |row: &&(String, String)| units.contains(&row.0.as_str());
+        let is_meant =
+            |row: &&(String, String)| units.contains(&row.0.as_str()) && row.1 != EVERY_CASE;
         self.rows.iter().filter(is_meant).map(|(unit, case)| (unit.as_str(), case.as_str()))
     }
 }
