@@ -34,6 +34,12 @@ const LEFT_OUT: &[&str] = &[
     "shutdown",
     "lolwut",
     "wait",
+    "subscribe", // these have a reply for each name, or a mode of their own
+    "unsubscribe",
+    "psubscribe",
+    "punsubscribe",
+    "ssubscribe",
+    "sunsubscribe",
     "info",
     "docs", // subcommands come in the order of a hash table
 ];
