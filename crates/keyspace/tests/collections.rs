@@ -344,3 +344,31 @@ fn flip(ks: Keyspace, file: &Path, bytes: &[u8]) -> Keyspace {
     fs::write(file, pool).expect("the pool");
     emulated(file, 1)
 }
+
+/// One whose count passed for 0 would lose its key with the next member that goes.
+#[test]
+fn a_table_whose_number_of_members_cannot_be_read_is_not_changed() {
+    for what in [Type::Hash, Type::Set] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pool");
+        let fields: Vec<String> = (0..4321).map(|n| format!("field {n}")).collect();
+        let ks = emulated(&path, 1);
+        for field in &fields {
+            put(&ks, "big", what, &[(field, "")]).expect("room");
+        }
+        ks.heap().close().expect("a clean close");
+        drop(ks);
+        let mut bytes = fs::read(&path).expect("the pool");
+        let count = structures::sealed::seal(4321).to_le_bytes();
+        // The log, which lies before the blocks, may hold the word too.
+        let at = memchr::memmem::rfind(&bytes, &count).expect("the count");
+        bytes[at + 1] ^= 1;
+        fs::write(&path, bytes).expect("the pool");
+        let ks = emulated(&path, 1);
+        let removed = remove(&ks, "big", what, &["field 7"]);
+        assert!(matches!(removed, Err(Error::Damaged(_))), "{removed:?}");
+        let added = put(&ks, "big", what, &[("another", "")]);
+        assert!(matches!(added, Err(Error::Damaged(_))), "{added:?}");
+        assert_eq!(ks.begin_all(NOW).count(db(0)), 1, "the key is there");
+    }
+}

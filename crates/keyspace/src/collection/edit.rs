@@ -9,7 +9,7 @@ use structures::blob::{Blob, MAX_BLOCK_LEN};
 use structures::dict::Dict;
 use structures::packed::{Item, Items};
 
-use super::members::{find, packed_bytes};
+use super::members::{find, packed_bytes, sound_table};
 use super::text::item;
 use super::{Form, Head, Text};
 use crate::entry::{self, Value};
@@ -99,7 +99,7 @@ impl Txn<'_> {
                     let kept = Some(bytes.len());
                     State::Packed { bytes, count: head.count, kept }
                 }
-                Form::Table => State::Table(Dict::at(Ptr::from_raw(word))),
+                Form::Table => State::Table(sound_table(shard, old.at, word)?),
                 Form::List | Form::Ranked | Form::Stream => return Err(Error::WrongType),
             };
             self.touch_key(place, key);

@@ -47,6 +47,13 @@ pub(super) fn packed_bytes<'t>(
     if bytes.is_empty() != (head.count == 0) { Err(damaged) } else { Ok(bytes) }
 }
 
+/// The table at `word`, of the entry `at`. One whose number of members cannot be read is not to be relied on: it would pass
+/// for empty, and its key would go with the next member.
+pub(super) fn sound_table(shard: &Shard<'_>, at: Ptr, word: u64) -> Result<Dict, Error> {
+    let dict = Dict::at(Ptr::from_raw(word));
+    if dict.has_sound_len(shard) { Ok(dict) } else { Err(Error::Damaged(at.raw())) }
+}
+
 impl<'t> Members<'t> {
     pub(crate) fn read(
         shard: &'t Shard<'t>,
@@ -57,7 +64,7 @@ impl<'t> Members<'t> {
         let word = shard.word(entry::cell(shard, at));
         let repr = match head.form {
             Form::Packed => Repr::Packed(packed_bytes(shard, at, head, word)?),
-            Form::Table => Repr::Table(Dict::at(Ptr::from_raw(word))),
+            Form::Table => Repr::Table(sound_table(shard, at, word)?),
             Form::List | Form::Ranked | Form::Stream => return Err(Error::WrongType),
         };
         Ok(Members { shard, hashing, at, head, repr })

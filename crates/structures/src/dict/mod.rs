@@ -83,6 +83,12 @@ impl Dict {
         sealed::open(view.word(self.header.add(COUNT))).unwrap_or(0)
     }
 
+    /// Whether the number of members can be read. Where it cannot, it is told as 0, and nothing may be changed.
+    #[inline]
+    pub fn has_sound_len<V: View>(self, view: &V) -> bool {
+        sealed::open(view.word(self.header.add(COUNT))).is_some()
+    }
+
     /// Whether it has no members.
     pub fn is_empty<V: View>(self, view: &V) -> bool {
         self.len(view) == 0

@@ -25,10 +25,12 @@ pub(super) fn insert<K: Kind, S: Store>(
     item: Item,
 ) -> Result<(), Full> {
     let Some((leaf, above)) = at.steps().split_last() else {
-        if store.word(root) == 0 {
-            let leaf = write_leaf(store, &[item])?;
-            store.set(root, leaf.raw());
+        // A tree whose root makes no sense takes nothing: what it is to lead to must not be there without it.
+        if store.word(root) != 0 {
+            return Err(Full);
         }
+        let leaf = write_leaf(store, &[item])?;
+        store.set(root, leaf.raw());
         return Ok(());
     };
     let mut split = None;

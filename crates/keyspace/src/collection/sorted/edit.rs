@@ -8,7 +8,7 @@ use structures::ranked::Ranked;
 
 use super::packed::{encode, offset, pairs};
 use crate::collection::edit::{Content, Written, is_packed};
-use crate::collection::members::{find, packed_bytes};
+use crate::collection::members::{find, packed_bytes, sound_table};
 use crate::collection::{Form, Head, Limits, Text, item};
 use crate::entry;
 use crate::key::Hashing;
@@ -70,7 +70,7 @@ impl Txn<'_> {
                     let kept = Some(bytes.len());
                     State::Packed { bytes, count: head.count, kept }
                 }
-                Form::Ranked => State::Table(Ranked::at(Ptr::from_raw(word))),
+                Form::Ranked => State::Table(Ranked::at(sound_table(shard, old.at, word)?.ptr())),
                 Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
             };
             self.touch_key(place, key);

@@ -7,7 +7,7 @@ use structures::Damaged;
 use structures::ranked::{Found, Ranked};
 
 use super::packed::{Pair, pairs};
-use crate::collection::members::{find, packed_bytes};
+use crate::collection::members::{find, packed_bytes, sound_table};
 use crate::collection::{Form, Head, Text, item};
 use crate::entry;
 use crate::key::Hashing;
@@ -51,7 +51,7 @@ impl<'t> Sorted<'t> {
         let word = shard.word(entry::cell(shard, at));
         let repr = match head.form {
             Form::Packed => Repr::Packed(packed_bytes(shard, at, head, word)?),
-            Form::Ranked => Repr::Table(Ranked::at(Ptr::from_raw(word))),
+            Form::Ranked => Repr::Table(Ranked::at(sound_table(shard, at, word)?.ptr())),
             Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
         };
         Ok(Sorted { shard, hashing, at, count: head.count, repr })
