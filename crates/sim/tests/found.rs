@@ -20,6 +20,11 @@ fn no_copy_outlives_the_commit_that_changes_its_block() {
 }
 
 #[test]
+fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
+    histories::a_newest_record_that_was_fenced_and_is_damaged_is_reported();
+}
+
+#[test]
 fn a_search_begins_with_all_of_them() {
-    assert_eq!(histories::ALL.len(), 3);
+    assert_eq!(histories::ALL.len(), 4);
 }

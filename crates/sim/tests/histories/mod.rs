@@ -21,6 +21,10 @@ pub(crate) const ALL: &[(&str, fn())] = &[
         "no_copy_outlives_the_commit_that_changes_its_block",
         no_copy_outlives_the_commit_that_changes_its_block,
     ),
+    (
+        "a_newest_record_that_was_fenced_and_is_damaged_is_reported",
+        a_newest_record_that_was_fenced_and_is_damaged_is_reported,
+    ),
 ];
 
 const RESERVE: usize = 4 << 20;
@@ -142,4 +146,36 @@ pub(crate) fn no_copy_outlives_the_commit_that_changes_its_block() {
         let read = txn.read_string(&entry).expect("a string").to_vec();
         assert!(read == [round; 1000], "the read cache gives what is there no more");
     }
+}
+
+/// Whatever a commit stored before its fence, a flipped bit in it must be told when the fence is known to have completed:
+/// no later record tells it, and the write was acknowledged.
+pub(crate) fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
+    let medium = Medium::new();
+    let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));
+    set(&keyspace, "one", &[b'1'; 200]);
+    set(&keyspace, "two", &[b'2'; 200]);
+    let trace = medium.take();
+    let mut durability = Durability::new(Vec::new());
+    trace.events.iter().for_each(|event| durability.apply(&trace, *event));
+    let mut image = durability.visible();
+    let is_fence = |event: &Event| matches!(event, Event::Fence { .. });
+    let fence = trace.events.iter().rposition(is_fence).expect("the commit's");
+    let from = trace.events[..fence].iter().rposition(is_fence).expect("that of the one before");
+    let mut reported = 0;
+    for event in &trace.events[from..fence] {
+        let Event::Store { off, len, .. } = *event else { continue };
+        let at = off as usize + len / 2;
+        image[at] ^= 1;
+        let region = Region::simulated_from(&image, RESERVE, Arc::new(NullRecorder));
+        match Heap::open(region, [0; 16]) {
+            Ok((heap, _)) => {
+                let found = get(&Keyspace::new(heap, NOW), "two");
+                assert!(found == Some(vec![b'2'; 200]), "byte {at:#x} damaged: lost in silence");
+            }
+            Err(_) => reported += 1,
+        }
+        image[at] ^= 1;
+    }
+    assert!(reported > 0, "nothing of what the commit stored is needed");
 }

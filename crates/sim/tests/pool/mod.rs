@@ -358,7 +358,11 @@ fn detach<'h>(heap: &'h Heap, plan: &Plan) -> Option<Vec<Detached<'h>>> {
         for op in ops {
             if let Op::Put { content, detached: true, .. } = op {
                 let mut block = heap.lock(*id).reserve_detached(HEAD + content.room).ok()?;
-                block.write(0, &image(content));
+                // In two pieces, as they come from a client: the second begins inside a line.
+                let image = image(content);
+                let (first, rest) = image.split_at(image.len() / 3);
+                block.write(0, first);
+                block.write(first.len(), rest);
                 blocks.push(block);
             }
         }
