@@ -4,12 +4,16 @@
 //! looks at the next part's begin, where only a record with the expected sequence number counts.
 //!
 //! Before a part is written again its records are *retired*: every line with a word that they changed is flushed and
-//! fenced, and the tail moves behind them. These lines are remembered in DRAM; the records are not read again. This
-//! happens inside a commit, so that the commit's own fence makes the new tail durable before the part is written.
+//! fenced, and the tail moves behind them. These lines are remembered in DRAM; the records are not read again.
 //!
 //! It happens by *sections*, the records of a part up to a bound, and as soon as a second section has begun behind one. To
 //! wait until the ring is full would spare few flushes, for most lines are changed by few records, and would leave more
-//! to a recovery: which reads two sections of each ring at most.
+//! to a recovery: which reads two sections of each ring at most, and a record of a third.
+//!
+//! It happens inside commits, by their own fences. The commit that begins a section flushes the lines of the one before
+//! the last; its fence completes that. The shard's next commit stores the tail and flushes it; its fence makes the tail durable,
+//! and only then the room that the tail left may be written. Where that very commit enters the part that the tail leaves, as
+//! when each record takes a part of its own, it fences first.
 
 #![allow(unsafe_code, reason = "the tail is stored in the pool")]
 
@@ -60,8 +64,10 @@ pub(crate) struct Ring {
     parts: usize,
     /// Words from which a section is full.
     section_words: usize,
-    /// What is not retired, oldest first.
+    /// What the tail is not behind, oldest first.
     sections: VecDeque<Section>,
+    /// So many of the oldest were flushed by the commit that was placed last: fenced before the next one is placed.
+    flushed: usize,
     /// The part being written, and the line behind its last record.
     part: usize,
     at: LineIndex,
@@ -99,6 +105,7 @@ impl Ring {
             parts: geometry.ring_parts,
             section_words: section_words(geometry),
             sections: VecDeque::new(),
+            flushed: 0,
             part: (at / part_lines) as usize,
             at,
             seen: Box::new([0; SEEN]),
@@ -115,15 +122,18 @@ impl Ring {
     }
 
     /// Finds room for a record of `lines` lines and takes it: the offset in the pool. `words` is how many words the record
-    /// has wherever they lie. May retire a section, whose tail is then flushed but not fenced: the caller fences on this
-    /// thread before the next call.
+    /// has wherever they lie. May flush lines and the tail: the caller fences on this thread before the next call.
     pub(crate) fn place(&mut self, region: &Region, lines: u64, words: usize) -> u64 {
         debug_assert!(lines <= self.part_lines);
+        let left = if self.flushed > 0 { self.move_tail(region) } else { None };
         if self.at + lines > (self.part as u64 + 1) * self.part_lines {
             self.part = (self.part + 1) % self.parts;
             self.at = self.part as u64 * self.part_lines;
             let is_free = self.sections.iter().all(|section| section.part != self.part);
             assert!(is_free || !Step::RetireAhead.done());
+            if left == Some(self.part) {
+                step::fence(region, Step::FenceTail);
+            }
             self.begin_section(region);
         } else if self.sections.back().is_none_or(|newest| newest.words >= self.section_words) {
             self.begin_section(region);
@@ -138,11 +148,14 @@ impl Ring {
         self.base + at * LINE
     }
 
-    /// Retires all sections but the newest, and begins one behind it.
+    /// Begins to retire all sections but the newest, and begins one behind it.
     #[cold]
     fn begin_section(&mut self, region: &Region) {
         if Step::RetireAhead.done() {
-            self.retire(region, self.sections.len().saturating_sub(1));
+            self.flush_oldest(region, self.sections.len().saturating_sub(1));
+        }
+        if !Step::FenceRetired.done() {
+            self.move_tail(region);
         }
         self.seen.fill(0);
         self.sections.push_back(Section {
@@ -182,31 +195,45 @@ impl Ring {
 
     /// Retires every record. The tail is flushed, not fenced.
     pub(crate) fn retire_all(&mut self, region: &Region) {
-        self.retire(region, self.sections.len());
-    }
-
-    /// Retires the oldest `count` sections.
-    fn retire(&mut self, region: &Region, count: usize) {
-        if count == 0 {
+        if self.sections.is_empty() {
             return;
         }
-        for mut section in self.sections.drain(..count) {
+        self.flush_oldest(region, self.sections.len());
+        step::fence(region, Step::FenceRetired);
+        self.move_tail(region);
+    }
+
+    /// Flushes what the oldest `count` sections changed; the tail may move behind them after a fence of this thread.
+    fn flush_oldest(&mut self, region: &Region, count: usize) {
+        for section in self.sections.iter_mut().take(count) {
             if Step::FlushRetired.done() {
                 region.flush_lines(&section.lines);
             }
-            self.released.append(&mut section.long);
             section.lines.clear();
-            self.spare = section.lines;
+            self.spare = std::mem::take(&mut section.lines);
         }
-        step::fence(region, Step::FenceRetired);
+        self.flushed = count;
+    }
+
+    /// Moves the tail behind the sections that were flushed, and fenced since. It is flushed, not fenced. The part of the newest
+    /// of these sections.
+    #[cold]
+    fn move_tail(&mut self, region: &Region) -> Option<usize> {
+        let mut left = None;
+        for mut section in self.sections.drain(..self.flushed) {
+            left = Some(section.part);
+            self.released.append(&mut section.long);
+        }
+        self.flushed = 0;
         if region.failed() {
             // The words may be lost: the log is still needed. The heap takes no further commit.
-            return;
+            return left;
         }
         let tail = self.tail();
         // SAFETY: the tail belongs to this shard, whose lock the caller holds.
         unsafe { region.store(self.tail_at, tail) };
         step::flush(region, self.tail_at, 8, Step::FlushTail);
+        left
     }
 
     /// The tail word for the records that are held.

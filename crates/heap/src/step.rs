@@ -54,10 +54,12 @@ pmem::steps! { 32:
     LinkRecords,
     /// Retiring flushes every word that its records changed.
     FlushRetired,
-    /// ... and fences before the tail moves.
+    /// ... and the tail moves only after a fence.
     FenceRetired,
-    /// The new tail is flushed.
+    /// The new tail is flushed,
     FlushTail,
+    /// ... and fenced before the room that it left is written.
+    FenceTail,
     /// The records of a part are retired before it is written again.
     RetireAhead,
     /// Recovery believes the newest record only if its fresh ranges match.

@@ -20,6 +20,9 @@ const HEAD: usize = 24;
 /// Sizes that blocks are asked for: four classes, among them one that is streamed, and a whole span.
 const ROOMS: [usize; 5] = [40, 120, 500, 1500, 40_000];
 
+/// Words whose record is longer than a half of a part of the ring, and no longer than the whole.
+const MOST_OF_A_PART: std::ops::RangeInclusive<usize> = 20..=26;
+
 /// What a block holds.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Content {
@@ -94,13 +97,15 @@ pub(crate) struct Pool {
     pub(crate) zones: u64,
     /// Many blocks are whole spans with few bytes in them, and transactions are longer.
     pub(crate) spacious: bool,
+    /// Each record takes most of a part of the ring.
+    pub(crate) long_records: bool,
 }
 
 impl Pool {
     /// As it is, with rings of three parts of eight lines.
     pub(crate) fn of(shards: usize, zones: u64) -> Pool {
         let geometry = Geometry { shards, ring_parts: 3, ring_part: 512, zone_spans: 8 };
-        Pool { geometry, zones, spacious: false }
+        Pool { geometry, zones, spacious: false, long_records: false }
     }
 }
 
@@ -157,6 +162,9 @@ impl Subject for Pool {
             .into_iter()
             .map(|shard| {
                 let state = &mut after[shard];
+                if self.long_records {
+                    return (shard, vec![many_words(state, rng, MOST_OF_A_PART)]);
+                }
                 if self.spacious && rng.usize(..4) == 0 {
                     return (shard, (0..8).map(|slot| put_whole(state, slot, rng)).collect());
                 }
@@ -266,7 +274,15 @@ fn draw(state: &mut Contents, rng: &mut fastrand::Rng, nested: bool) -> Op {
 }
 
 fn words(state: &mut Contents, rng: &mut fastrand::Rng, most: usize) -> Op {
-    let count = rng.usize(1..=most);
+    many_words(state, rng, 1..=most)
+}
+
+fn many_words(
+    state: &mut Contents,
+    rng: &mut fastrand::Rng,
+    count: std::ops::RangeInclusive<usize>,
+) -> Op {
+    let count = rng.usize(count);
     let first = rng.usize(..=WORDS - count);
     let value = rng.u64(..);
     for (n, word) in state.words[first..first + count].iter_mut().enumerate() {

@@ -111,13 +111,14 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
     let spacious = shape.is_multiple_of(3);
     let zones = 1 + shape / 3 % 4;
     let shards = (shape / 12 % 4) as usize;
+    let long_records = (shape / 48).is_multiple_of(8);
     match kinds[at] {
         Kind::Heap => {
-            let pool = Pool { spacious, ..Pool::of(1 + shards, zones) };
+            let pool = Pool { spacious, long_records, ..Pool::of(1 + shards, zones) };
             explore(&pool, effort).map_err(|failure| (format!("{pool:?}"), failure))
         }
         Kind::Threads => {
-            let pool = Pool { spacious, ..Pool::of(2 + shards % 3, zones) };
+            let pool = Pool { spacious, long_records, ..Pool::of(2 + shards % 3, zones) };
             let threads = Threads { pool, threads: 3 };
             explore(&threads, effort).map_err(|failure| (format!("threads of {pool:?}"), failure))
         }
