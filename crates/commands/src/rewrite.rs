@@ -108,6 +108,22 @@ fn add_part<E>(
             let added = added.as_bytes();
             each(&[b"XSETID", key, &last, b"ENTRIESADDED", added, b"MAXDELETEDID", &deleted])
         }
+        StreamPart::Group { name, last, read } => {
+            let (last, read) = (text(*last), read.map_or("-1".into(), |read| read.to_string()));
+            each(&[b"XGROUP", b"CREATE", key, name, &last, b"ENTRIESREAD", read.as_bytes()])
+        }
+        // The others are made with what is pending of them.
+        StreamPart::Consumer { group, name, pending: 0 } => {
+            each(&[b"XGROUP", b"CREATECONSUMER", key, group, name])
+        }
+        StreamPart::Consumer { .. } => Ok(()),
+        StreamPart::Pending { group, consumer, id, delivered, count } => {
+            let (id, at, count) = (text(*id), delivered.to_string(), count.to_string());
+            let head: [&[u8]; 6] = [b"XCLAIM", key, group, consumer, b"0", &id];
+            let rest: [&[u8]; 6] =
+                [b"TIME", at.as_bytes(), b"RETRYCOUNT", count.as_bytes(), b"JUSTID", b"FORCE"];
+            each(&[head, rest].concat())
+        }
     }
 }
 

@@ -100,7 +100,7 @@ impl Keyspace {
             }
             Some((at, Large::List(list))) => relocate_nodes(&mut locked, at, list, within.cursor),
             Some((at, Large::Stream(stream))) => {
-                relocate_stream_node(&mut locked, at, stream.word(), within.cursor)
+                relocate_stream_part(&mut locked, at, stream.word(), within.cursor)
             }
             None => Ok(0),
         };
@@ -165,14 +165,14 @@ fn relocate_nodes(shard: &mut Shard<'_>, at: Ptr, list: List, index: u64) -> Res
     Ok(next)
 }
 
-/// Moves a node of a stream; the number of the node to go on with.
-fn relocate_stream_node(
+/// Moves a node of a stream, or a part of a group; the place of the stream to go on with.
+fn relocate_stream_part(
     shard: &mut Shard<'_>,
     at: Ptr,
     word: u64,
-    number: u64,
+    place: u64,
 ) -> Result<u64, Full> {
-    let (moved, next) = collection::relocate_stream(shard, word, number)?;
+    let (moved, next) = collection::streams::relocate(shard, word, place)?;
     if let Some(word) = moved {
         let cell = entry::cell(shard, at);
         shard.set(cell, word);

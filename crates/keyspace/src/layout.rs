@@ -24,6 +24,7 @@
 //! ```
 
 use heap::Ptr;
+use structures::stream::Owners;
 
 use crate::collection::Head;
 use crate::key::DATABASES;
@@ -63,8 +64,9 @@ pub(crate) const OWNER_MEMBERS: u16 = 3;
 pub(crate) const OWNER_LIST: u16 = 4;
 /// The items are the members of a sorted set, which go with their index.
 pub(crate) const OWNER_RANKS: u16 = 5;
-/// The items are nodes of a stream.
-pub(crate) const OWNER_STREAM: u16 = 6;
+/// The items are nodes, groups, consumers or pending entries of a stream.
+pub(crate) const STREAM_OWNERS: Owners =
+    Owners { nodes: 6, groups: 7, consumers: 8, pending: 9, nothing: 10 };
 
 pub(crate) const EXPIRY_AT: u64 = 8;
 pub(crate) const KEY_LEN_AT: u64 = 16;

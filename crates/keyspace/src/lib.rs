@@ -33,6 +33,7 @@ mod side;
 mod snapshot;
 mod stats;
 mod steps;
+mod stream_groups;
 mod streams;
 mod strings;
 mod txn;
@@ -57,8 +58,8 @@ pub use snapshot::{Content, Item, Snapshot};
 pub use stats::Stats;
 pub use steps::Progress;
 pub use streams::{
-    StreamBound, StreamEdit, StreamEntry, StreamHead, StreamId, StreamLimits, StreamPart,
-    StreamRef, StreamTrim,
+    StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead, StreamId,
+    StreamLimits, StreamPart, StreamPending, StreamRef, StreamTrim,
 };
 pub use strings::Expire;
 pub use txn::{Entry, Savepoint, Txn};

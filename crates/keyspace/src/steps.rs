@@ -12,7 +12,7 @@ use structures::list::List;
 use structures::reclaim::{Owned, Queue};
 use structures::stream::Stream;
 
-use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, OWNER_STREAM, QUEUE_ROOT};
+use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS};
 use crate::txn::Place;
 use crate::{CommitError, Db, Keyspace, Txn, entry};
 
@@ -137,8 +137,7 @@ fn free_owned<S: Store>(
         Owned::Entry(at) if owner == OWNER_MEMBERS => Member::at(at).release(store, queue),
         Owned::Entry(at) => entry::release(store, queue, at).map(|()| 1),
         Owned::Item(item) if owner == OWNER_LIST => List::free_item(store, queue, item),
-        Owned::Item(item) if owner == OWNER_STREAM => Stream::free_item(store, queue, item),
-        Owned::Item(_) => Ok(0),
+        Owned::Item(item) => Stream::free_item(store, queue, STREAM_OWNERS, owner, item),
     }
 }
 

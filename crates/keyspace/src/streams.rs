@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use heap::{Shard, View};
 use structures::packed::Item;
 use structures::reclaim::Queue;
-use structures::stream::{self, Pairs, Stream};
+use structures::stream::{self, Pairs, Piece, Stream};
 
 use crate::collection::{Form, Head, Text, item};
 use crate::entry::{self, Value};
@@ -17,14 +17,15 @@ use crate::value::{Encoding, Type};
 use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
 pub use structures::stream::{
-    Bound as StreamBound, Head as StreamHead, Id as StreamId, Limits as StreamLimits,
-    Trim as StreamTrim,
+    Bound as StreamBound, Consumer as StreamConsumer, Group as StreamGroup, Head as StreamHead,
+    Id as StreamId, Limits as StreamLimits, Pending as StreamPending, Trim as StreamTrim,
 };
 
 /// A stream, read where it lies.
+#[derive(Clone, Copy)]
 pub struct StreamRef<'t> {
-    shard: &'t Shard<'t>,
-    stream: Stream,
+    pub(crate) shard: &'t Shard<'t>,
+    pub(crate) stream: Stream,
     at: u64,
 }
 
@@ -73,6 +74,37 @@ pub enum StreamPart {
         /// The greatest ID that was taken out.
         deleted: StreamId,
     },
+    /// A group of consumers, before what belongs to it.
+    Group {
+        /// Its name.
+        name: Vec<u8>,
+        /// The last ID that was delivered to it.
+        last: StreamId,
+        /// How many entries it has read, where that is known.
+        read: Option<u64>,
+    },
+    /// A consumer of a group.
+    Consumer {
+        /// The group's name.
+        group: Vec<u8>,
+        /// Its name.
+        name: Vec<u8>,
+        /// How many entries are pending of it.
+        pending: u64,
+    },
+    /// An entry that is pending of a consumer.
+    Pending {
+        /// The group's name.
+        group: Vec<u8>,
+        /// The consumer's name.
+        consumer: Vec<u8>,
+        /// The entry's ID.
+        id: StreamId,
+        /// When it was last delivered, in unix ms.
+        delivered: u64,
+        /// How often it was.
+        count: u64,
+    },
 }
 
 impl StreamPart {
@@ -81,28 +113,77 @@ impl StreamPart {
         match self {
             StreamPart::Entry(_, words) => words.iter().map(Vec::len).sum(),
             StreamPart::Head { .. } => 0,
+            StreamPart::Group { name, .. } => name.len(),
+            StreamPart::Consumer { group, name, .. } => group.len() + name.len(),
+            StreamPart::Pending { group, consumer, .. } => group.len() + consumer.len(),
         }
     }
 }
 
-/// Some parts of a stream, from a cursor on, one node or so; where to go on (0: the end).
-pub(crate) fn parts<V: View>(view: &V, word: u64, cursor: u64) -> (Vec<StreamPart>, u64) {
-    // A damaged stream ends where the damage is: who verifies says so.
-    let Ok(stream) = Stream::open(view, word) else { return (Vec::new(), 0) };
+/// Consumers or pending entries that are told at a time.
+const AT_ONCE: u64 = 64;
+
+/// Some parts of a stream, from a place on, one node or so; where to go on (0: the end).
+pub(crate) fn parts<V: View>(view: &V, word: u64, place: u64) -> (Vec<StreamPart>, u64) {
     let mut parts = Vec::new();
-    if cursor < stream.node_count(view) {
-        let show = |entry: &stream::Entry<'_>| {
-            let words = texts(entry.pairs()).flat_map(|(field, value)| [field, value]);
-            parts.push(StreamPart::Entry(
-                entry.id,
-                words.map(|word| word.as_ref().to_vec()).collect(),
-            ));
-        };
-        stream.visit_node(view, cursor, show).ok();
-        return (parts, cursor + 1);
+    // A damaged stream ends where the damage is: who verifies says so.
+    let next = Stream::open(view, word).and_then(|stream| {
+        let done = add_parts(view, &stream, place, &mut parts)?;
+        stream.behind(view, place, done)
+    });
+    (parts, next.unwrap_or(0))
+}
+
+/// Adds what stands at a place; how many of its kind.
+fn add_parts<V: View>(
+    view: &V,
+    stream: &Stream,
+    place: u64,
+    parts: &mut Vec<StreamPart>,
+) -> Result<u64, structures::Damaged> {
+    match stream.piece(view, place)? {
+        Piece::Node(number) => {
+            let show = |entry: &stream::Entry<'_>| {
+                let words = texts(entry.pairs()).flat_map(|(field, value)| [field, value]);
+                let words = words.map(|word| word.as_ref().to_vec()).collect();
+                parts.push(StreamPart::Entry(entry.id, words));
+            };
+            stream.visit_node(view, number, show)?;
+        }
+        Piece::Head => {
+            let StreamHead { len, last, added, deleted, .. } = stream.head;
+            parts.push(StreamPart::Head { len, last, added, deleted });
+        }
+        Piece::Group(_, group) => {
+            let name = group.name(view)?;
+            parts.push(StreamPart::Group { name, last: group.last, read: group.read });
+        }
+        Piece::Consumers(group, from) => {
+            let (name, mut some) = (group.name(view)?, Vec::new());
+            let shown = group.some_consumers(view, from, AT_ONCE, |one| some.push(one))?;
+            for one in some {
+                let (group, pending) = (name.clone(), one.pending_count(view));
+                parts.push(StreamPart::Consumer { group, name: one.name(view)?, pending });
+            }
+            return Ok(shown);
+        }
+        Piece::Pending(group, from) => {
+            let (name, mut some) = (group.name(view)?, Vec::new());
+            let shown = group.some_pending(view, from, AT_ONCE, |one| some.push(*one))?;
+            for one in some {
+                parts.push(StreamPart::Pending {
+                    group: name.clone(),
+                    consumer: group.owner(view, &one)?.name(view)?,
+                    id: one.id,
+                    delivered: one.delivered,
+                    count: one.count,
+                });
+            }
+            return Ok(shown);
+        }
+        Piece::End => {}
     }
-    let StreamHead { len, last, added, deleted, .. } = stream.head;
-    (vec![StreamPart::Head { len, last, added, deleted }], 0)
+    Ok(1)
 }
 
 /// All parts of a stream.
@@ -117,7 +198,7 @@ pub(crate) fn all_parts<V: View>(view: &V, word: u64) -> Vec<StreamPart> {
 }
 
 impl StreamRef<'_> {
-    fn damaged(&self) -> Error {
+    pub(crate) fn damaged(&self) -> Error {
         Error::Damaged(self.at)
     }
 
@@ -158,16 +239,21 @@ const HEAD: Head =
 
 /// A stream that is being changed.
 pub struct StreamEdit<'e, 'k> {
-    shard: &'e mut Shard<'k>,
-    queue: Queue,
+    pub(crate) shard: &'e mut Shard<'k>,
+    pub(crate) queue: Queue,
     verify: bool,
-    stream: Stream,
-    changed: bool,
+    pub(crate) stream: Stream,
+    pub(crate) changed: bool,
     at: u64,
 }
 
 impl StreamEdit<'_, '_> {
-    fn error(&self, error: stream::Error) -> Error {
+    /// The stream as it is now, to be read.
+    pub fn read(&self) -> StreamRef<'_> {
+        StreamRef { shard: &*self.shard, stream: self.stream, at: self.at }
+    }
+
+    pub(crate) fn error(&self, error: stream::Error) -> Error {
         match error {
             stream::Error::Full(_) => Error::Full,
             stream::Error::Damaged(_) => Error::Damaged(self.at),

@@ -7,7 +7,9 @@ mod common;
 
 use common::{NOW, db, emulated, get, set, set_until, write};
 use fastrand::Rng;
-use keyspace::{CheckError, Content, Expire, Keyspace, Limits, Refusal, Type};
+use keyspace::{
+    CheckError, Content, Expire, Keyspace, Limits, Refusal, StreamId, StreamLimits, Type,
+};
 use pmem::{DomainRequest, MapOptions, Region};
 use std::fs;
 use std::path::Path;
@@ -65,8 +67,61 @@ fn put(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
     });
 }
 
+/// Whether a key holds a stream with a group.
+fn is_stream(i: usize) -> bool {
+    i % 50 == 10
+}
+
+/// Entries, each of which is pending of one of two consumers.
+fn put_stream(ks: &Keyspace, key: &str) {
+    write(ks, &[key], |txn| {
+        let key = txn.key(key.as_bytes());
+        let done = txn.edit_stream(db(0), &key, |edit| {
+            let made = edit.create_group(b"group", StreamId::MIN, Some(0))?;
+            let group = made.expect("none has this name");
+            for ms in 1..60 {
+                let id = StreamId { ms, seq: ms };
+                edit.append(id, &[b"field", b"a value"], StreamLimits::new(512, 100))?;
+                let name: &[u8] = if ms % 2 == 0 { b"alice" } else { b"bob" };
+                let (consumer, _) = edit.see_consumer(&group, name, ms)?;
+                edit.deliver(&group, &consumer, id, (ms, 1))?;
+            }
+            Ok(())
+        });
+        done.expect("room");
+    });
+}
+
+fn holds_stream(ks: &Keyspace, now: u64, i: usize) -> bool {
+    let name = name(i);
+    let key = ks.key(name.as_bytes());
+    let mut txn = ks.begin_one(key.shard(), now);
+    let Some(entry) = txn.find(db(0), &key) else { return false };
+    let Ok(stream) = txn.stream(&entry) else { return false };
+    let (mut entries, mut pending) = (0, 0);
+    let visited = stream.visit(StreamId::MIN..=StreamId::MAX, false, |entry| {
+        entries += usize::from(entry.id().seq == entry.id().ms && entry.len() == 1);
+        true
+    });
+    let Ok(Some(group)) = stream.group(b"group") else { return false };
+    for (name, consumer) in stream.consumers(&group).unwrap_or_default() {
+        let done = stream.visit_pending(&group, Some(&consumer), StreamId::MIN, |one| {
+            let owner: &[u8] = if one.id.ms % 2 == 0 { b"alice" } else { b"bob" };
+            pending += usize::from(one.delivered == one.id.ms && name == owner);
+            true
+        });
+        if done.is_err() {
+            return false;
+        }
+    }
+    visited.is_ok() && (entries, pending) == (59, 59)
+}
+
 /// Whether a key holds what it was given.
 fn holds(ks: &Keyspace, now: u64, i: usize) -> bool {
+    if is_stream(i) {
+        return holds_stream(ks, now, i);
+    }
     let Some(fields) = fields(i) else {
         return get(ks, now, 0, &name(i)).as_deref() == Some(&*value(i));
     };
@@ -88,7 +143,9 @@ fn holds(ks: &Keyspace, now: u64, i: usize) -> bool {
 fn make(path: &Path) -> Vec<u8> {
     let ks = emulated(path, 1);
     for i in 0..KEYS {
-        if let Some(fields) = fields(i) {
+        if is_stream(i) {
+            put_stream(&ks, &name(i));
+        } else if let Some(fields) = fields(i) {
             let put = if is_sorted(i) { put_sorted } else { put };
             put(&ks, &name(i), &fields);
         } else if i % 7 == 0 {

@@ -65,7 +65,7 @@ fn entries(parts: &[StreamPart]) -> BTreeMap<StreamId, String> {
         StreamPart::Entry(id, words) => {
             Some((*id, String::from_utf8(words[1].clone()).expect("text")))
         }
-        StreamPart::Head { .. } => None,
+        _ => None,
     };
     parts.iter().filter_map(entry).collect()
 }

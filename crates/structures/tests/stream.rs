@@ -9,9 +9,9 @@ use memory::Memory;
 use proptest::prelude::*;
 use structures::packed::Item;
 use structures::reclaim::{Owned, Queue};
-use structures::stream::{Bound, Entry, Id, Limits, Part, Stream, Trim};
+use structures::stream::{Bound, Entry, Id, Limits, Owners, Part, Stream, Trim};
 
-const OWNER: u16 = 9;
+const OWNERS: Owners = Owners { nodes: 9, groups: 10, consumers: 11, pending: 12, nothing: 13 };
 
 type Words = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -116,8 +116,8 @@ impl Pair {
         while !queue().is_empty(&self.memory) {
             let free = |memory: &mut Memory, owner, owned| match owned {
                 Owned::Item(item) => {
-                    assert_eq!(owner, OWNER);
-                    Stream::free_item(memory, queue(), item)
+                    assert_eq!(owner, OWNERS.nodes);
+                    Stream::free_item(memory, queue(), OWNERS, owner, item)
                 }
                 Owned::Entry(_) => panic!("no index was queued"),
             };
@@ -216,7 +216,7 @@ proptest! {
             pair.check(from, to);
         }
         let word = pair.stream.word();
-        Stream::release(&mut pair.memory, queue(), word, OWNER).expect("room");
+        Stream::release(&mut pair.memory, queue(), word, OWNERS).expect("room");
         let mut empty = Stream::create(&mut pair.memory).expect("room");
         empty.save(&mut pair.memory);
         pair.memory.commit();

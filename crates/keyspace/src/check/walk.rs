@@ -17,7 +17,7 @@ use crate::collection::Deep;
 use crate::entry;
 use crate::key::DATABASES;
 use crate::layout::{
-    Counts, OWNER_KEYS, OWNER_LIST, OWNER_MEMBERS, OWNER_STREAM, QUEUE_ROOT, counts_root,
+    Counts, OWNER_KEYS, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS, counts_root,
     expiry_root, keys_root,
 };
 use crate::verify::{self, Fault, Seen};
@@ -281,10 +281,11 @@ impl<'w, 'h> Walk<'w, 'h> {
                 Part::Owned(Owned::Item(item)) if owner == OWNER_LIST => {
                     List::item_blocks(shard, item, |at| blocks.push(at));
                 }
-                Part::Owned(Owned::Item(item)) if owner == OWNER_STREAM => {
-                    Stream::item_blocks(shard, item, |at| blocks.push(at));
+                Part::Owned(Owned::Item(item)) => {
+                    let push = |at| blocks.push(at);
+                    Stream::item_blocks(shard, STREAM_OWNERS, owner, item, push);
                 }
-                Part::Owned(_) => {}
+                Part::Owned(Owned::Entry(_)) => {}
             },
         );
         if let Err(source) = checked {

@@ -12,6 +12,7 @@ mod edit;
 mod head;
 mod members;
 mod sorted;
+pub(crate) mod streams;
 mod tables;
 mod text;
 mod whole;
@@ -24,5 +25,5 @@ pub(crate) use tables::{Large, Within};
 pub use text::Text;
 pub(crate) use text::item;
 pub(crate) use whole::{
-    Deep, blocks, check, copy, memory, pieces, release, relocate, relocate_list, relocate_stream,
+    Deep, blocks, check, copy, memory, pieces, release, relocate, relocate_list,
 };

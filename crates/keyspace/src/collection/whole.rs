@@ -9,14 +9,14 @@ use structures::list::{self, Element, List, Side};
 use structures::packed::{self, Items};
 use structures::ranked::Ranked;
 use structures::reclaim::Queue;
-use structures::stream::{self, Stream};
+use structures::stream::Stream;
 use structures::{Damaged, Store};
 
 use super::text::{Text, item};
-use super::{Form, Head, sorted};
+use super::{Form, Head, sorted, streams};
 use crate::entry::INDEX_COST;
 use crate::key::Hashing;
-use crate::layout::{OWNER_LIST, OWNER_MEMBERS, OWNER_RANKS, OWNER_STREAM};
+use crate::layout::{OWNER_LIST, OWNER_MEMBERS, OWNER_RANKS, STREAM_OWNERS};
 use crate::value::Type;
 
 /// What it takes to verify a table.
@@ -58,7 +58,7 @@ pub(crate) fn release<S: Store>(
         Form::Table => dict(word).release(store, queue, OWNER_MEMBERS),
         Form::List => List::from_word(word).release(store, queue, OWNER_LIST),
         Form::Ranked => ranked(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
-        Form::Stream => Stream::release(store, queue, word, OWNER_STREAM),
+        Form::Stream => Stream::release(store, queue, word, STREAM_OWNERS),
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn relocate<S: Store>(
         Form::Table => Ok(dict(word).relocate(store)?.map(|dict| dict.ptr().raw())),
         Form::List => Ok(relocate_list(store, List::from_word(word), 0)?.0.map(List::word)),
         Form::Ranked => Ok(ranked(word).relocate(store)?.map(|ranked| ranked.ptr().raw())),
-        Form::Stream => Ok(relocate_stream(store, word, 0)?.0),
+        Form::Stream => Ok(streams::relocate(store, word, 0)?.0),
     }
 }
 
@@ -118,8 +118,8 @@ pub(crate) fn check<V: View>(
             }
         },
         Form::Stream => match deep {
-            None => check_short_stream(view, word),
-            Some(Deep { room, .. }) => check_stream(view, word, room),
+            None => streams::check_short(view, word),
+            Some(Deep { room, .. }) => streams::check(view, word, room),
         },
     }
 }
@@ -203,7 +203,7 @@ pub(crate) fn copy(
         Form::Table => copy_table(shards, (from, to), hashing, dict(word)),
         Form::List => copy_list(shards, (from, to), List::from_word(word)),
         Form::Ranked => copy_ranked(shards, (from, to), hashing, ranked(word)),
-        Form::Stream => copy_stream(shards, (from, to), word),
+        Form::Stream => streams::copy(shards, (from, to), word),
     }
 }
 
@@ -347,59 +347,4 @@ fn copy_ranked(
             copy.insert(&mut shards[to], |member| hashing.hash(member), &member, score)?;
         }
     }
-}
-
-/// As [`relocate_list`], of a stream's nodes: its word if that changes, and the number of the node to go on with.
-pub(crate) fn relocate_stream<S: Store>(
-    store: &mut S,
-    word: u64,
-    number: u64,
-) -> Result<(Option<u64>, u64), Full> {
-    let Ok(mut stream) = Stream::open(store, word) else { return Ok((None, 0)) };
-    match stream.relocate(store, number) {
-        Ok((moved, next)) => Ok((Some(moved).filter(|&moved| moved != word), next)),
-        Err(stream::Error::Full(full)) => Err(full),
-        Err(stream::Error::Damaged(_)) => Ok((None, 0)),
-    }
-}
-
-fn check_short_stream<V: View>(view: &V, word: u64) -> Result<(), Damaged> {
-    let stream = Stream::open(view, word)?;
-    if stream.is_long(view) { Ok(()) } else { stream.check_step(view, 0).map(drop) }
-}
-
-/// As [`check_list`].
-fn check_stream<V: View>(view: &V, word: u64, room: &dyn Fn(Ptr) -> usize) -> Result<(), Damaged> {
-    let (mut seen, mut first) = (HashSet::new(), Ok(()));
-    Stream::survey(view, word, |found| match found {
-        stream::Part::Block(at, size) => seen.insert(at) && room(at) >= size,
-        stream::Part::Damage(damage) => {
-            first = first.and(Err(damage));
-            true
-        }
-    });
-    first
-}
-
-fn copy_stream(
-    shards: &mut [Shard<'_>],
-    (from, to): (usize, usize),
-    word: u64,
-) -> Result<u64, Full> {
-    let source = Stream::open(&shards[from], word).map_err(|_| Full)?;
-    let mut copy = Stream::create(&mut shards[to])?;
-    let mut entries = 0;
-    for number in 0..source.node_count(&shards[from]) {
-        let node = source.copy_node(&shards[from], number).map_err(|_| Full)?;
-        let Some(node) = node else { break };
-        entries += node.entries();
-        copy.paste_node(&mut shards[to], &node).map_err(|_| Full)?;
-    }
-    if entries != source.head.len {
-        // A damaged stream is not copied in part.
-        return Err(Full);
-    }
-    copy.paste_head(&source);
-    copy.save(&mut shards[to]);
-    Ok(copy.word())
 }

@@ -1,11 +1,12 @@
-//! What is done with a stream as a whole: freeing, copying, moving, verifying, showing its blocks.
+//! What is done with a stream as a whole: freeing, copying, moving, verifying, showing its blocks. Of its groups that is in `group`.
 
 use heap::{Full, Ptr, View};
 
+use super::group::{self, Owners};
 use super::node::{self, Export, Node};
 use super::{Error, Id, ROOTS, Stream, WORDS, item_of, words};
 use crate::reclaim::Queue;
-use crate::tree::{self, Item};
+use crate::tree;
 use crate::{Damaged, Store};
 
 /// What a survey of a stream comes by.
@@ -29,36 +30,35 @@ impl NodeCopy {
 }
 
 impl Stream {
-    /// Gives the stream up: its header and last node at once, the rest through the free queue, which is told that the nodes are
-    /// `owner`'s.
+    /// Gives the stream up: its header and last node at once, the rest through the free queue, which is told whose items are whose.
     pub fn release<S: Store>(
         store: &mut S,
         queue: Queue,
         word: u64,
-        owner: u16,
+        owners: Owners,
     ) -> Result<(), Full> {
         // What cannot be read any more is not freed.
         if let Ok(stream) = Stream::open(store, word) {
             if let Ok(Some(tail)) = stream.tail(store) {
                 tail.release(store, queue)?;
             }
-            queue.push_tree(store, words::root(stream.at, WORDS, 0), owner)?;
+            for (number, owner) in [owners.nodes, owners.groups].into_iter().enumerate() {
+                let root = store.word(words::root(stream.at, WORDS, number));
+                queue.push_unlinked_tree(store, root, owner)?;
+            }
         }
         store.free(Ptr::from_raw(word));
         Ok(())
     }
 
-    /// Frees the node of a queued stream's item; answers how many blocks were freed.
-    pub fn free_item<S: Store>(store: &mut S, queue: Queue, item: Item) -> Result<usize, Full> {
-        match Node::read(store, Ptr::from_raw(item.second)) {
-            Ok(node) => node.release(store, queue),
-            Err(_) => Ok(0),
-        }
+    /// Frees a node of a queued stream; answers how many blocks were freed.
+    pub(super) fn free_node<S: Store>(store: &mut S, queue: Queue, at: Ptr) -> Result<usize, Full> {
+        Node::read(store, at).map_or(Ok(0), |node| node.release(store, queue))
     }
 
-    /// Visits the blocks of a queued stream's item.
-    pub fn item_blocks<V: View>(view: &V, item: Item, visit: impl FnMut(Ptr)) {
-        if let Ok(node) = Node::read(view, Ptr::from_raw(item.second)) {
+    /// Visits the blocks of a node.
+    pub(super) fn node_blocks<V: View>(view: &V, at: Ptr, visit: impl FnMut(Ptr)) {
+        if let Ok(node) = Node::read(view, at) {
             node_blocks(view, &node, visit);
         }
     }
@@ -73,9 +73,12 @@ impl Stream {
         }
         let show = |part| match part {
             tree::Part::Block(at) => visit(at),
-            tree::Part::Item(item) => Stream::item_blocks(view, item, &mut visit),
+            tree::Part::Item(item) => {
+                Stream::node_blocks(view, Ptr::from_raw(item.second), &mut visit);
+            }
         };
         stream.nodes().check(view, |_, _| true, show).ok();
+        stream.group_blocks(view, &mut visit);
     }
 
     /// A copy of node number `number`; none behind the last one.
@@ -99,9 +102,12 @@ impl Stream {
         self.head = super::Head { tail: self.head.tail, ..other.head };
     }
 
-    /// Moves node number `number`, and what is above it, out of sparse spans, and the header with the first one. The stream's word,
-    /// and the number to go on with (0: the end).
-    pub fn relocate<S: Store>(&mut self, store: &mut S, number: u64) -> Result<(u64, u64), Error> {
+    /// Moves node number `number`, and what is above it, out of sparse spans.
+    pub(super) fn relocate_node<S: Store>(
+        &mut self,
+        store: &mut S,
+        number: u64,
+    ) -> Result<(), Error> {
         if let Some(located) = self.numbered(store, number)? {
             if let Some(at) = located.node.relocate(store)? {
                 self.put(store, located.place, at)?;
@@ -111,26 +117,27 @@ impl Stream {
             }
         }
         self.save(store);
-        if number == 0 && store.is_sparse(self.at) {
+        Ok(())
+    }
+
+    /// Moves the header.
+    pub(super) fn relocate_head<S: Store>(&mut self, store: &mut S) -> Result<(), Full> {
+        if store.is_sparse(self.at) {
             let roots: [u64; ROOTS] =
                 std::array::from_fn(|number| store.word(words::root(self.at, WORDS, number)));
             let at = words::create(store, super::NAME, &self.head.words(), &roots)?;
             store.free(self.at);
             self.at = at;
         }
-        Ok((self.word(), self.step_after(store, number)))
+        Ok(())
     }
 
-    fn step_after<V: View>(&self, view: &V, number: u64) -> u64 {
-        if number + 1 < self.node_count(view) { number + 1 } else { 0 }
-    }
-
-    /// Verifies node number `number`: the number to go on with (0: the end), and how many bytes were read.
-    pub fn check_step<V: View>(&self, view: &V, number: u64) -> Result<(u64, u64), Damaged> {
-        let Some(located) = self.numbered(view, number)? else { return Ok((0, 0)) };
+    /// Verifies node number `number`; how many bytes were read.
+    pub(super) fn check_node<V: View>(&self, view: &V, number: u64) -> Result<u64, Damaged> {
+        let Some(located) = self.numbered(view, number)? else { return Ok(0) };
         located.node.check(view)?;
         let apart = located.node.blob(view).map_or(0, |blob| blob.len(view));
-        Ok((self.step_after(view, number), located.node.stored() as u64 + apart))
+        Ok(located.node.stored() as u64 + apart)
     }
 
     /// Shows every block that can be reached in a stream that may be damaged, and what is wrong of it: the first thing in each part.
@@ -162,6 +169,7 @@ impl Stream {
         if stream.head.tail != 0 {
             order.node(view, Ptr::from_raw(stream.head.tail), None, &mut visit);
         }
+        group::survey(view, &stream, &mut visit);
         if order.last > stream.head.last {
             let damage =
                 Damaged::new("last ID of a stream", at, order.last.ms, stream.head.last.ms);

@@ -13,8 +13,10 @@
 //! A stream knows neither keys nor clocks. `docs/format/stream.md` has the format and the counts.
 
 mod entry;
+mod group;
 mod maintain;
 mod node;
+mod pieces;
 mod trim;
 mod walk;
 mod words;
@@ -22,7 +24,9 @@ mod words;
 use heap::{Full, Ptr, View};
 
 pub use entry::{Entry, Pairs};
+pub use group::{Consumer, Group, Owners, Pending};
 pub use maintain::{Found as Part, NodeCopy};
+pub use pieces::Piece;
 pub use trim::{Bound, Trim};
 
 use crate::packed::Item;
@@ -192,9 +196,9 @@ impl Stream {
         nodes.min(self.head.len)
     }
 
-    /// Whether it has more than one node: what is done with the whole of it goes in steps.
+    /// Whether it has more than one node, or groups: what is done with the whole of it goes in steps.
     pub fn is_long<V: View>(&self, view: &V) -> bool {
-        !self.nodes().is_empty(view)
+        !self.nodes().is_empty(view) || !self.group_tree().is_empty(view)
     }
 
     /// Adds an entry whose ID is greater than the last one's.

@@ -139,6 +139,40 @@ impl<K: Kind> Tree<K> {
         cursor.steps().iter().map(before).fold(0, u64::wrapping_add)
     }
 
+    /// The item that a cursor stands before, verified; none at the end. A leaf that is not as it was written, and a way that is
+    /// lost before the end, are damage.
+    pub fn item_at<V: View>(&self, view: &V, at: &Cursor) -> Result<Option<Item>, Damaged> {
+        let mut at = *at;
+        check_leaf_of(view, &at)?;
+        let found = at.settle(view);
+        if found {
+            check_leaf_of(view, &at)?;
+            return Ok(at.item(view));
+        }
+        let mut last = at;
+        match self.is_empty(view) || at.is_at_the_end() && last.prev(view) {
+            true => Ok(None),
+            false => Err(Damaged::new("way through a tree", self.root, 0, view.word(self.root))),
+        }
+    }
+
+    /// Where the item of this number stands, and the item, verified as by [`Tree::item_at`]; none where there are no more. For trees
+    /// whose items weigh 1.
+    pub fn numbered<V: View>(
+        &self,
+        view: &V,
+        number: u64,
+    ) -> Result<Option<(Cursor, Item)>, Damaged> {
+        let (at, left) = self.seek_weight(view, number);
+        match self.item_at(view, &at)? {
+            // A weight says more than there is: to go on would have no end.
+            Some(_) if left > 0 => {
+                Err(Damaged::new("weight of a tree node", self.root, number - left, number))
+            }
+            found => Ok(found.map(|item| (at, item))),
+        }
+    }
+
     /// Puts an item before a cursor's. In a damaged tree without a way to the cursor's leaf nothing happens.
     pub fn insert<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) -> Result<(), Full> {
         insert::insert::<K, S>(store, self.root, at, item)
@@ -210,6 +244,14 @@ impl<K: Kind> Tree<K> {
         relocate::relocate(store, *self, weight, relocate_item)
     }
 
+    /// Moves the leaf of a cursor's item, and the nodes above it that it is the first below, out of sparse spans. The cursor is
+    /// invalid then.
+    pub fn relocate_leaf<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<(), Full> {
+        let mut at = *at;
+        at.settle(store);
+        relocate::move_nodes(store, self.root, &at)
+    }
+
     /// Verifies the leaf in which this much weight before an item ends, and visits its items; the sum of the weights up to the
     /// next leaf (0: there is none).
     pub fn check_leaf<V: View>(
@@ -255,6 +297,13 @@ impl<K: Kind> Tree<K> {
     pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
         survey::survey::<K, V>(view, self.root, &mut visit);
     }
+}
+
+/// Verifies the leaf that a cursor stands in.
+fn check_leaf_of<V: View>(view: &V, at: &Cursor) -> Result<(), Damaged> {
+    let Some(leaf) = at.leaf() else { return Ok(()) };
+    let (own, said) = (leaf.node.sum_of_content(view), leaf.node.sum());
+    Damaged::unless_equal("tree leaf's sum", leaf.node.at, u64::from(own), u64::from(said))
 }
 
 /// Verifies what is left of a tree that is being freed.

@@ -34,7 +34,7 @@ pub(super) fn relocate<K: Kind, S: Store>(
 }
 
 /// Moves the leaf at a cursor, and the inner nodes above it as long as it is the first below them.
-fn move_nodes<S: Store>(store: &mut S, root: Ptr, at: &Cursor) -> Result<(), Full> {
+pub(super) fn move_nodes<S: Store>(store: &mut S, root: Ptr, at: &Cursor) -> Result<(), Full> {
     let steps = at.steps();
     for level in (0..steps.len()).rev() {
         let node = steps[level].node;

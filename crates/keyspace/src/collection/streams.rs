@@ -1,0 +1,140 @@
+//! What is done with a stream as a whole.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use heap::{Full, Ptr, Shard, View};
+use structures::stream::{self, Consumer, Group, Pending, Stream};
+use structures::{Damaged, Store};
+
+/// A step through a stream, for the defragmenter: its word if that changes, and the place to go on with (0: the end). Of a
+/// damaged one nothing moves.
+pub(crate) fn relocate<S: Store>(
+    store: &mut S,
+    word: u64,
+    place: u64,
+) -> Result<(Option<u64>, u64), Full> {
+    let Ok(mut stream) = Stream::open(store, word) else { return Ok((None, 0)) };
+    match stream.relocate(store, place) {
+        Ok((moved, next)) => Ok((Some(moved).filter(|&moved| moved != word), next)),
+        Err(stream::Error::Full(full)) => Err(full),
+        Err(stream::Error::Damaged(_)) => {
+            // What was moved before the damage was found stays moved.
+            Ok((Some(stream.word()).filter(|&moved| moved != word), 0))
+        }
+    }
+}
+
+/// Verifies a stream of one node.
+pub(super) fn check_short<V: View>(view: &V, word: u64) -> Result<(), Damaged> {
+    let stream = Stream::open(view, word)?;
+    if stream.is_long(view) { Ok(()) } else { stream.check_step(view, 0).map(drop) }
+}
+
+/// Verifies a stream that may be damaged: blocks are read that are blocks, each once.
+pub(super) fn check<V: View>(
+    view: &V,
+    word: u64,
+    room: &dyn Fn(Ptr) -> usize,
+) -> Result<(), Damaged> {
+    let (mut seen, mut first) = (HashSet::new(), Ok(()));
+    Stream::survey(view, word, |found| match found {
+        stream::Part::Block(at, size) => seen.insert(at) && room(at) >= size,
+        stream::Part::Damage(damage) => {
+            first = first.and(Err(damage));
+            true
+        }
+    });
+    first
+}
+
+/// Copies a stream into another shard, or the same; the word of the copy.
+pub(super) fn copy(
+    shards: &mut [Shard<'_>],
+    (from, to): (usize, usize),
+    word: u64,
+) -> Result<u64, Full> {
+    let source = Stream::open(&shards[from], word).map_err(|_| Full)?;
+    let mut copy = Stream::create(&mut shards[to])?;
+    let mut entries = 0;
+    for number in 0..source.node_count(&shards[from]) {
+        let node = source.copy_node(&shards[from], number).map_err(|_| Full)?;
+        let Some(node) = node else { break };
+        entries += node.entries();
+        copy.paste_node(&mut shards[to], &node).map_err(|_| Full)?;
+    }
+    if entries != source.head.len {
+        // A damaged stream is not copied in part.
+        return Err(Full);
+    }
+    copy.paste_head(&source);
+    copy.save(&mut shards[to]);
+    copy_groups(shards, (from, to), &source, &copy).map_err(|_| Full)?;
+    Ok(copy.word())
+}
+
+fn copy_groups(
+    shards: &mut [Shard<'_>],
+    (from, to): (usize, usize),
+    source: &Stream,
+    copy: &Stream,
+) -> Result<(), stream::Error> {
+    let mut groups: Vec<Group> = Vec::new();
+    source.groups(&shards[from], |group| {
+        groups.push(group);
+        ControlFlow::<()>::Continue(())
+    })?;
+    for group in groups {
+        let name = group.name(&shards[from])?;
+        let new = copy.create_group(&mut shards[to], &name, group.last, group.read)?;
+        let consumers = copy_consumers(shards, (from, to), &group, &new)?;
+        copy_pending(shards, (from, to), (&group, &new), &consumers)?;
+    }
+    Ok(())
+}
+
+/// The copy of each consumer, by its own place.
+fn copy_consumers(
+    shards: &mut [Shard<'_>],
+    (from, to): (usize, usize),
+    group: &Group,
+    copy: &Group,
+) -> Result<HashMap<Ptr, Consumer>, stream::Error> {
+    let mut consumers: Vec<Consumer> = Vec::new();
+    group.consumers(&shards[from], |consumer| {
+        consumers.push(consumer);
+        ControlFlow::<()>::Continue(())
+    })?;
+    let mut copies = HashMap::new();
+    for consumer in consumers {
+        let name = consumer.name(&shards[from])?;
+        let new = copy.create_consumer(&mut shards[to], &name, consumer.seen)?;
+        copies.insert(consumer.ptr(), new);
+    }
+    Ok(copies)
+}
+
+fn copy_pending(
+    shards: &mut [Shard<'_>],
+    (from, to): (usize, usize),
+    (group, copy): (&Group, &Group),
+    consumers: &HashMap<Ptr, Consumer>,
+) -> Result<(), stream::Error> {
+    const AT_ONCE: u64 = 1024;
+    let mut number = 0;
+    loop {
+        let mut some: Vec<Pending> = Vec::new();
+        let push = |pending: &Pending| some.push(*pending);
+        match group.some_pending(&shards[from], number, AT_ONCE, push)? {
+            0 => return Ok(()),
+            shown => number += shown,
+        }
+        for pending in some {
+            let at = pending.consumer();
+            let lost = Damaged::new("consumer of a pending entry", at, at.raw(), 0);
+            let consumer = consumers.get(&at).ok_or(lost)?;
+            let delivery = (pending.delivered, pending.count);
+            copy.deliver(&mut shards[to], consumer, pending.id, delivery)?;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Names of groups and consumers: blobs, whose words stand last in the records, found by their bytes.
+
+use std::cmp::Ordering;
+
+use heap::{Ptr, View};
+
+use super::Records;
+use crate::Damaged;
+use crate::blob::Blob;
+use crate::tree::{Cursor, Item, Tree};
+
+/// The first eight bytes: they tell most names apart.
+fn prefix(name: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = name.len().min(8);
+    bytes[..len].copy_from_slice(&name[..len]);
+    u64::from_be_bytes(bytes)
+}
+
+/// The item that refers to the record of a name.
+pub(super) fn item(name: &[u8], at: Ptr) -> Item {
+    Item { first: prefix(name), second: at.raw() }
+}
+
+/// The bytes of a name, verified.
+pub(super) fn read<V: View>(view: &V, name: Blob) -> Result<Vec<u8>, Damaged> {
+    name.check(view)?;
+    Ok(name.to_vec(view))
+}
+
+/// Before the first record of which the name is not less than this one, and its item if it has this name. The word of the name is
+/// number `words - 1` of each record.
+pub(super) fn find<V: View>(
+    view: &V,
+    tree: Tree<Records>,
+    words: usize,
+    name: &[u8],
+) -> Result<(Cursor, Option<Item>), Damaged> {
+    let (first, mut damaged) = (prefix(name), Ok(()));
+    let mut compare = |item: Item| match item.first.cmp(&first) {
+        Ordering::Equal => {
+            let word = view.word(Ptr::from_raw(item.second).add(8 * words as u64));
+            match read(view, Blob::from_word(word)) {
+                Ok(own) => own.as_slice().cmp(name),
+                Err(damage) => {
+                    damaged = Err(damage);
+                    Ordering::Greater
+                }
+            }
+        }
+        order => order,
+    };
+    let cursor = tree.seek(view, |item| compare(item).is_lt());
+    let found = tree.item_at(view, &cursor)?.filter(|item| compare(*item).is_eq());
+    damaged.map(|()| (cursor, found))
+}
