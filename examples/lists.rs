@@ -7,7 +7,7 @@
 
 use std::error::Error;
 
-use perdura::{DomainRequest, Options, Perdura};
+use perdura::{DomainRequest, Options, Order, Perdura};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
@@ -31,6 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("running: {}", String::from_utf8(job.unwrap_or_default())?);
     for (number, job) in store.elements("waiting", 0, 10)?.into_iter().enumerate() {
         println!("waiting {number}: {}", String::from_utf8(job)?);
+    }
+    for job in store.sort("waiting", Order::Bytes)? {
+        println!("by name: {}", String::from_utf8(job)?);
     }
     store.close()?;
     Ok(())

@@ -18,6 +18,9 @@ pub enum Run {
     Session(fn(&mut Call<'_>) -> Done),
     /// In a transaction over the shards of its keys.
     Keys(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// In a transaction over the shards of its keys; over all shards where its words say that it goes to keys which they do
+    /// not name.
+    Reach(fn(&[&[u8]]) -> bool, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// In a transaction over all shards.
     All(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// In a transaction over the one shard in which the scan of its cursor (argument 1) goes on.

@@ -206,7 +206,10 @@ impl Engine {
                 call.command.spec.name
             ))),
             Run::Session(run) => run(call),
-            Run::Keys(run) => match call.keys {
+            Run::Reach(beyond, run) if beyond(call.args) => {
+                self.transact(call, &mut keyspace.begin_all(now), run)
+            }
+            Run::Keys(run) | Run::Reach(_, run) => match call.keys {
                 [key] => {
                     let prepared = self.prepare(call, key)?;
                     let txn = keyspace.begin_one(key.shard(), now);
@@ -254,7 +257,9 @@ impl Engine {
         if self.keyspace().is_unsettled() {
             done = Err(Failure::unsettled());
         }
-        let settled = match done.and_then(|()| self.commit(txn, call.effects, call.keys)) {
+        // Who holds all shards may have read from any.
+        let keys = if txn.covers_all() { &[] } else { call.keys };
+        let settled = match done.and_then(|()| self.commit(txn, call.effects, keys)) {
             Ok(settled) => settled,
             Err(failure) => {
                 // While nobody else can serve it: the command that blocks has failed.

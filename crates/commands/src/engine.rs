@@ -20,7 +20,7 @@ use crate::stats::Stats;
 use crate::table::Table;
 use crate::{
     admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
-    sets, sorted_sets, streams, strings, transactions,
+    sets, sort, sorted_sets, streams, strings, transactions,
 };
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
@@ -82,6 +82,7 @@ impl Engine {
             bitmaps::COMMANDS,
             hyperloglog::COMMANDS,
             keys::COMMANDS,
+            sort::COMMANDS,
             connection::COMMANDS,
             transactions::COMMANDS,
             pubsub::COMMANDS,

@@ -42,6 +42,7 @@ mod request;
 mod rewrite;
 mod session;
 mod sets;
+mod sort;
 mod sorted_sets;
 pub mod spec;
 mod stats;

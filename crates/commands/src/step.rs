@@ -30,6 +30,15 @@ impl<'a> Step<'a> {
         Some(Step { command, args: request.args, keys: request.keys })
     }
 
+    /// Whether it goes to shards that its keys do not name.
+    pub(crate) fn needs_all(&self) -> bool {
+        match self.command.spec.run {
+            Run::All(_) | Run::Scan(_) => true,
+            Run::Reach(beyond, _) => beyond(self.args),
+            Run::Container | Run::Session(_) | Run::Keys(_) => false,
+        }
+    }
+
     /// Makes this the command that `call` executes.
     #[inline]
     pub(crate) fn enter(&self, call: &mut Call<'a>) {
@@ -51,7 +60,7 @@ impl<'a> Step<'a> {
         };
         let done = match spec.run {
             Run::Session(run) => run(call),
-            Run::Keys(run) | Run::All(run) | Run::Scan(run) => run(call, txn),
+            Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Scan(run) => run(call, txn),
             Run::Container => Err(Failure::from(SYNTAX)),
         };
         done.map_err(|failure| {

@@ -26,6 +26,8 @@ Known differences:
   or by a write.
 - OBJECT REFCOUNT tells 1, or 2147483647 for an integer below 10000 as Redis does for what it shares; a COPY of such an
   integer is told as shared too.
+- SORT with ALPHA compares bytes, whatever the locale. Where it leaves elements equal (ALPHA with BY), those of a list or a sorted
+  set keep their order and those of a set are put in that of their bytes.
 - There are 16 databases.
 - The cursors of SCAN, HSCAN, SSCAN and ZSCAN are other numbers; their guarantee is the same. The order of the elements of what is
   encoded as a hashtable is another, and a small one is scanned by one call.

@@ -141,6 +141,16 @@ impl Keyspace {
         None
     }
 
+    /// Where an entry lies that lost its name and may have been this key's: for a key that was not found, while its shard is
+    /// held.
+    pub fn may_have_lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
+        let physical = self.physical_of(db.number());
+        let fits = |entry: &&Nameless| {
+            (entry.shard, entry.db) == (key.shard(), physical) && entry.near.fits(key.hash)
+        };
+        lock(&self.damage.nameless).iter().find(fits).map(|entry| entry.at.raw())
+    }
+
     /// Whether the key is there under its name: then a lost entry whose known bits are the same is another's.
     fn is_whole(&self, db: u8, key: &Key<'_>) -> bool {
         let shard = self.heap().lock(key.shard());

@@ -42,8 +42,8 @@ pub enum Error {
     /// The value is not an integer of 64 bits.
     #[error("the value is not an integer")]
     NotAnInteger,
-    /// The score would not be a number.
-    #[error("the score would not be a number")]
+    /// The score would not be a number, or an element that is to be sorted as a number is none.
+    #[error("that is not a number")]
     NotANumber,
     /// The result would not be an integer of 64 bits.
     #[error("the increment would overflow")]

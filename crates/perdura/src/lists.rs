@@ -7,7 +7,7 @@ use keyspace::{NodeLimits, Side};
 use crate::{Error, Perdura, Transaction};
 
 /// As the server has it by default.
-fn limits() -> NodeLimits {
+pub(crate) fn limits() -> NodeLimits {
     NodeLimits::new(8192, usize::MAX)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use perdura::{Domain, DomainRequest, Error, Options, Perdura};
+use perdura::{Domain, DomainRequest, Error, Options, Order, Perdura};
 
 fn volatile() -> Perdura {
     Perdura::open(Options::volatile().limit(64 << 20)).expect("a store in memory")
@@ -241,4 +241,30 @@ fn sorted_sets_know_scores_and_ranks() {
     store.set("s", "v").expect("room");
     assert_eq!(store.sorted_set("s", "m", 1.0), Err(Error::WrongType));
     assert_eq!((store.sorted_pop("none"), store.sorted_rank("none", "m")), (Ok(None), Ok(None)));
+}
+
+#[test]
+fn elements_are_sorted_as_numbers_or_as_bytes() {
+    let store = volatile();
+    let sorted = |order| -> Result<Vec<String>, Error> {
+        let elements = store.sort("l", order)?;
+        Ok(elements.into_iter().map(|e| String::from_utf8(e).expect("text")).collect())
+    };
+    assert_eq!(sorted(Order::Numbers), Ok(Vec::new()));
+    for element in ["10", "9", "-2.5", "09"] {
+        store.push_back("l", element).expect("room");
+    }
+    assert_eq!(sorted(Order::Numbers), Ok(["-2.5", "09", "9", "10"].map(String::from).into()));
+    assert_eq!(sorted(Order::NumbersDescending), Ok(["10", "9", "09", "-2.5"].map(String::from).into()));
+    assert_eq!(sorted(Order::Bytes), Ok(["-2.5", "09", "10", "9"].map(String::from).into()));
+    assert_eq!(store.sort_into("l", Order::BytesDescending, "sorted"), Ok(4));
+    assert_eq!(store.elements("sorted", 0, 2), Ok(vec![b"9".into(), b"10".into()]));
+
+    store.push_back("l", "word").expect("room");
+    assert_eq!(store.sort_into("l", Order::Numbers, "sorted"), Err(Error::NotANumber));
+    assert_eq!(store.list_len("sorted"), Ok(4));
+    assert_eq!(store.sort_into("nothing", Order::Numbers, "sorted"), Ok(0));
+    assert_eq!(store.exists("sorted"), Ok(false));
+    store.set("s", "text").expect("room");
+    assert_eq!(store.sort("s", Order::Bytes), Err(Error::WrongType));
 }

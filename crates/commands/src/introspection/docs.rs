@@ -88,6 +88,7 @@ fn reply_arg(call: &mut Call<'_>, arg: &Arg) {
         ArgKind::Double => ("double", None, None),
         ArgKind::Key(spec) => ("key", Some(spec), None),
         ArgKind::Pattern => ("pattern", None, None),
+        ArgKind::KeyPattern(spec) => ("pattern", Some(spec), None),
         ArgKind::UnixTime => ("unix-time", None, None),
         ArgKind::PureToken => ("pure-token", None, None),
         ArgKind::OneOf(of) => ("oneof", None, Some(of)),

@@ -14,6 +14,8 @@ pub enum ArgKind {
     Key(i32),
     /// A glob pattern.
     Pattern,
+    /// A pattern of names of keys; the number is the index of their key spec.
+    KeyPattern(i32),
     /// A point in time.
     UnixTime,
     /// Only its token.
@@ -80,6 +82,10 @@ pub const fn double(name: &'static str) -> Arg {
 /// A glob pattern.
 pub const fn pattern(name: &'static str) -> Arg {
     arg(name, ArgKind::Pattern)
+}
+/// A pattern of names of keys, which key spec number `spec` speaks of.
+pub const fn key_pattern(name: &'static str, spec: i32) -> Arg {
+    arg(name, ArgKind::KeyPattern(spec))
 }
 /// A point in time.
 pub const fn unix_time(name: &'static str) -> Arg {

@@ -45,6 +45,9 @@ pub const KEY_FLAG_NAMES: &[(u16, &str)] = &[
 /// What a request does with its keys, told from its words.
 pub type KeyFlags = fn(&[&[u8]]) -> u16;
 
+/// Where a request has its key, if it has it, told from its words.
+pub type KeyPlace = fn(&[&[u8]]) -> Option<usize>;
+
 /// Where the search for keys begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
@@ -93,12 +96,18 @@ pub struct KeySpec {
     pub flags: u16,
     /// A remark for COMMAND INFO, or empty.
     pub notes: &'static str,
+    /// Tells from the words of a request where it has its key, in the place of a description that cannot.
+    pub told: Option<KeyPlace>,
 }
 
 impl KeySpec {
     /// A spec from its parts.
     pub const fn new(begin: Begin, find: Find, flags: u16) -> KeySpec {
-        KeySpec { begin, find, flags, notes: "" }
+        KeySpec { begin, find, flags, notes: "", told: None }
+    }
+    /// Keys of which the description tells nothing.
+    pub const fn unknown(flags: u16) -> KeySpec {
+        KeySpec::new(Begin::Unknown, Find::Unknown, flags)
     }
     /// One key at `index`.
     pub const fn one(index: usize, flags: u16) -> KeySpec {
@@ -115,6 +124,11 @@ impl KeySpec {
     /// With a remark.
     pub const fn notes(mut self, notes: &'static str) -> KeySpec {
         self.notes = notes;
+        self
+    }
+    /// With a function that tells where the key is.
+    pub const fn told_by(mut self, place: KeyPlace) -> KeySpec {
+        self.told = Some(place);
         self
     }
 
@@ -139,7 +153,10 @@ impl KeySpec {
                 Some(at) => at + 1,
                 None => return true,
             },
-            Begin::Unknown => return true,
+            Begin::Unknown => {
+                self.told.and_then(|place| place(args)).into_iter().for_each(each);
+                return true;
+            }
         };
         let (first, last, step) = match self.find {
             Find::Range { last, step, limit } => {

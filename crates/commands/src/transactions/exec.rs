@@ -42,7 +42,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     let watched: Vec<Vec<u8>> = call.session.watches.iter().map(|w| w.key().to_vec()).collect();
     let watched: Vec<Key<'_>> = watched.iter().map(|key| engine.keyspace().key(key)).collect();
 
-    let needs_all = steps.iter().any(|s| matches!(s.command.spec.run, Run::All(_) | Run::Scan(_)));
+    let needs_all = steps.iter().any(Step::needs_all);
     let mut keys: Vec<Key<'_>> = watched;
     keys.extend(steps.iter().flat_map(|s| s.keys.iter()));
     if queue.spoilt {

@@ -138,6 +138,9 @@ const TIMEOUTS: &[&str] =
 const UNIX_TIMES: &[&str] =
     &["9999999999", "9999999999999", "1", "0", "-5", "9223372036854775807", "x"];
 const PATTERNS: &[&str] = &["*", "a*", "?", "[a-c]", "{a}*", "nothing", "\\a", "[", "*e*"];
+/// Of names of keys, with places for elements.
+const KEY_PATTERNS: &[&str] =
+    &["*", "*", "{a}*", "{a}*", "h*->1", "h*->hello", "{a}*->0", "w_*", "#", "a", "*->", "*->*"];
 const DATABASES: &[&str] = &["0", "1", "2", "0", "1", "15", "16", "-1", "x", "3000000000"];
 const JUNK: &[&str] =
     &["junk", "", "NX", "XX", "GET", "EX", "KEEPTTL", "DB", "REPLACE", "LIMIT", "*"];
@@ -154,7 +157,27 @@ pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     if let Some((_, most)) = EXTENDED.iter().find(|(name, _)| *name == spec.name) {
         words.truncate(*most);
     }
+    if spec.name.starts_with("sort") {
+        settle_order(&mut words);
+    }
     words
+}
+
+/// Leaves no order of a SORT to chance: that of a set that is not sorted, and that of equal texts that keys hold.
+fn settle_order(words: &mut Vec<Vec<u8>>) {
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let mut has_by = false;
+    for at in 2..words.len() {
+        if is(&words[at - 1], "by") {
+            has_by = true;
+            if !words[at].contains(&b'*') {
+                words[at] = b"w_*".to_vec();
+            }
+        }
+    }
+    if has_by {
+        words.retain(|word| !is(word, "alpha"));
+    }
 }
 
 /// A request for the subcommand.
@@ -229,6 +252,7 @@ fn value(group: Group, arg: &Arg, random: &mut Rng) -> &'static str {
         (ArgKind::Integer, _) => INTEGERS,
         (ArgKind::UnixTime, _) => UNIX_TIMES,
         (ArgKind::Pattern, _) => PATTERNS,
+        (ArgKind::KeyPattern(_), _) => KEY_PATTERNS,
         (_, "id") if group == Group::Stream => IDS,
         (_, "start" | "end" | "last-id" | "max_deleted_entry_id") => IDS,
         (_, "threshold") => THRESHOLDS,

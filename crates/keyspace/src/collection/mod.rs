@@ -8,6 +8,7 @@
 //! What is done with a value of any type (freeing, moving, verifying, copying, measuring) is done here, by form, so that
 //! no other place tells collections apart. `docs/format/collections.md` describes the format.
 
+mod each;
 mod edit;
 mod head;
 mod members;

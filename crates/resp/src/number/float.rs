@@ -23,6 +23,18 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
+/// Reads a double as SORT does, which leaves all to C's `strtod`: white space before it does not matter, nor what stands
+/// behind a zero byte, and no text is 0. No NaN, nothing that is too large for a double, or so small that digits are lost.
+pub fn parse_f64_loosely(text: &[u8]) -> Option<f64> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    if text.is_empty() {
+        return Some(0.0);
+    }
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let spaces = text.iter().take_while(|byte| is_space(byte)).count();
+    parse_f64(&text[spaces..]).filter(|value| !value.is_subnormal())
+}
+
 fn from_decimal(unsigned: &[u8]) -> Option<f64> {
     let value: f64 = std::str::from_utf8(unsigned).ok()?.parse().ok()?;
     let is_zero = || {
@@ -127,7 +139,7 @@ fn write_power(out: &mut Vec<u8>, digits: &[u8], power: i32) {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_f64, write_f64};
+    use super::{parse_f64, parse_f64_loosely, write_f64};
 
     fn read(text: &str, expected: Option<f64>) {
         let bits = |value: Option<f64>| value.map(f64::to_bits);
@@ -156,6 +168,22 @@ mod tests {
             ["", "-", ".", "e5", "1e", "1e+", " 1", "1 ", "nan", "1_0", "infin", "1.2.3", "1\0"]
         {
             read(text, None);
+        }
+    }
+
+    #[test]
+    fn what_sort_takes_for_a_number_is_what_strtod_leaves_nothing_of() {
+        let read = |text: &[u8], expected: Option<f64>| {
+            assert_eq!(parse_f64_loosely(text), expected, "{}", text.escape_ascii());
+        };
+        read(b"", Some(0.0));
+        read(b" \t\n\x0b\x0c\r-2.5", Some(-2.5));
+        read(b"7\0 and more", Some(7.0));
+        read(b"\0junk", Some(0.0));
+        read(b"0x1p4", Some(16.0));
+        read(b"-inf", Some(f64::NEG_INFINITY));
+        for text in ["7 ", " ", "abc", "nan", "1e309", "1e-310", "- 1"] {
+            read(text.as_bytes(), None);
         }
     }
 

@@ -6,7 +6,7 @@ mod float;
 mod long_double;
 mod round;
 
-pub use float::{parse_f64, write_f64};
+pub use float::{parse_f64, parse_f64_loosely, write_f64};
 pub use long_double::LongDouble;
 
 /// Reads a 64-bit integer as strictly as Redis: no sign but `-`, no white space, no leading zero, no `-0`. What

@@ -77,7 +77,7 @@ struct Request<'a> {
 
 impl Request<'_> {
     fn add(&mut self, arg: &Arg) {
-        if arg.is_optional && self.rng.usize(..3) > 0 {
+        if arg.is_optional && !self.is_wanted(arg) && self.rng.usize(..3) > 0 {
             return;
         }
         let times = if arg.is_multiple { self.rng.usize(1..=self.taste.repeats) } else { 1 };
@@ -101,11 +101,17 @@ impl Request<'_> {
         }
     }
 
+    /// Whether a command would fail, or change nothing, without this.
+    fn is_wanted(&self, arg: &Arg) -> bool {
+        self.spec.name == "sort" && ["ALPHA", "STORE"].contains(&arg.token)
+    }
+
     fn word(&mut self, arg: &Arg) -> Vec<u8> {
         let name = arg.name;
         match arg.kind {
             ArgKind::Key(_) => self.key(),
             ArgKind::Pattern => b"*".to_vec(),
+            ArgKind::KeyPattern(_) => self.one_of(&["s*", "{tag}s*", "h*->1", "#"]),
             _ if self.spec.group == Group::Stream && ID.contains(&name) => self.id(),
             ArgKind::Double => number(self.rng.i64(-50..50) as f64 / 4.0),
             ArgKind::UnixTime if name.contains("milliseconds") => number(self.time()),
@@ -160,6 +166,7 @@ impl Request<'_> {
 
     fn key(&mut self) -> Vec<u8> {
         let kind = match self.spec.group {
+            _ if self.spec.name == "sort" => ["l", "t", "z"][self.rng.usize(..3)],
             Group::Generic => ["s", "h", "l", "z", "t", "x"][self.rng.usize(..6)],
             Group::Hash => "h",
             Group::List => "l",

@@ -1,0 +1,160 @@
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set, in another order, with what other keys say of them.
+//!
+//! **Locks.** The names behind BY and GET patterns come from the elements, so that nobody can tell beforehand in which
+//! shards they lie: a request with such a pattern holds all shards, as KEYS does, and its answer is that of one moment. One
+//! without holds the shards of its key and of the key behind STORE ([`reaches_beyond`]).
+//!
+//! **Order.** ALPHA compares bytes, whatever the machine's locale: the same data is sorted in the same way wherever a pool
+//! or a log is opened. (Redis compares so for STORE, and by `LC_COLLATE` for a reply.) What is equal is ordered by the
+//! elements' bytes, except that by ALPHA with BY the elements of a list, or of a sorted set, keep their order. So a SORT with
+//! STORE that is executed again, out of the log, stores the same.
+//!
+//! **Memory.** Elements are read in pieces. With LIMIT no more are kept than twice what may be shown ([`rows::Rows`]), so
+//! that the first ten of millions cost one look at each; without it all are, as in the reply.
+
+mod options;
+mod pattern;
+mod read;
+mod rows;
+
+use keyspace::{Entry, Side, Txn, Type};
+use smallvec::SmallVec;
+
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure, WRONG_TYPE};
+use crate::spec::*;
+use options::Options;
+use read::Reader;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[&SORT, &SORT_RO];
+
+/// An element, or what a key says of it; mostly short.
+type Bytes = SmallVec<[u8; 24]>;
+
+const SOURCE: KeySpec = KeySpec::one(1, KEY_RO | KEY_ACCESS);
+const PATTERNS: KeySpec = KeySpec::unknown(KEY_RO | KEY_ACCESS).notes(
+    "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort",
+);
+const TARGET: KeySpec = KeySpec::unknown(KEY_OW | KEY_UPDATE)
+    .notes(
+        "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array",
+    )
+    .told_by(options::target);
+
+const ORDER: Arg =
+    oneof("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
+const LIMIT: Arg =
+    block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional();
+const BY: Arg = key_pattern("pattern", 1).token("BY").optional();
+const GET: Arg = key_pattern("pattern", 1).token("GET").optional().multiple().multiple_token();
+const ALPHA: Arg = token("sorting", "ALPHA").optional();
+
+pub(crate) const SORT: CommandSpec = CommandSpec {
+    name: "sort",
+    summary: "Sort the elements in a list, set or sorted set",
+    complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: -2,
+    flags: WRITE | DENYOOM,
+    acl: ACL_SET | ACL_SORTEDSET | ACL_LIST | ACL_DANGEROUS,
+    keys: &[SOURCE, PATTERNS, TARGET],
+    args: &[
+        key("key", 0),
+        BY,
+        LIMIT,
+        GET,
+        ORDER,
+        ALPHA,
+        key("destination", 2).token("STORE").optional(),
+    ],
+    run: Run::Reach(reaches_beyond, sort),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const SORT_RO: CommandSpec = CommandSpec {
+    name: "sort_ro",
+    summary: "Sort the elements in a list, set or sorted set. Read-only variant of SORT.",
+    complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
+    since: "7.0.0",
+    group: Group::Generic,
+    arity: -2,
+    flags: READONLY,
+    acl: ACL_SET | ACL_SORTEDSET | ACL_LIST | ACL_DANGEROUS,
+    keys: &[SOURCE, PATTERNS],
+    args: &[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA],
+    run: Run::Reach(reaches_beyond, sort_ro),
+    ..CommandSpec::EMPTY
+};
+
+/// Whether a request looks up keys that it does not name. One that is malformed looks up nothing.
+fn reaches_beyond(args: &[&[u8]]) -> bool {
+    Options::parse(args, true).is_ok_and(|options| options.looks_up())
+}
+
+fn sort(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    answer(call, txn, Options::parse(call.args, true)?)
+}
+
+fn sort_ro(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    answer(call, txn, Options::parse(call.args, false)?)
+}
+
+fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: Options<'_>) -> Done {
+    let (source, stores) = (call.key(0), options.stores);
+    let mut reader = Reader::new(call, txn, stores);
+    let elements = match reader.find(&source)? {
+        Some(entry) => {
+            options.fit(kind(reader.txn, &entry)?);
+            read::elements(&mut reader, &source, entry, &options)?
+        }
+        None => Vec::new(),
+    };
+    if stores {
+        let values = read::values(&mut reader, &options, elements)?;
+        return store(call, txn, &values);
+    }
+    reply(call, reader, &options, &elements)
+}
+
+/// The type of a value that can be sorted.
+fn kind(txn: &Txn<'_>, entry: &Entry) -> Result<Type, Failure> {
+    match txn.type_of(entry) {
+        kind @ (Type::List | Type::Set | Type::SortedSet) => Ok(kind),
+        _ => Err(WRONG_TYPE.into()),
+    }
+}
+
+/// Shows elements, or in the place of each what the GET patterns say of it.
+fn reply(
+    call: &mut Call<'_>,
+    mut reader: Reader<'_, '_>,
+    options: &Options<'_>,
+    elements: &[Bytes],
+) -> Done {
+    call.out.array(elements.len() * options.gets.len().max(1));
+    for element in elements {
+        if options.gets.is_empty() {
+            call.out.bulk(element);
+        }
+        for pattern in &options.gets {
+            call.out.bulk_or_null(reader.look_up(pattern, element)?);
+        }
+    }
+    Ok(())
+}
+
+/// Makes the key behind STORE a list of these, whatever it held; where there is none it goes.
+fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, values: &[Bytes]) -> Done {
+    let (db, target, limits) = (call.db(), call.key(1), call.engine.config().list_limits());
+    let was_there = txn.delete(db, &target)?;
+    if !values.is_empty() {
+        txn.push(db, &target, Side::Tail, values.iter().map(|value| &value[..]), limits)?;
+    }
+    if was_there || !values.is_empty() {
+        call.wrote();
+    }
+    call.out.integer(values.len() as i64);
+    Ok(())
+}

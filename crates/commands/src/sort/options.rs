@@ -1,0 +1,121 @@
+//! The words of SORT behind its key.
+
+use std::ops::Range;
+
+use keyspace::Type;
+use smallvec::SmallVec;
+
+use super::pattern::Pattern;
+use crate::failure::{Failure, NOT_INTEGER, SYNTAX};
+
+/// What a SORT is asked for.
+pub(super) struct Options<'a> {
+    /// By what the keys of this name say, and not by the elements themselves.
+    pub(super) by: Option<Pattern<'a>>,
+    /// Not at all: some BY had no place for an element.
+    pub(super) as_they_are: bool,
+    /// By bytes, not by numbers.
+    pub(super) alpha: bool,
+    pub(super) descending: bool,
+    pub(super) gets: SmallVec<[Pattern<'a>; 4]>,
+    /// Whether there is a STORE: the key behind it is the last of the request's keys.
+    pub(super) stores: bool,
+    offset: i64,
+    count: i64,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the words of a request, its name included. SORT_RO knows no STORE.
+    pub(super) fn parse(args: &[&'a [u8]], may_store: bool) -> Result<Options<'a>, Failure> {
+        let mut options = Options {
+            by: None,
+            as_they_are: false,
+            alpha: false,
+            descending: false,
+            gets: SmallVec::new(),
+            stores: false,
+            offset: 0,
+            count: -1,
+        };
+        let mut words = args.get(2..).unwrap_or(&[]);
+        while let [word, rest @ ..] = words {
+            words = options.take(word, rest, may_store)?;
+        }
+        Ok(options)
+    }
+
+    /// Takes an option; what is left of the words behind its name.
+    fn take<'w>(
+        &mut self,
+        word: &[u8],
+        rest: &'w [&'a [u8]],
+        may_store: bool,
+    ) -> Result<&'w [&'a [u8]], Failure> {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        match rest {
+            _ if is("ASC") => self.descending = false,
+            _ if is("DESC") => self.descending = true,
+            _ if is("ALPHA") => self.alpha = true,
+            [offset, count, rest @ ..] if is("LIMIT") => {
+                let number = |word| resp::number::parse_i64(word).ok_or(NOT_INTEGER);
+                (self.offset, self.count) = (number(offset)?, number(count)?);
+                return Ok(rest);
+            }
+            [_, rest @ ..] if may_store && is("STORE") => {
+                self.stores = true;
+                return Ok(rest);
+            }
+            [by, rest @ ..] if is("BY") => {
+                let by = Pattern::of(by);
+                self.as_they_are |= !by.looks_up();
+                self.by = Some(by);
+                return Ok(rest);
+            }
+            [get, rest @ ..] if is("GET") => {
+                self.gets.push(Pattern::of(get));
+                return Ok(rest);
+            }
+            _ => return Err(SYNTAX.into()),
+        }
+        Ok(rest)
+    }
+
+    /// Whether other keys are looked up.
+    pub(super) fn looks_up(&self) -> bool {
+        !self.as_they_are && self.by.is_some() || self.gets.iter().any(Pattern::looks_up)
+    }
+
+    /// A set has no order that could be stored: it is sorted after all.
+    pub(super) fn fit(&mut self, kind: Type) {
+        if kind == Type::Set && self.as_they_are && self.stores {
+            (self.as_they_are, self.alpha, self.by) = (false, true, None);
+        }
+    }
+
+    /// Which of so many are wanted.
+    pub(super) fn range(&self, len: u64) -> Range<u64> {
+        let first = u64::try_from(self.offset).unwrap_or(0).min(len);
+        match u64::try_from(self.count) {
+            Ok(count) => first..first.saturating_add(count).min(len),
+            Err(_) => first..len,
+        }
+    }
+}
+
+/// Where a request has the key behind its last STORE.
+pub(super) fn target(args: &[&[u8]]) -> Option<usize> {
+    let (mut at, mut found) = (2, None);
+    while let Some(word) = args.get(at) {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        at += match () {
+            () if is("LIMIT") => 3,
+            () if is("GET") || is("BY") => 2,
+            () if is("STORE") && at + 1 < args.len() => {
+                found = Some(at + 1);
+                1
+            }
+            () => 1,
+        };
+    }
+    found
+}

@@ -1,0 +1,176 @@
+//! Reading what is sorted, and what other keys say of it.
+
+use keyspace::{Db, Entry, Key, Keyspace, Text, Txn, Type};
+
+use super::Bytes;
+use super::options::Options;
+use super::pattern::Pattern;
+use super::rows::{Row, Rows, Weight};
+use crate::call::Call;
+use crate::failure::Failure;
+
+/// Elements that are read at once: keys are looked up between.
+const PIECE: usize = 1024;
+/// A weight that is none, of an element or of what a key says.
+const NO_NUMBER: &str = "ERR One or more scores can't be converted into double";
+
+/// Looks keys up for a SORT.
+pub(super) struct Reader<'t, 'k> {
+    pub(super) txn: &'t mut Txn<'k>,
+    keyspace: &'t Keyspace,
+    db: Db,
+    /// Whether what is read decides what is stored: then a key that has expired is deleted first, so that a replay, for
+    /// which nothing expires, reads the same.
+    stores: bool,
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'t, 'k> Reader<'t, 'k> {
+    pub(super) fn new(call: &Call<'t>, txn: &'t mut Txn<'k>, stores: bool) -> Reader<'t, 'k> {
+        let (keyspace, db) = (call.engine.keyspace(), call.db());
+        Reader { txn, keyspace, db, stores, name: Vec::new(), value: Vec::new() }
+    }
+
+    /// A key, for one who reads it.
+    pub(super) fn find(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
+        let found =
+            if self.stores { self.txn.find_mut(self.db, key)? } else { self.txn.find(self.db, key) };
+        if found.is_none()
+            && self.keyspace.has_alert()
+            && let Some(at) = self.keyspace.may_have_lost(self.db, key)
+        {
+            return Err(Failure::damaged(at));
+        }
+        Ok(found)
+    }
+
+    /// What a pattern says of an element, if anything.
+    pub(super) fn look_up<'s>(
+        &'s mut self,
+        pattern: &Pattern<'_>,
+        element: &'s [u8],
+    ) -> Result<Option<&'s [u8]>, Failure> {
+        let (before, behind, field) = match *pattern {
+            Pattern::Itself => return Ok(Some(element)),
+            Pattern::Constant => return Ok(None),
+            Pattern::Key { before, behind, field } => (before, behind, field),
+        };
+        let mut name = std::mem::take(&mut self.name);
+        name.clear();
+        [before, element, behind].iter().for_each(|part| name.extend_from_slice(part));
+        let found = self.find(&self.txn.key(&name));
+        self.name = name;
+        let Some(entry) = found? else { return Ok(None) };
+        self.value.clear();
+        match (self.txn.type_of(&entry), field) {
+            (Type::String, None) => self.txn.string(&entry)?.append_to(&mut self.value),
+            (Type::Hash, Some(field)) => {
+                let value = self.txn.members(&entry, Type::Hash)?.get(field)?;
+                let Some(value) = value.as_ref().map(Text::as_ref) else { return Ok(None) };
+                self.value.extend_from_slice(value);
+            }
+            _ => return Ok(None),
+        }
+        Ok(Some(&self.value))
+    }
+
+    /// The weight of an element.
+    fn weigh(&mut self, options: &Options<'_>, element: &[u8]) -> Result<Weight, Failure> {
+        let Some(by) = &options.by else {
+            return if options.alpha { Ok(Weight::Itself) } else { number(element) };
+        };
+        match self.look_up(by, element)? {
+            text if options.alpha => Ok(Weight::Text(text.map(Bytes::from_slice))),
+            Some(text) => number(text),
+            None => Ok(Weight::Number(0.0)),
+        }
+    }
+}
+
+fn number(text: &[u8]) -> Result<Weight, Failure> {
+    resp::number::parse_f64_loosely(text).map(Weight::Number).ok_or_else(|| NO_NUMBER.into())
+}
+
+/// The elements of a value that are wanted, in the order that is wanted.
+pub(super) fn elements(
+    reader: &mut Reader<'_, '_>,
+    source: &Key<'_>,
+    entry: Entry,
+    options: &Options<'_>,
+) -> Result<Vec<Bytes>, Failure> {
+    let kind = reader.txn.type_of(&entry);
+    let wanted = options.range(reader.txn.element_count(&entry)?);
+    if options.as_they_are {
+        return as_they_are(reader, &entry, options, kind);
+    }
+    let mut rows = Rows::new(wanted.end, options.descending);
+    let (mut entry, mut cursor, mut place) = (entry, 0, 0);
+    let mut piece: Vec<Bytes> = Vec::new();
+    loop {
+        let keep = |element: &[u8]| piece.push(element.into());
+        cursor = reader.txn.each_element(&entry, cursor, PIECE, keep)?;
+        for element in piece.drain(..) {
+            let weight = reader.weigh(options, &element)?;
+            // A set has no order that could be kept.
+            place += u64::from(kind != Type::Set);
+            rows.push(Row { element, weight, place });
+        }
+        if cursor == 0 {
+            return Ok(rows.finish(wanted.start));
+        }
+        // What was found is good for as long as nothing changes, and looking up may delete what has expired.
+        match reader.txn.peek(reader.db, source) {
+            Some(found) => entry = found,
+            None => return Ok(rows.finish(wanted.start)),
+        }
+    }
+}
+
+/// The elements that are wanted where nothing is to be sorted.
+fn as_they_are(
+    reader: &Reader<'_, '_>,
+    entry: &Entry,
+    options: &Options<'_>,
+    kind: Type,
+) -> Result<Vec<Bytes>, Failure> {
+    let txn = &*reader.txn;
+    let wanted = options.range(txn.element_count(entry)?);
+    let (mut elements, mut number) = (Vec::<Bytes>::new(), 0);
+    if wanted.is_empty() {
+        return Ok(elements);
+    }
+    if kind == Type::Set {
+        txn.members(entry, Type::Set)?.visit(|member, _| {
+            if wanted.contains(&number) {
+                elements.push(member.into());
+            }
+            number += 1;
+        })?;
+        return Ok(elements);
+    }
+    let count = wanted.end - wanted.start;
+    txn.elements_in_order(entry, wanted.start, options.descending, |element| {
+        elements.push(element.into());
+        (elements.len() as u64) < count
+    })?;
+    Ok(elements)
+}
+
+/// What is to be stored: elements, or in the place of each what the GET patterns say of it, empty where they say nothing.
+pub(super) fn values(
+    reader: &mut Reader<'_, '_>,
+    options: &Options<'_>,
+    elements: Vec<Bytes>,
+) -> Result<Vec<Bytes>, Failure> {
+    if options.gets.is_empty() {
+        return Ok(elements);
+    }
+    let mut values = Vec::with_capacity(elements.len() * options.gets.len());
+    for element in &elements {
+        for pattern in &options.gets {
+            values.push(reader.look_up(pattern, element)?.unwrap_or_default().into());
+        }
+    }
+    Ok(values)
+}

@@ -1,0 +1,58 @@
+//! Lists, sets and sorted sets alike: elements, read piece by piece.
+
+use crate::lists::Side;
+use crate::{Entry, Error, Txn, Type};
+
+impl Txn<'_> {
+    /// How many elements a list, a set or a sorted set has.
+    pub fn element_count(&self, entry: &Entry) -> Result<u64, Error> {
+        match self.type_of(entry) {
+            Type::List => self.list(entry)?.len(),
+            Type::Set => Ok(self.members(entry, Type::Set)?.len()),
+            _ => Ok(self.sorted(entry)?.len()),
+        }
+    }
+
+    /// Shows about `count` elements of a list, a set or a sorted set from `cursor` on (0: the beginning), all of a small set,
+    /// and answers where to go on (0: the end). A list comes from its head, a sorted set from its lowest score, a set in no
+    /// order. Each element comes once if the value does not change between.
+    pub fn each_element(
+        &self,
+        entry: &Entry,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<u64, Error> {
+        if self.type_of(entry) == Type::Set {
+            let members = self.members(entry, Type::Set)?;
+            return members.scan(cursor, count, |member, _| visit(member));
+        }
+        let mut left = count;
+        self.elements_in_order(entry, cursor, false, |element| {
+            visit(element);
+            left -= 1;
+            left > 0
+        })?;
+        let next = cursor + count as u64;
+        Ok(if next < self.element_count(entry)? { next } else { 0 })
+    }
+
+    /// Shows elements of a list or a sorted set in its order, or `backwards`, from number `first` on, counted from where it
+    /// begins, until `visit` answers `false`.
+    pub fn elements_in_order(
+        &self,
+        entry: &Entry,
+        first: u64,
+        backwards: bool,
+        mut visit: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), Error> {
+        let Some(last) = self.element_count(entry)?.checked_sub(1) else { return Ok(()) };
+        let Some(behind) = last.checked_sub(first) else { return Ok(()) };
+        let (from, number) =
+            if backwards { (Side::Tail, behind) } else { (Side::Head, first) };
+        match self.type_of(entry) {
+            Type::List => self.list(entry)?.visit(number, from, visit),
+            _ => self.sorted(entry)?.visit(number, backwards, |member, _| visit(member)),
+        }
+    }
+}

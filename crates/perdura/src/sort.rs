@@ -1,0 +1,117 @@
+//! The elements of a list, a set or a sorted set, in another order.
+
+use std::cmp::Ordering;
+
+use keyspace::Side;
+
+use crate::lists::limits;
+use crate::{Error, Perdura, Transaction};
+
+/// Elements that are read at once.
+const PIECE: usize = 1024;
+
+/// An order of elements. Those that are equal stand in the order of their bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By the numbers that they spell, the smallest first.
+    Numbers,
+    /// By the numbers that they spell, the largest first.
+    NumbersDescending,
+    /// By their bytes.
+    Bytes,
+    /// By their bytes, the last first.
+    BytesDescending,
+}
+
+impl Order {
+    fn is_numeric(self) -> bool {
+        matches!(self, Order::Numbers | Order::NumbersDescending)
+    }
+
+    fn compare(self, a: &(f64, Vec<u8>), b: &(f64, Vec<u8>)) -> Ordering {
+        // Where bytes count, all numbers are zero.
+        let order = a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1));
+        match self {
+            Order::Numbers | Order::Bytes => order,
+            Order::NumbersDescending | Order::BytesDescending => order.reverse(),
+        }
+    }
+}
+
+fn number(element: &[u8]) -> Result<f64, Error> {
+    let number = std::str::from_utf8(element).ok().and_then(|text| text.parse::<f64>().ok());
+    // -0 and 0 are one number.
+    number.filter(|number| !number.is_nan()).map(|number| number + 0.0).ok_or(Error::NotANumber)
+}
+
+impl Transaction<'_> {
+    /// The elements of a list, a set or a sorted set in an order; none where there is no key.
+    ///
+    /// # Errors
+    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of these.
+    pub fn sort(&mut self, key: impl AsRef<[u8]>, order: Order) -> Result<Vec<Vec<u8>>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(Vec::new()) };
+        let (mut rows, mut cursor) = (Vec::new(), 0);
+        loop {
+            let keep = |element: &[u8]| rows.push((0.0, element.to_vec()));
+            cursor = self.txn.each_element(&entry, cursor, PIECE, keep)?;
+            if cursor == 0 {
+                break;
+            }
+        }
+        if order.is_numeric() {
+            for (weight, element) in &mut rows {
+                *weight = number(element)?;
+            }
+        }
+        rows.sort_unstable_by(|a, b| order.compare(a, b));
+        Ok(rows.into_iter().map(|(_, element)| element).collect())
+    }
+
+    /// Makes `target` a list of the elements of a list, a set or a sorted set in an order, whatever it held; how many they
+    /// are. Where there is none, `target` is deleted.
+    ///
+    /// # Errors
+    /// As [`Transaction::sort`].
+    pub fn sort_into(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        order: Order,
+        target: impl AsRef<[u8]>,
+    ) -> Result<u64, Error> {
+        let elements = self.sort(key, order)?;
+        let target = self.key(&target)?;
+        self.txn.delete(self.db, &target)?;
+        let elements = elements.iter().map(Vec::as_slice);
+        if elements.len() == 0 {
+            return Ok(0);
+        }
+        Ok(self.txn.push(self.db, &target, Side::Tail, elements, limits())?)
+    }
+}
+
+impl Perdura {
+    /// The elements of a list, a set or a sorted set in an order; none where there is no key.
+    ///
+    /// # Errors
+    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of these.
+    pub fn sort(&self, key: impl AsRef<[u8]>, order: Order) -> Result<Vec<Vec<u8>>, Error> {
+        self.on(key.as_ref(), |tx| tx.sort(&key, order))
+    }
+
+    /// Makes `target` a list of the elements of a list, a set or a sorted set in an order, in one transaction; how many
+    /// they are. Where there is none, `target` is deleted.
+    ///
+    /// # Errors
+    /// As [`Perdura::sort`].
+    pub fn sort_into(
+        &self,
+        key: impl AsRef<[u8]>,
+        order: Order,
+        target: impl AsRef<[u8]>,
+    ) -> Result<u64, Error> {
+        let (key, target) = (key.as_ref(), target.as_ref());
+        self.transaction(&[key, target], |tx| tx.sort_into(key, order, target))
+    }
+}
