@@ -40,6 +40,7 @@ impl Engine {
             && self.monitors() == 0
             && self.admin().paused_until_ms() == 0
             && !self.config().loading()
+            && !self.config().lacks_replicas()
     }
 
     /// Executes requests `from` and following as one transaction: how many were. Where that cannot be: how many are to
@@ -123,6 +124,9 @@ impl Engine {
             return None;
         }
         let done: Done = txn.commit().map_err(Failure::from);
+        if done.is_ok() && txn.has_met_expired() {
+            self.delete_met(&mut txn);
+        }
         drop(txn);
         if let Err(failure) = done {
             call.out.truncate(mark);

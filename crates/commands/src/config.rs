@@ -14,6 +14,7 @@ pub struct Config {
     requirepass: RwLock<Vec<u8>>,
     proto_max_bulk_len: AtomicU64,
     loading: AtomicBool,
+    lacks_replicas: AtomicBool,
     databases: AtomicUsize,
     hll_sparse_max_bytes: AtomicUsize,
     hash: Threshold,
@@ -54,6 +55,7 @@ impl Default for Config {
             requirepass: RwLock::default(),
             proto_max_bulk_len: AtomicU64::new(512 << 20),
             loading: AtomicBool::new(false),
+            lacks_replicas: AtomicBool::new(false),
             databases: AtomicUsize::new(keyspace::DATABASES),
             hash: Threshold::new(Limits { entries: 512, value: 64 }),
             set: Threshold::new(Limits { entries: 512, value: 0 }),
@@ -166,6 +168,16 @@ impl Config {
     pub fn set_stream_node(&self, bytes: usize, entries: usize) {
         self.stream_node.0.store(bytes, Relaxed);
         self.stream_node.1.store(entries, Relaxed);
+    }
+
+    /// Whether writes are refused since they would reach fewer replicas than `min-replicas-to-write` asks for.
+    pub fn lacks_replicas(&self) -> bool {
+        self.lacks_replicas.load(Relaxed)
+    }
+
+    /// Sets whether there are fewer replicas than a write has to reach.
+    pub fn set_lacks_replicas(&self, yes: bool) {
+        self.lacks_replicas.store(yes, Relaxed);
     }
 
     /// Whether data is being loaded, so that most commands are refused.

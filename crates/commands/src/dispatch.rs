@@ -80,6 +80,9 @@ impl Engine {
         {
             return Err(Failure::text(format!("{}{text}", failure::LOG_FAILED)));
         }
+        if self.config().lacks_replicas() && transactions::writes(session, command) {
+            return Err(failure::NO_REPLICAS.into());
+        }
         if session.only_listens() && !is_for_listeners(command) {
             let name = command.full_name();
             return Err(Failure::text(format!(
@@ -276,7 +279,20 @@ impl Engine {
                 matches!(call.command.spec.run, Run::All(_)),
             );
         }
+        if txn.has_met_expired() {
+            self.delete_met(txn);
+        }
         Ok(())
+    }
+
+    /// Deletes the expired keys that the commands of a transaction met while they read, behind its commit. Where that cannot
+    /// be, the keys are still as good as gone.
+    #[cold]
+    pub(crate) fn delete_met(&self, txn: &mut Txn<'_>) {
+        let may_write = self.admin().paused_until_ms() == 0 && self.log_failure().is_none();
+        if may_write && txn.delete_met() && txn.commit().is_ok() {
+            self.log_changes(txn);
+        }
     }
 
     /// Writes a large value to the heap before the key's shard is locked.

@@ -43,6 +43,8 @@ pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 pub(crate) const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 /// The command log could not be written; the operating system's words follow.
 pub(crate) const LOG_FAILED: &str = "MISCONF Errors writing to the AOF file: ";
+/// Fewer replicas than a write has to reach.
+pub(crate) const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 /// The heap could not make a transaction durable.
 pub(crate) const HEAP_FAILED: &str =
     "MISCONF Errors writing to the persistent heap: it takes no writes until it is reopened";

@@ -174,7 +174,12 @@ const BUDGETS: &[Budget] = &[
     row("rpoplpush", LIST, "RPOPLPUSH key:# key:#", NEW),
     row("del", LONG_LIST, "DEL key:#", RECORD + 2),
     row("sort", &["RPUSH {#}a $ b"], "SORT {#}a ALPHA STORE {#}b", NEW + BLOCK),
-    row("sort", &["RPUSH a# 1 2", "SET w#1 $"], "SORT a# BY w#* ALPHA GET w#* STORE b#", NEW + BLOCK),
+    row(
+        "sort",
+        &["RPUSH a# 1 2", "SET w#1 $"],
+        "SORT a# BY w#* ALPHA GET w#* STORE b#",
+        NEW + BLOCK,
+    ),
     row("zadd", &[], "ZADD key:# 1 $", NEW + BLOCK),
     row("zadd", SORTED_SET, "ZADD key:# 4 d", RECORD + 1),
     row("zadd", SORTED_SET, "ZADD key:# 0 d", RECORD + BLOCK),

@@ -22,10 +22,11 @@ that is not written down here is a bug. This page is generated from the command 
 
 Known differences:
 
-- A read does not delete an expired key: it reads as absent, and DBSIZE counts it until it is deleted in the background
-  or by a write.
+- TTL, TYPE, OBJECT and SCAN do not delete an expired key that they meet: DBSIZE counts it until it is deleted in the background,
+  or by another command.
 - OBJECT REFCOUNT tells 1, or 2147483647 for an integer below 10000 as Redis does for what it shares; a COPY of such an
   integer is told as shared too.
+- SORT leaves a sorted set as it is: Redis's makes a small one (listpack) a large one (skiplist).
 - SORT with ALPHA compares bytes, whatever the locale. Where it leaves elements equal (ALPHA with BY), those of a list or a sorted
   set keep their order and those of a set are put in that of their bytes.
 - There are 16 databases.

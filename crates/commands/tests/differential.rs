@@ -2,7 +2,7 @@
 //! same byte for byte, and so must the data at the end.
 //!
 //! What cannot be the same is named here: OBJECT REFCOUNT (nothing is shared here) and IDLETIME (in whole seconds of a
-//! clock there), DBSIZE (a read deletes an expired key there and not here, and both
+//! clock there), DBSIZE (TTL deletes an expired key there and not here, and both
 //! delete some in the background), the order of KEYS, cursors and orders of SCAN, random keys, and
 //! a little time between the two when a TTL is told. `DIFFERENTIAL_SEED` repeats one sequence.
 
@@ -72,7 +72,9 @@ impl Both {
         let theirs = self.theirs.call(words);
         let same = match name.as_str() {
             name if UNORDERED.contains(&name) => sorted(&ours) == sorted(&theirs),
-            "ttl" | "pttl" | "expiretime" | "pexpiretime" | "exec" => close(&ours, &theirs),
+            "ttl" | "pttl" | "expiretime" | "pexpiretime" | "exec" | "object" => {
+                close(&ours, &theirs)
+            }
             _ => ours == theirs,
         };
         if !same {
@@ -162,6 +164,10 @@ fn close(ours: &Reply, theirs: &Reply) -> bool {
                 && a.len() == b.len()
                 && (both.clone().all(|(a, b)| close(a, b)) || sorted(ours) == sorted(theirs))
         }
+        // Redis's SORT makes a small sorted set a large one.
+        (Reply::Bulk(_, Some(a)), Reply::Bulk(_, Some(b))) => {
+            a == b || (a == b"listpack" && b == b"skiplist")
+        }
         _ => ours == theirs,
     }
 }
@@ -209,6 +215,10 @@ fn sequence(protocol: &str, seed: u64) {
             Some(container) => sub_request(container, spec, &mut random),
             None => request(spec, &mut random),
         };
+        if spec.name.starts_with("sort") {
+            // There a SORT takes the error that an earlier number out of range left behind for its own.
+            both.text("ZADD nothing XX 0.5 m");
+        }
         both.call(&words);
         if spec.name == "multi" && random.u8(..4) == 0 {
             both.text("DISCARD");

@@ -90,7 +90,7 @@ fn a_source_that_expired_is_deleted_in_the_log_before_it_is_not_read() {
 
 #[test]
 fn expired_keys_are_deleted_in_the_log_first() {
-    check("SET k v PX 5; wait 10; GET k", "SET k v PXAT 1700000000005");
+    check("SET k v PX 5; wait 10; GET k", "SET k v PXAT 1700000000005; DEL k");
     check(
         "SET k v PX 5; wait 10; APPEND k w",
         "SET k v PXAT 1700000000005; MULTI; DEL k; APPEND k w; EXEC",
@@ -206,4 +206,49 @@ fn replaying_the_log_gives_the_same_data() {
     let (original, copied) = (dump(&logged.engine), dump(&copy));
     assert!(original.len() > 5, "there is something to compare");
     assert_eq!(original, copied);
+}
+
+#[test]
+fn a_read_deletes_what_it_found_expired_when_it_is_done() {
+    for transaction in [false, true] {
+        let (clock, log) = (TestClock::new(1_000_000), Arc::new(MemoryLog::default()));
+        let options = EngineOptions::new(volatile(4, 64 << 20));
+        let options = EngineOptions { clock: clock.clone(), log: Some(log.clone()), ..options };
+        let mut client = Client::new(&Arc::new(Engine::new(options)));
+        for key in ["a", "b", "c", "d"] {
+            client.run(&format!("SET {key} v PX 100"));
+        }
+        client.run("SET stays v");
+        clock.advance_ms(200);
+        client.check("DBSIZE", "(integer) 5");
+        if transaction {
+            client.run("MULTI");
+            client.run("MGET a b stays");
+            client.run("SET c w");
+            client.check("EXEC", "[[(nil), (nil), \"v\"], OK]");
+        } else {
+            client.check("MGET a b stays", "[(nil), (nil), \"v\"]");
+        }
+        client.check("DBSIZE", "(integer) 3");
+        for gone in ["DEL a", "DEL b"] {
+            assert!(log.lines().iter().any(|line| line == gone), "{:?}", log.lines());
+        }
+    }
+}
+
+/// Writes are to wait, and a delete in the log would be one.
+#[test]
+fn a_read_deletes_nothing_in_a_pause() {
+    let clock = TestClock::new(1_000_000);
+    let options = EngineOptions::new(volatile(4, 64 << 20));
+    let mut client =
+        Client::new(&Arc::new(Engine::new(EngineOptions { clock: clock.clone(), ..options })));
+    client.run("SET k v PX 100");
+    client.run("CLIENT PAUSE 100000 WRITE");
+    clock.advance_ms(200);
+    client.check("GET k", "(nil)");
+    client.check("DBSIZE", "(integer) 1");
+    client.run("CLIENT UNPAUSE");
+    client.check("GET k", "(nil)");
+    client.check("DBSIZE", "(integer) 0");
 }

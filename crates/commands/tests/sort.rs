@@ -138,8 +138,22 @@ fn numbers_are_what_strtod_reads_all_of() {
     let engine = engine();
     let (mut ours, mut theirs) = (Client::new(&engine), Remote::connect(server.address()));
     let texts: [&[u8]; 16] = [
-        b"", b" 5", b"5 ", b"0x10", b"+7", b"-0", b"1e3", b"1e", b"inf", b"-infinity", b"nan",
-        b"1e400", b"1e-400", b"1e-310", b"7\0x", b"\t\n3",
+        b"",
+        b" 5",
+        b"5 ",
+        b"0x10",
+        b"+7",
+        b"-0",
+        b"1e3",
+        b"1e",
+        b"inf",
+        b"-infinity",
+        b"nan",
+        b"1e400",
+        b"1e-400",
+        b"1e-310",
+        b"7\0x",
+        b"\t\n3",
     ];
     for text in texts {
         let words = |line: &str| line.split(' ').map(|word| word.into()).collect::<Vec<Vec<u8>>>();
@@ -213,8 +227,11 @@ fn a_watch_sees_what_is_stored_and_what_goes() {
 fn a_replay_of_the_log_stores_the_same() {
     let (clock, log) = (TestClock::new(1_000_000), Arc::new(MemoryLog::default()));
     let options = EngineOptions::new(volatile(4, 64 << 20));
-    let engine =
-        Arc::new(Engine::new(EngineOptions { clock: clock.clone(), log: Some(log.clone()), ..options }));
+    let engine = Arc::new(Engine::new(EngineOptions {
+        clock: clock.clone(),
+        log: Some(log.clone()),
+        ..options
+    }));
     let mut client = Client::new(&engine);
     client.run("RPUSH source 1 2 3");
     client.run("MSET w_1 30 w_2 20 w_3 10 n_1 one");

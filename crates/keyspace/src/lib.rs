@@ -27,6 +27,7 @@ mod keyspace;
 mod large;
 mod layout;
 mod lists;
+mod met;
 mod rules;
 mod scrub;
 mod side;

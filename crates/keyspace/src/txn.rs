@@ -1,7 +1,7 @@
 //! A transaction: the locked shards of one command, of a batch, or of one EXEC, with what it read and staged.
 //!
-//! All that happens in it happens at one time, `now`. Reading an expired key finds nothing and writes nothing; a
-//! writer that meets one deletes it first. An operation that fails may have staged a part of its changes: whoever
+//! All that happens in it happens at one time, `now`. Reading an expired key finds nothing and writes nothing, but is
+//! remembered, so that it can be deleted afterwards (`met`); a writer that meets one deletes it first. An operation that fails may have staged a part of its changes: whoever
 //! runs commands takes a savepoint before each and rolls back to it. Nothing is visible to others, or durable, before
 //! `commit`, and the locks stay until the transaction is dropped, so that a command log can be written in between.
 //!
@@ -19,6 +19,7 @@ use crate::changes::Changes;
 use crate::layout::{
     Counts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, physical,
 };
+use crate::met::Met;
 use crate::side::Side;
 use crate::streams;
 use crate::value::{self, Encoding, Str, Type};
@@ -74,6 +75,8 @@ pub struct Txn<'k> {
     /// Whether `changes` are those of a commit that has happened.
     committed: bool,
     memo: Option<Memo>,
+    /// Expired keys that readers met.
+    pub(crate) met: Option<Box<Met>>,
     /// A string that was written before the shards were locked.
     pub(crate) offered: Option<Box<Prepared<'k>>>,
 }
@@ -96,6 +99,7 @@ impl<'k> Txn<'k> {
             changes: None,
             committed: false,
             memo: None,
+            met: None,
             offered: None,
         }
     }
@@ -208,9 +212,12 @@ impl<'k> Txn<'k> {
     pub fn find(&mut self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
         let side = self.side(place.shard);
-        let found = self.slot(place, key).filter(|slot| self.live(place, slot.entry()));
-        let Some(slot) = found else {
+        let found = self.slot(place, key);
+        let Some(slot) = found.filter(|slot| self.live(place, slot.entry())) else {
             side.counters.misses.add(1);
+            if found.is_some() {
+                self.meet(db, key);
+            }
             return None;
         };
         side.counters.hits.add(1);

@@ -255,7 +255,10 @@ fn elements_are_sorted_as_numbers_or_as_bytes() {
         store.push_back("l", element).expect("room");
     }
     assert_eq!(sorted(Order::Numbers), Ok(["-2.5", "09", "9", "10"].map(String::from).into()));
-    assert_eq!(sorted(Order::NumbersDescending), Ok(["10", "9", "09", "-2.5"].map(String::from).into()));
+    assert_eq!(
+        sorted(Order::NumbersDescending),
+        Ok(["10", "9", "09", "-2.5"].map(String::from).into())
+    );
     assert_eq!(sorted(Order::Bytes), Ok(["-2.5", "09", "10", "9"].map(String::from).into()));
     assert_eq!(store.sort_into("l", Order::BytesDescending, "sorted"), Ok(4));
     assert_eq!(store.elements("sorted", 0, 2), Ok(vec![b"9".into(), b"10".into()]));

@@ -5,7 +5,8 @@
 //! above 127 order as negative numbers, and the empty string matches the empty pattern and `*`, but not `**`.
 //!
 //! Only the last `*` is ever worth going back to, so matching needs no recursion and at most
-//! (pattern x string) steps, whatever a client sends.
+//! (pattern x string) steps, whatever a client sends. Redis's needs recursion, and finds nothing where that would
+//! go deeper than a thousand stars: so does this.
 
 /// Whether all of `string` matches `pattern`.
 pub fn matches(pattern: &[u8], string: &[u8]) -> bool {
@@ -17,17 +18,27 @@ pub fn matches_ignoring_case(pattern: &[u8], string: &[u8]) -> bool {
     match_bytes(pattern, string, |byte| byte.to_ascii_lowercase())
 }
 
+/// Stars of a pattern that may match, one at its end not counted; those side by side are one.
+const MOST_STARS: usize = 1000;
+
 fn match_bytes(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {
     if string.is_empty() {
         return matches!(pattern, [] | [b'*']);
     }
     let (mut p, mut s) = (0, 0);
+    let mut stars = 0;
     // Behind the last star, and the first byte that it has not been tried to swallow.
     let mut star = None;
     loop {
         if pattern.get(p) == Some(&b'*') {
             p += 1;
             star = Some((p, s));
+            if pattern.get(p).is_some_and(|&next| next != b'*') {
+                stars += 1;
+                if stars > MOST_STARS {
+                    return false;
+                }
+            }
             continue;
         }
         let step = match string.get(s) {
@@ -138,6 +149,15 @@ mod tests {
     fn case_can_be_ignored() {
         assert!(matches_ignoring_case(b"MAX*[A-C]", b"maxmemoryB"));
         assert!(!matches(b"MAX*", b"maxmemory"));
+    }
+
+    #[test]
+    fn nothing_fits_behind_a_thousand_stars() {
+        let fits = |stars: usize, end: &str| {
+            matches(("*?".repeat(stars) + end).as_bytes(), "a".repeat(3000).as_bytes())
+        };
+        assert!(fits(1000, "") && fits(1000, "*") && fits(1000, "**"));
+        assert!(!fits(1001, "") && !fits(1000, "*a"));
     }
 
     #[test]

@@ -41,6 +41,10 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_list_node(values.int("list-max-listpack-size") as i32);
     let entries = number("stream-node-max-entries");
     engine.config().set_stream_node(number("stream-node-max-bytes"), entries);
+    // There are no replicas: a server that has to have some before it writes does not write.
+    let wants_replicas =
+        values.int("min-replicas-to-write") > 0 && values.int("min-replicas-max-lag") > 0;
+    engine.config().set_lacks_replicas(wants_replicas);
     engine.config().set_databases(values.size("databases") as usize);
     engine.config().set_hll_sparse_max_bytes(values.size("hll-sparse-max-bytes") as usize);
     engine.keyspace().set_eviction(eviction(values));
@@ -153,7 +157,11 @@ fn append_only(shared: &Shared, yes: bool) -> Result<(), String> {
                 .into())
         }
         (Backend::Pmem, true) => {
-            Err("the pmem backend keeps no append only file: its pool is durable by itself".into())
+            // Who asks for it wants writes to last: they do.
+            tracing::warn!(
+                "appendonly has no effect with the pmem backend: its pool is durable by itself"
+            );
+            Ok(())
         }
     }
 }

@@ -124,10 +124,14 @@ impl Host for Server {
 
     fn rewrite_log(&self) -> Result<String, Failure> {
         let Some(append_only) = self.append_only.get() else {
-            let backend = self.shared.store.backend_name();
-            return Err(Failure::text(format!(
-                "ERR the {backend} backend has no append only file to rewrite"
-            )));
+            return match self.shared.store.backend {
+                // A restart has nothing to read, rewritten or not: what is asked for holds.
+                Backend::Pmem => {
+                    Ok("The pool is durable by itself: there is no append only file to rewrite"
+                        .into())
+                }
+                _ => Err(self.lacks_log("rewrite")),
+            };
         };
         match append_only.rewrite() {
             Ok(()) => Ok("Background append only file rewriting started".into()),
@@ -135,14 +139,14 @@ impl Host for Server {
         }
     }
 
-    fn open_log(&self) -> Result<aof::Loader, Failure> {
+    fn open_log(&self) -> Result<Option<aof::Loader>, Failure> {
         let Some(append_only) = self.append_only.get() else {
-            let backend = self.shared.store.backend_name();
-            return Err(Failure::text(format!(
-                "ERR the {backend} backend has no append only file to load"
-            )));
+            return match self.shared.store.backend {
+                Backend::Pmem => Ok(None),
+                _ => Err(self.lacks_log("load")),
+            };
         };
-        append_only.open().map_err(|error| Failure::text(format!("ERR {error}")))
+        append_only.open().map(Some).map_err(|error| Failure::text(format!("ERR {error}")))
     }
 
     fn set_active_expire(&self, yes: bool) {
@@ -163,6 +167,11 @@ impl Host for Server {
 }
 
 impl Server {
+    fn lacks_log(&self, wanted_to: &str) -> Failure {
+        let backend = self.shared.store.backend_name();
+        Failure::text(format!("ERR the {backend} backend has no append only file to {wanted_to}"))
+    }
+
     fn persistence(&self, totals: &Totals, fsync: &str) -> Persistence {
         let store = &self.shared.store;
         Persistence {

@@ -412,3 +412,41 @@ fn a_build_that_plays_no_media_says_how_to_make_one() {
     let how = "cargo build --release -p perdura-server --features emulate-media";
     assert!(refused.log.contains(how), "{}", refused.log);
 }
+
+#[test]
+fn a_pool_answers_what_is_asked_of_an_append_only_file() {
+    let server = Launch::perdura_pmem().args(["--enable-debug-command", "yes"]).start();
+    let mut client = server.client();
+    client.check("SET k v EX 1000", "OK");
+    client.check("CONFIG SET appendonly yes", "OK");
+    let text = "The pool is durable by itself: there is no append only file to rewrite";
+    client.check("BGREWRITEAOF", text);
+    for line in ["DEBUG LOADAOF", "DEBUG RELOAD"] {
+        client.check(line, "OK");
+        client.check("GET k", "\"v\"");
+        assert!(client.run("TTL k").int() > Some(900));
+    }
+    assert_eq!(client.info("persistence")["aof_enabled"], "0");
+}
+
+#[test]
+fn writes_that_would_reach_too_few_replicas_are_refused() {
+    let server = start(&[]);
+    let (mut client, mut other) = (server.client(), server.client());
+    let text = "NOREPLICAS Not enough good replicas to write.";
+    client.check("SET k 1", "OK");
+    client.check("MULTI", "OK");
+    client.check("INCR k", "QUEUED");
+    other.check("CONFIG SET min-replicas-to-write 2", "OK");
+    error(
+        &mut client,
+        "EXEC",
+        "EXECABORT Transaction discarded because of: NOREPLICAS Not enough good replicas to write.",
+    );
+    error(&mut client, "SET k 2", text);
+    client.check("GET k", "\"1\"");
+    client.check("CONFIG SET min-replicas-max-lag 0", "OK");
+    client.check("SET k 2", "OK");
+    client.check("CONFIG SET min-replicas-max-lag 10 min-replicas-to-write 0", "OK");
+    client.check("SET k 3", "OK");
+}

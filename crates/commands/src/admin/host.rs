@@ -29,8 +29,9 @@ pub trait Host: Send + Sync {
     /// Starts a rewrite of the command log; says what it did in the reply's words.
     fn rewrite_log(&self) -> Result<String, Failure>;
 
-    /// Opens the command log, all of it synced, to be read once more. The caller holds all shards.
-    fn open_log(&self) -> Result<aof::Loader, Failure>;
+    /// Opens the command log, all of it synced, to be read once more; nothing where the data needs none. The caller holds
+    /// all shards.
+    fn open_log(&self) -> Result<Option<aof::Loader>, Failure>;
 
     /// Stops or starts the active expiry of keys.
     fn set_active_expire(&self, yes: bool);

@@ -42,8 +42,7 @@ const TARGET: KeySpec = KeySpec::unknown(KEY_OW | KEY_UPDATE)
     )
     .told_by(options::target);
 
-const ORDER: Arg =
-    oneof("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
+const ORDER: Arg = oneof("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
 const LIMIT: Arg =
     block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional();
 const BY: Arg = key_pattern("pattern", 1).token("BY").optional();

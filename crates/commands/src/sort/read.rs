@@ -34,8 +34,11 @@ impl<'t, 'k> Reader<'t, 'k> {
 
     /// A key, for one who reads it.
     pub(super) fn find(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
-        let found =
-            if self.stores { self.txn.find_mut(self.db, key)? } else { self.txn.find(self.db, key) };
+        let found = if self.stores {
+            self.txn.find_mut(self.db, key)?
+        } else {
+            self.txn.find(self.db, key)
+        };
         if found.is_none()
             && self.keyspace.has_alert()
             && let Some(at) = self.keyspace.may_have_lost(self.db, key)

@@ -34,7 +34,9 @@ impl Row {
             _ => self.element.cmp(&other.element),
         };
         let order = if descending { order.reverse() } else { order };
-        order.then_with(|| self.place.cmp(&other.place)).then_with(|| self.element.cmp(&other.element))
+        order
+            .then_with(|| self.place.cmp(&other.place))
+            .then_with(|| self.element.cmp(&other.element))
     }
 }
 
@@ -102,7 +104,8 @@ mod tests {
     #[test]
     fn the_best_of_many_are_those_of_the_whole_order() {
         let mut random = Rng::with_seed(7);
-        for (len, wanted, first) in [(0, 3, 0), (5, 0, 0), (500, 7, 2), (500, 64, 60), (90, 500, 0)] {
+        for (len, wanted, first) in [(0, 3, 0), (5, 0, 0), (500, 7, 2), (500, 64, 60), (90, 500, 0)]
+        {
             for descending in [false, true] {
                 let numbers: Vec<f64> = (0..len).map(|_| f64::from(random.i8(-9..9))).collect();
                 let make = || {

@@ -127,5 +127,8 @@ fn attempt(
         matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)
     };
     call.engine.serve_waiting(&mut txn, call.session.stripe, steps.iter().any(whole));
+    if txn.has_met_expired() {
+        call.engine.delete_met(&mut txn);
+    }
     Ok(true)
 }

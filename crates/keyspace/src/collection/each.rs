@@ -48,8 +48,7 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let Some(last) = self.element_count(entry)?.checked_sub(1) else { return Ok(()) };
         let Some(behind) = last.checked_sub(first) else { return Ok(()) };
-        let (from, number) =
-            if backwards { (Side::Tail, behind) } else { (Side::Head, first) };
+        let (from, number) = if backwards { (Side::Tail, behind) } else { (Side::Head, first) };
         match self.type_of(entry) {
             Type::List => self.list(entry)?.visit(number, from, visit),
             _ => self.sorted(entry)?.visit(number, backwards, |member, _| visit(member)),

@@ -395,10 +395,8 @@ const ACCEPTED: &[Row] = &[
     row("list-compress-depth", Int(0, I32), "0", Live, Ignored(Types)),
     row("rdb-key-save-delay", Int(-I32 - 1, I32), "0", Live, Ignored(Rdb)).hidden(),
     row("key-load-delay", Int(-I32 - 1, I32), "0", Live, Ignored(Design)).hidden(),
-    row("min-replicas-to-write", Int(0, I32), "0", Live, Ignored(Replication))
-        .alias("min-slaves-to-write"),
-    row("min-replicas-max-lag", Int(0, I32), "10", Live, Ignored(Replication))
-        .alias("min-slaves-max-lag"),
+    row("min-replicas-to-write", Int(0, I32), "0", Live, Used).alias("min-slaves-to-write"),
+    row("min-replicas-max-lag", Int(0, I32), "10", Live, Used).alias("min-slaves-max-lag"),
     row("watchdog-period", Int(0, I32), "0", Live, Ignored(Design)).hidden(),
     row("repl-diskless-sync-max-replicas", Int(0, I32), "0", Live, Ignored(Replication)),
     row("socket-mark-id", Int(0, U32), "0", Fixed, Ignored(Design)),
