@@ -43,8 +43,8 @@ kill:
 	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test kill -- $(ONLY)
 
 # Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a look at what the server makes of each
-# kind of memory: make dax CUTS=200 LOG=docs/proof/dax.tsv, or a part of it: ONLY=domains, canary, media or cuts. The programs
-# are linked statically, since there is nothing in the guest but a shell.
+# kind of memory: make dax CUTS=200 LOG=docs/proof/dax.tsv, or a part of it: ONLY=domains, canary, media, comparison
+# or cuts. The programs are linked statically, since there is nothing in the guest but a shell.
 CUTS ?= 5
 GUEST := x86_64-unknown-linux-gnu
 dax:
@@ -52,8 +52,8 @@ dax:
 	for program in qemu-system-x86_64 mkfs.ext4 mkfs.xfs debugfs redis-benchmark; do \
 		command -v $$program >/dev/null || exec .ci/packages qemu-system-x86 e2fsprogs xfsprogs redis-tools; \
 	done
-	@RUSTFLAGS="-C target-feature=+crt-static" \
-		cargo build --quiet --package perdura-server --package perdura-tool --target $(GUEST)
+	@RUSTFLAGS="-C target-feature=+crt-static -C strip=debuginfo" \
+		cargo build --quiet --package perdura-server --package perdura-tool --package perdura-bench --target $(GUEST)
 	@PERDURA_SERVER=$(abspath $(TARGET))/$(GUEST)/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
 		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --test dax
 

@@ -16,6 +16,7 @@
 
 mod campaign;
 mod canary;
+mod comparison;
 mod cuts;
 mod debian;
 mod domains;
@@ -38,11 +39,14 @@ use std::time::Instant;
 use testkit::load::Violation;
 
 /// What every guest is made of.
+#[derive(Clone)]
 struct Bed {
     kernel: Kernel,
     server: PathBuf,
     /// `perdura`, built beside the server.
     tool: PathBuf,
+    /// `perdura-bench`, where a guest needs it: it is large.
+    bench: Option<PathBuf>,
 }
 
 impl Bed {
@@ -50,12 +54,20 @@ impl Bed {
         std::fs::create_dir_all(cache())?;
         let server = testkit::perdura_server().to_owned();
         let tool = server.with_file_name("perdura");
-        Ok(Bed { kernel: Kernel::fetch(flavour)?, server, tool })
+        Ok(Bed { kernel: Kernel::fetch(flavour)?, server, tool, bench: None })
+    }
+
+    /// The same with `perdura-bench`.
+    fn with_bench(&self) -> Bed {
+        let bench = Some(self.server.with_file_name("perdura-bench"));
+        Bed { bench, ..self.clone() }
     }
 
     /// The programs that a guest finds beside the shell's.
     fn files(&self) -> Vec<(&str, &Path)> {
-        vec![("perdura-server", &self.server), ("perdura", &self.tool)]
+        let bench = self.bench.as_deref().map(|bench| ("perdura-bench", bench));
+        let always = [("perdura-server", &*self.server), ("perdura", &*self.tool)];
+        always.into_iter().chain(bench).collect()
     }
 }
 
@@ -84,6 +96,9 @@ fn run(bed: &Bed, seed: u64) -> Result<Tally, Failure> {
     }
     if wanted("media") {
         part("media", || media::all(bed))?;
+    }
+    if wanted("comparison") {
+        part("comparison", || comparison::all(bed))?;
     }
     let cuts = number("DAX_CUTS").unwrap_or(5);
     if !wanted("cuts") || cuts == 0 {
