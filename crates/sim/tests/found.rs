@@ -25,6 +25,11 @@ fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
 }
 
 #[test]
+fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told() {
+    histories::a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told();
+}
+
+#[test]
 fn a_search_begins_with_all_of_them() {
-    assert_eq!(histories::ALL.len(), 4);
+    assert_eq!(histories::ALL.len(), 5);
 }

@@ -25,7 +25,18 @@ pub(crate) const ALL: &[(&str, fn())] = &[
         "a_newest_record_that_was_fenced_and_is_damaged_is_reported",
         a_newest_record_that_was_fenced_and_is_damaged_is_reported,
     ),
+    (
+        "a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told",
+        a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told,
+    ),
 ];
+
+/// Where the copies of the header lie, and how long they are.
+const HEADERS: [usize; 2] = [0, 4096];
+const HEADER: usize = 192;
+/// Where the tail of the only log lies, and its ring.
+const TAIL: usize = 12288;
+const RING: usize = 16384;
 
 const RESERVE: usize = 4 << 20;
 const NOW: u64 = 1_700_000_000_000;
@@ -178,4 +189,40 @@ pub(crate) fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
         image[at] ^= 1;
     }
     assert!(reported > 0, "nothing of what the commit stored is needed");
+}
+
+/// Of two headers one will do. A log that ends too early, or that seems to be empty, shows by what else is in the ring; but
+/// the newest record of a power loss may as well not have arrived.
+pub(crate) fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told() {
+    let medium = Medium::new();
+    let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));
+    let keys: Vec<String> = (0..8).map(|n| format!("key{n}")).collect();
+    keys.iter().for_each(|key| set(&keyspace, key, key.as_bytes()));
+    let trace = medium.take();
+    let mut durability = Durability::new(Vec::new());
+    trace.events.iter().for_each(|event| durability.apply(&trace, *event));
+    flip_bits(&mut durability.visible(), &keys);
+    flip_bits(&mut durability.certain().to_vec(), &keys[..keys.len() - 1]);
+}
+
+fn flip_bits(image: &mut [u8], keys: &[String]) {
+    let mut costs_nothing = |at: usize, bit: u8| {
+        image[at] ^= bit;
+        let region = Region::simulated_from(image, RESERVE, Arc::new(NullRecorder));
+        let opened = Heap::open(region, [0; 16]);
+        image[at] ^= bit;
+        let Ok((heap, _)) = opened else { return false };
+        let keyspace = Keyspace::new(heap, NOW);
+        for key in keys {
+            let found = get(&keyspace, key);
+            assert!(found.as_deref() == Some(key.as_bytes()), "{key} is lost by a bit at {at:#x}");
+        }
+        true
+    };
+    for at in HEADERS.iter().flat_map(|header| (*header..header + HEADER).step_by(4)) {
+        assert!(costs_nothing(at, 4), "the bit at {at:#x} of a header costs the pool");
+    }
+    let log = (TAIL..TAIL + 8).chain((RING..RING + 8 * 192).step_by(8));
+    let told = log.filter(|at| !costs_nothing(*at, 0x40)).count();
+    assert!(told >= keys.len(), "{told} flipped bits of the log were told");
 }
