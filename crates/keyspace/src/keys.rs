@@ -137,9 +137,10 @@ impl Txn<'_> {
         let held = match Held::read(&self.shards[place.shard], old.at) {
             Held::Blob(_) => Held::Blob(self.copy_blob(place.shard, old.at, target.shard)?),
             Held::Collection(head, word) => {
-                let (pair, hashing) = ((place.shard, target.shard), &self.keyspace.hashing);
-                let copy = collection::copy(&mut self.shards, pair, hashing, head, word)?;
-                Held::Collection(head, copy)
+                let shards = &mut self.shards;
+                let pair = collection::Pair { shards, from: place.shard, to: target.shard };
+                let copy = collection::copy(pair, &self.keyspace.hashing, head, word);
+                Held::Collection(head, copy.map_err(|error| refused(error, old.at))?)
             }
             short => short,
         };
@@ -149,6 +150,10 @@ impl Txn<'_> {
     }
 
     fn copy_blob(&mut self, from: usize, at: Ptr, to: usize) -> Result<Blob, Error> {
+        if self.shards[from].heap().is_durable() {
+            let sound = entry::blob(&self.shards[from], at).check(&self.shards[from]);
+            sound.map_err(|damaged| refused(damaged.into(), at))?;
+        }
         if from == to {
             // One shard is reader and writer: the bytes go through DRAM.
             let shard = &mut self.shards[from];
@@ -166,6 +171,14 @@ impl Txn<'_> {
                 filled += piece.len();
             });
         })?)
+    }
+}
+
+/// Why the value of the entry at a place was not copied.
+fn refused(error: structures::Error, entry: Ptr) -> Error {
+    match error {
+        structures::Error::Full(_) => Error::Full,
+        structures::Error::Damaged(_) => Error::Damaged(entry.raw()),
     }
 }
 

@@ -95,7 +95,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<Vec<(String, f64)>> {
         assert_eq!(sorted.score(member.as_bytes()), Ok(Some(*score)));
         assert_eq!(sorted.rank(member.as_bytes()), Ok(Some((rank as u64, *score))));
         let below = found.iter().filter(|(_, own)| own < score).count() as u64;
-        assert_eq!(sorted.count_below(*score, false), below);
+        assert_eq!(sorted.count_below(*score, false), Ok(below));
     }
     assert_eq!(sorted.rank(b"nobody"), Ok(None));
     let content: Vec<Vec<u8>> = elements(&found);
@@ -309,10 +309,12 @@ fn a_damaged_member_costs_its_key_and_no_other() {
 fn a_large_sorted_set_is_deleted_in_bounded_steps() {
     let ks = volatile(1, 256 << 20);
     fill(&ks, "a", 60_000);
+    let full = ks.heap().used();
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
         txn.delete(db(0), &key).expect("room");
     });
+    assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
     assert_eq!(read(&ks, 0, "a"), None);
     let mut steps = 0;
     loop {
@@ -325,4 +327,76 @@ fn a_large_sorted_set_is_deleted_in_bounded_steps() {
     }
     assert!(steps > 400, "{steps}");
     ks.check().expect("a sound pool");
+}
+
+#[test]
+fn taking_nearly_all_members_is_a_small_transaction() {
+    for (rank, kept) in [(0, 10), (7, 10), (0, 1), (300, 600)] {
+        let ks = volatile(1, 256 << 20);
+        fill(&ks, "a", 60_000);
+        let before = read(&ks, 0, "a").expect("a key");
+        let used = ks.heap().used();
+        let taken = take_range(&ks, "a", rank, 60_000 - kept);
+        // What is freed by and by is still there.
+        assert!(used.abs_diff(ks.heap().used()) < kept * 300 + 20_000, "{rank} {kept}");
+        let end = (rank + 60_000 - kept) as usize;
+        assert!(taken == before[rank as usize..end]);
+        let left = [&before[..rank as usize], &before[end..]].concat();
+        assert!(read(&ks, 0, "a").expect("a key") == left);
+        while ks.reclaim_step(0, 500).expect("a step").more {}
+        ks.check().expect("a sound pool");
+        assert!(ks.heap().used() < kept * 300 + 20_000);
+    }
+}
+
+/// Flips a bit in every node of a tree that is no leaf, in the file of a closed pool; how many there are.
+fn flip_trees(file: &std::path::Path) -> usize {
+    let mut pool = fs::read(file).expect("the pool");
+    let node = |height: u8| [height, b't', b'r', b'e', 0, 0, 0, 0];
+    let found: Vec<usize> = (1..4)
+        .flat_map(|height| memchr::memmem::find_iter(&pool, &node(height)).collect::<Vec<_>>())
+        .collect();
+    found.iter().for_each(|at| pool[at + 1] ^= 1);
+    fs::write(file, pool).expect("the pool");
+    found.len()
+}
+
+#[test]
+fn a_damaged_tree_is_not_copied_in_part_and_no_source_is_given_up() {
+    let folder = tempfile::tempdir().expect("a scratch directory");
+    let file = folder.path().join("pool");
+    let ks = emulated(&file, 4);
+    let other = (0..100)
+        .map(|n| format!("other {n}"))
+        .find(|other| ks.key(other.as_bytes()).shard() != ks.key(b"harmed").shard());
+    let other = other.expect("a key of another shard");
+    fill(&ks, "harmed", 2000);
+    ks.heap().close().expect("a clean close");
+    drop(ks);
+    assert!(flip_trees(&file) > 1);
+    let ks = emulated(&file, 4);
+    for keep in [true, false] {
+        let keys = ["harmed", other.as_str()].map(|key| ks.key(key.as_bytes()).shard());
+        let mut txn = ks.begin(&keys, NOW);
+        let (from, to) = (txn.key(b"harmed"), txn.key(other.as_bytes()));
+        let (from, to) = ((db(0), &from), (db(0), &to));
+        let done = if keep { txn.copy(from, to) } else { txn.rename(from, to) };
+        assert!(matches!(done, Err(Error::Damaged(_))), "{done:?}");
+    }
+    let key = ks.key(b"harmed");
+    let mut txn = ks.begin_one(key.shard(), NOW);
+    let entry = txn.find(db(0), &key).expect("the key is still there");
+    let sorted = txn.sorted(&entry).expect("a sorted set");
+    // Its members are all there by name; nothing that asks for an order gets an answer.
+    assert_eq!(sorted.score(b"7 of harmed"), Ok(Some(1.75)));
+    let mut shown = 0;
+    let show = |_: &[u8], _| {
+        shown += 1;
+        true
+    };
+    assert!(matches!(sorted.visit(0, false, show), Err(Error::Damaged(_))));
+    assert_eq!(shown, 0);
+    assert!(matches!(sorted.count_below(5.0, false), Err(Error::Damaged(_))));
+    let between = sorted.between(|_| false, |_| false, false);
+    assert!(matches!(between, Err(Error::Damaged(_))));
 }

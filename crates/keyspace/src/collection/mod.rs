@@ -8,6 +8,7 @@
 //! What is done with a value of any type (freeing, moving, verifying, copying, measuring) is done here, by form, so that
 //! no other place tells collections apart. `docs/format/collections.md` describes the format.
 
+mod copy;
 mod each;
 mod edit;
 mod head;
@@ -18,6 +19,7 @@ mod tables;
 mod text;
 mod whole;
 
+pub(crate) use copy::{Pair, copy};
 pub use edit::Limits;
 pub(crate) use head::{Form, Head};
 pub use members::Members;
@@ -25,6 +27,4 @@ pub use sorted::{Sorted, SortedEdit};
 pub(crate) use tables::{Large, Within};
 pub use text::Text;
 pub(crate) use text::item;
-pub(crate) use whole::{
-    Deep, blocks, check, copy, memory, pieces, release, relocate, relocate_list,
-};
+pub(crate) use whole::{Deep, blocks, check, memory, pieces, release, relocate, relocate_list};

@@ -48,28 +48,27 @@ pub(super) fn check<V: View>(
     first
 }
 
-/// Copies a stream into another shard, or the same; the word of the copy.
+/// Copies a stream into another shard, or the same; the word of the copy. A damaged one is not copied in part.
 pub(super) fn copy(
     shards: &mut [Shard<'_>],
     (from, to): (usize, usize),
     word: u64,
-) -> Result<u64, Full> {
-    let source = Stream::open(&shards[from], word).map_err(|_| Full)?;
+) -> Result<u64, stream::Error> {
+    let source = Stream::open(&shards[from], word)?;
     let mut copy = Stream::create(&mut shards[to])?;
     let mut entries = 0;
     for number in 0..source.node_count(&shards[from]) {
-        let node = source.copy_node(&shards[from], number).map_err(|_| Full)?;
-        let Some(node) = node else { break };
+        let Some(node) = source.copy_node(&shards[from], number)? else { break };
         entries += node.entries();
-        copy.paste_node(&mut shards[to], &node).map_err(|_| Full)?;
+        copy.paste_node(&mut shards[to], &node)?;
     }
     if entries != source.head.len {
-        // A damaged stream is not copied in part.
-        return Err(Full);
+        let at = Ptr::from_raw(word);
+        return Err(Damaged::new("length of a stream", at, source.head.len, entries).into());
     }
     copy.paste_head(&source);
     copy.save(&mut shards[to]);
-    copy_groups(shards, (from, to), &source, &copy).map_err(|_| Full)?;
+    copy_groups(shards, (from, to), &source, &copy)?;
     Ok(copy.word())
 }
 

@@ -12,7 +12,7 @@ use structures::reclaim::Queue;
 use structures::stream::Stream;
 use structures::{Damaged, Store};
 
-use super::text::{Text, item};
+use super::text::Text;
 use super::{Form, Head, sorted, streams};
 use crate::entry::INDEX_COST;
 use crate::key::Hashing;
@@ -27,11 +27,11 @@ pub(crate) struct Deep<'a> {
     pub(crate) room: &'a dyn Fn(Ptr) -> usize,
 }
 
-fn dict(word: u64) -> Dict {
+pub(super) fn dict(word: u64) -> Dict {
     Dict::at(Ptr::from_raw(word))
 }
 
-fn ranked(word: u64) -> Ranked {
+pub(super) fn ranked(word: u64) -> Ranked {
     Ranked::at(Ptr::from_raw(word))
 }
 
@@ -187,49 +187,6 @@ pub(crate) fn pieces<V: View>(
     }
 }
 
-/// Copies it into another shard, or the same; the word that the copy hangs from.
-pub(crate) fn copy(
-    shards: &mut [Shard<'_>],
-    (from, to): (usize, usize),
-    hashing: &Hashing,
-    head: Head,
-    word: u64,
-) -> Result<u64, Full> {
-    match head.form {
-        Form::Packed => {
-            let bytes = Blob::from_word(word).to_vec(&shards[from]);
-            Ok(Blob::create(&mut shards[to], &bytes)?.word())
-        }
-        Form::Table => copy_table(shards, (from, to), hashing, dict(word)),
-        Form::List => copy_list(shards, (from, to), List::from_word(word)),
-        Form::Ranked => copy_ranked(shards, (from, to), hashing, ranked(word)),
-        Form::Stream => streams::copy(shards, (from, to), word),
-    }
-}
-
-fn copy_table(
-    shards: &mut [Shard<'_>],
-    (from, to): (usize, usize),
-    hashing: &Hashing,
-    source: Dict,
-) -> Result<u64, Full> {
-    const AT_ONCE: usize = 64;
-    let copy = Dict::create(&mut shards[to])?;
-    let (mut cursor, mut members) = (0, Vec::new());
-    loop {
-        let shard = &shards[from];
-        cursor = source.scan(shard, cursor, AT_ONCE, |member| {
-            members.push((member.field(shard).into_owned(), member.value(shard).into_owned()));
-        });
-        for (field, value) in members.drain(..) {
-            copy.insert(&mut shards[to], |field| hashing.hash(field), &field, &value)?;
-        }
-        if cursor == 0 {
-            return Ok(copy.ptr().raw());
-        }
-    }
-}
-
 /// A step through a list, for the defragmenter: the list if its word changes, and the element to go on with (0: the end). Of a
 /// damaged one nothing moves.
 pub(crate) fn relocate_list<S: Store>(
@@ -280,28 +237,6 @@ fn list_pieces<V: View>(
     if shown == count && list.len(view).is_ok_and(|len| next < len) { next } else { 0 }
 }
 
-fn copy_list(
-    shards: &mut [Shard<'_>],
-    (from, to): (usize, usize),
-    source: List,
-) -> Result<u64, Full> {
-    const AT_ONCE: usize = 1024;
-    let (mut cursor, mut copy) = (0, List::EMPTY);
-    loop {
-        let mut elements = Vec::new();
-        let keep = |element: &[u8]| elements.push(element.to_vec());
-        cursor = list_pieces(&shards[from], source, cursor, AT_ONCE, keep);
-        for element in elements {
-            let limits = list::Limits::new(8192, usize::MAX);
-            let pushed = copy.push(&mut shards[to], Side::Tail, item(&element), limits);
-            copy = pushed.map_err(|_| Full)?;
-        }
-        if cursor == 0 {
-            return Ok(copy.word());
-        }
-    }
-}
-
 /// As [`pieces`]: the cursor is a rank.
 fn ranked_pieces<V: View>(
     view: &V,
@@ -321,30 +256,4 @@ fn ranked_pieces<V: View>(
     ranked.visit(view, cursor, false, false, show).ok();
     let next = cursor + shown as u64;
     if shown == count && next < ranked.len(view) { next } else { 0 }
-}
-
-fn copy_ranked(
-    shards: &mut [Shard<'_>],
-    (from, to): (usize, usize),
-    hashing: &Hashing,
-    source: Ranked,
-) -> Result<u64, Full> {
-    const AT_ONCE: usize = 1024;
-    let copy = Ranked::create(&mut shards[to])?;
-    let mut rank = 0;
-    loop {
-        let mut members = Vec::with_capacity(AT_ONCE);
-        let keep = |member: &[u8], score: f64| {
-            members.push((member.to_vec(), score));
-            members.len() < AT_ONCE
-        };
-        source.visit(&shards[from], rank, false, false, keep).ok();
-        if members.is_empty() {
-            return Ok(copy.ptr().raw());
-        }
-        rank += members.len() as u64;
-        for (member, score) in members {
-            copy.insert(&mut shards[to], |member| hashing.hash(member), &member, score)?;
-        }
-    }
 }

@@ -1,0 +1,160 @@
+//! Copying a collection into another shard, or the same: COPY, and RENAME to a key of another shard.
+//!
+//! Who renames gives the source up. So a copy is whole or an error: in a durable heap everything is verified as it is read,
+//! and what was copied must be as many as there are said to be.
+
+use heap::{Ptr, Shard};
+use structures::blob::Blob;
+use structures::dict::Dict;
+use structures::list::{self, Element, List, Side};
+use structures::ranked::Ranked;
+use structures::stream;
+use structures::{Damaged, Error};
+
+use super::text::item;
+use super::whole::{check, dict, ranked};
+use super::{Form, Head, streams};
+use crate::key::Hashing;
+
+/// Members that are held in DRAM at once.
+const AT_ONCE: usize = 1024;
+
+/// The shards from which and to which a collection is copied.
+pub(crate) struct Pair<'p, 'k> {
+    pub(crate) shards: &'p mut [Shard<'k>],
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+impl<'k> Pair<'_, 'k> {
+    fn from(&self) -> &Shard<'k> {
+        &self.shards[self.from]
+    }
+
+    /// Whether bytes may be others than were written.
+    fn verify(&self) -> bool {
+        self.from().heap().is_durable()
+    }
+
+    fn to(&mut self) -> &mut Shard<'k> {
+        &mut self.shards[self.to]
+    }
+}
+
+/// Copies it; the word that the copy hangs from.
+pub(crate) fn copy(
+    mut pair: Pair<'_, '_>,
+    hashing: &Hashing,
+    head: Head,
+    word: u64,
+) -> Result<u64, Error> {
+    match head.form {
+        Form::Packed => {
+            if pair.verify() {
+                check(pair.from(), head, word, None)?;
+            }
+            let bytes = Blob::from_word(word).to_vec(pair.from());
+            Ok(Blob::create(pair.to(), &bytes)?.word())
+        }
+        Form::Table => copy_table(pair, hashing, dict(word)),
+        Form::List => copy_list(pair, List::from_word(word)),
+        Form::Ranked => copy_ranked(pair, hashing, ranked(word)),
+        Form::Stream => {
+            let copied = streams::copy(pair.shards, (pair.from, pair.to), word);
+            copied.map_err(plain)
+        }
+    }
+}
+
+/// Refuses a copy of another number of elements than there are.
+fn whole(what: &'static str, at: Ptr, expected: u64, copied: u64) -> Result<(), Error> {
+    if expected == copied { Ok(()) } else { Err(Damaged::new(what, at, expected, copied).into()) }
+}
+
+fn copy_table(mut pair: Pair<'_, '_>, hashing: &Hashing, source: Dict) -> Result<u64, Error> {
+    let copy = Dict::create(pair.to())?;
+    let (mut cursor, mut copied, mut members) = (0, 0, Vec::new());
+    loop {
+        let (shard, verify, mut sound) = (pair.from(), pair.verify(), Ok(()));
+        cursor = source.scan(shard, cursor, 64, |member| {
+            if verify && sound.is_ok() {
+                sound = member.check(shard);
+            }
+            members.push((member.field(shard).into_owned(), member.value(shard).into_owned()));
+        });
+        sound?;
+        copied += members.len() as u64;
+        for (field, value) in members.drain(..) {
+            copy.insert(pair.to(), |field| hashing.hash(field), &field, &value)?;
+        }
+        if cursor == 0 {
+            break;
+        }
+    }
+    whole("number of members", source.ptr(), source.len(pair.from()), copied)?;
+    Ok(copy.ptr().raw())
+}
+
+fn copy_list(mut pair: Pair<'_, '_>, source: List) -> Result<u64, Error> {
+    let len = source.len(pair.from())?;
+    let (mut copied, mut copy) = (0, List::EMPTY);
+    while copied < len {
+        let (shard, verify, mut sound) = (pair.from(), pair.verify(), Ok(()));
+        let mut elements = Vec::new();
+        source.visit(shard, copied, Side::Head, verify, |element| {
+            elements.push(match element {
+                Element::Item(item) => super::Text::of(item).as_ref().to_vec(),
+                Element::Blob(blob) => {
+                    if verify && sound.is_ok() {
+                        sound = blob.check(shard);
+                    }
+                    blob.to_vec(shard)
+                }
+            });
+            elements.len() < AT_ONCE
+        })?;
+        sound?;
+        if elements.is_empty() {
+            break;
+        }
+        copied += elements.len() as u64;
+        for element in elements {
+            let limits = list::Limits::new(8192, usize::MAX);
+            copy = copy.push(pair.to(), Side::Tail, item(&element), limits)?;
+        }
+    }
+    whole("length of a list", Ptr::from_raw(source.word()), len, copied)?;
+    Ok(copy.word())
+}
+
+fn copy_ranked(mut pair: Pair<'_, '_>, hashing: &Hashing, source: Ranked) -> Result<u64, Error> {
+    let copy = Ranked::create(pair.to())?;
+    let (mut copied, len) = (0, source.len(pair.from()));
+    let mut last: Option<(Vec<u8>, f64)> = None;
+    while copied < len {
+        let mut members = Vec::with_capacity(AT_ONCE);
+        let keep = |member: &[u8], score: f64| {
+            members.push((member.to_vec(), score));
+            members.len() < AT_ONCE
+        };
+        source.visit(pair.from(), copied, false, pair.verify(), keep)?;
+        copied += members.len() as u64;
+        for (member, score) in members {
+            // In order, each is another one.
+            let rises =
+                last.is_none_or(|(before, low)| low < score || low == score && before < member);
+            whole("order of members", source.ptr(), 1, u64::from(rises))?;
+            copy.insert(pair.to(), |member| hashing.hash(member), &member, score)?;
+            last = Some((member, score));
+        }
+    }
+    whole("number of members", source.ptr(), len, copied)?;
+    Ok(copy.ptr().raw())
+}
+
+fn plain(error: stream::Error) -> Error {
+    match error {
+        stream::Error::Full(full) => Error::Full(full),
+        stream::Error::Damaged(damaged) => Error::Damaged(damaged),
+    }
+}
