@@ -12,7 +12,7 @@ use structures::stream::{self, Pairs, Piece, Stream};
 
 use crate::collection::{Form, Head, Text, item};
 use crate::entry::{self, Value};
-use crate::layout::Kind;
+use crate::layout::{Kind, STREAM_OWNERS};
 use crate::value::{Encoding, Type};
 use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
@@ -279,20 +279,24 @@ impl StreamEdit<'_, '_> {
         done.map_err(|error| self.error(error))
     }
 
-    /// Takes an entry out; whether there was one.
-    pub fn delete(&mut self, id: StreamId) -> Result<bool, Error> {
+    /// Takes entries out; how many there were. Many at once cost less than one by one.
+    pub fn delete(&mut self, ids: &[StreamId]) -> Result<u64, Error> {
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
         self.shard.use_reserve(true);
-        let done = self.stream.delete(self.shard, self.queue, id, self.verify);
+        let done = self.stream.delete(self.shard, self.queue, &ids, self.verify);
         self.shard.use_reserve(false);
         let deleted = done.map_err(|error| self.error(error))?;
-        self.changed |= deleted;
+        self.changed |= deleted > 0;
         Ok(deleted)
     }
 
     /// Takes old entries out; how many.
     pub fn trim(&mut self, trim: StreamTrim) -> Result<u64, Error> {
         self.shard.use_reserve(true);
-        let done = self.stream.trim(self.shard, self.queue, trim, self.verify);
+        let queue = (self.queue, STREAM_OWNERS.nodes);
+        let done = self.stream.trim(self.shard, queue, trim, self.verify);
         self.shard.use_reserve(false);
         let gone = done.map_err(|error| self.error(error))?;
         self.changed |= gone > 0;

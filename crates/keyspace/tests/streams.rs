@@ -97,9 +97,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
                 held.keys().copied().filter(|_| random.u8(0..6) == 0).collect();
             let deleted = write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.edit_stream(db(0), &k, |edit| {
-                    some.iter().try_fold(0, |n, id| Ok(n + usize::from(edit.delete(*id)?)))
-                })
+                txn.edit_stream(db(0), &k, |edit| Ok(edit.delete(&some)? as usize))
             });
             assert_eq!(deleted, Ok(some.len()));
             held.retain(|id, _| !some.contains(id));

@@ -121,8 +121,8 @@ impl Transaction<'_> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0..0) };
         let sorted = self.txn.sorted(&entry)?;
-        let start = sorted.count_below(min, false);
-        Ok(start..sorted.count_below(max, false).max(start))
+        let start = sorted.count_below(min, false)?;
+        Ok(start..sorted.count_below(max, false)?.max(start))
     }
 
     /// Up to `count` members of a sorted set with their scores, from a rank on upwards.

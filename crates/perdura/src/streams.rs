@@ -82,7 +82,7 @@ impl Transaction<'_> {
         if self.txn.find_mut(self.db, &key)?.is_none() {
             return Ok(false);
         }
-        Ok(self.txn.edit_stream(self.db, &key, |edit| edit.delete(id))?)
+        Ok(self.txn.edit_stream(self.db, &key, |edit| edit.delete(&[id]))? > 0)
     }
 
     /// Takes the oldest entries out of a stream, so that at most `most` are left; how many.

@@ -66,7 +66,7 @@ impl Pair {
     fn remove_range(&mut self, rank: usize, count: usize) {
         let (mut taken, range) = (Vec::new(), (rank as u64, count as u64));
         let take = |member: &[u8], score: f64| taken.push((score, member.to_vec()));
-        let removed = self.set.remove_range(&mut self.store, QUEUE, hash, range, take);
+        let removed = self.set.remove_range(&mut self.store, QUEUE, hash, range, true, take);
         let end = (rank + count).min(self.model.len());
         let expected: Vec<_> = self.model.drain(rank..end).collect();
         assert_eq!(removed.expect("sound"), expected.len() as u64);
@@ -99,7 +99,7 @@ impl Pair {
             assert!(found.score == *score);
             assert_eq!(set.rank(store, &found, member), Ok(rank as u64));
             let below = model.partition_point(|own| own.0 < *score);
-            assert_eq!(set.count_before(store, |own, _| own < *score), below as u64);
+            assert_eq!(set.count_before(store, |own, _| own < *score), Ok(below as u64));
         }
         let mut blocks = Vec::new();
         set.blocks(store, |at| blocks.push(at));

@@ -2,7 +2,7 @@
 
 mod memory;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heap::Ptr;
 use memory::Memory;
@@ -63,14 +63,20 @@ impl Pair {
     }
 
     fn delete(&mut self, id: Id) {
-        let done = self.stream.delete(&mut self.memory, queue(), id, true).expect("sound");
-        assert_eq!(done, self.model.remove(&id).is_some());
-        self.stream.save(&mut self.memory);
-        self.memory.commit();
+        self.delete_all(&[id]);
     }
 
-    fn trim(&mut self, trim: Trim) {
-        let gone = self.stream.trim(&mut self.memory, queue(), trim, true).expect("sound");
+    fn delete_all(&mut self, ids: &[Id]) -> memory::Cost {
+        let gone = self.stream.delete(&mut self.memory, queue(), ids, true).expect("sound");
+        let present = ids.iter().filter(|id| self.model.remove(id).is_some()).count();
+        assert_eq!(gone, present as u64);
+        self.stream.save(&mut self.memory);
+        self.memory.commit()
+    }
+
+    fn trim(&mut self, trim: Trim) -> memory::Cost {
+        let gone =
+            self.stream.trim(&mut self.memory, (queue(), OWNERS.nodes), trim, true).expect("sound");
         self.stream.save(&mut self.memory);
         let exact = match trim.bound {
             Bound::Len(most) => self.model.len().saturating_sub(most as usize) as u64,
@@ -79,7 +85,7 @@ impl Pair {
         assert!(gone <= exact && (trim.whole_nodes || gone == exact), "{gone} of {exact}");
         assert!(trim.most == 0 || gone <= trim.most);
         (0..gone).for_each(|_| drop(self.model.pop_first()));
-        self.memory.commit();
+        self.memory.commit()
     }
 
     fn relocate_all(&mut self) {
@@ -155,6 +161,7 @@ impl Pair {
 enum Change {
     Append(Vec<((u64, u64), Words)>),
     Delete(Vec<u16>),
+    DeleteAll(Vec<u16>),
     Len(u16, bool, u64),
     Least(u16, bool, u64),
     Relocate,
@@ -175,7 +182,8 @@ fn change() -> impl Strategy<Value = Change> {
     let most = prop_oneof![Just(0u64), 1..200u64];
     prop_oneof![
         6 => prop::collection::vec(entry, 1..40).prop_map(Change::Append),
-        3 => prop::collection::vec(any::<u16>(), 1..30).prop_map(Change::Delete),
+        2 => prop::collection::vec(any::<u16>(), 1..30).prop_map(Change::Delete),
+        2 => prop::collection::vec(any::<u16>(), 1..90).prop_map(Change::DeleteAll),
         1 => (any::<u16>(), any::<bool>(), most.clone()).prop_map(|(n, w, m)| Change::Len(n, w, m)),
         1 => (any::<u16>(), any::<bool>(), most).prop_map(|(n, w, m)| Change::Least(n, w, m)),
         1 => Just(Change::Relocate),
@@ -202,6 +210,10 @@ proptest! {
                 Change::Delete(some) => some.into_iter().for_each(|part| {
                     pair.delete(pair.id(part));
                 }),
+                Change::DeleteAll(some) => {
+                    let ids: BTreeSet<Id> = some.into_iter().map(|part| pair.id(part)).collect();
+                    pair.delete_all(&ids.into_iter().collect::<Vec<Id>>());
+                }
                 Change::Len(part, whole_nodes, most) => {
                     let bound = Bound::Len((u64::from(part) * (len + 1)) >> 16);
                     let most = if whole_nodes { most } else { 0 };
@@ -254,9 +266,46 @@ fn a_tree_that_leads_nowhere_is_damage_and_costs_no_node() {
     let leaf = Ptr::from_raw(heap::View::word(&pair.memory, root));
     pair.memory.damage(leaf);
     let trim = Trim { bound: Bound::Len(1), whole_nodes: false, most: 0 };
-    assert!(pair.stream.trim(&mut pair.memory, queue(), trim, true).is_err());
+    assert!(pair.stream.trim(&mut pair.memory, (queue(), OWNERS.nodes), trim, true).is_err());
     assert!(pair.stream.first_id(&pair.memory).is_err());
     assert!(pair.stream.visit(&pair.memory, Id::MIN..=Id::MAX, true, |_| true).is_err());
     assert!(pair.stream.visit_back(&pair.memory, Id::MIN..=Id::MAX, true, |_| true).is_err());
     assert!(pair.stream.contains(&pair.memory, pair.stream.head.last, true).is_ok());
+}
+
+fn with_entries(count: usize, in_a_node: usize) -> Pair {
+    let mut pair = Pair::new(Limits::new(4096, in_a_node));
+    let words = vec![(b"field".to_vec(), b"value".to_vec())];
+    (0..count).for_each(|_| {
+        pair.append((1, 0), words.clone());
+    });
+    pair
+}
+
+#[test]
+fn entries_that_go_together_cost_one_copy_of_their_node() {
+    let mut pair = with_entries(1000, 100);
+    let ids: Vec<Id> = pair.model.keys().copied().collect();
+    // Each second one of three nodes, and an ID that there is not.
+    let mut some: Vec<Id> = ids[100..400].iter().copied().step_by(2).collect();
+    some.insert(1, Id { seq: 9, ..some[0] });
+    let cost = pair.delete_all(&some);
+    assert_eq!((cost.blocks, cost.freed), (3, 3));
+    pair.check(0, u16::MAX);
+}
+
+#[test]
+fn a_trim_of_any_number_of_nodes_is_a_small_transaction() {
+    for left in [0, 3, 4999, 10_000, 14_000, 19_000] {
+        for by_id in [false, true] {
+            let mut pair = with_entries(20_000, 4);
+            let least = pair.model.keys().rev().nth(left).map_or(Id::MIN, |id| id.next().unwrap());
+            let bound = if by_id { Bound::Id(least) } else { Bound::Len(left as u64) };
+            let cost = pair.trim(Trim { bound, whole_nodes: false, most: 0 });
+            assert_eq!(pair.model.len(), left);
+            // Sixteen nodes one by one; then one node for each level.
+            assert!(cost.freed <= 40 && cost.blocks <= 8 && cost.words < 400, "{cost:?}");
+            pair.check(100, 60_000);
+        }
+    }
 }

@@ -5,6 +5,7 @@ mod memory;
 use heap::{Full, Ptr};
 use memory::{Cost, Memory};
 use proptest::prelude::*;
+use structures::Store;
 use structures::tree::{Cursor, Found, Item, Kind, Part, Tree};
 
 /// Sorted by both words; weight 1.
@@ -429,4 +430,34 @@ fn a_flipped_bit_is_named() {
     }
     println!("{named} named, {idle} without a meaning");
     assert!(named > 200, "{named} of 400");
+}
+
+#[test]
+fn the_front_of_a_tree_is_cut_off_as_a_tree() {
+    for count in [1u64, 28, 29, 30, 500, 3000] {
+        for at in [0, 1, 27, count / 2, count.saturating_sub(1), count] {
+            let at = at.min(count);
+            let mut pair = Pair::<Sorted>::with(count, |n| n);
+            let cursor = pair.nth(at as usize);
+            let front = pair.tree.cut_front(&mut pair.memory, &cursor).expect("room");
+            pair.memory.set(Memory::root(1), front);
+            let cost = pair.memory.commit();
+            assert!(cost.blocks <= 5 && cost.words < 200, "{cost:?}");
+            let mut cut = Vec::new();
+            let other = Tree::<Sorted>::at(Memory::root(1));
+            let mut next = other.begin(&pair.memory);
+            while let Some(item) = next.item(&pair.memory) {
+                cut.push(words(item));
+                next.next(&pair.memory);
+            }
+            assert!(cut == pair.model[..at as usize]);
+            pair.model.drain(..at as usize);
+            let mut freed = 1;
+            while freed > 0 {
+                freed = other.free_step(&mut pair.memory, 10, |_, _| Ok(0)).expect("room");
+                pair.memory.commit();
+            }
+            pair.check();
+        }
+    }
 }

@@ -115,7 +115,7 @@ fn search(sorted: &Sorted<'_>, area: &Area, enough: usize) -> Result<Vec<Found>,
         if found.len() >= enough {
             break;
         }
-        sorted.visit(sorted.count_below(min, false), false, |member, score| {
+        sorted.visit(sorted.count_below(min, false)?, false, |member, score| {
             if score >= max {
                 return false;
             }

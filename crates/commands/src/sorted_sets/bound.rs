@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use keyspace::Sorted;
+use keyspace::{Error, Sorted};
 use resp::number::parse_f64;
 
 use crate::failure::Failure;
@@ -27,10 +27,10 @@ impl ScoreRange {
     }
 
     /// The ranks of the members in it.
-    pub(super) fn ranks(&self, sorted: &Sorted<'_>) -> Range<u64> {
-        let start = sorted.count_below(self.min.score, self.min.excluded);
-        let end = sorted.count_below(self.max.score, !self.max.excluded);
-        start..end.max(start)
+    pub(super) fn ranks(&self, sorted: &Sorted<'_>) -> Result<Range<u64>, Error> {
+        let start = sorted.count_below(self.min.score, self.min.excluded)?;
+        let end = sorted.count_below(self.max.score, !self.max.excluded)?;
+        Ok(start..end.max(start))
     }
 }
 
@@ -82,7 +82,7 @@ impl<'a> LexRange<'a> {
     }
 
     /// The ranks of the members in it, as they are found from the side that one begins with.
-    pub(super) fn ranks(&self, sorted: &Sorted<'_>, backwards: bool) -> Range<u64> {
+    pub(super) fn ranks(&self, sorted: &Sorted<'_>, backwards: bool) -> Result<Range<u64>, Error> {
         let below = |member: &[u8]| match self.min {
             LexBound::Lowest => false,
             LexBound::Highest => true,

@@ -46,7 +46,7 @@ pub(crate) const ZCOUNT: CommandSpec = CommandSpec {
 
 fn zcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let range = ScoreRange::parse(call.args[2], call.args[3])?;
-    let ranks = sorted(call, txn)?.map_or(0..0, |sorted| range.ranks(&sorted));
+    let ranks = sorted(call, txn)?.map_or(Ok(0..0), |sorted| range.ranks(&sorted))?;
     call.out.integer((ranks.end - ranks.start) as i64);
     Ok(())
 }
@@ -68,7 +68,7 @@ pub(crate) const ZLEXCOUNT: CommandSpec = CommandSpec {
 
 fn zlexcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let range = LexRange::parse(call.args[2], call.args[3])?;
-    let ranks = sorted(call, txn)?.map_or(0..0, |sorted| range.ranks(&sorted, false));
+    let ranks = sorted(call, txn)?.map_or(Ok(0..0), |sorted| range.ranks(&sorted, false))?;
     call.out.integer((ranks.end - ranks.start) as i64);
     Ok(())
 }

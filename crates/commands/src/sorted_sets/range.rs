@@ -187,7 +187,7 @@ fn range(call: &mut Call<'_>, txn: &mut Txn<'_>, form: Form) -> Done {
         call.out.array(0);
         return Ok(());
     };
-    let (first, count) = selection.ranks(&sorted);
+    let (first, count) = selection.ranks(&sorted)?;
     let mut left = count;
     reply_header(call, count as usize, selection.with_scores);
     if count > 0 {

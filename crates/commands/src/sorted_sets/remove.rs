@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use keyspace::{Limits, Sorted, Txn};
+use keyspace::{Error, Limits, Sorted, Txn};
 
 use super::bound::{LexRange, ScoreRange};
 use super::select::span;
@@ -57,7 +57,7 @@ pub(crate) const ZREMRANGEBYRANK: CommandSpec = CommandSpec {
 
 fn zremrangebyrank(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (start, stop) = (call.int(2)?, call.int(3)?);
-    remove(call, txn, |sorted| span(start, stop, sorted.len()))
+    remove(call, txn, |sorted| Ok(span(start, stop, sorted.len())))
 }
 
 pub(crate) const ZREMRANGEBYSCORE: CommandSpec = CommandSpec {
@@ -103,11 +103,11 @@ fn zremrangebylex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 fn remove(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
-    ranks: impl FnOnce(&Sorted<'_>) -> Range<u64>,
+    ranks: impl FnOnce(&Sorted<'_>) -> Result<Range<u64>, Error>,
 ) -> Done {
     let (db, key) = (call.db(), call.key(0));
     let range = match txn.find_mut(db, &key)? {
-        Some(entry) => ranks(&txn.sorted(&entry)?),
+        Some(entry) => ranks(&txn.sorted(&entry)?)?,
         None => 0..0,
     };
     let mut removed = 0;

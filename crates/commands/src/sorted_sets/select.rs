@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use keyspace::Sorted;
+use keyspace::{Error, Sorted};
 
 use super::bound::{LexRange, ScoreRange};
 use crate::call::Call;
@@ -80,25 +80,25 @@ impl<'a> Selection<'a> {
     }
 
     /// The first rank to show, and how many.
-    pub(super) fn ranks(&self, sorted: &Sorted<'_>) -> (u64, u64) {
+    pub(super) fn ranks(&self, sorted: &Sorted<'_>) -> Result<(u64, u64), Error> {
         let len = sorted.len();
         let range = match &self.ends {
             Ends::Rank(start, stop) => {
                 let range = span(*start, *stop, len);
                 if self.backwards { len - range.end..len - range.start } else { range }
             }
-            Ends::Score(range) => range.ranks(sorted),
-            Ends::Lex(range) => range.ranks(sorted, self.backwards),
+            Ends::Score(range) => range.ranks(sorted)?,
+            Ends::Lex(range) => range.ranks(sorted, self.backwards)?,
         };
         // A negative offset is behind any end, as it is in Redis.
         let skipped = u64::try_from(self.offset).unwrap_or(u64::MAX).min(range.end - range.start);
         let most = u64::try_from(self.count).unwrap_or(u64::MAX);
         let count = most.min(range.end - range.start - skipped);
-        match (count, self.backwards) {
+        Ok(match (count, self.backwards) {
             (0, _) => (0, 0),
             (_, true) => (range.end - 1 - skipped, count),
             (_, false) => (range.start + skipped, count),
-        }
+        })
     }
 }
 

@@ -39,7 +39,7 @@ fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     txn.find_mut(call.db(), &source)?;
     let mut members = Scored::new();
     if let Some(sorted) = sorted_at(call, txn, &source)? {
-        let (first, count) = selection.ranks(&sorted);
+        let (first, count) = selection.ranks(&sorted)?;
         if count > 0 {
             sorted.visit(first, selection.backwards, |member, score| {
                 members.push((member.to_vec(), score));

@@ -187,13 +187,11 @@ fn xdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if stream_mut(call, txn)?.is_some() {
         let ids = call.args[2..].iter().map(|word| id::strict(word, 0));
         let ids: Vec<StreamId> = ids.collect::<Result<_, _>>()?;
-        deleted = txn.edit_stream(call.db(), &call.key(0), |edit| {
-            ids.iter().try_fold(0, |sum, id| Ok(sum + i64::from(edit.delete(*id)?)))
-        })?;
+        deleted = txn.edit_stream(call.db(), &call.key(0), |edit| edit.delete(&ids))?;
     }
     if deleted > 0 {
         call.wrote();
     }
-    call.out.integer(deleted);
+    call.out.integer(deleted as i64);
     Ok(())
 }

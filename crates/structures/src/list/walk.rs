@@ -56,9 +56,15 @@ impl List {
             let place = Place::End(ends, Side::Tail);
             return Ok((left < node.count(view)?).then_some((Found { place, node }, left)));
         }
-        let (at, own) = ends.tree().seek_weight(view, left);
-        Ok(between_at(view, ends, at).map(|found| (found, own)))
+        let (at, own) = ends.tree().seek_weight_sound(view, left)?;
+        let found = between_at(view, ends, at).ok_or_else(|| no_way(view, ends))?;
+        Ok(Some((found, own)))
     }
+}
+
+/// The tree leads nowhere, though something is in it.
+fn no_way<V: View>(view: &V, ends: Ends) -> Damaged {
+    Damaged::new("tree of a list's nodes", ends.at, ends.tree().weight(view), 0)
 }
 
 fn between_at<V: View>(view: &V, ends: Ends, at: Cursor) -> Option<Found> {
@@ -69,21 +75,26 @@ fn between_at<V: View>(view: &V, ends: Ends, at: Cursor) -> Option<Found> {
 impl Found {
     /// The next node away from a side.
     pub(super) fn next<V: View>(self, view: &V, from: Side) -> Result<Option<Found>, Damaged> {
-        let (ends, at) = match self.place {
+        let backwards = from == Side::Tail;
+        let (ends, mut at) = match self.place {
             Place::Single => return Ok(None),
             Place::End(_, side) if side != from => return Ok(None),
-            Place::End(ends, Side::Head) => (ends, Some(ends.tree().begin(view))),
-            Place::End(ends, Side::Tail) => {
-                let mut at = ends.tree().end(view);
-                (ends, at.prev(view).then_some(at))
-            }
+            Place::End(ends, Side::Head) => (ends, ends.tree().begin(view)),
+            Place::End(ends, Side::Tail) => (ends, ends.tree().end(view)),
             Place::Between(ends, mut at) => {
-                let moved = if from == Side::Head { at.next(view) } else { at.prev(view) };
-                (ends, moved.then_some(*at))
+                // Where it cannot go on the edge says so.
+                if !backwards {
+                    at.next(view);
+                }
+                (ends, *at)
             }
         };
-        if let Some(found) = at.and_then(|at| between_at(view, ends, at)) {
+        let has_more = !backwards || at.prev(view);
+        if let Some(found) = between_at(view, ends, at).filter(|_| has_more) {
             return Ok(Some(found));
+        }
+        if !ends.tree().is_edge(view, &at, backwards) {
+            return Err(no_way(view, ends));
         }
         let side = from.other();
         Ok(Some(Found { place: Place::End(ends, side), node: ends.node(view, side)? }))

@@ -93,6 +93,10 @@ impl Ranked {
             self.check_slot(view, item, &hash)?;
             bytes += member_of(item).size(view) as u64;
         }
+        if next == 0 {
+            let found = self.tree().weight(view);
+            Damaged::unless_equal("members in a tree", self.ptr(), self.len(view), found)?;
+        }
         Ok((next, bytes))
     }
 

@@ -162,14 +162,31 @@ impl Ranked {
         self,
         view: &V,
         mut before: impl FnMut(f64, Member) -> bool,
-    ) -> u64 {
+    ) -> Result<u64, Damaged> {
         let is_before = |item: Item| before(score_at(item.first), member_of(item));
         let at = self.tree().seek(view, is_before);
-        self.tree().rank(view, &at)
+        let (rank, len) = (self.tree().rank(view, &at), self.len(view));
+        let leads = at.item(view).is_some() || at.is_at_the_end() && rank == len;
+        if leads && rank <= len { Ok(rank) } else { Err(self.no_way(view)) }
+    }
+
+    /// The tree does not lead to a member that should be there.
+    fn no_way<V: View>(self, view: &V) -> Damaged {
+        let found = self.tree().weight(view);
+        Damaged::new("members in a tree", self.ptr(), self.len(view), found)
+    }
+
+    /// The members' cursor before number `rank`, which is below their number.
+    fn at_rank<V: View>(self, view: &V, rank: u64, verify: bool) -> Result<Cursor, Damaged> {
+        let tree = self.tree();
+        let found =
+            if verify { tree.seek_weight_sound(view, rank)? } else { tree.seek_weight(view, rank) };
+        Ok(found.0)
     }
 
     /// Shows members with their scores from number `rank` on, counted from the lowest, upwards or downwards, until `visit` answers
-    /// `false`. With `verify`, each is compared with what was written.
+    /// `false`. With `verify`, each is compared with what was written, and so is the way to the first. Where the tree has fewer
+    /// than there are this is an error; it never shows more.
     pub fn visit<V: View>(
         self,
         view: &V,
@@ -178,19 +195,27 @@ impl Ranked {
         verify: bool,
         mut visit: impl FnMut(&[u8], f64) -> bool,
     ) -> Result<(), Damaged> {
-        let (mut at, _) = self.tree().seek_weight(view, rank);
-        while let Some(item) = at.item(view) {
+        let len = self.len(view);
+        if rank >= len {
+            return Ok(());
+        }
+        let mut left = if backwards { rank + 1 } else { len - rank };
+        let mut at = self.at_rank(view, rank, verify)?;
+        loop {
+            let Some(item) = at.item(view) else { return Err(self.no_way(view)) };
             let member = member_of(item);
             if verify {
                 check_item(view, item)?;
             }
-            let more = visit(&member.field(view), score_of(view, member)?)
-                && if backwards { at.prev(view) } else { at.next(view) };
-            if !more {
-                break;
+            left -= 1;
+            if !visit(&member.field(view), score_of(view, member)?) || left == 0 {
+                return Ok(());
+            }
+            let moved = if backwards { at.prev(view) } else { at.next(view) };
+            if !moved {
+                return Err(self.no_way(view));
             }
         }
-        Ok(())
     }
 
     /// Adds a member that the caller knows to be absent. `hash` is the hash of any member.
@@ -259,18 +284,20 @@ impl Ranked {
         Ok(())
     }
 
-    /// Takes out up to `count` members from number `rank` on, and shows each with its score.
+    /// Takes out up to `count` members from number `rank` on, and shows each with its score. With `verify`, each is compared with
+    /// what was written, and so is the way to them.
     pub fn remove_range<S: Store>(
         self,
         store: &mut S,
         queue: Queue,
         hash: impl Fn(&[u8]) -> u64,
         (rank, count): (u64, u64),
+        verify: bool,
         mut take: impl FnMut(&[u8], f64),
     ) -> Result<u64, Error> {
         let mut removed = 0;
         while removed < count {
-            let (at, _) = self.tree().seek_weight(store, rank);
+            let at = self.at_rank(store, rank, verify)?;
             let (mut items, most) = (Vec::new(), usize::try_from(count - removed));
             let most = most.unwrap_or(usize::MAX);
             if self.tree().remove_run(store, &at, most, |item| items.push(item)) == 0 {
@@ -278,6 +305,9 @@ impl Ranked {
             }
             removed += items.len() as u64;
             for item in items {
+                if verify {
+                    check_item(store, item)?;
+                }
                 let member = member_of(item).field(store).into_owned();
                 let found = self.find(store, hash(&member), &member, false)?;
                 let found = found.filter(|found| found.place.member() == member_of(item));

@@ -11,6 +11,7 @@
 //! out of a copy.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use heap::{Full, Ptr, View};
 
@@ -223,23 +224,23 @@ impl Node {
         store.set(self.at.add(WINDOW), Window { live, begin, ..self.window }.word());
     }
 
-    /// Takes one entry out, which lies in these bytes of the content; the node without it.
-    pub(super) fn without<S: Store>(
+    /// Takes so many entries out, and leaves those that lie in these bytes of the content, in order; the node that has them.
+    pub(super) fn with_only<S: Store>(
         &self,
         store: &mut S,
-        from: usize,
-        to: usize,
+        gone: u64,
+        kept: &[Range<usize>],
     ) -> Result<Ptr, super::Error> {
         let content = self.content(store, true)?;
         let mut bytes = self.base.to_bytes().to_vec();
         bytes.extend_from_slice(content.shared()?.all);
-        let begin = content.begin()?;
-        bytes.extend_from_slice(&content.bytes[begin..from]);
-        bytes.extend_from_slice(&content.bytes[to..]);
+        for kept in kept {
+            bytes.extend_from_slice(&content.bytes[kept.clone()]);
+        }
         drop(content);
         let room = bytes.len().max(store.capacity(self.at) - HEADER);
-        let window =
-            Window { begin: 0, live: self.window.live - 1, ever: self.window.ever, apart: false };
+        let live = self.window.live - gone as usize;
+        let window = Window { begin: 0, live, ever: self.window.ever, apart: false };
         let at = write(store, &bytes, window, room)?;
         store.free(self.at);
         Ok(at)
@@ -294,6 +295,11 @@ impl Node {
         };
         store.free(self.at);
         Ok(apart + 1)
+    }
+
+    /// Only so many of its entries can be read.
+    pub(super) fn lacks_entries(&self, found: u64) -> Damaged {
+        Damaged::new("stream node's entries", self.at, self.live(), found)
     }
 
     /// Verifies bytes and entries; the ID of the last one.

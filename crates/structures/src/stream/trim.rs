@@ -1,11 +1,13 @@
 //! Taking entries out: one by its ID, or old ones from the front.
 
-use heap::Ptr;
+use std::ops::Range;
+
+use heap::{Ptr, View};
 
 use super::walk::{Located, Place};
 use super::{Error, Id, Stream, item_of, node::Node};
-use crate::Store;
 use crate::reclaim::Queue;
+use crate::{Damaged, Store};
 
 /// What is left by a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,57 +29,96 @@ pub struct Trim {
     pub most: u64,
 }
 
+/// The most nodes that a trim takes out one by one; of more, the front of the tree is cut off as a whole.
+const ONE_BY_ONE: usize = 16;
+
 impl Stream {
-    /// Takes an entry out; whether there was one.
+    /// Takes entries out, by their IDs in rising order; how many there were. Each node is written again once, however many of its
+    /// entries go.
     pub fn delete<S: Store>(
         &mut self,
         store: &mut S,
         queue: Queue,
-        id: Id,
+        ids: &[Id],
         verify: bool,
-    ) -> Result<bool, Error> {
-        let Some(located) = self.locate(store, id)? else { return Ok(false) };
-        let node = located.node;
-        let content = node.content(store, verify)?;
-        let mut entries = content.entries()?;
-        let (mut number, mut from) = (0, content.offset(entries.rest()));
-        let found = loop {
-            match entries.next() {
-                Some(entry) if entry.id == id => break true,
-                Some(entry) if entry.id < id => {
-                    (number, from) = (number + 1, content.offset(entries.rest()));
-                }
-                _ => break false,
-            }
-        };
-        if !found {
-            return Ok(false);
+    ) -> Result<u64, Error> {
+        let (mut gone, mut left) = (0, ids);
+        while let Some(&first) = left.first() {
+            let Some(located) = self.locate(store, first)? else {
+                left = &left[1..];
+                continue;
+            };
+            let behind = self.after(store, located.place)?.map(|next| next.node.base);
+            let here = left.partition_point(|&id| behind.is_none_or(|behind| id < behind)).max(1);
+            gone += self.delete_in(store, queue, &located, &left[..here], verify)?;
+            left = &left[here..];
         }
-        let to = content.offset(entries.rest());
-        drop(content);
-        match node.live() {
-            1 => self.drop_node(store, queue, &located)?,
-            _ if number == 0 => node.narrow(store, 1, to),
-            _ => {
-                let new = node.without(store, from, to)?;
-                self.put(store, located.place, new)?;
-            }
-        }
-        self.head.len = self.head.len.saturating_sub(1);
-        self.head.deleted = self.head.deleted.max(id);
-        Ok(true)
+        self.head.len = self.head.len.saturating_sub(gone);
+        Ok(gone)
     }
 
-    /// Takes old entries out; how many.
-    pub fn trim<S: Store>(
+    /// Takes entries of one node out.
+    fn delete_in<S: Store>(
         &mut self,
         store: &mut S,
         queue: Queue,
+        located: &Located,
+        ids: &[Id],
+        verify: bool,
+    ) -> Result<u64, Error> {
+        let node = located.node;
+        let content = node.content(store, verify)?;
+        let mut entries = content.entries()?;
+        let (mut gone, mut kept, mut last) = (0, Vec::<Range<usize>>::new(), Id::MIN);
+        let (mut from, mut left) = (content.offset(entries.rest()), ids);
+        let mut count = 0;
+        while let Some(entry) = entries.next() {
+            let to = content.offset(entries.rest());
+            left = &left[left.partition_point(|&id| id < entry.id)..];
+            if left.first() == Some(&entry.id) {
+                (gone, last) = (gone + 1, entry.id);
+            } else {
+                match kept.last_mut() {
+                    Some(piece) if piece.end == from => piece.end = to,
+                    _ => kept.push(from..to),
+                }
+            }
+            (from, count) = (to, count + 1);
+        }
+        drop(content);
+        if count != node.live() {
+            return Err(node.lacks_entries(count).into());
+        }
+        match kept.as_slice() {
+            _ if gone == 0 => return Ok(0),
+            [] => self.drop_node(store, queue, located)?,
+            // What goes is all in front.
+            [rest] if rest.end == from => node.narrow(store, gone, rest.start),
+            kept => {
+                let new = node.with_only(store, gone, kept)?;
+                self.put(store, located.place, new)?;
+            }
+        }
+        self.head.deleted = self.head.deleted.max(last);
+        Ok(gone)
+    }
+
+    /// Takes old entries out; how many. Of many nodes the blocks are freed through the free queue, which is told that they are
+    /// `owner`'s: the transaction does not grow with them.
+    pub fn trim<S: Store>(
+        &mut self,
+        store: &mut S,
+        (queue, owner): (Queue, u16),
         trim: Trim,
         verify: bool,
     ) -> Result<u64, Error> {
-        let mut gone = 0;
+        let (mut gone, mut dropped) = (0, 0);
         while let Some(located) = self.first(store)? {
+            if dropped == ONE_BY_ONE {
+                gone += self.cut(store, (queue, owner), trim, gone)?;
+                dropped += 1;
+                continue;
+            }
             let live = located.node.live();
             let is_done = match trim.bound {
                 Bound::Len(most) => self.head.len <= most,
@@ -107,6 +148,7 @@ impl Stream {
                 located.node.narrow(store, count, begin);
             } else {
                 self.drop_node(store, queue, &located)?;
+                dropped += 1;
             }
             gone += count;
             self.head.len = self.head.len.saturating_sub(count);
@@ -115,6 +157,62 @@ impl Stream {
             }
         }
         Ok(gone)
+    }
+
+    /// Takes all nodes out that go as a whole, of which there may be any number; how many entries went. What is left to do is in the
+    /// first node that stays.
+    fn cut<S: Store>(
+        &mut self,
+        store: &mut S,
+        (queue, owner): (Queue, u16),
+        trim: Trim,
+        gone: u64,
+    ) -> Result<u64, Error> {
+        let Some((first, count)) = self.first_to_stay(store, trim, gone)? else { return Ok(0) };
+        let nodes = self.nodes();
+        let at = first.place.unwrap_or_else(|| nodes.end(store));
+        let front = nodes.cut_front(store, &at)?;
+        queue.push_unlinked_tree(store, front, owner)?;
+        self.head.len = self.head.len.saturating_sub(count);
+        Ok(count)
+    }
+
+    /// The first node that does not go as a whole, and how many entries are before it: looked for from both ends, since most may go
+    /// or few.
+    fn first_to_stay<V: View>(
+        &self,
+        view: &V,
+        trim: Trim,
+        gone: u64,
+    ) -> Result<Option<(Located, u64)>, Damaged> {
+        let len = self.head.len;
+        let (mut front, mut before) = (self.first(view)?, 0u64);
+        let (mut back, mut behind) = (self.last(view)?, 0u64);
+        while let (Some(first), Some(last)) = (front, back) {
+            let next = self.after(view, first.place)?;
+            let through = before + first.node.live();
+            let goes = match trim.bound {
+                Bound::Len(most) => len.saturating_sub(through) >= most,
+                Bound::Id(least) => next.is_some_and(|next| next.node.base <= least),
+            };
+            if !goes || trim.most > 0 && gone + through > trim.most {
+                return Ok(Some((first, before)));
+            }
+            (front, before) = (next, through);
+            if trim.most > 0 {
+                continue;
+            }
+            let from = behind + last.node.live();
+            let stays = match trim.bound {
+                Bound::Len(most) => from >= most,
+                Bound::Id(least) => last.node.base <= least,
+            };
+            if stays {
+                return Ok(Some((last, len.saturating_sub(from))));
+            }
+            (back, behind) = (self.before(view, last.place)?, from);
+        }
+        Ok(None)
     }
 
     fn drop_node<S: Store>(

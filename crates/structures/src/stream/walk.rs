@@ -31,13 +31,14 @@ fn begins<V: View>(view: &V, item: tree::Item, id: Id) -> bool {
 impl Stream {
     fn located<V: View>(&self, view: &V, cursor: Cursor) -> Result<Option<Located>, Damaged> {
         let Some(item) = cursor.item(view) else {
-            let mut last = cursor;
-            let is_end = cursor.is_at_the_end() && last.prev(view);
-            return match is_end || self.nodes().is_empty(view) {
+            return match self.nodes().is_edge(view, &cursor, false) {
                 true => self.tail_place(view),
                 false => Err(self.no_way(view)),
             };
         };
+        if !self.nodes().is_leaf_sound(view, &cursor) {
+            return Err(self.no_way(view));
+        }
         let node = Node::read(view, Ptr::from_raw(item.second))?;
         Ok(Some(Located { place: Some(cursor), node }))
     }
@@ -49,12 +50,12 @@ impl Stream {
 
     /// The node before a cursor; none at the begin.
     fn back<V: View>(&self, view: &V, mut cursor: Cursor) -> Result<Option<Located>, Damaged> {
-        let (begin, tree) = (cursor, self.nodes());
+        let begin = cursor;
         if cursor.prev(view) {
             return self.located(view, cursor);
         }
-        let is_begin = begin.item(view).is_some() && tree.rank(view, &begin) == 0;
-        if is_begin || tree.is_empty(view) { Ok(None) } else { Err(self.no_way(view)) }
+        let is_begin = self.nodes().is_edge(view, &begin, true);
+        if is_begin { Ok(None) } else { Err(self.no_way(view)) }
     }
 
     fn tail_place<V: View>(&self, view: &V) -> Result<Option<Located>, Damaged> {
@@ -66,13 +67,21 @@ impl Stream {
         self.located(view, self.nodes().begin(view))
     }
 
+    /// The last node.
+    pub(super) fn last<V: View>(&self, view: &V) -> Result<Option<Located>, Damaged> {
+        match self.tail_place(view)? {
+            None => self.before(view, None),
+            found => Ok(found),
+        }
+    }
+
     /// Node number `number`.
     pub(super) fn numbered<V: View>(
         &self,
         view: &V,
         number: u64,
     ) -> Result<Option<Located>, Damaged> {
-        let (cursor, left) = self.nodes().seek_weight(view, number);
+        let (cursor, left) = self.nodes().seek_weight_sound(view, number)?;
         if cursor.item(view).is_some() {
             return self.located(view, cursor);
         }
@@ -99,7 +108,11 @@ impl Stream {
         self.located(view, cursor)
     }
 
-    fn before<V: View>(&self, view: &V, place: Place) -> Result<Option<Located>, Damaged> {
+    pub(super) fn before<V: View>(
+        &self,
+        view: &V,
+        place: Place,
+    ) -> Result<Option<Located>, Damaged> {
         self.back(view, place.unwrap_or_else(|| self.nodes().end(view)))
     }
 
@@ -199,8 +212,5 @@ impl Stream {
 
 /// Refuses a node of which entries are missing.
 fn whole(node: &Node, left: u64) -> Result<(), Damaged> {
-    match left {
-        0 => Ok(()),
-        left => Err(Damaged::new("stream node's entries", node.at, node.live(), left)),
-    }
+    if left == 0 { Ok(()) } else { Err(node.lacks_entries(node.live() - left)) }
 }

@@ -72,6 +72,11 @@ impl Cursor {
             .all(|step| step.position + usize::from(step.node.height > 0) == step.node.count())
     }
 
+    /// Whether it stands before the first item.
+    pub fn is_at_the_begin(&self) -> bool {
+        self.steps().iter().all(|step| step.position == 0)
+    }
+
     /// The item that it stands before; `None` at the end.
     pub fn item<V: View>(&self, view: &V) -> Option<Item> {
         let leaf = self.leaf()?;

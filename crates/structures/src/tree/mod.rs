@@ -20,6 +20,7 @@
 
 mod check;
 mod cursor;
+mod cut;
 mod free;
 mod insert;
 mod layout;
@@ -28,6 +29,7 @@ mod order;
 mod relocate;
 mod remove;
 mod survey;
+mod way;
 
 use std::marker::PhantomData;
 
@@ -127,6 +129,33 @@ impl<K: Kind> Tree<K> {
         (cursor, left)
     }
 
+    /// As [`Tree::seek_weight`], of a tree that may be damaged: what leads there is verified.
+    pub fn seek_weight_sound<V: View>(
+        &self,
+        view: &V,
+        weight: u64,
+    ) -> Result<(Cursor, u64), Damaged> {
+        let (cursor, left) = self.seek_weight(view, weight);
+        way::check::<K, V>(view, self.root, &cursor)?;
+        Ok((cursor, left))
+    }
+
+    /// Whether the leaf of a cursor's item has the sum of its items; the end of an empty tree is sound.
+    pub fn is_leaf_sound<V: View>(&self, view: &V, at: &Cursor) -> bool {
+        let mut at = *at;
+        at.settle(view);
+        match at.leaf() {
+            Some(leaf) => leaf.node.sum_of_content(view) == leaf.node.sum(),
+            None => self.is_empty(view),
+        }
+    }
+
+    /// Whether nothing stands behind a cursor, or, `backwards`, before it: and not only nothing that can be reached.
+    pub fn is_edge<V: View>(&self, view: &V, at: &Cursor, backwards: bool) -> bool {
+        let is_edge = if backwards { at.is_at_the_begin() } else { at.is_at_the_end() };
+        is_edge && at.leaf().is_some() || self.is_empty(view)
+    }
+
     /// The sum of the weights before a cursor.
     pub fn rank<V: View>(&self, view: &V, cursor: &Cursor) -> u64 {
         let before = |step: &cursor::Step| -> u64 {
@@ -197,6 +226,12 @@ impl<K: Kind> Tree<K> {
         remove::remove_run::<K, S>(store, self.root, at, most, taken)
     }
 
+    /// Takes all items before a cursor out at once, for the free queue: the root word of a tree that has them, or 0. Changes and
+    /// writes at most one node for each level, however many items there are.
+    pub fn cut_front<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<u64, Full> {
+        cut::cut_front::<K, S>(store, self.root, at)
+    }
+
     /// Puts another item, which belongs to the same place, in the place of a cursor's; the cursor stays valid.
     pub fn replace<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) {
         let mut at = *at;
@@ -252,19 +287,16 @@ impl<K: Kind> Tree<K> {
         relocate::move_nodes(store, self.root, &at)
     }
 
-    /// Verifies the leaf in which this much weight before an item ends, and visits its items; the sum of the weights up to the
-    /// next leaf (0: there is none).
+    /// Verifies the leaf in which this much weight before an item ends, and the way to it, and visits its items; the sum of the
+    /// weights up to the next leaf (0: there is none).
     pub fn check_leaf<V: View>(
         &self,
         view: &V,
         weight: u64,
         mut visit: impl FnMut(Item),
     ) -> Result<u64, Damaged> {
-        let (at, _) = self.seek_weight(view, weight);
-        let Some(leaf) = at.leaf() else {
-            return Damaged::unless_equal("tree root", self.root, 0, view.word(self.root))
-                .map(|()| 0);
-        };
+        let (at, _) = self.seek_weight_sound(view, weight)?;
+        let Some(leaf) = at.leaf() else { return Ok(0) };
         let sum = (u64::from(leaf.node.sum_of_content(view)), u64::from(leaf.node.sum()));
         Damaged::unless_equal("tree leaf's sum", leaf.node.at, sum.0, sum.1)?;
         let mut behind = self.rank(view, &at);

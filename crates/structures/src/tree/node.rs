@@ -46,7 +46,7 @@ impl Node {
     pub(super) const NOWHERE: Node =
         Node { at: Ptr::NULL, kind: 0, height: 0, order: Order::EMPTY };
 
-    /// Reads a node; `None` where there is none of this height.
+    /// Reads a node; `None` where there is none of this height that has entries.
     pub(super) fn read<V: View>(view: &V, at: Ptr, height: Option<usize>) -> Option<Node> {
         let line = view.line(at);
         let found = height_of(line[KIND])?;
@@ -55,7 +55,9 @@ impl Node {
         }
         let order = Order::from_words(std::array::from_fn(|i| line[ORDER + i]));
         let node = Node { at, kind: line[KIND], height: found, order };
-        order.slots().all(|slot| slot < slots(found)).then_some(node)
+        // A node without entries is none: a walk would pass over it without a word.
+        let sound = order.count() > 0 && order.slots().all(|slot| slot < slots(found));
+        sound.then_some(node)
     }
 
     /// The node as it is now: its order is the same, its sum may have changed.

@@ -6,14 +6,16 @@ use super::cursor::{Cursor, Step};
 use super::{Item, Kind, Tree};
 use crate::Store;
 
-/// A step over the leaf at a cursor: the leaf, the inner nodes that it is the first below, its items.
+/// A step over the leaf at a cursor: the leaf, the inner nodes that it is the first below, its items. Where to go on is behind
+/// `rank`.
 pub(super) fn relocate<K: Kind, S: Store>(
     store: &mut S,
     tree: Tree<K>,
     rank: u64,
     mut relocate_item: impl FnMut(&mut S, Item) -> Result<Option<Item>, Full>,
 ) -> Result<u64, Full> {
-    let (at, _) = tree.seek_weight(store, rank);
+    // In a damaged tree nothing moves: its weights may lead to one leaf for ever.
+    let Ok((at, _)) = tree.seek_weight_sound(store, rank) else { return Ok(0) };
     let Some((leaf, _)) = at.steps().split_last() else { return Ok(0) };
     let (count, mut begin) = (leaf.node.count(), tree.rank(store, &at));
     for position in 0..leaf.position.min(count) {

@@ -112,7 +112,7 @@ fn merge_pair<S: Store>(store: &mut S, mut parent: Node, position: usize) -> boo
 }
 
 /// Takes roots away that have one child.
-fn lower<S: Store>(store: &mut S, root: Ptr) {
+pub(super) fn lower<S: Store>(store: &mut S, root: Ptr) {
     while let Some(node) = top(store, root).filter(|node| node.height > 0 && node.count() == 1) {
         let child = node.child_node(store, 0);
         store.set(root, child.raw());

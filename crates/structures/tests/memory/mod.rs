@@ -115,7 +115,12 @@ impl Memory {
 
     /// Flips a bit, as a medium does.
     pub(crate) fn damage(&mut self, at: Ptr) {
-        self.bytes[at.raw() as usize] ^= 0x10;
+        self.flip(at, 4);
+    }
+
+    /// Flips a bit of the word at a place.
+    pub(crate) fn flip(&mut self, at: Ptr, bit: u32) {
+        self.bytes[at.raw() as usize + bit as usize / 8] ^= 1 << (bit % 8);
     }
 
     fn forget(&mut self, at: u64) {

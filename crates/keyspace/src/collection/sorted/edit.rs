@@ -7,12 +7,13 @@ use heap::{Ptr, View};
 use structures::ranked::Ranked;
 
 use super::packed::{encode, offset, pairs};
+use super::shrink;
 use crate::collection::edit::{Content, Written, is_packed};
 use crate::collection::members::{find, packed_bytes, sound_table};
 use crate::collection::{Form, Head, Limits, Text, item};
 use crate::entry;
 use crate::key::Hashing;
-use crate::layout::Kind;
+use crate::layout::{Kind, OWNER_MEMBERS, OWNER_RANKS};
 use crate::strings::Old;
 use crate::txn::Place;
 use crate::value::{Encoding, Type};
@@ -278,24 +279,28 @@ impl SortedEdit {
         txn: &mut Txn<'_>,
         ranked: Ranked,
         (rank, count, len): (u64, u64, u64),
-        mut take: impl FnMut(&[u8], f64),
+        take: impl FnMut(&[u8], f64),
     ) -> Result<(), Error> {
         let queue = txn.queue(self.place.shard);
         let shard = &mut txn.shards[self.place.shard];
         if count == len {
-            let show = |member: &[u8], score: f64| {
-                take(member, score);
-                true
-            };
-            let shown = ranked.visit(shard, 0, false, self.verify, show);
-            shown.map_err(|_| self.broken())?;
+            shrink::show(shard, ranked, (0, len), self.verify, take).map_err(|_| self.broken())?;
             self.state = State::Gone;
             return Ok(());
         }
         let hashing = self.hashing;
+        if let Some(few) = shrink::rebuilt(shard, (ranked, hashing), (rank, count), self.verify)
+            .map_err(|error| self.failed(error))?
+        {
+            shrink::show(shard, ranked, (rank, count), self.verify, take)
+                .map_err(|_| self.broken())?;
+            ranked.release(shard, queue, OWNER_MEMBERS, OWNER_RANKS)?;
+            self.state = State::Table(few);
+            return Ok(());
+        }
         shard.use_reserve(true);
         let hash = |member: &[u8]| hashing.hash(member);
-        let done = ranked.remove_range(shard, queue, hash, (rank, count), take);
+        let done = ranked.remove_range(shard, queue, hash, (rank, count), self.verify, take);
         shard.use_reserve(false);
         match done {
             Ok(removed) if removed == count => Ok(()),

@@ -6,6 +6,7 @@
 mod edit;
 pub(super) mod packed;
 mod read;
+mod shrink;
 
 pub use edit::SortedEdit;
 pub use read::Sorted;

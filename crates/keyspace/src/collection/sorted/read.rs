@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use heap::{Ptr, Shard, View};
 use structures::Damaged;
+use structures::dict::Member;
 use structures::ranked::{Found, Ranked};
 
 use super::packed::{Pair, pairs};
@@ -117,11 +118,16 @@ impl<'t> Sorted<'t> {
     }
 
     /// How many members have a score below this one; with `or_equal`, or the same.
-    pub fn count_below(&self, bound: f64, or_equal: bool) -> u64 {
+    pub fn count_below(&self, bound: f64, or_equal: bool) -> Result<u64, Error> {
         let is_before = |score: f64| score < bound || or_equal && score == bound;
         match self.repr {
-            Repr::Packed(bytes) => pairs(bytes).take_while(|p| is_before(p.score)).count() as u64,
-            Repr::Table(ranked) => ranked.count_before(self.shard, |score, _| is_before(score)),
+            Repr::Packed(bytes) => {
+                Ok(pairs(bytes).take_while(|pair| is_before(pair.score)).count() as u64)
+            }
+            Repr::Table(ranked) => {
+                let count = ranked.count_before(self.shard, |score, _| is_before(score));
+                count.map_err(|damaged| self.damaged(damaged))
+            }
         }
     }
 
@@ -134,7 +140,7 @@ impl<'t> Sorted<'t> {
         below: impl Fn(&[u8]) -> bool,
         above: impl Fn(&[u8]) -> bool,
         backwards: bool,
-    ) -> Range<u64> {
+    ) -> Result<Range<u64>, Error> {
         let range = match self.repr {
             Repr::Packed(bytes) => {
                 let names: Vec<Text<'_>> = pairs(bytes).map(|pair| Text::of(pair.member)).collect();
@@ -142,12 +148,14 @@ impl<'t> Sorted<'t> {
             }
             Repr::Table(ranked) => {
                 let count = |before: &dyn Fn(&[u8]) -> bool| {
-                    ranked.count_before(self.shard, |_, member| before(&member.field(self.shard)))
+                    let is_before = |_, member: Member| before(&member.field(self.shard));
+                    let count = ranked.count_before(self.shard, is_before);
+                    count.map_err(|damaged| self.damaged(damaged))
                 };
-                count(&below)..count(&|member| !above(member))
+                count(&below)?..count(&|member| !above(member))?
             }
         };
-        range.start..range.end.max(range.start)
+        Ok(range.start..range.end.max(range.start))
     }
 
     /// Shows members with their scores from number `rank` on, upwards or `backwards`, until `visit` answers `false`.

@@ -1,0 +1,43 @@
+//! Verifies the way to a leaf: that the weights on it are the sums of what is below them.
+//!
+//! Who goes through a tree by weight must come on: where the weight of a child is wrong, every number leads to the same leaf,
+//! or to none. A step compares each node on its way with its parent, so that a walk over all leaves compares every weight.
+
+use heap::{Ptr, View};
+
+use super::Kind;
+use super::cursor::{Cursor, Step};
+use crate::Damaged;
+
+/// Verifies the weights on the way to a cursor, which was found by weight.
+pub(super) fn check<K: Kind, V: View>(view: &V, root: Ptr, at: &Cursor) -> Result<(), Damaged> {
+    let Some(leaf) = at.leaf() else {
+        return Damaged::unless_equal("tree root", root, 0, view.word(root));
+    };
+    let mut said = None;
+    for Step { node, position } in at.steps() {
+        let (mut sum, mut own) = (0u64, None);
+        for i in 0..node.count() {
+            let weight = match node.height {
+                0 => K::weight(node.item(view, i)),
+                _ => node.child_weight(view, i),
+            };
+            if weight == 0 {
+                return Err(Damaged::new("weight in a tree node", node.at, 1, 0));
+            }
+            sum = sum.wrapping_add(weight);
+            if i == *position {
+                own = Some(weight);
+            }
+        }
+        Damaged::unless_equal("weight of a tree node", node.at, sum, said.unwrap_or(sum))?;
+        said = own;
+    }
+    let is_at_item = leaf.position < leaf.node.count();
+    if is_at_item || at.is_at_the_end() {
+        return Ok(());
+    }
+    // Behind the items of a leaf that is not the last one: no sum of weights leads there.
+    let count = leaf.node.count() as u64;
+    Err(Damaged::new("weight of a tree node", leaf.node.at, count, count + 1))
+}
