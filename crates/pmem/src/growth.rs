@@ -7,7 +7,7 @@
 
 use crate::domain::Domain;
 use crate::error::GrowError;
-use rustix::fs::{FallocateFlags, fallocate, fdatasync, ftruncate};
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 use std::fs::File;
@@ -17,11 +17,19 @@ use std::os::unix::fs::FileExt;
 /// Bytes of zeros written at once.
 const CHUNK: usize = 1 << 20;
 
-/// Gives `file` the bytes `[old, new)`, all zeros; on failure the file has its old length.
-pub(crate) fn extend(file: &File, domain: Domain, old: u64, new: u64) -> Result<(), GrowError> {
-    let grown = allocate(file, old, new).and_then(|()| match domain {
+/// Syncs a file.
+type Sync<'s> = &'s dyn Fn(&File) -> rustix::io::Result<()>;
+
+/// Gives `file` the bytes `[old, new)`, all zeros, synced by `sync`; on failure the file has its old length.
+pub(crate) fn extend(
+    file: &File,
+    domain: Domain,
+    (old, new): (u64, u64),
+    sync: Sync<'_>,
+) -> Result<(), GrowError> {
+    let grown = allocate(file, old, new, sync).and_then(|()| match domain {
         Domain::Process | Domain::Volatile => Ok(()),
-        Domain::Clwb | Domain::Eadr | Domain::Msync => write_zeros(file, old, new),
+        Domain::Clwb | Domain::Eadr | Domain::Msync => write_zeros(file, old, new, sync),
     });
     grown.map_err(|(step, errno)| {
         // Best effort: the caller keeps its old length either way, and opening tolerates a longer file.
@@ -36,15 +44,15 @@ pub(crate) fn extend(file: &File, domain: Domain, old: u64, new: u64) -> Result<
 
 type Failed = (&'static str, io::Error);
 
-fn allocate(file: &File, old: u64, new: u64) -> Result<(), Failed> {
+fn allocate(file: &File, old: u64, new: u64, sync: Sync<'_>) -> Result<(), Failed> {
     match retry(|| fallocate(file, FallocateFlags::empty(), old, new - old)) {
         // A file system without allocation in advance: writing zeros allocates.
-        Err(Errno::OPNOTSUPP) => write_zeros(file, old, new),
+        Err(Errno::OPNOTSUPP) => write_zeros(file, old, new, sync),
         other => other.map_err(|errno| ("allocate", errno.into())),
     }
 }
 
-fn write_zeros(file: &File, old: u64, new: u64) -> Result<(), Failed> {
+fn write_zeros(file: &File, old: u64, new: u64, sync: Sync<'_>) -> Result<(), Failed> {
     let zeros = vec![0; CHUNK];
     let mut at = old;
     while at < new {
@@ -52,7 +60,7 @@ fn write_zeros(file: &File, old: u64, new: u64) -> Result<(), Failed> {
         file.write_all_at(&zeros[..len], at).map_err(|error| ("write zeros", error))?;
         at += len as u64;
     }
-    retry(|| fdatasync(file)).map_err(|errno| ("sync zeros", errno.into()))
+    retry(|| sync(file)).map_err(|errno| ("sync zeros", errno.into()))
 }
 
 /// Maps `[at, at + len)` page by page before anyone waits for it; where the kernel cannot, the first access does.

@@ -37,6 +37,7 @@ mod scratch;
 mod signal;
 mod step;
 mod stream;
+mod syncs;
 mod turn;
 
 pub use counters::{Counters, counters};

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 
 /// Pages `[first, end)`.
-type Range = (u64, u64);
+pub(crate) type Range = (u64, u64);
 
 thread_local! {
     static REMEMBERED: RefCell<Vec<(u64, Vec<Range>)>> = const { RefCell::new(Vec::new()) };
@@ -40,7 +40,7 @@ pub(crate) fn take(region: u64) -> Vec<Range> {
 }
 
 /// Sorts ranges and joins those that touch or overlap.
-fn merge(mut ranges: Vec<Range>) -> Vec<Range> {
+pub(crate) fn merge(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
     for (first, end) in ranges {

@@ -4,7 +4,8 @@
 //! flush names a range of bytes and covers the lines that [`lines`] gives for it.
 //!
 //! After a fence that failed, [`Region::failed`] stays true: what was to be durable is not, and no later success
-//! can change that, since the kernel forgets pages that it could not write.
+//! can change that, since the kernel forgets pages that it could not write. It tells one thread of them: so the fences of
+//! several threads sync one after the other (`syncs`), and each finds what the one before was told.
 
 use crate::counters::{count_fence, count_lines, count_streamed};
 use crate::cpu;
@@ -18,6 +19,7 @@ use crate::step::Step;
 use crate::stream::{self, cut};
 use rustix::fs::fdatasync;
 use rustix::mm::{MsyncFlags, msync};
+use std::fs::File;
 use std::io;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -190,14 +192,30 @@ impl Region {
     }
 
     fn sync_remembered_pages(&self) {
-        let synced = match pages::take(self.id).as_slice() {
-            [] => Ok(()),
-            &[(first, end)] => self.msync_range(first * PAGE, (end - first) * PAGE),
-            _ => self.file.as_ref().map_or(Ok(()), |file| retry(|| fdatasync(file))),
-        };
-        if synced.is_err() {
-            self.failed.store(true, Ordering::Relaxed);
+        let pages = pages::take(self.id);
+        if pages.is_empty() {
+            return;
         }
+        self.syncs.sync(&pages, |pages| {
+            let synced = match pages {
+                &[(first, end)] => self.msync_range(first * PAGE, (end - first) * PAGE),
+                _ => self.file.as_ref().map_or(Ok(()), |file| retry(|| fdatasync(file))),
+            };
+            if synced.is_err() {
+                self.fail();
+            }
+        });
+    }
+
+    /// Syncs the file when it has grown: a page of a commit may be among what could not be written.
+    pub(crate) fn sync_grown(&self, file: &File) -> rustix::io::Result<()> {
+        self.syncs.alone(|| {
+            let synced = retry(|| fdatasync(file));
+            if synced.is_err() && self.domain == Domain::Msync {
+                self.fail();
+            }
+            synced
+        })
     }
 
     fn msync_range(&self, off: u64, len: u64) -> rustix::io::Result<()> {
@@ -223,9 +241,8 @@ impl Region {
             cpu::fence();
             return Ok(());
         }
-        self.msync_range(0, self.len())
-            .inspect_err(|_| self.failed.store(true, Ordering::Relaxed))?;
-        Ok(())
+        let sync = || self.msync_range(0, self.len()).inspect_err(|_| self.fail());
+        Ok(self.syncs.alone(sync)?)
     }
 }
 

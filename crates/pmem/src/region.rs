@@ -18,6 +18,7 @@ use crate::mapping::{Mapping, PAGE};
 use crate::media::Watch;
 #[cfg(feature = "sim")]
 use crate::recorder::Recorder;
+use crate::syncs::Syncs;
 use std::fs::File;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
@@ -35,7 +36,8 @@ pub struct Region {
     pub(crate) device: bool,
     pub(crate) write_back: WriteBack,
     faults: AtomicU64,
-    pub(crate) failed: AtomicBool,
+    failed: AtomicBool,
+    pub(crate) syncs: Syncs,
     /// Tells regions apart in what a thread remembers.
     pub(crate) id: u64,
     growing: Mutex<()>,
@@ -70,6 +72,7 @@ impl Region {
             write_back: cpu::detect(),
             faults: AtomicU64::new(0),
             failed: AtomicBool::new(false),
+            syncs: Syncs::default(),
             id: NEXT_ID.fetch_add(1, Relaxed),
             growing: Mutex::new(()),
             file: parts.file,
@@ -331,7 +334,7 @@ impl Region {
             return Err(GrowError::BeyondReserve { wanted: new_len, reserved });
         }
         if let Some(file) = &self.file {
-            extend(file, self.domain, old, new_len)?;
+            extend(file, self.domain, (old, new_len), &|file| self.sync_grown(file))?;
             let from = old & !(PAGE - 1);
             let at = self.mapping.base().wrapping_add(from as usize);
             prefault(self.domain, at, (new_len - from) as usize);

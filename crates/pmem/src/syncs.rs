@@ -1,0 +1,154 @@
+//! Syncs of a file by several threads: one at a time, for all that wait for it.
+//!
+//! The kernel tells of a page that it could not write once for each open file, to whoever syncs next. So while a sync
+//! runs, another one beside it may succeed though its pages are those that were lost. Here a sync begins when the one before
+//! has ended and its failure is known: who is let go after a success has none behind it.
+//!
+//! Who comes meanwhile waits for the next one, which covers the pages of all of them: threads that wait for the same medium
+//! share its round trips.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::pages::{self, Range};
+
+/// The syncs of one file.
+#[derive(Debug, Default)]
+pub(crate) struct Syncs {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What the next one is to write.
+    pages: Vec<Range>,
+    /// The number of the next one.
+    next: u64,
+    /// How many have ended.
+    ended: u64,
+    running: bool,
+}
+
+impl Syncs {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody syncs.
+    fn free<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let free = self.changed.wait_while(state, |state| state.running);
+        free.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, ended: u64) {
+        let mut state = self.state();
+        (state.running, state.ended) = (false, state.ended.max(ended));
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Returns when `pages` are synced: by `sync` on this thread, which gets those of others too, or by another thread. `sync`
+    /// leaves word of a failure where everybody looks before it returns.
+    pub(crate) fn sync(&self, pages: &[Range], sync: impl FnOnce(&[Range])) {
+        let mut state = self.state();
+        state.pages.extend_from_slice(pages);
+        let own = state.next;
+        let through = |state: &mut State| state.running && state.ended <= own;
+        state = self.changed.wait_while(state, through).unwrap_or_else(PoisonError::into_inner);
+        if state.ended > own {
+            return;
+        }
+        let pages = pages::merge(std::mem::take(&mut state.pages));
+        (state.running, state.next) = (true, own + 1);
+        drop(state);
+        sync(&pages);
+        self.end(own + 1);
+    }
+
+    /// Runs a sync of another kind while no other one runs.
+    pub(crate) fn alone<R>(&self, sync: impl FnOnce() -> R) -> R {
+        let mut state = self.free(self.state());
+        state.running = true;
+        drop(state);
+        let done = sync();
+        self.end(0);
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    /// Waits until the next sync is to write so many ranges.
+    fn until_gathered(syncs: &Syncs, count: usize) {
+        while syncs.state().pages.len() < count {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn threads_that_come_while_a_sync_runs_share_the_next_one() {
+        let syncs = Syncs::default();
+        let (runs, synced) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let (begun, began) = channel();
+        let (let_go, go_on) = channel::<()>();
+        thread::scope(|scope| {
+            let syncs = &syncs;
+            scope.spawn(move || {
+                syncs.sync(&[(0, 1)], |_| {
+                    begun.send(()).unwrap();
+                    go_on.recv().unwrap();
+                });
+            });
+            began.recv().unwrap();
+            for page in [8, 2, 3] {
+                let (runs, synced) = (&runs, &synced);
+                scope.spawn(move || {
+                    syncs.sync(&[(page, page + 1)], |pages| {
+                        runs.fetch_add(1, Relaxed);
+                        synced.lock().unwrap().extend_from_slice(pages);
+                    });
+                    let synced = synced.lock().unwrap();
+                    assert!(synced.iter().any(|range| (range.0..range.1).contains(&page)));
+                });
+            }
+            until_gathered(syncs, 3);
+            assert_eq!(runs.load(Relaxed), 0, "none runs beside the first");
+            let_go.send(()).unwrap();
+        });
+        assert_eq!(runs.load(Relaxed), 1);
+        assert_eq!(*synced.lock().unwrap(), [(2, 4), (8, 9)]);
+    }
+
+    #[test]
+    fn whoever_is_let_go_knows_of_each_failure_before() {
+        let (syncs, failed) = (Syncs::default(), AtomicBool::new(false));
+        let (begun, began) = channel();
+        let (let_go, go_on) = channel::<()>();
+        thread::scope(|scope| {
+            let (syncs, failed) = (&syncs, &failed);
+            // It is told of the lost page, and has not said so yet.
+            scope.spawn(move || {
+                syncs.alone(|| {
+                    begun.send(()).unwrap();
+                    go_on.recv().unwrap();
+                    failed.store(true, Relaxed);
+                });
+            });
+            began.recv().unwrap();
+            for page in 0..3 {
+                scope.spawn(move || {
+                    // To this one the kernel says that all is well.
+                    syncs.sync(&[(page, page + 1)], |_| {});
+                    assert!(failed.load(Relaxed), "acknowledged what may be lost");
+                });
+            }
+            until_gathered(syncs, 3);
+            let_go.send(()).unwrap();
+        });
+    }
+}
