@@ -43,9 +43,10 @@ fn drop_own_frees(heap: &Heap, tx: &mut Tx) {
     if !tx.freed.iter().any(|freed| freed.own) {
         return;
     }
-    for freed in tx.freed.iter().filter(|freed| freed.own) {
-        match tx.reserved.iter_mut().rfind(|r| r.place.at == freed.place.at) {
-            Some(own) => own.published = None,
+    for i in 0..tx.freed.len() {
+        let Freed { place, own: true } = tx.freed[i] else { continue };
+        match tx.reserved_at(place.at) {
+            Some(own) => tx.reserved[own].published = None,
             None => heap.count_damage(),
         }
     }
@@ -143,11 +144,12 @@ impl Planner<'_> {
         if tx.appended.is_empty() || !Step::ListAppended.done() {
             return;
         }
+        let span = |freed: &Freed| (freed.place.at, freed.place.at + u64::from(freed.place.size()));
+        let mut freed: Vec<(u64, u64)> = tx.freed.iter().map(span).collect();
+        freed.sort_unstable();
         let is_freed = |range: &FreshRange| {
-            tx.freed.iter().any(|freed| {
-                let from = freed.place.at;
-                (from..from + u64::from(freed.place.size())).contains(&range.at)
-            })
+            let behind = freed.partition_point(|&(from, _)| from <= range.at);
+            behind > 0 && range.at < freed[behind - 1].1
         };
         let kept = |range: &&FreshRange| !is_freed(range) || !Step::DropFreedAppends.done();
         tx.appended.iter().filter(kept).for_each(|range| range.encode(&mut self.plan.record));

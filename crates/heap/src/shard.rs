@@ -17,15 +17,15 @@ use crate::heap::Heap;
 use crate::pins::Pin;
 use crate::ptr::{Ptr, View};
 use crate::record::FreshRange;
-use crate::state::{Freed, Reserved, State, span_group};
+use crate::state::{FEW, Freed, Reserved, State, span_group};
 use crate::step::Step;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 /// Bytes that are put together outside the pool before they are written.
 const SHORT: usize = 128;
-/// How many reserved blocks are searched one by one.
-const FEW: usize = 8;
+/// How many freed blocks are compared with one that is freed, where that is checked at all.
+const COMPARED: usize = 64;
 
 /// A reserved block that no reader can reach, of the transaction that reserved it.
 #[derive(Debug)]
@@ -293,8 +293,8 @@ impl<'h> Shard<'h> {
         if let Some(place) = alloc.taken(&self.heap.region, block.raw()) {
             return self.note_freed(place, !self.is_allocated(&place));
         }
-        match tx.reserved.iter().rev().find(|r| r.place.at == block.raw()) {
-            Some(&Reserved { place, .. }) => self.note_freed(place, true),
+        match tx.reserved_at(block.raw()).map(|index| tx.reserved[index].place) {
+            Some(place) => self.note_freed(place, true),
             None => self.heap.count_damage(),
         }
     }
@@ -309,7 +309,8 @@ impl<'h> Shard<'h> {
     fn note_freed(&mut self, place: Place, own: bool) {
         let freed = Freed { place, own };
         let state = &mut *self.state;
-        debug_assert!(!state.tx.freed.iter().any(|f| f.place == freed.place), "freed twice");
+        let mut before = state.tx.freed.iter().rev().take(COMPARED);
+        debug_assert!(!before.any(|f| f.place == freed.place), "freed twice");
         state.tx.freed.push(freed);
         if !Step::ReuseAfterFence.done() {
             state.alloc.release(freed.place);

@@ -9,6 +9,9 @@ use crate::staged::Staged;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
+/// How many reserved blocks are searched one by one.
+pub(crate) const FEW: usize = 8;
+
 /// A block that the open transaction reserved.
 #[derive(Debug, Clone)]
 pub(crate) struct Reserved {
@@ -117,6 +120,14 @@ impl Tx {
     pub(crate) fn list_by_begin(&mut self) {
         let unlisted = self.reserved.iter().enumerate().skip(self.by_begin.len());
         self.by_begin.extend(unlisted.map(|(i, r)| (r.place.at, i)));
+    }
+
+    /// The reserved block that begins here.
+    pub(crate) fn reserved_at(&self, at: u64) -> Option<usize> {
+        if self.reserved.len() <= FEW {
+            return self.reserved.iter().rposition(|block| block.place.at == at);
+        }
+        self.by_begin.get(&at).copied()
     }
 
     /// Makes so many bytes of a reserved block part of the transaction.
