@@ -26,25 +26,20 @@ fn shortest(run: impl Fn(&mut Shard<'_>)) -> Duration {
         shard.commit().expect("a commit");
         begin.elapsed()
     };
-    (0..5).map(|_| once()).min().expect("a run")
+    (0..3).map(|_| once()).min().expect("a run")
 }
 
+/// A hundred thousand blocks are a matter of milliseconds, unless each is compared with all others: then of many seconds.
 #[track_caller]
-fn grows_with_its_blocks(run: impl Fn(&mut Shard<'_>, usize)) {
-    const FEW: usize = 4_000;
-    const TIMES: usize = 12;
-    let (few, many) =
-        (shortest(|shard| run(shard, FEW)), shortest(|shard| run(shard, FEW * TIMES)));
-    assert!(
-        many < few * 4 * TIMES as u32,
-        "{FEW} blocks take {few:?}, {TIMES} times as many {many:?}"
-    );
+fn takes_no_time(run: impl Fn(&mut Shard<'_>, usize)) {
+    let took = shortest(|shard| run(shard, 100_000));
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 #[test]
 fn blocks_that_their_own_transaction_frees_are_found_by_their_place() {
     // As one member that gets a score after the other.
-    grows_with_its_blocks(|shard, count| {
+    takes_no_time(|shard, count| {
         let mut last = block(shard);
         for _ in 0..count {
             let next = block(shard);
@@ -56,7 +51,7 @@ fn blocks_that_their_own_transaction_frees_are_found_by_their_place() {
 
 #[test]
 fn appended_bytes_are_compared_with_freed_blocks_by_their_place() {
-    grows_with_its_blocks(|shard, count| {
+    takes_no_time(|shard, count| {
         let blocks: Vec<Ptr> = (0..2 * count).map(|_| block(shard)).collect();
         shard.commit().expect("a commit");
         for (number, at) in blocks.into_iter().enumerate() {
