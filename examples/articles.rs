@@ -8,6 +8,7 @@
 //! ```
 
 use std::error::Error;
+use std::time::Duration;
 
 use perdura::{DomainRequest, Options, Perdura};
 
@@ -33,6 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     tag(&store, "article:1", "recovery")?;
     tag(&store, "article:1", "recovery")?;
+    // A field that goes by itself; the article stays.
+    store.hash_set("article:1", "editing", "ada")?;
+    store.hash_expire("article:1", "editing", Duration::from_secs(600))?;
     drop(store);
 
     let store = Perdura::open(options)?;
@@ -42,6 +46,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let title = store.hash_get(&article, "title")?.unwrap_or_default();
         let tags = store.hash_get(&article, "tags")?.unwrap_or_default();
         println!("{}: {} tags", String::from_utf8_lossy(&title), String::from_utf8_lossy(&tags));
+        if let Some(left) = store.hash_ttl(&article, "editing")? {
+            println!("  being edited, for {} s at most", left.as_secs());
+        }
     }
     Ok(())
 }

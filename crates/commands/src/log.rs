@@ -75,14 +75,19 @@ impl Effects {
         self.last = mark.last;
     }
 
-    /// Puts a DEL before everything else for each key that expired or was evicted.
+    /// Puts a DEL before everything else for each key that expired or was evicted, and an HDEL for each field that expired.
     pub(crate) fn put_before<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
         if !self.enabled {
             return;
         }
-        let gone = changes.filter(|c| matches!(c.event, Event::Expired | Event::Evicted));
         let mut before = Effects::new(Vec::new(), true);
-        gone.for_each(|change| before.push(change.db, &[b"DEL", change.key]));
+        for Change { db, key, field, event } in changes {
+            match event {
+                Event::Expired | Event::Evicted => before.push(db, &[b"DEL", key]),
+                Event::FieldExpired => before.push(db, &[b"HDEL", key, field]),
+                Event::Written | Event::Deleted | Event::Flushed => {}
+            }
+        }
         if before.count == 0 {
             return;
         }

@@ -5,7 +5,7 @@
 //! bounded number of keys. This may take long: run it on a thread of its own.
 
 use aof::{Aof, RewriteError, Rewritten};
-use keyspace::{Content, Item, StreamId, StreamPart, Type};
+use keyspace::{Content, Item, StreamId, StreamPart, TimedField, Type};
 
 use crate::engine::Engine;
 use crate::log::CommandLog;
@@ -76,10 +76,31 @@ pub fn commands_of<E>(
                 each(&words)?;
             }
         }
+        Content::Fields(fields) => add_fields(key, fields, &mut each)?,
         Content::Stream(parts) => {
             for part in parts {
                 add_part(key, part, &mut each)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Fields of a hash, and then the times of those that have one.
+fn add_fields<E>(
+    key: &[u8],
+    fields: &[TimedField],
+    each: &mut impl FnMut(&[&[u8]]) -> Result<(), E>,
+) -> Result<(), E> {
+    for some in fields.chunks(ELEMENTS) {
+        let head: [&[u8]; 2] = [b"HSET", key];
+        let pairs = some.iter().flat_map(|one| [one.field.as_slice(), one.value.as_slice()]);
+        let words: Vec<&[u8]> = head.into_iter().chain(pairs).collect();
+        each(&words)?;
+        for one in some {
+            let Some(time) = one.time else { continue };
+            let time = itoa::Buffer::new().format(time).to_owned();
+            each(&[b"HPEXPIREAT", key, time.as_bytes(), b"FIELDS", b"1", &one.field])?;
         }
     }
     Ok(())

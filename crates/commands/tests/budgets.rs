@@ -46,6 +46,10 @@ const V: &str = "0123456789abcdef0123456789abcdef";
 const BLOCK: u64 = 2;
 /// A hash that is kept as a table: `%` stands for 2000 bytes.
 const LARGE_HASH: &str = "HSET key:# f %";
+/// One of which a field has a time.
+const TIMED_HASH: &str = "HSETEX key:# EX 100 FIELDS 2 f % g $";
+/// Lines of the first time in a table: the leaf of a tree, and the place in the index of expiry times.
+const TIMED: u64 = NEW + 8 + 2;
 /// A set that is kept as a table.
 const LARGE_SET: &str = "SADD key:# %";
 
@@ -135,6 +139,21 @@ const BUDGETS: &[Budget] = &[
     row("hdel", &["HSET key:# f $"], "HDEL key:# f", RECORD),
     row("hdel", &[LARGE_HASH, "HSET key:# g $"], "HDEL key:# g", RECORD + 1),
     row("del", &[LARGE_HASH], "DEL key:#", RECORD + 1),
+    row("hexpire", &["HSET key:# f $"], "HEXPIRE key:# 100 FIELDS 1 f", NEW + 1),
+    row("hexpire", &[LARGE_HASH, "HSET key:# g $"], "HEXPIRE key:# 100 FIELDS 1 g", TIMED),
+    row("hexpire", &[TIMED_HASH, "HSET key:# g $"], "HEXPIRE key:# 100 FIELDS 1 g", NEW + 1),
+    row("hexpire", &["HSET key:# f $ g $"], "HEXPIRE key:# 0 FIELDS 1 f", NEW),
+    row("hpexpire", &["HSET key:# f $"], "HPEXPIRE key:# 100000 FIELDS 1 f", NEW + 1),
+    row("hexpireat", &["HSET key:# f $"], "HEXPIREAT key:# 9999999999 FIELDS 1 f", NEW + 1),
+    row("hpexpireat", &["HSET key:# f $"], "HPEXPIREAT key:# 9999999999999 FIELDS 1 f", NEW + 1),
+    row("hpersist", &["HSETEX key:# EX 100 FIELDS 1 f $"], "HPERSIST key:# FIELDS 1 f", NEW + 1),
+    row("hpersist", &[TIMED_HASH], "HPERSIST key:# FIELDS 1 g", NEW + 1),
+    row("hgetex", &["HSET key:# f $"], "HGETEX key:# EX 100 FIELDS 1 f", NEW + 1),
+    row("hgetdel", &["HSET key:# f $ g $"], "HGETDEL key:# FIELDS 1 f", NEW),
+    row("hgetdel", &[TIMED_HASH], "HGETDEL key:# FIELDS 1 g", NEW),
+    row("hsetex", &[], "HSETEX key:# EX 100 FIELDS 1 f $", NEW + BLOCK + 1),
+    row("hsetex", &[TIMED_HASH], "HSETEX key:# EX 100 FIELDS 1 h $", NEW + 1),
+    row("hsetex", &[TIMED_HASH], "HSETEX key:# KEEPTTL FIELDS 1 g $", NEW + 1),
     row("sadd", &[], "SADD key:# $", NEW + BLOCK),
     row("sadd", &["SADD key:# $"], "SADD key:# x$", NEW),
     row("sadd", &["SADD key:# 5 3"], "SADD key:# 4", RECORD + 1),

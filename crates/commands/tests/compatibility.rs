@@ -34,6 +34,9 @@ Known differences:
   encoded as a hashtable is another, and a small one is scanned by one call.
 - HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
 - ZRANK and ZREVRANK take WITHSCORE, as those of Redis 7.2 do.
+- HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT, HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME, HPERSIST are those of Redis 7.4, HGETEX, HSETEX, HGETDEL
+  those of 8.0. A field that has expired is not counted by HLEN, and a hash whose fields have all expired is gone at
+  once: in Redis both wait until the fields are deleted. An append-only file with such times needs Redis 8.0 to be loaded.
 - A range of names (BYLEX and its like) over a large sorted set whose scores differ, of which Redis says that what it finds is
   unspecified, finds something else.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC.

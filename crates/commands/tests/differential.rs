@@ -172,6 +172,11 @@ fn close(ours: &Reply, theirs: &Reply) -> bool {
     }
 }
 
+/// Whether Redis has had the command since a later version than the server's.
+fn is_later(spec: &CommandSpec) -> bool {
+    ["7.4.0", "8.0.0"].contains(&spec.since)
+}
+
 /// Commands worth asking, with their container.
 fn commands(engine: &Engine) -> Vec<(Option<&'static CommandSpec>, &'static CommandSpec)> {
     let groups = [
@@ -191,6 +196,7 @@ fn commands(engine: &Engine) -> Vec<(Option<&'static CommandSpec>, &'static Comm
     let all = engine.table().all().iter();
     all.filter(|c| !matches!(c.spec.run, Run::Container))
         .filter(|c| groups.contains(&c.spec.group) || DATA.contains(&c.spec.name))
+        .filter(|c| !is_later(c.spec))
         .filter(|c| !LEFT_OUT.contains(&c.spec.name) && c.parent.is_none_or(|p| p.name != "client"))
         .map(|c| (c.parent, c.spec))
         .collect()
@@ -270,7 +276,8 @@ fn the_table_is_told_as_redis_tells_it() {
         both.ours.raw(&["HELLO", protocol]);
         both.theirs.call(&["HELLO", protocol]);
         for command in engine.table().all() {
-            if command.spec.is_container() || EXTENDED.contains(&command.spec.name) {
+            let is_extended = EXTENDED.contains(&command.spec.name) || is_later(command.spec);
+            if command.spec.is_container() || is_extended {
                 continue;
             }
             let name = command.full_name();

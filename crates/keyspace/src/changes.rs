@@ -12,6 +12,8 @@ pub enum Event {
     Deleted,
     /// Its time had come.
     Expired,
+    /// The time of one of its fields had come.
+    FieldExpired,
     /// Room was needed.
     Evicted,
     /// Its database was emptied or swapped (listed for watched keys only).
@@ -25,6 +27,8 @@ pub struct Change<'a> {
     pub db: Db,
     /// The key.
     pub key: &'a [u8],
+    /// The field that expired; else empty.
+    pub field: &'a [u8],
     /// Why it changed.
     pub event: Event,
 }
@@ -35,6 +39,8 @@ struct Noted {
     event: Event,
     /// Index of the shard among those of the transaction.
     shard: u16,
+    /// Where the key ends, and where the field behind it does.
+    key_end: u32,
     end: u32,
 }
 
@@ -49,9 +55,20 @@ pub(crate) struct Changes {
 
 impl Changes {
     pub(crate) fn note(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
+        self.push(shard, db, (key, b""), event);
+    }
+
+    /// Notes that a field of a hash expired.
+    pub(crate) fn note_field(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8]) {
+        self.push(shard, db, (key, field), Event::FieldExpired);
+    }
+
+    fn push(&mut self, shard: usize, db: Db, (key, field): (&[u8], &[u8]), event: Event) {
         self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(field);
         let end = self.bytes.len() as u32;
-        self.noted.push(Noted { db, event, shard: shard as u16, end });
+        self.noted.push(Noted { db, event, shard: shard as u16, key_end, end });
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -68,9 +85,10 @@ impl Changes {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Change<'_>)> {
         let mut begin = 0;
         self.noted.iter().map(move |noted| {
-            let key = &self.bytes[begin..noted.end as usize];
-            begin = noted.end as usize;
-            (usize::from(noted.shard), Change { db: noted.db, key, event: noted.event })
+            let (key_end, end) = (noted.key_end as usize, noted.end as usize);
+            let (key, field) = (&self.bytes[begin..key_end], &self.bytes[key_end..end]);
+            begin = end;
+            (usize::from(noted.shard), Change { db: noted.db, key, field, event: noted.event })
         })
     }
 }

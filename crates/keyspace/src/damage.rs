@@ -20,7 +20,8 @@ use crate::check::Refusal;
 use crate::collection::Deep;
 use crate::key::DATABASES;
 use crate::layout::{
-    EXPIRY_AT, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, marked,
+    EXPIRY_AT, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
+    map_word, marked,
 };
 use crate::verify::{self, Fault, Seen};
 use crate::{CommitError, DamagedKey, Db, Key, Keyspace, entry};
@@ -282,8 +283,9 @@ impl Keyspace {
         }
         let mut locked = self.heap().lock(shard);
         let lost = |root: usize| (from..to).contains(&root);
-        let databases =
-            (0..DATABASES as u8).filter(|&db| lost(expiry_root(db)) || lost(counts_root(db)));
+        let databases = (0..DATABASES as u8).filter(|&db| {
+            [expiry_root(db), counts_root(db), fields_root(db)].into_iter().any(lost)
+        });
         let done = databases.map(|db| self.rebuild(&mut locked, db)).find_map(Result::err);
         if shard == 0 && lost(MAP_ROOT) {
             let root = locked.root(MAP_ROOT);

@@ -4,7 +4,7 @@ use heap::{Ptr, View};
 use structures::index::CURSOR_BITS;
 
 use crate::layout::{
-    Counts, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, keys_root, swapped,
+    Counts, FieldCounts, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, keys_root, swapped,
 };
 use crate::txn::{Entry, Place};
 use crate::watch::After;
@@ -33,7 +33,16 @@ impl Txn<'_> {
 
     /// How many of them have an expiry time.
     pub fn count_expiring(&self, db: Db) -> u64 {
-        self.places(db).map(|place| u64::from(self.counts(place).expiring)).sum()
+        let here = |place| {
+            let lasting = self.field_counts(place).lasting;
+            u64::from(self.counts(place).expiring.saturating_sub(lasting))
+        };
+        self.places(db).map(here).sum()
+    }
+
+    /// How many are hashes of which a field has a time of its own.
+    pub fn count_with_times(&self, db: Db) -> u64 {
+        self.places(db).map(|place| u64::from(self.field_counts(place).hashes)).sum()
     }
 
     /// Some key that is not expired. `random` gives random numbers.
@@ -144,6 +153,7 @@ impl Txn<'_> {
             if shard.word(shard.root(counts_root(place.db))) != 0 {
                 self.set_counts(place, Counts::default());
             }
+            self.set_field_counts(place, FieldCounts::default());
         }
         Ok(keys)
     }

@@ -144,7 +144,7 @@ impl Keyspace {
         let fresh = shard.reserve(bytes.len())?;
         shard.write(&fresh, 0, &bytes);
         let new = shard.publish(fresh, bytes.len());
-        if entry::expiry(shard, old) != 0 {
+        if entry::expiry_word(shard, old) != 0 {
             let hash = entry::hash(shard, old, &self.hashing);
             if let Some(slot) = expiring.find(shard, hash, |at| at == old) {
                 expiring.replace(shard, slot, new);

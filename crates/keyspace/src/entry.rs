@@ -13,7 +13,9 @@ use structures::reclaim::Queue;
 
 use crate::collection::{self, Head};
 use crate::key::Hashing;
-use crate::layout::{EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, word_at};
+use crate::layout::{
+    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, word_at,
+};
 
 /// Entries up to this length are written in one piece.
 const SHORT: usize = 256;
@@ -51,16 +53,29 @@ pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<Kind, crate::Error>
     kind.ok_or(crate::Error::Damaged(entry.raw()))
 }
 
-/// Unix ms, or 0.
+/// When the key expires: unix ms, or 0.
 #[inline]
 pub(crate) fn expiry<V: View>(view: &V, entry: Ptr) -> u64 {
+    expiry_word(view, entry) & !FIELDS
+}
+
+/// The expiry time, and whether fields have times of their own. An entry is in the index of expiry times if it is not 0.
+#[inline]
+pub(crate) fn expiry_word<V: View>(view: &V, entry: Ptr) -> u64 {
     view.word(entry.add(EXPIRY_AT))
 }
 
 #[inline]
 pub(crate) fn is_expired<V: View>(view: &V, entry: Ptr, now: u64) -> bool {
-    let at = expiry(view, entry);
-    at != 0 && at <= now
+    let at = expiry_word(view, entry);
+    at != 0 && (at <= now || at & FIELDS != 0 && has_ended(view, entry, at & !FIELDS, now))
+}
+
+/// Whether a hash with times has expired: by its own time, or because the time of all its fields has come.
+#[cold]
+fn has_ended<V: View>(view: &V, entry: Ptr, own: u64, now: u64) -> bool {
+    let Kind::Collection(head) = kind(view, entry) else { return false };
+    own != 0 && own <= now || collection::is_spent(view, head, view.word(cell(view, entry)), now)
 }
 
 #[inline]

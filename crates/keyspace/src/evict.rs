@@ -172,6 +172,10 @@ impl Txn<'_> {
             }
             for _ in 0..eviction.samples.max(1) {
                 let Some(at) = index.random(shard, || random.next()) else { break };
+                // A hash may be here for the times of its fields alone.
+                if eviction.policy.is_volatile() && entry::expiry(shard, at) == 0 {
+                    continue;
+                }
                 let key = entry::key(shard, at);
                 let score = self.score(eviction, at, self.keyspace.hashing.hash(&key), random);
                 pool.offer(score, db, &key);

@@ -6,7 +6,7 @@ use structures::index::Slot;
 
 use crate::collection::{self, Head};
 use crate::entry::{self, Value};
-use crate::layout::{Counts, Kind};
+use crate::layout::{Counts, FIELDS, Kind};
 use crate::strings::Old;
 use crate::txn::Place;
 use crate::{Db, Error, Event, Key, Txn};
@@ -48,12 +48,13 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let index = self.keys_index(place);
         let queue = self.queue(place.shard);
-        let expires = entry::expiry(&self.shards[place.shard], at) != 0;
+        let expiry = entry::expiry_word(&self.shards[place.shard], at);
         index.remove(&mut self.shards[place.shard], slot);
         let counts = self.counts(place);
         self.set_counts(place, Counts { keys: counts.keys.wrapping_sub(1), ..counts });
-        if expires {
+        if expiry != 0 {
             self.link_expiry(place, hash, Some(at), None)?;
+            self.count_fields_of(place, expiry, 0);
         }
         if release {
             entry::release(&mut self.shards[place.shard], queue, at)?;
@@ -64,7 +65,7 @@ impl Txn<'_> {
     /// Sets (`Some(unix ms)`) or removes the expiry time; false if there is no such key.
     pub fn set_expiry(&mut self, db: Db, key: &Key<'_>, at: Option<u64>) -> Result<bool, Error> {
         let (place, Some(old)) = self.open(db, key)? else { return Ok(false) };
-        self.move_expiry(place, key, old, at.unwrap_or(0))?;
+        self.move_expiry(place, key, old, at.unwrap_or(0) | old.expiry & FIELDS)?;
         self.note(place.shard, db, key.bytes, Event::Written);
         Ok(true)
     }
@@ -72,6 +73,7 @@ impl Txn<'_> {
     /// Moves a value with its expiry to another key, another database, or both, replacing what is there; false if
     /// there is none. Nothing changes when both are the same.
     pub fn rename(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
+        self.expire_fields(from.0, from.1)?;
         let (place, Some(_)) = self.open_sound(from.0, from.1)? else { return Ok(false) };
         let target = self.place(to.0, to.1);
         if place == target && from.1.bytes == to.1.bytes {
@@ -114,6 +116,7 @@ impl Txn<'_> {
 
     /// Copies a value with its expiry, replacing what is there; false if there is none.
     pub fn copy(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
+        self.expire_fields(from.0, from.1)?;
         let (place, Some(_)) = self.open_sound(from.0, from.1)? else { return Ok(false) };
         let target = self.place(to.0, to.1);
         if place == target && from.1.bytes == to.1.bytes {

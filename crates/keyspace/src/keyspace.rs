@@ -17,7 +17,9 @@ use crate::damage::Damage;
 use crate::databases::cursor_shard;
 use crate::evict::Random;
 use crate::key::Hashing;
-use crate::layout::{Counts, MAP_ROOT, counts_root, keys_root, map_word, physical};
+use crate::layout::{
+    Counts, FieldCounts, MAP_ROOT, counts_root, fields_root, keys_root, map_word, physical,
+};
 use crate::side::Side;
 use crate::{DATABASES, Db, Eviction, Key, Stats, Txn, Watch};
 
@@ -207,7 +209,9 @@ impl Keyspace {
         let db = physical(self.map.load(Relaxed), db.number());
         (0..self.shards()).fold((0, 0), |(keys, expiring), shard| {
             let counts = Counts::decode(self.root_word(shard, counts_root(db)));
-            (keys + u64::from(counts.keys), expiring + u64::from(counts.expiring))
+            let lasting = FieldCounts::decode(self.root_word(shard, fields_root(db))).lasting;
+            let own = counts.expiring.saturating_sub(lasting);
+            (keys + u64::from(counts.keys), expiring + u64::from(own))
         })
     }
 

@@ -8,7 +8,8 @@
 //! 32..48   per physical database: keys u32 | keys with an expiry time u32
 //! 48       free queue
 //! 49       in shard 0: which physical database stands behind each logical one, 4 bits each, XOR identity
-//! 50..127  zero
+//! 50..66   per physical database: hashes with fields that have a time u32 | those of them without an expiry time u32
+//! 66..127  zero
 //! 127      an index that is being made anew by a repair; else 0
 //! ```
 //!
@@ -16,7 +17,7 @@
 //!
 //! ```text
 //!  0   value word (logged): tag in bits 0..4; an inline string: RAW in bit 4, length in bits 8..32, crc32c in bits 32..64
-//!  8   expiry time in unix ms, 0 for none (logged)
+//!  8   expiry time in unix ms, 0 for none; bit 63: a hash of which a field has a time of its own (logged)
 //! 16   key length u32 | crc32c of the key
 //! 24   key; a key longer than KEY_INLINE: the word of a blob that holds it
 //! ..   inline string: its bytes; else, from the next multiple of 8 on, a cell of one word (logged):
@@ -31,7 +32,8 @@ use crate::key::DATABASES;
 
 pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
 pub(crate) const MAP_ROOT: usize = QUEUE_ROOT + 1;
-const _: () = assert!(MAP_ROOT < heap::ROOTS);
+const FIELDS_ROOT: usize = MAP_ROOT + 1;
+const _: () = assert!(FIELDS_ROOT + DATABASES < SCRATCH_ROOT);
 /// An index that is being made anew.
 pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 
@@ -54,6 +56,14 @@ pub(crate) const fn counts_root(db: u8) -> usize {
     2 * DATABASES + db as usize
 }
 
+/// Which root word holds the counts of the hashes of which a field has a time.
+pub(crate) const fn fields_root(db: u8) -> usize {
+    FIELDS_ROOT + db as usize
+}
+
+/// In an expiry word: the value is a hash of which a field has a time of its own.
+pub(crate) const FIELDS: u64 = 1 << 63;
+
 /// What the free queue is told about an index that it takes apart: its entries go with it.
 pub(crate) const OWNER_KEYS: u16 = 1;
 /// The entries belong to the index of all keys.
@@ -62,7 +72,7 @@ pub(crate) const OWNER_EXPIRY: u16 = 2;
 pub(crate) const OWNER_MEMBERS: u16 = 3;
 /// The items are nodes of a list.
 pub(crate) const OWNER_LIST: u16 = 4;
-/// The items are the members of a sorted set, which go with their index.
+/// The items are the members of a sorted set, or those of a hash that have a time, which go with their index.
 pub(crate) const OWNER_RANKS: u16 = 5;
 /// The items are nodes, groups, consumers or pending entries of a stream.
 pub(crate) const STREAM_OWNERS: Owners =
@@ -161,6 +171,46 @@ impl Counts {
 
     pub(crate) fn encode(self) -> u64 {
         u64::from(self.keys) | u64::from(self.expiring) << 32
+    }
+}
+
+/// Hashes of which a field has a time, of a database in one shard. Both are in the index of expiry times, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldCounts {
+    pub(crate) hashes: u32,
+    /// Those whose key has no expiry time.
+    pub(crate) lasting: u32,
+}
+
+impl FieldCounts {
+    pub(crate) fn decode(word: u64) -> FieldCounts {
+        FieldCounts { hashes: word as u32, lasting: (word >> 32) as u32 }
+    }
+
+    pub(crate) fn encode(self) -> u64 {
+        u64::from(self.hashes) | u64::from(self.lasting) << 32
+    }
+
+    /// Those of an entry whose expiry word is this.
+    pub(crate) fn of(expiry: u64) -> FieldCounts {
+        let (hashes, lasting) = (u32::from(expiry & FIELDS != 0), u32::from(expiry == FIELDS));
+        FieldCounts { hashes, lasting }
+    }
+
+    /// With an entry more.
+    pub(crate) fn plus(self, other: FieldCounts) -> FieldCounts {
+        FieldCounts {
+            hashes: self.hashes.wrapping_add(other.hashes),
+            lasting: self.lasting.wrapping_add(other.lasting),
+        }
+    }
+
+    /// With an entry less; 0 where there was none.
+    pub(crate) fn minus(self, other: FieldCounts) -> FieldCounts {
+        FieldCounts {
+            hashes: self.hashes.saturating_sub(other.hashes),
+            lasting: self.lasting.saturating_sub(other.lasting),
+        }
     }
 }
 

@@ -44,7 +44,9 @@ mod watch;
 
 pub use changes::{Change, Event};
 pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
-pub use collection::{Limits, Members, Sorted, SortedEdit, Text};
+pub use collection::{
+    FieldChange, FieldTime, Limits, Members, Sorted, SortedEdit, Text, TimedField,
+};
 pub use damage::Harm;
 pub use defragment::Defragmentation;
 pub use error::{CommitError, Error};

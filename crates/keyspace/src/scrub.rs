@@ -110,10 +110,14 @@ impl Keyspace {
             let mut damaged = false;
             match large {
                 Large::Table(dict) => {
-                    cursor = dict.scan(shard, within.cursor, ENTRIES, |member| {
-                        next.bytes += member.size(shard) as u64;
-                        damaged |= member.check(shard).is_err();
-                    });
+                    let hash = |field: &[u8]| self.hashing.hash(field);
+                    match dict.check_step(shard, within.cursor, ENTRIES, hash) {
+                        Ok((behind, bytes)) => {
+                            next.bytes += bytes;
+                            cursor = behind;
+                        }
+                        Err(_) => damaged = true,
+                    }
                 }
                 Large::Ranked(ranked) => {
                     let hash = |member: &[u8]| self.hashing.hash(member);

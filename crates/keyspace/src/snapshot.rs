@@ -11,9 +11,9 @@ use heap::{Ptr, SnapshotError, SnapshotShard, View};
 use structures::index::Index;
 
 use crate::collection::Form;
-use crate::layout::{Kind, MAP_ROOT, keys_root, map_word, physical};
+use crate::layout::{FIELDS, Kind, MAP_ROOT, keys_root, map_word, physical};
 use crate::streams::{self, StreamPart};
-use crate::{Db, Keyspace, Type, collection, entry};
+use crate::{Db, Keyspace, TimedField, Type, collection, entry};
 
 /// Keys, and bytes of values, that are read under one lock.
 const KEYS_AT_ONCE: usize = 64;
@@ -42,6 +42,8 @@ pub enum Content {
     /// Some elements of a collection, to be added to those that came before: of a hash, each field before its value; of a
     /// sorted set, each score before its member.
     Elements(Type, Vec<Vec<u8>>),
+    /// Some fields of a hash of which any has a time, to be added to those that came before.
+    Fields(Vec<TimedField>),
     /// Some parts of a stream, to be added to those that came before.
     Stream(Vec<StreamPart>),
 }
@@ -58,6 +60,10 @@ impl Content {
                 let mut pairs: Vec<&[Vec<u8>]> = elements.chunks(2).collect();
                 pairs.sort_unstable();
                 Content::Elements(Type::Hash, pairs.concat())
+            }
+            Content::Fields(mut fields) => {
+                fields.sort_unstable_by(|a, b| a.field.cmp(&b.field));
+                Content::Fields(fields)
             }
             other => other,
         }
@@ -178,6 +184,7 @@ impl Item {
         let value = match &self.value {
             Content::String(value) => value.len(),
             Content::Elements(_, elements) => elements.iter().map(Vec::len).sum(),
+            Content::Fields(fields) => fields.iter().map(|f| f.field.len() + f.value.len()).sum(),
             Content::Stream(parts) => parts.iter().map(StreamPart::size).sum(),
         };
         (self.key.len() + value) as u64
@@ -198,6 +205,13 @@ fn begin(view: &SnapshotShard<'_>, db: Db, at: Ptr, within: &mut u64) -> (Item, 
             let (parts, next) = streams::parts(view, view.word(entry::cell(view, at)), *within);
             *within = next;
             (Content::Stream(parts), None)
+        }
+        Kind::Collection(head) if entry::expiry_word(view, at) & FIELDS != 0 => {
+            let word = view.word(entry::cell(view, at));
+            let mut fields = Vec::new();
+            let push = |field| fields.push(field);
+            *within = collection::timed_pieces(view, head, word, *within, ELEMENTS_AT_ONCE, push);
+            (Content::Fields(fields), None)
         }
         Kind::Collection(head) => {
             let word = view.word(entry::cell(view, at));

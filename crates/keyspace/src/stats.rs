@@ -13,6 +13,8 @@ pub struct Stats {
     pub misses: u64,
     /// Keys deleted because their time had come.
     pub expired: u64,
+    /// Fields of hashes deleted because their time had come.
+    pub expired_fields: u64,
     /// Keys deleted to make room.
     pub evicted: u64,
 }
@@ -39,6 +41,7 @@ pub(crate) struct Counters {
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
     pub(crate) expired: Counter,
+    pub(crate) expired_fields: Counter,
     pub(crate) evicted: Counter,
 }
 
@@ -47,12 +50,12 @@ impl Counters {
         stats.hits += self.hits.get();
         stats.misses += self.misses.get();
         stats.expired += self.expired.get();
+        stats.expired_fields += self.expired_fields.get();
         stats.evicted += self.evicted.get();
     }
 
     pub(crate) fn reset(&self) {
-        for counter in [&self.hits, &self.misses, &self.expired, &self.evicted] {
-            counter.reset();
-        }
+        let all = [&self.hits, &self.misses, &self.expired, &self.expired_fields, &self.evicted];
+        all.into_iter().for_each(Counter::reset);
     }
 }

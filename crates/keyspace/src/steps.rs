@@ -58,7 +58,7 @@ impl Keyspace {
         self.longest_hold.load(Relaxed)
     }
 
-    /// Deletes some expired keys of the shard, at most `budget` looked at. The transaction comes back committed and
+    /// Deletes some expired keys of the shard, and some expired fields of hashes, at most `budget` keys looked at. The transaction comes back committed and
     /// still locked, so that `changes` can go into a command log before it is dropped.
     ///
     /// `more` when more than a tenth of the keys it looked at had expired: Redis's measure of being behind.
@@ -148,15 +148,18 @@ impl Txn<'_> {
             return;
         }
         let cursor = &self.side(0).expire_cursors[db.number()];
-        let mut expired: Vec<Ptr> = Vec::new();
+        let (mut expired, mut behind): (Vec<Ptr>, Vec<Ptr>) = (Vec::new(), Vec::new());
         let shard: &Shard<'_> = &self.shards[0];
-        let (mut at, mut looked_at) = (cursor.load(Relaxed), 0);
+        let from = cursor.load(Relaxed);
+        let (mut at, mut looked_at) = (from, 0);
         // A sparse index gives few entries a call: calls are bounded, too.
         for _ in 0..budget {
             at = self.expiry_index(place).scan(shard, at, 1, |entry| {
                 looked_at += 1;
                 if entry::is_expired(shard, entry, self.now()) {
                     expired.push(entry);
+                } else if self.is_behind(place, entry) {
+                    behind.push(entry);
                 }
             });
             if at == 0 || looked_at >= budget {
@@ -168,6 +171,26 @@ impl Txn<'_> {
         for at in expired {
             progress.done += usize::from(self.expire_entry(place, db, at));
         }
+        for at in behind {
+            let fields = self.expire_fields_of(db, at);
+            progress.done += fields;
+            // There are more than a step deletes: the next one comes here again.
+            if fields > 0 && self.is_behind(place, at) {
+                cursor.store(from, Relaxed);
+            }
+        }
+    }
+
+    /// Deletes expired fields of a hash; how many.
+    fn expire_fields_of(&mut self, db: Db, at: Ptr) -> usize {
+        let bytes = entry::key(&self.shards[0], at).into_owned();
+        let key = self.key(&bytes);
+        let savepoint = self.savepoint();
+        self.expire_fields(db, &key).unwrap_or_else(|_| {
+            // No room even for that, or damaged: the fields stay, as expired as before.
+            self.rollback_to(savepoint);
+            0
+        })
     }
 
     fn expire_entry(&mut self, place: Place, db: Db, at: Ptr) -> bool {

@@ -8,7 +8,7 @@ use structures::blob::Blob;
 use structures::index::Slot;
 
 use crate::entry::{self, Value};
-use crate::layout::{Counts, EXPIRY_AT, KEY_INLINE, Kind, VALUE_INLINE, body_at};
+use crate::layout::{Counts, EXPIRY_AT, FIELDS, KEY_INLINE, Kind, VALUE_INLINE, body_at};
 use crate::rules::Step;
 use crate::txn::Place;
 use crate::value::canonical_int;
@@ -29,7 +29,8 @@ impl Expire {
     fn resolve(self, old: u64) -> u64 {
         match self {
             Expire::Clear => 0,
-            Expire::Keep => old,
+            // No hash is left that could have fields with times.
+            Expire::Keep => old & !FIELDS,
             Expire::At(at) => at,
         }
     }
@@ -40,6 +41,7 @@ impl Expire {
 pub(crate) struct Old {
     pub(crate) slot: Slot,
     pub(crate) at: Ptr,
+    /// Its expiry word.
     pub(crate) expiry: u64,
     kind: Kind,
 }
@@ -297,7 +299,7 @@ impl Txn<'_> {
         let place = self.place(db, key);
         let Some(slot) = self.slot(place, key) else { return Ok((place, None)) };
         let old = self.old(place, slot);
-        if old.expiry != 0 && old.expiry <= self.now() {
+        if old.expiry != 0 && !self.live(place, old.at) {
             self.expire(place, db, key, slot)?;
             return Ok((place, None));
         }
@@ -308,7 +310,7 @@ impl Txn<'_> {
     pub(crate) fn old(&self, place: Place, slot: Slot) -> Old {
         let shard = &self.shards[place.shard];
         let at = slot.entry();
-        Old { slot, at, expiry: entry::expiry(shard, at), kind: entry::kind(shard, at) }
+        Old { slot, at, expiry: entry::expiry_word(shard, at), kind: entry::kind(shard, at) }
     }
 
     /// Makes a new entry for the key, in place of the old one.
@@ -373,6 +375,7 @@ impl Txn<'_> {
             return Ok(());
         }
         let before = old.filter(|old| old.expiry != 0).map(|old| old.at);
+        self.count_fields_of(place, old.map_or(0, |old| old.expiry), expiry);
         self.link_expiry(place, key.hash, before, (expiry != 0).then_some(new))
     }
 
@@ -389,6 +392,7 @@ impl Txn<'_> {
         }
         self.shards[place.shard].set(old.at.add(EXPIRY_AT), expiry);
         let before = (old.expiry != 0).then_some(old.at);
+        self.count_fields_of(place, old.expiry, expiry);
         self.link_expiry(place, key.hash, before, (expiry != 0).then_some(old.at))
     }
 

@@ -17,7 +17,8 @@ use structures::reclaim::Queue;
 
 use crate::changes::Changes;
 use crate::layout::{
-    Counts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word, physical,
+    Counts, FIELDS, FieldCounts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
+    keys_root, map_word, physical,
 };
 use crate::met::Met;
 use crate::side::Side;
@@ -180,6 +181,28 @@ impl<'k> Txn<'k> {
         shard.set(root, counts.encode());
     }
 
+    pub(crate) fn field_counts(&self, place: Place) -> FieldCounts {
+        let shard = &self.shards[place.shard];
+        FieldCounts::decode(shard.word(shard.root(fields_root(place.db))))
+    }
+
+    pub(crate) fn set_field_counts(&mut self, place: Place, counts: FieldCounts) {
+        if self.field_counts(place) != counts {
+            let shard = &mut self.shards[place.shard];
+            let root = shard.root(fields_root(place.db));
+            shard.set(root, counts.encode());
+        }
+    }
+
+    /// Counts an entry whose expiry word changes (0: that is not there) among the hashes with times.
+    #[inline]
+    pub(crate) fn count_fields_of(&mut self, place: Place, before: u64, after: u64) {
+        if (before | after) & FIELDS != 0 {
+            let counts = self.field_counts(place).plus(FieldCounts::of(after));
+            self.set_field_counts(place, counts.minus(FieldCounts::of(before)));
+        }
+    }
+
     /// The slot of a key, expired or not.
     #[inline]
     pub(crate) fn slot(&self, place: Place, key: &Key<'_>) -> Option<Slot> {
@@ -233,10 +256,16 @@ impl<'k> Txn<'k> {
         Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash })
     }
 
-    /// For a command that writes: an expired key is deleted (and listed in `changes`) and not found.
+    /// For a command that writes: an expired key is deleted (and listed in `changes`) and not found; so are expired fields of a
+    /// hash, all or some.
     pub fn find_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<Entry>, Error> {
         let place = self.place(db, key);
-        let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(None) };
+        let Some(mut slot) = self.slot_mut(place, db, key)? else { return Ok(None) };
+        if entry::expiry_word(&self.shards[place.shard], slot.entry()) & FIELDS != 0 {
+            self.expire_fields(db, key)?;
+            let Some(left) = self.slot_mut(place, db, key)? else { return Ok(None) };
+            slot = left;
+        }
         self.side(place.shard).access.touch(key.hash, self.now, self.keyspace.lfu());
         self.remember(place, key, slot);
         Ok(Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash }))
@@ -258,7 +287,7 @@ impl<'k> Txn<'k> {
         Ok(None)
     }
 
-    /// Deletes a key whose time has come.
+    /// Deletes a key whose time, or that of all its fields, has come.
     #[cold]
     pub(crate) fn expire(
         &mut self,
@@ -267,6 +296,7 @@ impl<'k> Txn<'k> {
         key: &Key<'_>,
         slot: Slot,
     ) -> Result<(), Error> {
+        self.count_spent_fields(place, slot.entry());
         self.unlink(place, key.hash, slot, true)?;
         self.note(place.shard, db, key.bytes, Event::Expired);
         Ok(())
@@ -304,7 +334,7 @@ impl<'k> Txn<'k> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
             Kind::Collection(head) if head.what == what => {
-                Members::read(shard, self.keyspace.hashing, entry.at, head)
+                Members::read(shard, self.keyspace.hashing, entry.at, head, self.now)
             }
             _ => Err(Error::WrongType),
         }
@@ -320,6 +350,12 @@ impl<'k> Txn<'k> {
         let word = shard.word(entry::cell(shard, entry.at));
         if head.form == collection::Form::Stream {
             return Ok(Content::Stream(streams::all_parts(shard, word)));
+        }
+        if entry::expiry_word(shard, entry.at) & FIELDS != 0 {
+            let mut fields = Vec::new();
+            let push = |field| fields.push(field);
+            collection::timed_pieces(shard, head, word, 0, usize::MAX, push);
+            return Ok(Content::Fields(fields));
         }
         let (mut elements, mut cursor) = (Vec::new(), 0);
         loop {
@@ -371,13 +407,22 @@ impl<'k> Txn<'k> {
             self.changes = None;
             self.committed = false;
         }
-        let wanted = matches!(event, Event::Expired | Event::Evicted)
+        let wanted = matches!(event, Event::Expired | Event::FieldExpired | Event::Evicted)
             || self.keyspace.tracks_changes()
             || !self.side(shard).watches.is_empty()
             || self.side(shard).followers.load(Ordering::Relaxed) > 0;
         if wanted {
             self.changes_mut().note(shard, db, key, event);
         }
+    }
+
+    /// Lists that a field expired.
+    pub(crate) fn note_field(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8]) {
+        if self.committed {
+            self.changes = None;
+            self.committed = false;
+        }
+        self.changes_mut().note_field(shard, db, key, field);
     }
 
     pub(crate) fn changes_mut(&mut self) -> &mut Changes {
@@ -487,6 +532,7 @@ impl<'k> Txn<'k> {
             let side = self.side(shard);
             match change.event {
                 Event::Expired => side.counters.expired.add(1),
+                Event::FieldExpired => side.counters.expired_fields.add(1),
                 Event::Evicted => side.counters.evicted.add(1),
                 Event::Written | Event::Deleted | Event::Flushed => {}
             }

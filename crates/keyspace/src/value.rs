@@ -36,6 +36,8 @@ pub enum Encoding {
     Raw,
     /// A small collection.
     Listpack,
+    /// A small hash of which a field has, or had, a time to go.
+    ListpackEx,
     /// A small set of integers.
     Intset,
     /// A large hash, or any other set.

@@ -13,7 +13,9 @@ use structures::index::Near;
 use crate::collection::{self, Deep};
 use crate::entry;
 use crate::key::{Hashing, Key};
-use crate::layout::{EXPIRY_AT, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, is_marked};
+use crate::layout::{
+    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, is_marked,
+};
 
 /// What is wrong with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +68,7 @@ pub(crate) fn entry<'v, V: View>(
     capacity: usize,
     deep: Option<Deep<'_>>,
 ) -> Seen<'v> {
-    let expires = entry::expiry(view, at) != 0;
+    let expires = entry::expiry_word(view, at) != 0;
     match key(view, at, capacity) {
         Ok(key) => Seen { key: Some(key), expires, fault: value(view, at, capacity, deep).err() },
         Err(fault) => Seen { key: None, expires, fault: Some(fault) },
@@ -122,7 +124,12 @@ fn value<V: View>(view: &V, at: Ptr, capacity: usize, deep: Option<Deep<'_>>) ->
         Some(Kind::Collection(head)) => {
             let word = view.word(entry::cell(view, at));
             collection::check(view, head, word, deep)
-                .map_err(|damaged| Fault { what: damaged.what, at: damaged.at })
+                .map_err(|damaged| Fault { what: damaged.what, at: damaged.at })?;
+            let says = entry::expiry_word(view, at) & FIELDS != 0;
+            if says == collection::has_times(view, head, word) {
+                return Ok(());
+            }
+            Err(fault("times of fields", at.add(EXPIRY_AT)))
         }
     }
 }

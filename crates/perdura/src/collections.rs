@@ -2,7 +2,9 @@
 //!
 //! An operation on a key of another type is refused. A hash or set goes with its last field or member.
 
-use keyspace::{Limits, Text, Type};
+use std::time::Duration;
+
+use keyspace::{FieldChange, FieldTime, Limits, Text, Type};
 
 use crate::transaction::parse;
 use crate::{Error, Perdura, Transaction};
@@ -86,7 +88,53 @@ impl Transaction<'_> {
         self.take(key, Type::Hash, field.as_ref())
     }
 
-    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum.
+    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set makes it stay.
+    pub fn hash_expire(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<bool, Error> {
+        let until = self.until(ttl);
+        self.set_field_time(key, field.as_ref(), Some(until))
+    }
+
+    /// Makes a field of a hash stay; whether there is one.
+    pub fn hash_persist(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+    ) -> Result<bool, Error> {
+        self.set_field_time(key, field.as_ref(), None)
+    }
+
+    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not expire.
+    pub fn hash_ttl(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+    ) -> Result<Option<Duration>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
+        let time = self.txn.members(&entry, Type::Hash)?.time(field.as_ref())?.flatten();
+        Ok(time.map(|at| Duration::from_millis(at.saturating_sub(self.txn.now()))))
+    }
+
+    fn set_field_time(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        field: &[u8],
+        time: Option<u64>,
+    ) -> Result<bool, Error> {
+        let (key, mut found) = (self.key(&key)?, false);
+        self.txn.change_fields(self.db, &key, [field], |_, old| {
+            found = old.is_some();
+            FieldChange::Time(time)
+        })?;
+        Ok(found)
+    }
+
+    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The field keeps its time to live.
     pub fn hash_increment(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -98,7 +146,9 @@ impl Transaction<'_> {
             None => 0,
         };
         let new = old.checked_add(by).ok_or(Error::Overflow)?;
-        self.put(key, Type::Hash, (field.as_ref(), new.to_string().as_bytes()))?;
+        let (key, pair) = (self.key(&key)?, [(field.as_ref(), new.to_string().into_bytes())]);
+        let pair = pair.iter().map(|(field, value)| (*field, value.as_slice()));
+        self.txn.put_fields(self.db, &key, pair, FieldTime::Keep, LIMITS)?;
         Ok(new)
     }
 
@@ -183,7 +233,35 @@ impl Perdura {
         self.on(key.as_ref(), |tx| tx.hash_delete(&key, field))
     }
 
-    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum.
+    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set makes it stay.
+    pub fn hash_expire(
+        &self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<bool, Error> {
+        self.on(key.as_ref(), |tx| tx.hash_expire(&key, field, ttl))
+    }
+
+    /// Makes a field of a hash stay; whether there is one.
+    pub fn hash_persist(
+        &self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+    ) -> Result<bool, Error> {
+        self.on(key.as_ref(), |tx| tx.hash_persist(&key, field))
+    }
+
+    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not expire.
+    pub fn hash_ttl(
+        &self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+    ) -> Result<Option<Duration>, Error> {
+        self.on(key.as_ref(), |tx| tx.hash_ttl(&key, field))
+    }
+
+    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The field keeps its time to live.
     pub fn hash_increment(
         &self,
         key: impl AsRef<[u8]>,

@@ -26,7 +26,7 @@ impl<'s> Transaction<'s> {
         if self.txn.covers(&key) { Ok(key) } else { Err(Error::Undeclared) }
     }
 
-    fn until(&self, ttl: Duration) -> u64 {
+    pub(crate) fn until(&self, ttl: Duration) -> u64 {
         later(self.txn.now(), ttl)
     }
 

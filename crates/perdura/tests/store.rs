@@ -202,6 +202,25 @@ fn hashes_and_sets_hold_fields_and_members() {
 }
 
 #[test]
+fn fields_expire_and_stay() {
+    let store = volatile();
+    let long = Duration::from_secs(1000);
+    store.hash_set("h", "a", "1").expect("room");
+    store.hash_set("h", "b", "2").expect("room");
+    assert_eq!(store.hash_expire("h", "a", long), Ok(true));
+    assert_eq!(store.hash_expire("h", "nothing", long), Ok(false));
+    assert_eq!(store.hash_increment("h", "a", 1), Ok(2));
+    let ttl = store.hash_ttl("h", "a").expect("a hash").expect("a time");
+    assert!(ttl <= long && ttl > long / 2, "{ttl:?}");
+    assert_eq!((store.hash_ttl("h", "b"), store.hash_ttl("x", "b")), (Ok(None), Ok(None)));
+    assert_eq!(store.hash_persist("h", "a"), Ok(true));
+    assert_eq!(store.hash_ttl("h", "a"), Ok(None));
+    assert_eq!(store.hash_expire("h", "a", Duration::from_millis(1)), Ok(true));
+    std::thread::sleep(Duration::from_millis(10));
+    assert_eq!((store.hash_get("h", "a"), store.hash_len("h")), (Ok(None), Ok(1)));
+}
+
+#[test]
 fn hashes_and_sets_take_part_in_transactions() {
     let store = volatile();
     let failed = store.transaction(&["account", "changes"], |tx| {

@@ -9,7 +9,7 @@
 //! No operation takes longer than some fixed number of blocks, whatever the structure's size: what is large
 //! goes in steps.
 //!
-//! This crate knows nothing of fences, flushes, keys, types, time or clients.
+//! This crate knows nothing of fences, flushes, keys, types, clocks or clients.
 
 #![forbid(unsafe_code)]
 

@@ -12,6 +12,7 @@ use structures::reclaim::{Owned, Queue};
 
 const QUEUE: Queue = Queue::at(Ptr::from_raw(64));
 const OWNER: u16 = 3;
+const TIMES: u16 = 5;
 
 fn hash(field: &[u8]) -> u64 {
     field.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -21,8 +22,8 @@ fn hash(field: &[u8]) -> u64 {
 
 fn put(store: &mut Memory, dict: Dict, field: &[u8], value: &[u8]) {
     match dict.find(store, hash(field), field, true).expect("sound") {
-        Some(place) => dict.replace(store, QUEUE, place, field, value).expect("room"),
-        None => dict.insert(store, hash, field, value).expect("room"),
+        Some(place) => dict.replace(store, QUEUE, place, field, value, None).expect("room"),
+        None => dict.insert(store, hash, field, value, None).expect("room"),
     };
 }
 
@@ -89,7 +90,7 @@ fn a_table_is_a_map() {
             }
         }
         check(&store, dict, &model);
-        dict.release(&mut store, QUEUE, OWNER).expect("room");
+        dict.release(&mut store, QUEUE, OWNER, TIMES).expect("room");
         store.commit();
         while !QUEUE.is_empty(&store) {
             let free = |store: &mut Memory, owner, owned| {

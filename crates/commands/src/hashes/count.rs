@@ -1,8 +1,9 @@
 //! HINCRBY, HINCRBYFLOAT: fields as numbers.
 //!
-//! HINCRBYFLOAT is logged as the HSET of its result, since another machine might round otherwise.
+//! A field keeps its time. HINCRBYFLOAT is logged as the HSET of its result, since another machine might round otherwise, and
+//! as the HSETEX of it where the field has a time.
 
-use keyspace::{Txn, Type};
+use keyspace::{FieldTime, Txn, Type};
 use resp::number::{LongDouble, parse_i64};
 
 use crate::call::{Call, Run};
@@ -66,8 +67,12 @@ fn hincrbyfloat(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         .ok_or("ERR increment would produce NaN or Infinity")?;
     let mut text = Vec::with_capacity(32);
     new.write(&mut text);
-    store(call, txn, &text)?;
-    call.wrote_as(&[b"HSET", call.args[1], call.args[2], &text]);
+    let (key, field) = (call.args[1], call.args[2]);
+    if store(call, txn, &text)? {
+        call.wrote_as(&[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text]);
+    } else {
+        call.wrote_as(&[b"HSET", key, field, &text]);
+    }
     call.out.bulk(text);
     Ok(())
 }
@@ -86,8 +91,14 @@ fn read<T>(
     }
 }
 
-fn store(call: &Call<'_>, txn: &mut Txn<'_>, text: &[u8]) -> Done {
+/// Whether the field has a time, which it keeps.
+fn store(call: &Call<'_>, txn: &mut Txn<'_>, text: &[u8]) -> Result<bool, Failure> {
     let limits = call.engine.config().hash_limits();
-    txn.put_members(call.db(), &call.key(0), Type::Hash, [(call.args[2], text)], limits)?;
-    Ok(())
+    let pair = [(call.args[2], text)];
+    txn.put_fields(call.db(), &call.key(0), pair, FieldTime::Keep, limits)?;
+    let Some(entry) = txn.peek(call.db(), &call.key(0)) else { return Ok(false) };
+    if !txn.has_field_times(&entry) {
+        return Ok(false);
+    }
+    Ok(txn.members(&entry, Type::Hash)?.time(call.args[2])?.flatten().is_some())
 }

@@ -1,9 +1,14 @@
-//! Hashes: fields with values.
+//! Hashes: fields with values, which may have a time to go.
 
 mod count;
+mod expire;
+mod fields;
+mod getex;
 mod random;
 mod read;
 mod scan;
+mod setex;
+mod ttl;
 mod write;
 
 use keyspace::{Members, Txn, Type};
@@ -16,6 +21,12 @@ use crate::spec::CommandSpec;
 pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &count::HINCRBY,
     &count::HINCRBYFLOAT,
+    &expire::HEXPIRE,
+    &expire::HEXPIREAT,
+    &expire::HPEXPIRE,
+    &expire::HPEXPIREAT,
+    &getex::HGETDEL,
+    &getex::HGETEX,
     &random::HRANDFIELD,
     &read::HEXISTS,
     &read::HGET,
@@ -26,6 +37,12 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &read::HSTRLEN,
     &read::HVALS,
     &scan::HSCAN,
+    &setex::HSETEX,
+    &ttl::HEXPIRETIME,
+    &ttl::HPERSIST,
+    &ttl::HPEXPIRETIME,
+    &ttl::HPTTL,
+    &ttl::HTTL,
     &write::HDEL,
     &write::HMSET,
     &write::HSET,

@@ -48,6 +48,7 @@ pub(crate) fn encoding_name(encoding: Encoding) -> &'static str {
         Encoding::Embstr => "embstr",
         Encoding::Raw => "raw",
         Encoding::Listpack => "listpack",
+        Encoding::ListpackEx => "listpackex",
         Encoding::Intset => "intset",
         Encoding::Hashtable => "hashtable",
         Encoding::Quicklist => "quicklist",

@@ -151,6 +151,7 @@ pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     for arg in spec.args {
         add(&mut words, spec.group, arg, random);
     }
+    count_fields(spec, &mut words);
     if random.u8(..) < 26 {
         mutate(&mut words, random);
     }
@@ -178,6 +179,16 @@ fn settle_order(words: &mut Vec<Vec<u8>>) {
     if has_by {
         words.retain(|word| !is(word, "alpha"));
     }
+}
+
+/// Lets `FIELDS numfields` tell how many follow.
+fn count_fields(spec: &CommandSpec, words: &mut [Vec<u8>]) {
+    let Some(arg) = spec.args.last().filter(|arg| arg.token == "FIELDS") else { return };
+    let is_fields = |word: &Vec<u8>| word.eq_ignore_ascii_case(arg.token.as_bytes());
+    let Some(at) = words.iter().position(is_fields) else { return };
+    let ArgKind::Block(of) = arg.kind else { return };
+    let each = if matches!(of[1].kind, ArgKind::Block(_)) { 2 } else { 1 };
+    words[at + 1] = ((words.len() - at - 2) / each).to_string().into_bytes();
 }
 
 /// A request for the subcommand.

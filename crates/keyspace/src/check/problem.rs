@@ -122,6 +122,18 @@ pub enum CheckError {
         /// Keys with an expiry time that there are.
         found_expiring: u32,
     },
+    /// The counts of a database's hashes with fields that have a time are not those of its keys.
+    #[error(
+        "shard {shard}, database {db}: counted {found} hashes with times of fields, the pool says otherwise"
+    )]
+    Fields {
+        /// The shard.
+        shard: usize,
+        /// The database, as clients number it.
+        db: usize,
+        /// Hashes with fields that have a time that there are.
+        found: u32,
+    },
     /// A block is allocated but nothing leads to it.
     #[error("the block of {bytes} bytes at offset {at:#x} is allocated and not reachable")]
     Lost {

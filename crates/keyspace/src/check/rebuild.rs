@@ -10,7 +10,9 @@ use structures::index::Index;
 use super::walk::{Sound, Walk};
 use super::{CheckError, Refusal};
 use crate::collection::Deep;
-use crate::layout::{Counts, SCRATCH_ROOT, counts_root, expiry_root, keys_root};
+use crate::layout::{
+    Counts, FieldCounts, SCRATCH_ROOT, counts_root, expiry_root, fields_root, keys_root,
+};
 use crate::verify;
 use crate::{Keyspace, entry};
 
@@ -47,8 +49,24 @@ impl Keyspace {
         let counts = Counts { keys: keys.len() as u32, expiring: expiring.len() as u32 };
         let root = shard.root(counts_root(db));
         shard.set(root, counts.encode());
+        self.recount_fields(shard, db);
         shard.commit()?;
         Ok(Rebuilt { keys: keys.len() as u64, found: (keys.len() - linked) as u64 })
+    }
+
+    /// Sets the counts of the hashes whose fields have times right, by the index of expiry times.
+    pub(super) fn recount_fields(&self, shard: &mut Shard<'_>, db: u8) {
+        let (mut counts, mut cursor) = (FieldCounts::default(), 0);
+        loop {
+            cursor = Index::at(shard.root(expiry_root(db))).scan(shard, cursor, AT_ONCE, |at| {
+                counts = counts.plus(FieldCounts::of(entry::expiry_word(shard, at)));
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
+        let root = shard.root(fields_root(db));
+        shard.set(root, counts.encode());
     }
 
     fn replace(&self, shard: &mut Shard<'_>, root: usize, keys: &[Sound]) -> Result<(), Refusal> {

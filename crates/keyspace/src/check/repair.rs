@@ -12,7 +12,9 @@ use super::walk::Walk;
 use super::{CheckError, DamagedKey};
 use crate::Keyspace;
 use crate::key::DATABASES;
-use crate::layout::{self, Counts, QUEUE_ROOT, counts_root, expiry_root, keys_root};
+use crate::layout::{
+    self, Counts, FieldCounts, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
+};
 
 /// Blocks freed by one transaction.
 const AT_ONCE: usize = 256;
@@ -158,6 +160,13 @@ impl Keyspace {
         }
         if let Some(slot) = slot {
             expiring.remove(shard, slot);
+            // What the damaged entry says may be wrong: then a repair counts anew.
+            let said = FieldCounts::of(crate::entry::expiry_word(shard, at));
+            let root = shard.root(fields_root(db));
+            let fields = FieldCounts::decode(shard.word(root));
+            if fields.minus(said) != fields {
+                shard.set(root, fields.minus(said).encode());
+            }
             counts.expiring = counts.expiring.saturating_sub(1);
         }
         let root = shard.root(counts_root(db));
@@ -167,16 +176,23 @@ impl Keyspace {
     /// Sets the counts of a shard right, and frees what nothing leads to.
     fn repair_shard(&self, shard: usize, done: &mut Repaired) -> Result<(), Refusal> {
         let mut shard = self.heap().lock(shard);
-        let mut counts = Vec::new();
-        let (_, lost) = Walk::new(self, &shard, &|_| {}, &mut |problem: CheckError| {
-            if let CheckError::Count { db, found_keys, found_expiring, .. } = problem {
-                counts.push((db, Counts { keys: found_keys, expiring: found_expiring }));
-            }
-        })
-        .collect();
+        let (mut counts, mut fields) = (Vec::new(), Vec::new());
+        let (_, lost) =
+            Walk::new(self, &shard, &|_| {}, &mut |problem: CheckError| match problem {
+                CheckError::Count { db, found_keys, found_expiring, .. } => {
+                    counts.push((db, Counts { keys: found_keys, expiring: found_expiring }));
+                }
+                CheckError::Fields { db, .. } => fields.push(db),
+                _ => {}
+            })
+            .collect();
         for (db, count) in counts.iter().filter(|(db, _)| *db < DATABASES) {
             let root = shard.root(counts_root(self.physical_of(*db)));
             shard.set(root, count.encode());
+            done.counts += 1;
+        }
+        for db in fields.into_iter().filter(|db| *db < DATABASES) {
+            self.recount_fields(&mut shard, self.physical_of(db));
             done.counts += 1;
         }
         shard.commit()?;

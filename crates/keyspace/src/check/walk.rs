@@ -17,8 +17,8 @@ use crate::collection::Deep;
 use crate::entry;
 use crate::key::DATABASES;
 use crate::layout::{
-    Counts, OWNER_KEYS, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS, counts_root,
-    expiry_root, keys_root,
+    Counts, FieldCounts, OWNER_KEYS, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS,
+    counts_root, expiry_root, fields_root, keys_root,
 };
 use crate::verify::{self, Fault, Seen};
 use crate::{Keyspace, layout};
@@ -115,6 +115,13 @@ impl<'w, 'h> Walk<'w, 'h> {
                 found_keys: found.0,
                 found_expiring: found.1,
             });
+        }
+        let hashes = with_expiry.iter().fold(FieldCounts::default(), |counts, &at| {
+            counts.plus(FieldCounts::of(entry::expiry_word(self.shard, at)))
+        });
+        if self.shard.word(self.shard.root(fields_root(db))) != hashes.encode() {
+            let (shard, db) = (self.shard.id(), self.logical(db));
+            (self.problem)(CheckError::Fields { shard, db, found: hashes.hashes });
         }
         self.checked.keys += u64::from(keys);
         self.checked.expiring += expiring.len() as u64;

@@ -49,7 +49,7 @@ pub(crate) fn copy(
     word: u64,
 ) -> Result<u64, Error> {
     match head.form {
-        Form::Packed => {
+        Form::Packed | Form::Timed => {
             if pair.verify() {
                 check(pair.from(), head, word, None)?;
             }
@@ -80,12 +80,13 @@ fn copy_table(mut pair: Pair<'_, '_>, hashing: &Hashing, source: Dict) -> Result
             if verify && sound.is_ok() {
                 sound = member.check(shard);
             }
-            members.push((member.field(shard).into_owned(), member.value(shard).into_owned()));
+            let (field, value) = (member.field(shard), member.value(shard));
+            members.push((field.into_owned(), value.into_owned(), member.time(shard)));
         });
         sound?;
         copied += members.len() as u64;
-        for (field, value) in members.drain(..) {
-            copy.insert(pair.to(), |field| hashing.hash(field), &field, &value)?;
+        for (field, value, time) in members.drain(..) {
+            copy.insert(pair.to(), |field| hashing.hash(field), &field, &value, time)?;
         }
         if cursor == 0 {
             break;

@@ -11,10 +11,11 @@ use structures::packed::{Item, Items};
 
 use super::members::{find, packed_bytes, sound_table};
 use super::text::item;
+use super::times::{FieldTime, is_due, time_at, time_item};
 use super::{Form, Head, Text};
 use crate::entry::{self, Value};
 use crate::key::Hashing;
-use crate::layout::Kind;
+use crate::layout::{FIELDS, Kind};
 use crate::strings::Old;
 use crate::txn::Place;
 use crate::value::{Encoding, Type};
@@ -48,25 +49,30 @@ pub(super) fn is_packed(bytes: usize, count: u32, is_small: bool) -> bool {
 
 /// A set or hash that is being changed, there or not. Nothing is written before [`Edit::finish`], but for tables.
 pub(crate) struct Edit {
-    place: Place,
+    pub(super) place: Place,
     old: Option<Old>,
     what: Type,
-    encoding: Encoding,
+    pub(super) encoding: Encoding,
     limits: Limits,
-    hashing: Hashing,
-    verify: bool,
-    state: State,
-    changed: bool,
+    pub(super) hashing: Hashing,
+    pub(super) verify: bool,
+    pub(super) now: u64,
+    pub(super) state: State,
+    pub(super) changed: bool,
     /// Whether it is smaller than it was: then it may use the room that is kept for deletes.
-    shrunk: bool,
+    pub(super) shrunk: bool,
+    /// Fields that were deleted because their time had come.
+    pub(super) expired: Vec<Vec<u8>>,
 }
 
-enum State {
+pub(super) enum State {
     Packed {
         bytes: Vec<u8>,
         count: u32,
         /// So many bytes are as they lie in the heap, if that is all of them that lie there.
         kept: Option<usize>,
+        /// Whether each element of a hash has a time.
+        timed: bool,
     },
     Table(Dict),
 }
@@ -84,7 +90,7 @@ impl Txn<'_> {
         let shard = &self.shards[place.shard];
         let (mut encoding, mut state) = (
             if what == Type::Set { Encoding::Intset } else { Encoding::Listpack },
-            State::Packed { bytes: Vec::new(), count: 0, kept: None },
+            State::Packed { bytes: Vec::new(), count: 0, kept: None, timed: false },
         );
         if let Some(old) = old {
             let Kind::Collection(head) = old.kind() else { return Err(Error::WrongType) };
@@ -94,10 +100,10 @@ impl Txn<'_> {
             encoding = head.encoding;
             let word = shard.word(entry::cell(shard, old.at));
             state = match head.form {
-                Form::Packed => {
+                Form::Packed | Form::Timed => {
                     let bytes = packed_bytes(shard, old.at, head, word)?.to_vec();
-                    let kept = Some(bytes.len());
-                    State::Packed { bytes, count: head.count, kept }
+                    let (kept, timed) = (Some(bytes.len()), head.form == Form::Timed);
+                    State::Packed { bytes, count: head.count, kept, timed }
                 }
                 Form::Table => State::Table(sound_table(shard, old.at, word)?),
                 Form::List | Form::Ranked | Form::Stream => return Err(Error::WrongType),
@@ -106,7 +112,7 @@ impl Txn<'_> {
         }
         let verify = shard.heap().is_durable();
         let hashing = self.keyspace.hashing;
-        Ok(Edit {
+        let mut edit = Edit {
             place,
             old,
             what,
@@ -114,10 +120,16 @@ impl Txn<'_> {
             limits,
             hashing,
             verify,
+            now: self.now(),
             state,
             changed: false,
             shrunk: false,
-        })
+            expired: Vec::new(),
+        };
+        if old.is_some_and(|old| old.expiry & FIELDS != 0) {
+            edit.expire(self)?;
+        }
+        Ok(edit)
     }
 }
 
@@ -161,12 +173,17 @@ impl Txn<'_> {
 }
 
 impl Edit {
-    fn damaged(&self) -> Error {
+    pub(super) fn damaged(&self) -> Error {
         Error::Damaged(self.old.map_or(0, |old| old.at.raw()))
     }
 
-    fn items(&self) -> usize {
-        if self.what == Type::Set { 1 } else { 2 }
+    /// Items of each packed element.
+    pub(super) fn items(&self) -> usize {
+        match self.state {
+            State::Packed { timed: true, .. } => 3,
+            _ if self.what == Type::Set => 1,
+            _ => 2,
+        }
     }
 
     /// How many elements it has now.
@@ -184,27 +201,50 @@ impl Edit {
         field: &[u8],
         value: &[u8],
     ) -> Result<bool, Error> {
+        self.put(txn, field, value, FieldTime::Clear)
+    }
+
+    /// Gives a field a value and a time, or adds a member; whether it is new.
+    pub(super) fn put(
+        &mut self,
+        txn: &mut Txn<'_>,
+        field: &[u8],
+        value: &[u8],
+        when: FieldTime,
+    ) -> Result<bool, Error> {
+        if matches!(when, FieldTime::At(_)) {
+            self.make_timed();
+        }
+        let items = self.items();
         let new = match &mut self.state {
-            State::Packed { bytes, count, kept } => {
-                let (name, items) = (item(field), if self.what == Type::Set { 1 } else { 2 });
+            State::Packed { bytes, count, kept, timed } => {
+                let name = item(field);
                 let found = find(bytes, items, name).map(|(at, _)| at);
                 match found {
                     Some(_) if items == 1 => return Ok(false),
                     Some(at) => {
                         self.changed = true;
-                        // The value alone is exchanged.
+                        // The value, and the time behind it, alone are exchanged.
                         let begin = at + name.encoded_len();
-                        let old = Item::decode(&bytes[begin..]).map_or(0, |(_, len)| len);
-                        let mut new = Vec::with_capacity(value.len() + 9);
+                        let mut old = Items::of(&bytes[begin..]);
+                        old.by_ref().take(items - 1).for_each(drop);
+                        let old = old.offset();
+                        let mut new = Vec::with_capacity(value.len() + 18);
                         item(value).encode(&mut new);
+                        if *timed {
+                            time_item(when.resolve(time_at(bytes, at))).encode(&mut new);
+                        }
                         bytes.splice(begin..begin + old, new);
                         *kept = None;
                     }
                     None => {
                         self.changed = true;
                         name.encode(bytes);
-                        if items == 2 {
+                        if items >= 2 {
                             item(value).encode(bytes);
+                        }
+                        if *timed {
+                            time_item(when.resolve(None)).encode(bytes);
                         }
                         *count += 1;
                     }
@@ -214,7 +254,7 @@ impl Edit {
             }
             State::Table(dict) => {
                 let dict = *dict;
-                return self.set_in_table(txn, dict, field, value);
+                return self.set_in_table(txn, dict, (field, value), when);
             }
         };
         if !self.fits() {
@@ -227,8 +267,8 @@ impl Edit {
         &mut self,
         txn: &mut Txn<'_>,
         dict: Dict,
-        field: &[u8],
-        value: &[u8],
+        (field, value): (&[u8], &[u8]),
+        when: FieldTime,
     ) -> Result<bool, Error> {
         let (hashing, queue) = (self.hashing, txn.queue(self.place.shard));
         let shard = &mut txn.shards[self.place.shard];
@@ -237,12 +277,19 @@ impl Edit {
             Some(_) if self.what == Type::Set => Ok(false),
             Some(place) => {
                 self.changed = true;
-                dict.replace(shard, queue, place, field, value)?;
-                Ok(false)
+                let old = place.member().time(shard);
+                let is_due = is_due(old, self.now);
+                let time = when.resolve(old.filter(|_| !is_due));
+                dict.replace(shard, queue, place, field, value, time)?;
+                if is_due {
+                    self.expired.push(field.to_vec());
+                }
+                Ok(is_due)
             }
             None => {
                 self.changed = true;
-                dict.insert(shard, |field| hashing.hash(field), field, value)?;
+                let time = when.resolve(None);
+                dict.insert(shard, |field| hashing.hash(field), field, value, time)?;
                 Ok(true)
             }
         }
@@ -252,7 +299,7 @@ impl Edit {
     pub(crate) fn remove(&mut self, txn: &mut Txn<'_>, field: &[u8]) -> Result<bool, Error> {
         let (items, damaged) = (self.items(), self.damaged());
         match &mut self.state {
-            State::Packed { bytes, count, kept } => {
+            State::Packed { bytes, count, kept, .. } => {
                 let Some((at, _)) = find(bytes, items, item(field)) else { return Ok(false) };
                 let mut all = Items::of(&bytes[at..]);
                 all.by_ref().take(items).for_each(drop);
@@ -266,10 +313,16 @@ impl Edit {
                 let shard = &mut txn.shards[self.place.shard];
                 let found = dict.find(shard, self.hashing.hash(field), field, self.verify);
                 let Some(place) = found.map_err(|_| damaged)? else { return Ok(false) };
+                let is_due = is_due(place.member().time(shard), self.now);
                 shard.use_reserve(true);
                 let done = dict.remove(shard, queue, place);
                 shard.use_reserve(false);
                 done?;
+                if is_due {
+                    self.expired.push(field.to_vec());
+                    self.changed = true;
+                    return Ok(false);
+                }
             }
         }
         self.changed = true;
@@ -289,21 +342,26 @@ impl Edit {
     }
 
     /// Whether it can stay packed.
-    fn fits(&self) -> bool {
+    pub(super) fn fits(&self) -> bool {
         let State::Packed { bytes, count, .. } = &self.state else { return true };
         is_packed(bytes.len(), *count, self.encoding != Encoding::Hashtable)
     }
 
-    fn make_table(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
-        let State::Packed { bytes, .. } = &self.state else { return Ok(()) };
+    pub(super) fn make_table(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
+        let State::Packed { bytes, timed, .. } = &self.state else { return Ok(()) };
         let hashing = self.hashing;
         let shard = &mut txn.shards[self.place.shard];
         let dict = Dict::create(shard)?;
-        let mut items = Items::of(bytes).map(|(_, item)| Text::of(item));
-        while let Some(field) = items.next() {
+        let mut items = Items::of(bytes);
+        while let Some((at, field)) = items.next() {
             let value = if self.what == Type::Set { None } else { items.next() };
+            let (field, value) = (Text::of(field), value.map(|(_, item)| Text::of(item)));
+            let time = if *timed { time_at(bytes, at) } else { None };
+            if *timed {
+                items.next();
+            }
             let value = value.as_ref().map_or(&[][..], Text::as_ref);
-            dict.insert(shard, |field| hashing.hash(field), field.as_ref(), value)?;
+            dict.insert(shard, |field| hashing.hash(field), field.as_ref(), value, time)?;
         }
         self.encoding = Encoding::Hashtable;
         self.state = State::Table(dict);
@@ -316,7 +374,11 @@ impl Edit {
             return Ok(self.old.is_some());
         }
         let left = self.len(txn);
+        for field in &self.expired {
+            txn.note_field(self.place.shard, db, key.bytes(), field);
+        }
         let (form, count) = match &self.state {
+            State::Packed { count, timed: true, .. } => (Form::Timed, *count),
             State::Packed { count, .. } => (Form::Packed, *count),
             State::Table(_) => (Form::Table, 0),
         };
@@ -329,6 +391,7 @@ impl Edit {
                 State::Table(dict) => Content::At(dict.ptr()),
             },
             shrunk: self.shrunk,
+            has_times: self.has_times(txn),
         };
         written.finish(txn, db, key, left)
     }
@@ -341,6 +404,8 @@ pub(super) struct Written<'w> {
     pub(super) head: Head,
     pub(super) content: Content<'w>,
     pub(super) shrunk: bool,
+    /// Whether a field of it has a time.
+    pub(super) has_times: bool,
 }
 
 pub(super) enum Content<'w> {
@@ -379,7 +444,8 @@ impl Written<'_> {
         let word = match self.content {
             Content::At(at) => {
                 if let Some((old, word)) = before
-                    && let Kind::Collection(Head { form: Form::Packed, .. }) = old.kind()
+                    && let Kind::Collection(Head { form: Form::Packed | Form::Timed, .. }) =
+                        old.kind()
                 {
                     entry::release_blob(shard, queue, Blob::from_word(word))?;
                 }
@@ -392,13 +458,15 @@ impl Written<'_> {
                 blob?.word()
             }
         };
+        let fields = if self.has_times { FIELDS } else { 0 };
         match before {
             Some((old, before)) => {
                 txn.change_collection(self.place, old, self.head, (before, word));
+                txn.move_expiry(self.place, key, old, old.expiry & !FIELDS | fields)?;
             }
             None => {
                 let value = Value::Collection(self.head, word);
-                txn.put(self.place, key, None, value, 0, Expire::Clear)?;
+                txn.put(self.place, key, None, value, 0, Expire::At(fields))?;
             }
         }
         Ok(())

@@ -20,6 +20,8 @@ use crate::value::{Encoding, Type};
 pub(crate) enum Form {
     /// The cell is the word of a blob of packed items, never empty, never large.
     Packed,
+    /// As `Packed`, of a hash of which a field has, or had, a time: each element is field, value, time (0: none).
+    Timed,
     /// The cell is the place of a table's header.
     Table,
     /// The cell is the word of a list.
@@ -42,15 +44,17 @@ pub(crate) struct Head {
 
 /// The numbers of types, encodings and forms are their places here; 0 is none.
 const TYPES: [Type; 5] = [Type::List, Type::Set, Type::Hash, Type::SortedSet, Type::Stream];
-const ENCODINGS: [Encoding; 6] = [
+const ENCODINGS: [Encoding; 7] = [
     Encoding::Listpack,
     Encoding::Intset,
     Encoding::Hashtable,
     Encoding::Quicklist,
     Encoding::Skiplist,
     Encoding::Stream,
+    Encoding::ListpackEx,
 ];
-const FORMS: [Form; 5] = [Form::Packed, Form::Table, Form::List, Form::Ranked, Form::Stream];
+const FORMS: [Form; 6] =
+    [Form::Packed, Form::Table, Form::List, Form::Ranked, Form::Stream, Form::Timed];
 
 fn number<T: PartialEq>(of: &T, all: &[T]) -> u64 {
     all.iter().position(|one| one == of).map_or(0, |at| at as u64 + 1)
@@ -87,6 +91,7 @@ impl Head {
     /// Items of each element.
     pub(crate) fn items(self) -> usize {
         match self.what {
+            Type::Hash if self.form == Form::Timed => 3,
             Type::Hash | Type::SortedSet => 2,
             Type::String | Type::List | Type::Set | Type::Stream => 1,
         }

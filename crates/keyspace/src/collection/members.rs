@@ -10,18 +10,23 @@ use structures::dict::{Dict, Member};
 use structures::packed::{Item, Items};
 
 use super::text::item;
+use super::times::{elements, is_due, time_at};
 use super::{Form, Head, Text};
 use crate::entry;
 use crate::key::Hashing;
 use crate::value::Encoding;
 use crate::{Error, Type};
 
-/// The members of a set, or the fields of a hash with their values.
+/// How often a random pick may meet a field whose time has come before any other will do.
+const RANDOM_TRIES: usize = 100;
+
+/// The members of a set, or the fields of a hash with their values; a field whose time has come is absent.
 pub struct Members<'t> {
     shard: &'t Shard<'t>,
     hashing: Hashing,
     at: Ptr,
     head: Head,
+    now: u64,
     repr: Repr<'t>,
 }
 
@@ -60,22 +65,35 @@ impl<'t> Members<'t> {
         hashing: Hashing,
         at: Ptr,
         head: Head,
+        now: u64,
     ) -> Result<Members<'t>, Error> {
         let word = shard.word(entry::cell(shard, at));
         let repr = match head.form {
-            Form::Packed => Repr::Packed(packed_bytes(shard, at, head, word)?),
+            Form::Packed | Form::Timed => Repr::Packed(packed_bytes(shard, at, head, word)?),
             Form::Table => Repr::Table(sound_table(shard, at, word)?),
             Form::List | Form::Ranked | Form::Stream => return Err(Error::WrongType),
         };
-        Ok(Members { shard, hashing, at, head, repr })
+        Ok(Members { shard, hashing, at, head, now, repr })
     }
 
     /// How many there are.
     pub fn len(&self) -> u64 {
         match &self.repr {
+            Repr::Packed(bytes) if self.is_timed() => {
+                elements(bytes).filter(|element| !element.is_due(self.now)).count() as u64
+            }
             Repr::Packed(_) => u64::from(self.head.count),
+            Repr::Table(dict) if dict.has_times(self.shard) => {
+                let len = dict.len(self.shard);
+                len.saturating_sub(dict.count_until(self.shard, self.now))
+            }
             Repr::Table(dict) => dict.len(self.shard),
         }
+    }
+
+    /// Whether each packed element has a time.
+    fn is_timed(&self) -> bool {
+        self.head.form == Form::Timed
     }
 
     /// Whether there is none: never so for a key that exists.
@@ -105,9 +123,12 @@ impl<'t> Members<'t> {
     pub fn get(&self, field: &[u8]) -> Result<Option<Text<'t>>, Error> {
         match &self.repr {
             Repr::Packed(bytes) => {
-                let Some((_, value)) = find(bytes, self.head.items(), item(field)) else {
+                let Some((at, value)) = find(bytes, self.head.items(), item(field)) else {
                     return Ok(None);
                 };
+                if self.is_timed() && is_due(time_at(bytes, at), self.now) {
+                    return Ok(None);
+                }
                 Ok(Some(Text::of(value.unwrap_or(Item::Bytes(&[])))))
             }
             Repr::Table(dict) => {
@@ -115,9 +136,32 @@ impl<'t> Members<'t> {
                 let hash = self.hashing.hash(field);
                 let place = dict.find(self.shard, hash, field, verify);
                 let place = place.map_err(|damaged| self.damaged(damaged))?;
-                Ok(place.map(|place| Text::bytes(place.member().value(self.shard))))
+                let member = place.map(|place| place.member()).filter(|&member| self.lives(member));
+                Ok(member.map(|member| Text::bytes(member.value(self.shard))))
             }
         }
+    }
+
+    /// Whether the time of a member has not come.
+    fn lives(&self, member: Member) -> bool {
+        !is_due(member.time(self.shard), self.now)
+    }
+
+    /// When a field expires, in unix ms, if it has a time; `None` where there is no such field.
+    pub fn time(&self, field: &[u8]) -> Result<Option<Option<u64>>, Error> {
+        let time = match &self.repr {
+            Repr::Packed(bytes) => {
+                let found = find(bytes, self.head.items(), item(field));
+                found.map(|(at, _)| if self.is_timed() { time_at(bytes, at) } else { None })
+            }
+            Repr::Table(dict) => {
+                let verify = self.shard.heap().is_durable();
+                let place = dict.find(self.shard, self.hashing.hash(field), field, verify);
+                let place = place.map_err(|damaged| self.damaged(damaged))?;
+                place.map(|place| place.member().time(self.shard))
+            }
+        };
+        Ok(time.filter(|&time| !is_due(time, self.now)))
     }
 
     /// Whether it has the member or field.
@@ -155,6 +199,7 @@ impl<'t> Members<'t> {
                 let mut damaged = None;
                 let next =
                     dict.scan(self.shard, cursor, count, |member| match self.sound(member) {
+                        Ok(()) if !self.lives(member) => {}
                         Ok(()) => visit(&member.field(self.shard), &member.value(self.shard)),
                         Err(error) => damaged = Some(error),
                     });
@@ -173,6 +218,10 @@ impl<'t> Members<'t> {
     /// The elements of a packed form, in the order in which clients see them.
     fn packed(&self) -> Vec<(Item<'t>, Item<'t>)> {
         let Repr::Packed(bytes) = self.repr else { return Vec::new() };
+        if self.is_timed() {
+            let live = elements(bytes).filter(|element| !element.is_due(self.now));
+            return live.map(|element| (element.field, element.value)).collect();
+        }
         let mut items = Items::of(bytes).map(|(_, item)| item);
         let mut all = Vec::with_capacity(self.head.count as usize);
         while let Some(field) = items.next() {
@@ -188,12 +237,47 @@ impl<'t> Members<'t> {
         all
     }
 
+    /// A sound member whose time has not come.
+    fn random_member(
+        &self,
+        dict: Dict,
+        mut random: impl FnMut() -> u64,
+    ) -> Result<Option<Member>, Error> {
+        for _ in 0..RANDOM_TRIES {
+            let Some(member) = dict.random(self.shard, &mut random) else { return Ok(None) };
+            self.sound(member)?;
+            if self.lives(member) {
+                return Ok(Some(member));
+            }
+        }
+        // Nearly all have expired: the first that has not will do.
+        let (mut found, mut cursor) = (None, 0);
+        loop {
+            cursor = dict.scan(self.shard, cursor, 1, |member| {
+                if found.is_none() && self.lives(member) {
+                    found = Some(member);
+                }
+            });
+            if let Some(member) = found {
+                return self.sound(member).map(|()| Some(member));
+            }
+            if cursor == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
     /// One picked nearly uniformly by the random numbers given, with its value.
     pub fn random(
         &self,
         mut random: impl FnMut() -> u64,
     ) -> Result<Option<(Text<'t>, Text<'t>)>, Error> {
         match &self.repr {
+            Repr::Packed(_) if self.is_timed() => {
+                let live = self.packed();
+                let nth = ((u128::from(random()) * live.len() as u128) >> 64) as usize;
+                Ok(live.get(nth).map(|&(field, value)| (Text::of(field), Text::of(value))))
+            }
             Repr::Packed(bytes) => {
                 let count = u64::from(self.head.count);
                 let nth = ((u128::from(random()) * u128::from(count)) >> 64) as usize;
@@ -204,8 +288,7 @@ impl<'t> Members<'t> {
                 Ok(field.map(|field| (Text::of(field), Text::of(value))))
             }
             Repr::Table(dict) => {
-                let Some(member) = dict.random(self.shard, random) else { return Ok(None) };
-                self.sound(member)?;
+                let Some(member) = self.random_member(*dict, random)? else { return Ok(None) };
                 let (field, value) = (member.field(self.shard), member.value(self.shard));
                 Ok(Some((Text::bytes(field), Text::bytes(value))))
             }
@@ -213,7 +296,7 @@ impl<'t> Members<'t> {
     }
 }
 
-/// Where an element begins in packed bytes, and its value if elements have one.
+/// Where an element begins in packed bytes, and its value if elements have one; a time behind it is passed over.
 pub(super) fn find<'b>(
     bytes: &'b [u8],
     items: usize,
@@ -221,7 +304,10 @@ pub(super) fn find<'b>(
 ) -> Option<(usize, Option<Item<'b>>)> {
     let mut all = Items::of(bytes);
     while let Some((at, field)) = all.next() {
-        let value = if items == 2 { Some(all.next()?.1) } else { None };
+        let value = if items >= 2 { Some(all.next()?.1) } else { None };
+        if items == 3 {
+            all.next()?;
+        }
         if field == wanted {
             return Some((at, value));
         }

@@ -17,6 +17,7 @@ mod sorted;
 pub(crate) mod streams;
 mod tables;
 mod text;
+mod times;
 mod whole;
 
 pub(crate) use copy::{Pair, copy};
@@ -27,4 +28,6 @@ pub use sorted::{Sorted, SortedEdit};
 pub(crate) use tables::{Large, Within};
 pub use text::Text;
 pub(crate) use text::item;
+pub use times::{FieldChange, FieldTime, TimedField};
+pub(crate) use times::{has_times, is_spent, timed_pieces};
 pub(crate) use whole::{Deep, blocks, check, memory, pieces, release, relocate, relocate_list};

@@ -43,7 +43,7 @@ fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
     let Kind::Collection(head) = entry::kind(shard, at) else { return None };
     let word = shard.word(entry::cell(shard, at));
     match head.form {
-        Form::Packed => None,
+        Form::Packed | Form::Timed => None,
         Form::Table => Some(Large::Table(Dict::at(Ptr::from_raw(word)))),
         Form::List => Some(List::from_word(word)).filter(|list| list.is_long()).map(Large::List),
         Form::Ranked => Some(Large::Ranked(Ranked::at(Ptr::from_raw(word)))),

@@ -38,7 +38,7 @@ pub(super) fn ranked(word: u64) -> Ranked {
 /// Visits its blocks.
 pub(crate) fn blocks<V: View>(view: &V, head: Head, word: u64, visit: impl FnMut(Ptr)) {
     match head.form {
-        Form::Packed => Blob::from_word(word).blocks(view, visit),
+        Form::Packed | Form::Timed => Blob::from_word(word).blocks(view, visit),
         Form::Table => dict(word).blocks(view, visit),
         Form::List => List::from_word(word).blocks(view, visit),
         Form::Ranked => ranked(word).blocks(view, visit),
@@ -54,8 +54,8 @@ pub(crate) fn release<S: Store>(
     word: u64,
 ) -> Result<(), Full> {
     match head.form {
-        Form::Packed => queue.release_blob(store, Blob::from_word(word)).map(|_| ()),
-        Form::Table => dict(word).release(store, queue, OWNER_MEMBERS),
+        Form::Packed | Form::Timed => queue.release_blob(store, Blob::from_word(word)).map(|_| ()),
+        Form::Table => dict(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
         Form::List => List::from_word(word).release(store, queue, OWNER_LIST),
         Form::Ranked => ranked(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
         Form::Stream => Stream::release(store, queue, word, STREAM_OWNERS),
@@ -69,7 +69,7 @@ pub(crate) fn relocate<S: Store>(
     word: u64,
 ) -> Result<Option<u64>, Full> {
     match head.form {
-        Form::Packed => Ok(Blob::from_word(word).relocate(store)?.map(Blob::word)),
+        Form::Packed | Form::Timed => Ok(Blob::from_word(word).relocate(store)?.map(Blob::word)),
         Form::Table => Ok(dict(word).relocate(store)?.map(|dict| dict.ptr().raw())),
         Form::List => Ok(relocate_list(store, List::from_word(word), 0)?.0.map(List::word)),
         Form::Ranked => Ok(ranked(word).relocate(store)?.map(|ranked| ranked.ptr().raw())),
@@ -85,7 +85,7 @@ pub(crate) fn check<V: View>(
     deep: Option<Deep<'_>>,
 ) -> Result<(), Damaged> {
     match head.form {
-        Form::Packed => {
+        Form::Packed | Form::Timed => {
             let blob = Blob::from_word(word);
             let at = Ptr::from_raw(word);
             if blob.is_large() {
@@ -127,13 +127,13 @@ pub(crate) fn check<V: View>(
 /// Bytes of the heap that it takes: of a table, as some of its members tell.
 pub(crate) fn memory(shard: &Shard<'_>, head: Head, word: u64) -> u64 {
     match head.form {
-        Form::Packed | Form::List | Form::Stream => {
+        Form::Packed | Form::Timed | Form::List | Form::Stream => {
             let mut bytes = 0;
             blocks(shard, head, word, |at| bytes += shard.capacity(at) as u64);
             bytes
         }
         Form::Ranked => ranked(word).tree_cost(shard) + dict_memory(shard, ranked(word).dict()),
-        Form::Table => dict_memory(shard, dict(word)),
+        Form::Table => dict_memory(shard, dict(word)) + dict(word).times_cost(shard),
     }
 }
 
@@ -172,6 +172,15 @@ pub(crate) fn pieces<V: View>(
         Form::Packed => {
             let bytes = Blob::from_word(word).to_vec(view);
             Items::of(&bytes).for_each(|(_, item)| visit(Text::of(item).as_ref()));
+            0
+        }
+        Form::Timed => {
+            let bytes = Blob::from_word(word).to_vec(view);
+            for (number, (_, item)) in Items::of(&bytes).enumerate() {
+                if number % 3 < 2 {
+                    visit(Text::of(item).as_ref());
+                }
+            }
             0
         }
         Form::Table => dict(word).scan(view, cursor, count, |member| {

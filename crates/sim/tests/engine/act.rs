@@ -6,7 +6,7 @@ use super::journal::{Feed, Journal, TestClock, Words};
 use super::state::{self, State, brief};
 use commands::{CommandSpec, Engine, Peer, Session};
 use fastrand::Rng;
-use keyspace::{Content, Defragmentation, Eviction, Item, Policy, Snapshot};
+use keyspace::{Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot};
 use resp::{Protocol, Writer};
 use sim::Life;
 use std::collections::BTreeMap;
@@ -305,7 +305,8 @@ impl<'a> Actor<'a> {
         if self.engine.log().is_some() {
             self.engine.log_changes(&mut txn);
         } else {
-            let gone = txn.changes().map(|change| (change.db, change.key.to_vec())).collect();
+            let all = txn.changes().filter(|change| change.event != Event::FieldExpired);
+            let gone = all.map(|change| (change.db, change.key.to_vec())).collect();
             self.journal.effective(Feed::Deleted(gone));
         }
         Ok(())
@@ -349,6 +350,10 @@ impl Taken {
             (Some((Content::Elements(what, mut all), _)), Content::Elements(_, more)) => {
                 all.extend(more);
                 Content::Elements(what, all)
+            }
+            (Some((Content::Fields(mut all), _)), Content::Fields(more)) => {
+                all.extend(more);
+                Content::Fields(all)
             }
             (Some((Content::Stream(mut all), _)), Content::Stream(more)) => {
                 all.extend(more);

@@ -72,6 +72,7 @@ fn in_strings(image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Vec<(usiz
     let pieces = state.live(state.now).flat_map(|(_, (value, _))| match value {
         Content::String(value) => std::slice::from_ref(value),
         Content::Elements(_, elements) => elements.as_slice(),
+        Content::Fields(_) => &[],
         Content::Stream(parts) => match parts.first() {
             Some(StreamPart::Entry(_, words)) => words.as_slice(),
             _ => &[][..],

@@ -64,6 +64,7 @@ pub(crate) fn request(
     }
     let mut words = request.words;
     count_keys(spec, &mut words);
+    count_fields(spec, &mut words);
     words
 }
 
@@ -132,6 +133,8 @@ impl Request<'_> {
             _ if self.spec.group == Group::SortedSet && ["min", "max"].contains(&name) => {
                 self.end_of_range()
             }
+            // Few, so that what was written is met again.
+            _ if name == "field" && self.rng.usize(..4) > 0 => number(self.rng.u8(..8)),
             _ if name == "operation" => self.one_of(&["AND", "OR", "XOR", "NOT"]),
             _ => self.value(),
         }
@@ -197,6 +200,15 @@ impl Request<'_> {
 
 fn number(value: impl std::fmt::Display) -> Vec<u8> {
     value.to_string().into_bytes()
+}
+
+/// Makes the word right that counts the fields behind FIELDS, which come last.
+fn count_fields(spec: &CommandSpec, words: &mut [Vec<u8>]) {
+    let Some(arg) = spec.args.last().filter(|arg| arg.token == "FIELDS") else { return };
+    let Some(at) = words.iter().position(|word| word == b"FIELDS") else { return };
+    let ArgKind::Block(of) = arg.kind else { return };
+    let each = if matches!(of[1].kind, ArgKind::Block(_)) { 2 } else { 1 };
+    words[at + 1] = number((words.len() - at - 2) / each);
 }
 
 /// Makes the word that counts a request's keys right.

@@ -1,6 +1,6 @@
 //! What a keyspace holds, as the oracle compares it: every byte and every expiry time.
 
-use keyspace::{Content, Db, Keyspace};
+use keyspace::{Content, Db, Keyspace, TimedField, Type};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(crate) type Value = (Content, u64);
 /// All keys.
 pub(crate) type Keys = BTreeMap<Name, Value>;
 
-/// A keyspace at a time: keys that have expired by then are as good as gone.
+/// A keyspace at a time: keys, and fields, that have expired by then are as good as gone.
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) now: u64,
@@ -21,12 +21,20 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn live(&self, now: u64) -> impl Iterator<Item = (&Name, &Value)> {
-        self.keys.iter().filter(move |(_, (_, expiry))| *expiry == 0 || *expiry > now)
+        self.keys.iter().filter(move |(_, (value, expiry))| {
+            let is_spent = matches!(value, Content::Fields(fields) if !fields.iter().any(|field| lives(field, now)));
+            (*expiry == 0 || *expiry > now) && !is_spent
+        })
     }
 
     /// Whether both hold the same at `now`.
     pub(crate) fn agrees(&self, other: &State, now: u64) -> bool {
-        self.live(now).eq(other.live(now))
+        let both = |state: &State| {
+            let keys = state.live(now).map(|(name, value)| (name.clone(), left_of(value, now)));
+            keys.collect::<Keys>()
+        };
+        // Only where fields expire the values need a closer look.
+        self.live(now).eq(other.live(now)) || both(self) == both(other)
     }
 
     /// This, with what changed between two other states changed here too.
@@ -44,6 +52,21 @@ impl State {
         }
         State { now: self.now, keys: Arc::new(keys) }
     }
+}
+
+fn lives(field: &TimedField, now: u64) -> bool {
+    field.time.is_none_or(|time| time > now)
+}
+
+/// A value without the fields that have expired; where none is left that will, the hash is one like any other.
+fn left_of((value, expiry): &Value, now: u64) -> Value {
+    let Content::Fields(fields) = value else { return (value.clone(), *expiry) };
+    let left: Vec<TimedField> = fields.iter().filter(|field| lives(field, now)).cloned().collect();
+    if left.iter().any(|field| field.time.is_some()) {
+        return (Content::Fields(left), *expiry);
+    }
+    let pairs = left.into_iter().flat_map(|one| [one.field, one.value]).collect();
+    (Content::Elements(Type::Hash, pairs).sorted(), *expiry)
 }
 
 /// Everything that a keyspace holds, expired or not: read at a time when nothing has expired.
@@ -96,6 +119,13 @@ fn brief_value(value: &Content) -> String {
             let some: Vec<String> = elements.iter().take(12).map(|one| brief(one)).collect();
             format!("{what:?} of {}: {}", elements.len(), some.join(" "))
         }
+        Content::Fields(fields) => {
+            let some = fields.iter().take(12);
+            let some: Vec<String> = some
+                .map(|one| format!("{} {} {:?}", brief(&one.field), brief(&one.value), one.time))
+                .collect();
+            format!("hash of {}: {}", fields.len(), some.join(", "))
+        }
         Content::Stream(parts) => format!("stream of {}: {:?}", parts.len(), parts.last()),
     }
 }
@@ -114,9 +144,12 @@ impl fmt::Debug for State {
 /// How two states differ, key by key.
 pub(crate) fn difference(found: &State, expected: &State) -> String {
     let now = expected.now;
-    let (found, expected): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        (found.live(now).collect(), expected.live(now).collect());
-    let told = |value: Option<&&Value>| {
+    let left = |state: &State| {
+        let keys = state.live(now).map(|(name, value)| (name.clone(), left_of(value, now)));
+        keys.collect::<Keys>()
+    };
+    let (found, expected) = (left(found), left(expected));
+    let told = |value: Option<&Value>| {
         value.map_or("nothing".into(), |(bytes, expiry)| {
             format!("{} until {expiry}", brief_value(bytes))
         })

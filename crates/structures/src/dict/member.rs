@@ -1,14 +1,15 @@
 //! The block of one member: a field and its value.
 //!
 //! ```text
-//! 0    field length u32
+//! 0    field length u32; bit 31: it has a time
 //! 4    value length u32
-//! 8    crc32c of these lengths, of the field, of the value
-//! 12   field; one of more than 8192 bytes: the word of a blob that holds it
+//! 8    crc32c of these lengths, of the time, of the field, of the value
+//! 12   time u64, if it has one
+//! .    field; one of more than 8192 bytes: the word of a blob that holds it
 //! .    value; likewise
 //! ```
 //!
-//! A member never changes: another value is another block.
+//! A member never changes: another value, or another time, is another block. What a time means is the caller's.
 
 use std::borrow::Cow;
 
@@ -22,7 +23,10 @@ const HEADER: usize = 12;
 /// The longest field or value that stands in the block itself.
 const INLINE: usize = 8 << 10;
 const WORD: usize = 8;
-const _: () = assert!(HEADER + 2 * INLINE <= heap::MAX_BLOCK);
+const _: () = assert!(HEADER + WORD + 2 * INLINE <= heap::MAX_BLOCK);
+/// In the length of the field: a time stands before it.
+const TIMED: u32 = 1 << 31;
+const _: () = assert!(MAX_LEN < TIMED as u64);
 
 /// A member, known by its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +59,31 @@ impl Member {
     /// Field and value lengths; a damaged one is no longer than a blob may be.
     fn lens<V: View>(self, view: &V) -> (usize, usize) {
         let cut = |len: u32| (len as usize).min(MAX_LEN as usize);
-        (cut(self.u32(view, 0)), cut(self.u32(view, 4)))
+        (cut(self.u32(view, 0) & !TIMED), cut(self.u32(view, 4)))
+    }
+
+    fn is_timed<V: View>(self, view: &V) -> bool {
+        self.u32(view, 0) & TIMED != 0
+    }
+
+    /// Where the field begins.
+    fn begin<V: View>(self, view: &V) -> usize {
+        if self.is_timed(view) { HEADER + WORD } else { HEADER }
+    }
+
+    /// Its time, if it has one.
+    #[inline]
+    pub fn time<V: View>(self, view: &V) -> Option<u64> {
+        self.is_timed(view).then(|| {
+            let bytes = view.bytes(self.0.add(HEADER as u64), WORD);
+            bytes.try_into().map_or(0, u64::from_le_bytes)
+        })
     }
 
     /// Bytes of its block that are in use.
     pub fn size<V: View>(self, view: &V) -> usize {
         let (field, value) = self.lens(view);
-        HEADER + room(field) + room(value)
+        self.begin(view) + room(field) + room(value)
     }
 
     fn part<V: View>(self, view: &V, at: usize, len: usize) -> Part<'_> {
@@ -74,7 +96,8 @@ impl Member {
 
     fn parts<V: View>(self, view: &V) -> (Part<'_>, Part<'_>) {
         let (field, value) = self.lens(view);
-        (self.part(view, HEADER, field), self.part(view, HEADER + room(field), value))
+        let begin = self.begin(view);
+        (self.part(view, begin, field), self.part(view, begin + room(field), value))
     }
 
     /// The field.
@@ -109,9 +132,12 @@ impl Member {
     }
 
     fn sum<V: View>(self, view: &V) -> u32 {
-        let (field, value) = self.parts(view);
-        let sum = crc32c::crc32c(view.bytes(self.0, 8));
-        [field, value].into_iter().fold(sum, |sum, part| part.add_to(view, sum))
+        sum_of(view, &self.head(view), self.parts(view))
+    }
+
+    /// Its lengths and its time, as they stand in the block.
+    fn head<V: View>(self, view: &V) -> Head {
+        Head::new(self.u32(view, 0) & !TIMED, self.u32(view, 4), self.time(view))
     }
 
     /// Visits the blocks of its blobs.
@@ -122,29 +148,59 @@ impl Member {
         }
     }
 
-    /// Writes a member.
-    pub fn create<F: Fill>(fill: &mut F, field: &[u8], value: &[u8]) -> Result<Member, Full> {
+    /// Writes a member, with a time if there is one.
+    pub fn create<F: Fill>(
+        fill: &mut F,
+        field: &[u8],
+        value: &[u8],
+        time: Option<u64>,
+    ) -> Result<Member, Full> {
         let long = |fill: &mut F, bytes: &[u8]| match bytes.len() {
             0..=INLINE => Ok(None),
             _ => Blob::create(fill, bytes).map(|blob| Some(blob.word().to_le_bytes())),
         };
         let (long_field, long_value) = (long(fill, field)?, long(fill, value)?);
-        let lens =
-            [(field.len() as u32).to_le_bytes(), (value.len() as u32).to_le_bytes()].concat();
-        let sum = [field, value].into_iter().fold(crc32c::crc32c(&lens), crc32c::crc32c_append);
+        let head = Head::new(field.len() as u32, value.len() as u32, time);
+        let sum = [field, value].into_iter().fold(head.sum(), crc32c::crc32c_append);
         let field = long_field.as_ref().map_or(field, |word| word.as_slice());
         let value = long_value.as_ref().map_or(value, |word| word.as_slice());
-        let len = HEADER + field.len() + value.len();
+        Member::write(fill, &head, sum, field, value)
+    }
+
+    /// Writes a block of these parts.
+    fn write<F: Fill>(
+        fill: &mut F,
+        head: &Head,
+        sum: u32,
+        field: &[u8],
+        value: &[u8],
+    ) -> Result<Member, Full> {
+        let time = head.time();
+        let len = HEADER + time.len() + field.len() + value.len();
         let fresh = fill.reserve(len)?;
         fill.write_with(&fresh, 0, len, |bytes| {
-            let (head, rest) = bytes.split_at_mut(HEADER);
-            head[..8].copy_from_slice(&lens);
-            head[8..].copy_from_slice(&sum.to_le_bytes());
+            let (first, rest) = bytes.split_at_mut(HEADER);
+            first[..8].copy_from_slice(&head.lens);
+            first[8..].copy_from_slice(&sum.to_le_bytes());
+            let (to, rest) = rest.split_at_mut(time.len());
+            to.copy_from_slice(time);
             let (to, rest) = rest.split_at_mut(field.len());
             to.copy_from_slice(field);
             rest.copy_from_slice(value);
         });
         Ok(Member(fill.publish(fresh, len)))
+    }
+
+    /// The same member with another time, or with none, in a new block that owns what is large from now on; this one is freed.
+    pub(super) fn retime<S: Store>(self, store: &mut S, time: Option<u64>) -> Result<Member, Full> {
+        let (field, value) = self.lens(store);
+        let (begin, middle) = (self.begin(store), room(field));
+        let bytes = store.bytes(self.0.add(begin as u64), middle + room(value)).to_vec();
+        let head = Head::new(self.u32(store, 0) & !TIMED, self.u32(store, 4), time);
+        let sum = sum_of(store, &head, self.parts(store));
+        let member = Member::write(store, &head, sum, &bytes[..middle], &bytes[middle..])?;
+        store.free(self.0);
+        Ok(member)
     }
 
     /// Frees it; what is large goes onto the queue. Answers how many blocks were freed.
@@ -175,6 +231,33 @@ impl Member {
         store.free(self.0);
         Ok(Some(Member(moved)))
     }
+}
+
+/// What stands before the field, but for the sum.
+struct Head {
+    lens: [u8; 8],
+    time: Option<[u8; 8]>,
+}
+
+impl Head {
+    fn new(field: u32, value: u32, time: Option<u64>) -> Head {
+        let field = if time.is_some() { field | TIMED } else { field };
+        let lens = u64::from(field) | u64::from(value) << 32;
+        Head { lens: lens.to_le_bytes(), time: time.map(u64::to_le_bytes) }
+    }
+
+    fn time(&self) -> &[u8] {
+        self.time.as_ref().map_or(&[], |time| time.as_slice())
+    }
+
+    fn sum(&self) -> u32 {
+        let sum = crc32c::crc32c(&self.lens);
+        self.time.map_or(sum, |time| crc32c::crc32c_append(sum, &time))
+    }
+}
+
+fn sum_of<V: View>(view: &V, head: &Head, (field, value): (Part<'_>, Part<'_>)) -> u32 {
+    [field, value].into_iter().fold(head.sum(), |sum, part| part.add_to(view, sum))
 }
 
 /// A field or a value, where it lies.

@@ -8,13 +8,14 @@
 //! header:  0   root word of the index     logged
 //!          8   number of members, sealed  logged
 //!          16  zero; of a sorted set, the root word of its tree (`ranked`)    logged
-//!          24  zero
+//!          24  zero while no member has a time; else the root word of a tree of those that have one (`times`)    logged
 //! ```
 //!
 //! Fields are told apart by their bytes; their hash is given by the caller, by the same function always. A table knows
 //! neither keys nor what its values mean.
 
 mod member;
+mod times;
 
 use std::collections::HashSet;
 
@@ -128,16 +129,20 @@ impl Dict {
         hash: impl Fn(&[u8]) -> u64,
         field: &[u8],
         value: &[u8],
+        time: Option<u64>,
     ) -> Result<Member, Full> {
-        let member = Member::create(store, field, value)?;
+        let member = Member::create(store, field, value, time)?;
         self.index().insert(store, hash(field), member.ptr(), |store, at| {
             hash(&Member::at(at).field(store))
         })?;
+        if let Some(time) = time {
+            self.enlist(store, member, time)?;
+        }
         self.count(store, 1);
         Ok(member)
     }
 
-    /// Gives the field in this place another value.
+    /// Gives the field in this place another value, and this time or none.
     pub fn replace<S: Store>(
         self,
         store: &mut S,
@@ -145,9 +150,14 @@ impl Dict {
         place: Place,
         field: &[u8],
         value: &[u8],
+        time: Option<u64>,
     ) -> Result<Member, Full> {
-        let member = Member::create(store, field, value)?;
+        let member = Member::create(store, field, value, time)?;
         self.index().replace(store, place.slot, member.ptr());
+        self.delist(store, place.member());
+        if let Some(time) = time {
+            self.enlist(store, member, time)?;
+        }
         place.member().release(store, queue)?;
         Ok(member)
     }
@@ -155,6 +165,7 @@ impl Dict {
     /// Takes the member in this place out.
     pub fn remove<S: Store>(self, store: &mut S, queue: Queue, place: Place) -> Result<(), Full> {
         self.index().remove(store, place.slot);
+        self.delist(store, place.member());
         place.member().release(store, queue)?;
         self.count(store, -1);
         Ok(())
@@ -188,10 +199,21 @@ impl Dict {
         }
     }
 
-    /// Gives up the header, and all else to the free queue, which names `owner` when it frees the members.
-    pub fn release<S: Store>(self, store: &mut S, queue: Queue, owner: u16) -> Result<(), Full> {
+    /// Gives up the header, and all else to the free queue, which names `members` when it frees the members, and `times` for the
+    /// items of the tree of those with a time, which own nothing.
+    pub fn release<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        members: u16,
+        times: u16,
+    ) -> Result<(), Full> {
+        let tree = store.word(self.header.add(SPARE[1]));
+        if tree != 0 {
+            queue.push_unlinked_tree(store, tree, times)?;
+        }
         let root = store.word(self.header);
-        queue.push_unlinked_index(store, root, owner)?;
+        queue.push_unlinked_index(store, root, members)?;
         store.free(self.header);
         Ok(())
     }
@@ -212,24 +234,8 @@ impl Dict {
         Ok(Some(Dict { header }))
     }
 
-    /// A step of defragmentation of index and members, as [`Index::defragment`]; `moved` hears of each member that moved.
-    pub fn defragment<S: Store>(
-        self,
-        store: &mut S,
-        cursor: u64,
-        count: usize,
-        mut moved: impl FnMut(),
-    ) -> Result<u64, Full> {
-        self.defragment_with(store, cursor, count, |store, member| {
-            let new = member.relocate(store)?;
-            if new.is_some() {
-                moved();
-            }
-            Ok(new)
-        })
-    }
-
-    /// As [`Dict::defragment`], where the caller moves a member: it answers where it is then, or `None` to leave it.
+    /// A step of defragmentation of index and members, as [`Index::defragment`], where the caller moves a member: it answers
+    /// where it is then, or `None` to leave it.
     pub(crate) fn defragment_with<S: Store>(
         self,
         store: &mut S,
@@ -242,20 +248,8 @@ impl Dict {
         })
     }
 
-    /// Verifies everything, and shows each block once it is verified, so that on `Ok` all of them were shown.
-    ///
-    /// `room` says how many bytes the block that begins at a place holds, 0 where none does. A block is not read before.
-    pub fn check<V: View>(
-        self,
-        view: &V,
-        hash: impl Fn(&[u8]) -> u64,
-        room: impl Fn(Ptr) -> usize,
-        visit: impl FnMut(Ptr),
-    ) -> Result<(), Damaged> {
-        self.check_with(view, &SPARE, hash, room, visit)
-    }
-
-    /// As [`Dict::check`], where only these words of the header must be 0.
+    /// Verifies all but the trees beside the members, as [`Dict::check`], where these words of the header must be 0; how many
+    /// members have a time.
     pub(crate) fn check_with<V: View>(
         self,
         view: &V,
@@ -263,7 +257,7 @@ impl Dict {
         hash: impl Fn(&[u8]) -> u64,
         room: impl Fn(Ptr) -> usize,
         mut visit: impl FnMut(Ptr),
-    ) -> Result<(), Damaged> {
+    ) -> Result<u64, Damaged> {
         let at_least = |what, at: Ptr, len: usize| {
             Damaged::unless_equal(what, at, len as u64, room(at).min(len) as u64)
         };
@@ -273,7 +267,7 @@ impl Dict {
         }
         let count = sealed::open(view.word(self.header.add(COUNT)));
         let mut problem = None;
-        let mut members = 0;
+        let (mut members, mut timed) = (0, 0);
         visit(self.header);
         self.index().survey(view, |found| {
             let checked = match found {
@@ -288,6 +282,7 @@ impl Dict {
                             let (at, expected) = (member.ptr(), near.hash());
                             return Err(Damaged::new("slot of a member", at, expected, own));
                         }
+                        timed += u64::from(member.time(view).is_some());
                         visit(member.ptr());
                         member.blobs(view, &mut visit);
                         Ok(())
@@ -302,7 +297,8 @@ impl Dict {
             Some(damaged) => Err(damaged),
             None => {
                 let at = self.header.add(COUNT);
-                Damaged::unless_equal("number of members", at, members, count.unwrap_or(u64::MAX))
+                let count = count.unwrap_or(u64::MAX);
+                Damaged::unless_equal("number of members", at, members, count).map(|()| timed)
             }
         }
     }
@@ -325,6 +321,7 @@ impl Dict {
             }
             true
         });
+        self.times_blocks(view, &mut seen, &mut visit);
     }
 }
 

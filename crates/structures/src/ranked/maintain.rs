@@ -29,7 +29,7 @@ impl Ranked {
     ) -> Result<(), Full> {
         let root = store.word(self.dict.spare());
         queue.push_unlinked_tree(store, root, tree)?;
-        self.dict.release(store, queue, members)
+        self.dict.release(store, queue, members, tree)
     }
 
     /// Moves the header out of a sparse span; `None` where it stays.

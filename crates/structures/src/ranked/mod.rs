@@ -227,7 +227,7 @@ impl Ranked {
         score: f64,
     ) -> Result<(), Full> {
         let at = self.seek(store, score, member);
-        let new = self.dict.insert(store, hash, member, &score.to_le_bytes())?;
+        let new = self.dict.insert(store, hash, member, &score.to_le_bytes(), None)?;
         self.tree().insert(store, &at, item(new, score))
     }
 
@@ -247,7 +247,7 @@ impl Ranked {
         }
         let to = if stays { at } else { self.seek(store, score, member) };
         let bytes = score.to_le_bytes();
-        let new = item(self.dict.replace(store, queue, found.place, member, &bytes)?, score);
+        let new = item(self.dict.replace(store, queue, found.place, member, &bytes, None)?, score);
         if stays {
             self.tree().replace(store, &to, new);
         } else {

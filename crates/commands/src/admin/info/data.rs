@@ -172,7 +172,11 @@ pub(super) fn keyspace(page: &mut Page<'_, '_>) {
     for db in Db::all() {
         let (keys, expires) = (page.txn.count(db), page.txn.count_expiring(db));
         if keys > 0 {
-            let value = format!("keys={keys},expires={expires},avg_ttl=0");
+            let mut value = format!("keys={keys},expires={expires},avg_ttl=0");
+            let hashes = page.txn.count_with_times(db);
+            if hashes > 0 {
+                value += &format!(",subexpiry={hashes}");
+            }
             page.line(&format!("db{}", db.number()), value);
         }
     }

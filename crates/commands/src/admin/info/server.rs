@@ -83,6 +83,7 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
     for name in ["sync_full", "sync_partial_ok", "sync_partial_err"] {
         page.line(name, 0);
     }
+    page.line("expired_subkeys", keyspace.expired_fields);
     page.line("expired_keys", keyspace.expired);
     page.line("expired_stale_perc", "0.00");
     page.line("expired_time_cap_reached_count", 0);

@@ -72,7 +72,9 @@ impl Txn<'_> {
                     State::Packed { bytes, count: head.count, kept }
                 }
                 Form::Ranked => State::Table(Ranked::at(sound_table(shard, old.at, word)?.ptr())),
-                Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
+                Form::Timed | Form::Table | Form::List | Form::Stream => {
+                    return Err(Error::WrongType);
+                }
             };
             self.touch_key(place, key);
         }
@@ -324,6 +326,6 @@ impl SortedEdit {
         };
         let head = Head { what: Type::SortedSet, encoding: self.encoding, form, count };
         let (place, old, shrunk) = (self.place, self.old, self.shrunk);
-        Written { place, old, head, content, shrunk }.finish(txn, db, key, left)
+        Written { place, old, head, content, shrunk, has_times: false }.finish(txn, db, key, left)
     }
 }

@@ -53,7 +53,7 @@ impl<'t> Sorted<'t> {
         let repr = match head.form {
             Form::Packed => Repr::Packed(packed_bytes(shard, at, head, word)?),
             Form::Ranked => Repr::Table(Ranked::at(sound_table(shard, at, word)?.ptr())),
-            Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
+            Form::Timed | Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
         };
         Ok(Sorted { shard, hashing, at, count: head.count, repr })
     }
