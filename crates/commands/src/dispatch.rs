@@ -234,6 +234,9 @@ impl Engine {
                 self.transact(call, &mut keyspace.begin_one(shard, now), run)
             }
         };
+        if !self.waiting().is_empty() {
+            self.serve_uncovered(call.session.stripe);
+        }
         if done.is_ok() && send_pinned(call) && keyspace.is_unsettled() {
             return Err(Failure::unsettled());
         }
@@ -246,7 +249,8 @@ impl Engine {
         if self.waiting().has_no_targets() || !call.command.spec.has(WRITE) {
             return txn;
         }
-        self.cover(txn, call.keys)
+        // No more elements come than there are words.
+        self.cover(txn, call.keys, call.args.len())
     }
 
     /// Runs a command in a transaction of its own. Dropped uncommitted, the transaction did nothing.

@@ -341,3 +341,27 @@ fn xread_waits_for_newer_entries_and_takes_none() {
     check("b MULTI; b XREAD BLOCK 0 STREAMS x $; b EXEC", "b: OK; b: QUEUED; b: [(nil)]");
     check("a XREAD BLOCK -1 STREAMS x $", "a: (error) ERR timeout is negative");
 }
+
+#[test]
+fn more_moves_than_are_locked_for_are_made_behind_the_command() {
+    const MOVERS: usize = 300;
+    let engine = Arc::new(Engine::new(EngineOptions::new(volatile(16, 256 << 20))));
+    let mut clients: Vec<Client> = (0..MOVERS).map(|_| Client::patient(&engine)).collect();
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.run(&format!("BLMOVE k target:{n} LEFT RIGHT 0"));
+    }
+    let mut last = Client::patient(&engine);
+    last.run("BLPOP target:299 0");
+    let mut filler = Client::new(&engine);
+    let values: Vec<String> = (0..=MOVERS).map(|n| n.to_string()).collect();
+    // A value with many elements comes by one short command.
+    filler.check(&format!("RPUSH {{k}}other {}", values.join(" ")), "(integer) 301");
+    filler.check("RENAME {k}other k", "OK");
+    for (n, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.unblocked().as_deref(), Some(&*format!("\"{n}\"")));
+    }
+    assert_eq!(last.unblocked().as_deref(), Some("[\"target:299\", \"299\"]"));
+    filler.check("LRANGE k 0 -1", "[\"300\"]");
+    filler.check("LRANGE target:7 0 -1", "[\"7\"]");
+    filler.check("EXISTS target:299", "(integer) 0");
+}

@@ -21,26 +21,42 @@ use crate::log::Effects;
 /// A key in a database.
 type Place = (Db, Box<[u8]>);
 
-/// Keys that hold something for clients whom nobody could serve.
+/// Keys that hold something for clients whom nobody could serve yet.
 #[derive(Default)]
-pub(crate) struct Missed {
+struct Places {
     any: AtomicBool,
     places: Mutex<HashSet<Place>>,
 }
 
-impl Missed {
+impl Places {
     fn add(&self, places: impl IntoIterator<Item = Place>) {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).extend(places);
         self.any.store(true, Relaxed);
     }
 
     fn take(&self) -> HashSet<Place> {
-        if !self.any.swap(false, Relaxed) {
+        if !self.any.load(Relaxed) || !self.any.swap(false, Relaxed) {
             return HashSet::new();
         }
         std::mem::take(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+/// Where serving came to no end.
+#[derive(Default)]
+pub(crate) struct Missed {
+    /// It could not be done: to be tried now and then.
+    failed: Places,
+    /// It takes locks that were not held: to be done as soon as those that were are given up.
+    uncovered: Places,
+}
+
+/// How many clients of a queue have the shards of their targets locked ahead, at most.
+const AHEAD: usize = 16;
+/// How many keys are looked at to find what serving leads to.
+const MOST_TARGETS: usize = 64;
+/// How many rounds a thread serves on behind its own command.
+const ROUNDS: usize = 256;
 
 /// What came of an attempt to serve a client.
 #[derive(PartialEq, Eq)]
@@ -51,6 +67,8 @@ enum Attempt {
     Nothing,
     /// It cannot be served now, nor can those behind it.
     Stuck,
+    /// Not under these locks.
+    Uncovered,
 }
 
 /// A client that was served in a transaction that is not committed yet.
@@ -77,14 +95,16 @@ struct Round<'e> {
 }
 
 impl Engine {
-    /// Locks also what serving those who wait for `keys` will need: the targets of moves, and of those who wait for these.
-    /// `txn` holds the shards of `keys` and nothing was done in it yet.
-    pub(crate) fn cover<'k>(&'k self, txn: Txn<'k>, keys: &[Key<'_>]) -> Txn<'k> {
+    /// Locks also what serving those who wait for `keys` will need, if no more than `most` elements come to each: the targets of
+    /// moves, and of those who wait for these. `txn` holds the shards of `keys` and nothing was done in it yet. Whom this leaves
+    /// out is served by [`Engine::serve_uncovered`].
+    pub(crate) fn cover<'k>(&'k self, txn: Txn<'k>, keys: &[Key<'_>], most: usize) -> Txn<'k> {
         let mut txn = txn;
+        let most = most.min(AHEAD);
         let mut shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
         while !self.waiting().has_no_targets() && !txn.covers_all() {
             let before = shards.len();
-            self.add_targets(&txn, keys, &mut shards);
+            self.add_targets(&txn, (keys, most), &mut shards);
             if shards.len() == before {
                 break;
             }
@@ -95,18 +115,23 @@ impl Engine {
         txn
     }
 
-    /// Adds the shards of all targets that the transaction does not hold.
-    fn add_targets(&self, txn: &Txn<'_>, keys: &[Key<'_>], shards: &mut SmallVec<[usize; 8]>) {
+    /// Adds the shards of the targets that the transaction does not hold.
+    fn add_targets(
+        &self,
+        txn: &Txn<'_>,
+        (keys, most): (&[Key<'_>], usize),
+        shards: &mut SmallVec<[usize; 8]>,
+    ) {
         let mut seen: HashSet<Box<[u8]>> = HashSet::new();
         let mut found: Vec<Box<[u8]>> =
-            keys.iter().flat_map(|key| self.waiting().targets(key)).collect();
+            keys.iter().flat_map(|key| self.waiting().targets(key, most)).collect();
         while let Some(bytes) = found.pop() {
             let key = self.keyspace().key(&bytes);
-            if !txn.covers(&key) {
+            if !txn.covers(&key) && !shards.contains(&key.shard()) {
                 shards.push(key.shard());
             }
-            let more = self.waiting().targets(&key);
-            if seen.insert(bytes) {
+            let more = self.waiting().targets(&key, most);
+            if seen.insert(bytes) && seen.len() < MOST_TARGETS {
                 found.extend(more);
             }
         }
@@ -131,19 +156,33 @@ impl Engine {
     /// Tries again to serve those whom nobody could serve. To be called now and then, with no shard locked.
     /// `stripe` is the number of this thread.
     pub fn serve_missed(&self, stripe: usize) {
-        let missed = self.missed().take();
+        let missed = self.missed().failed.take();
         if !missed.is_empty() && self.keyspace().is_unsettled() {
             self.keyspace().settle();
         }
-        for (db, bytes) in missed {
-            let key = self.keyspace().key(&bytes);
-            let now = self.clock().unix_ms();
-            let txn = self.keyspace().begin_one(key.shard(), now);
-            let mut txn = self.cover(txn, &[key]);
-            let mut round = Round::new(self, stripe);
-            round.list(db, &bytes);
-            round.run(&mut txn);
+        missed.into_iter().for_each(|place| self.serve_place(stripe, place));
+        self.serve_uncovered(stripe);
+    }
+
+    /// Serves on where a round lacked locks, in rounds of their own. To be called when a command has given up its locks.
+    pub(crate) fn serve_uncovered(&self, stripe: usize) {
+        for _ in 0..ROUNDS {
+            let places = self.missed().uncovered.take();
+            if places.is_empty() {
+                break;
+            }
+            places.into_iter().for_each(|place| self.serve_place(stripe, place));
         }
+    }
+
+    fn serve_place(&self, stripe: usize, (db, bytes): Place) {
+        let key = self.keyspace().key(&bytes);
+        let now = self.clock().unix_ms();
+        let txn = self.keyspace().begin_one(key.shard(), now);
+        let mut txn = self.cover(txn, &[key], AHEAD);
+        let mut round = Round::new(self, stripe);
+        round.list(db, &bytes);
+        round.run(&mut txn);
     }
 }
 
@@ -175,13 +214,14 @@ impl<'e> Round<'e> {
             let (db, bytes) = &place;
             let key = self.engine.keyspace().key(bytes);
             if !txn.covers(&key) {
+                self.engine.missed().uncovered.add([place]);
                 continue;
             }
             for what in self.engine.waiting().wanted(*db, &key) {
                 if holds(txn, *db, &key, what) {
                     self.serve_key(txn, *db, &key, what);
-                } else if what == Type::Stream {
-                    self.end_lost(*db, &key);
+                } else if self.engine.waiting().ends_with(*db, &key, what) {
+                    self.end_lost(*db, &key, what);
                 }
             }
             self.visited.push(place);
@@ -204,9 +244,12 @@ impl<'e> Round<'e> {
             if attempt != Attempt::Served {
                 waiter.release();
             }
-            if attempt == Attempt::Stuck {
-                self.engine.missed().add([(db, key.bytes().into())]);
-                return;
+            let missed = self.engine.missed();
+            let place = || (db, key.bytes().into());
+            match attempt {
+                Attempt::Served | Attempt::Nothing => {}
+                Attempt::Stuck => return missed.failed.add([place()]),
+                Attempt::Uncovered => return missed.uncovered.add([place()]),
             }
         }
     }
@@ -221,7 +264,7 @@ impl<'e> Round<'e> {
     ) -> Attempt {
         let target = waiter.wish.target().map(|target| self.engine.keyspace().key(target));
         if target.is_some_and(|target| !txn.covers(&target)) {
-            return Attempt::Stuck;
+            return Attempt::Uncovered;
         }
         let touched: SmallVec<[Key<'_>; 2]> = [*key].into_iter().chain(target).collect();
         let (savepoint, mark) = (txn.savepoint_of(&touched), self.effects.mark());
@@ -259,10 +302,10 @@ impl<'e> Round<'e> {
         self.served.push(Served { waiter, reply, failed });
     }
 
-    /// Ends the wait of those for whom it is the end that a stream is gone.
-    fn end_lost(&mut self, db: Db, key: &Key<'_>) {
+    /// Ends the wait of those for whom it is the end that the key holds nothing of this type.
+    fn end_lost(&mut self, db: Db, key: &Key<'_>, what: Type) {
         let mut behind = None;
-        while let Some(waiter) = self.engine.waiting().next(db, key, Type::Stream, behind) {
+        while let Some(waiter) = self.engine.waiting().next(db, key, what, behind) {
             behind = Some(waiter.ticket);
             let Some(failure) = waiter.wish.lost() else { continue };
             if waiter.claim() {
@@ -294,7 +337,7 @@ impl<'e> Round<'e> {
 
     #[cold]
     fn fail(self) {
-        let missed = self.engine.missed();
+        let missed = &self.engine.missed().failed;
         missed.add(self.visited);
         for Served { waiter, .. } in self.served {
             self.engine.waiting().enter(self.engine.keyspace(), &waiter);

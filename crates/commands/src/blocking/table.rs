@@ -21,6 +21,8 @@ struct Queue {
     db: Db,
     what: Type,
     waiters: BTreeMap<u64, Arc<Waiter>>,
+    /// Those of them whose wait ends when the key is lost.
+    losing: usize,
 }
 
 type Queues = HashMap<Box<[u8]>, Vec<Queue>>;
@@ -80,10 +82,11 @@ impl Waiting {
             let same = |queue: &Queue| (queue.db, queue.what) == (waiter.db, waiter.what);
             let at = queues.iter().position(same).unwrap_or_else(|| {
                 let (db, what) = (waiter.db, waiter.what);
-                queues.push(Queue { db, what, waiters: BTreeMap::new() });
+                queues.push(Queue { db, what, waiters: BTreeMap::new(), losing: 0 });
                 queues.len() - 1
             });
             queues[at].waiters.insert(waiter.ticket, Arc::clone(waiter));
+            queues[at].losing += usize::from(waiter.wish.lost().is_some());
         }
     }
 
@@ -98,7 +101,9 @@ impl Waiting {
             if let Some(queues) = table.get_mut(bytes) {
                 queues.retain_mut(|queue| {
                     if (queue.db, queue.what) == (waiter.db, waiter.what) {
-                        queue.waiters.remove(&waiter.ticket);
+                        let gone = queue.waiters.remove(&waiter.ticket);
+                        let lost = gone.is_some_and(|gone| gone.wish.lost().is_some());
+                        queue.losing -= usize::from(lost);
                     }
                     !queue.waiters.is_empty()
                 });
@@ -150,15 +155,101 @@ impl Waiting {
         all
     }
 
-    /// The targets of those that wait for a key, in any database.
-    pub(super) fn targets(&self, key: &Key<'_>) -> Vec<Box<[u8]>> {
+    /// Whether it ends anybody's wait that a key holds nothing of this type any more.
+    pub(super) fn ends_with(&self, db: Db, key: &Key<'_>, what: Type) -> bool {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();
-        let waiters = queues.flat_map(|queue| queue.waiters.values());
+        queues.filter(|queue| (queue.db, queue.what) == (db, what)).any(|queue| queue.losing > 0)
+    }
+
+    /// The targets of those that come first among who waits for a key: of `most` clients in each database and for each type.
+    pub(super) fn targets(&self, key: &Key<'_>, most: usize) -> Vec<Box<[u8]>> {
+        let table = self.queues(key.shard());
+        let queues = table.get(key.bytes()).into_iter().flatten();
+        let first = queues.flat_map(|queue| {
+            queue.waiters.values().filter(|waiter| waiter.can_be_served()).take(most)
+        });
         let mut targets: Vec<Box<[u8]>> =
-            waiters.filter_map(|waiter| waiter.wish.target().map(Box::from)).collect();
+            first.filter_map(|waiter| waiter.wish.target().map(Box::from)).collect();
         targets.sort_unstable();
         targets.dedup();
         targets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocking::wish::{Serving, Wish};
+    use crate::client::Client;
+    use crate::failure::Failure;
+    use heap::{CreateOptions, Heap};
+    use keyspace::Txn;
+    use resp::Protocol;
+
+    /// Moves to a key of its own; or reads a stream in a group.
+    struct Mover(Option<Vec<u8>>);
+
+    impl Wish for Mover {
+        fn serve(
+            &self,
+            _: &mut Serving<'_>,
+            _: &mut Txn<'_>,
+            _: &Key<'_>,
+        ) -> Result<bool, Failure> {
+            Ok(false)
+        }
+
+        fn target(&self) -> Option<&[u8]> {
+            self.0.as_deref()
+        }
+
+        fn lost(&self) -> Option<Failure> {
+            self.0.is_none().then(|| "UNBLOCKED the key is gone".into())
+        }
+    }
+
+    fn waiter(waiting: &Waiting, what: Type, wish: Mover) -> Arc<Waiter> {
+        let (client, keys) = (Arc::new(Client::default()), vec![b"key".as_slice().into()]);
+        let (ticket, wish) = (waiting.ticket(), Box::new(wish));
+        Arc::new(Waiter::new(
+            ticket,
+            client,
+            Db::default(),
+            what,
+            Protocol::Resp2,
+            keys,
+            wish,
+            None,
+        ))
+    }
+
+    #[test]
+    fn only_who_comes_first_is_looked_at() {
+        let heap = Heap::volatile(64 << 20, &CreateOptions::default()).expect("a heap");
+        let keyspace = Keyspace::new(heap, 0);
+        let waiting = Waiting::new(keyspace.shards());
+        let key = keyspace.key(b"key");
+        let target = |n: usize| format!("target:{n:04}").into_bytes();
+        let all: Vec<Arc<Waiter>> =
+            (0..1000).map(|n| waiter(&waiting, Type::List, Mover(Some(target(n))))).collect();
+        all.iter().for_each(|waiter| waiting.enter(&keyspace, waiter));
+        let names = |range: std::ops::Range<usize>| -> Vec<Box<[u8]>> {
+            range.map(|n| target(n).into_boxed_slice()).collect()
+        };
+        assert_eq!(waiting.targets(&key, 3), names(0..3));
+        // Who is to be closed is passed over.
+        all[1].client.killed.store(true, Relaxed);
+        assert_eq!(waiting.targets(&key, 1), names(0..1));
+        waiting.leave(&keyspace, &all[0]);
+        assert_eq!(waiting.targets(&key, 2), names(2..4));
+        // Nobody's wait ends with a list; with a stream that of a group's reader does.
+        let db = Db::default();
+        assert!(!waiting.ends_with(db, &key, Type::List));
+        let reader = waiter(&waiting, Type::Stream, Mover(None));
+        waiting.enter(&keyspace, &reader);
+        assert!(waiting.ends_with(db, &key, Type::Stream));
+        waiting.leave(&keyspace, &reader);
+        assert!(!waiting.ends_with(db, &key, Type::Stream));
     }
 }

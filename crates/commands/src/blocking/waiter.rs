@@ -75,11 +75,20 @@ impl Waiter {
         self.settled.wait_while(state, claimed).unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_free(&self, state: &State) -> bool {
+        matches!(state, State::Waiting) && !self.client.killed.load(Relaxed)
+    }
+
+    /// Whether nothing speaks against it just now.
+    pub(super) fn can_be_served(&self) -> bool {
+        self.is_free(&self.state())
+    }
+
     /// Takes the right to serve it; a client that is to be closed is served no more. Give it back by [`Waiter::release`] or
     /// [`Waiter::end`].
     pub(super) fn claim(&self) -> bool {
         let mut state = self.state();
-        let free = matches!(*state, State::Waiting) && !self.client.killed.load(Relaxed);
+        let free = self.is_free(&state);
         if free {
             *state = State::Claimed;
         }

@@ -96,7 +96,7 @@ fn attempt(
         Locks::Of(keys) => {
             let shards: Vec<usize> = keys.iter().map(Key::shard).collect();
             let txn = keyspace.begin(&shards, call.now_ms());
-            (call.engine.cover(txn, keys), *keys)
+            (call.engine.cover(txn, keys, usize::MAX), *keys)
         }
     };
     let expired = call.session.watches.iter().any(|watch| txn.has_expired(watch));
