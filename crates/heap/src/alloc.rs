@@ -14,6 +14,7 @@
 use crate::by_number::ByNumber;
 use crate::class::{self, BITMAP_AT, CLASSES, Class, WHOLE};
 use crate::layout::{Geometry, SPAN};
+use crate::recycled::Recycled;
 use crate::spans::{Spans, Taken, split_span_word};
 use pmem::Region;
 
@@ -103,6 +104,7 @@ pub(crate) struct Alloc {
     free_spans: Vec<u32>,
     /// Spans whose last block was freed: the next commit may release them.
     pub(crate) emptied: Vec<u32>,
+    recycled: Recycled,
 }
 
 impl Alloc {
@@ -119,12 +121,16 @@ impl Alloc {
             unvisited: vec![Vec::new(); CLASSES],
             free_spans: Vec::new(),
             emptied: Vec::new(),
+            recycled: Recycled::new(),
         }
     }
 
-    /// Takes a block of `class` from the span that is being filled; none when that is full.
+    /// Takes a block of `class` that was freed a moment ago, or one of the span that is being filled; none when that is full.
     #[inline(always)]
     pub(crate) fn reserve_here(&mut self, class: u8) -> Option<Place> {
+        if let Some(block) = self.recycled.take(class) {
+            return Some(block);
+        }
         self.take_block(self.current[class as usize]?)
     }
 
@@ -174,6 +180,42 @@ impl Alloc {
         if span.free == class::TABLE[block.class as usize].count {
             self.emptied.push(block.span);
         }
+    }
+
+    /// Lets blocks be used again that a transaction freed which reserved `reserved` blocks. So many are kept for the next
+    /// one; when there are more, those kept before are given back too.
+    pub(crate) fn reuse(&mut self, freed: impl Iterator<Item = Place>, reserved: usize) {
+        for (n, block) in freed.enumerate() {
+            if n >= reserved {
+                self.stop_keeping(block.class);
+            } else if self.is_worth_keeping(block) && self.recycled.keep(block) {
+                continue;
+            }
+            self.release(block);
+        }
+    }
+
+    /// Whether a block's span stays: it is being filled, or not mostly empty.
+    #[inline]
+    fn is_worth_keeping(&self, block: Place) -> bool {
+        let class = block.class as usize;
+        let is_full = |span: &Span| span.free * 2 <= class::TABLE[class].count;
+        block.class != WHOLE
+            && (self.current[class] == Some(block.span)
+                || self.span(block.span).is_some_and(is_full))
+    }
+
+    /// Gives the blocks of a class back that are kept for the next reservations.
+    #[inline]
+    fn stop_keeping(&mut self, class: u8) {
+        while let Some(kept) = self.recycled.take(class) {
+            self.release(kept);
+        }
+    }
+
+    /// Gives all blocks back that are kept for the next reservations.
+    pub(crate) fn stop_keeping_any(&mut self) {
+        (0..WHOLE).for_each(|class| self.stop_keeping(class));
     }
 
     /// The taken block that begins at `at`, if one does, in a span that this shard knows.
@@ -304,6 +346,7 @@ impl Alloc {
 
     /// Stops filling spans that are empty, so that they are released too.
     pub(crate) fn stop_filling_empty(&mut self) {
+        self.stop_keeping_any();
         for class in 0..CLASSES {
             let Some(at) = self.current[class] else { continue };
             if self.span(at).is_some_and(|s| s.free == class::TABLE[class].count) {

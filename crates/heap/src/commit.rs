@@ -124,7 +124,7 @@ fn reuse_freed(slot: &Slot, state: &mut State) {
             Some(mark) if Step::ReuseAfterPins.done() => {
                 limbo.extend(tx.freed.iter().map(|freed| (mark, freed.place)));
             }
-            _ => tx.freed.iter().for_each(|freed| alloc.release(freed.place)),
+            _ => alloc.reuse(tx.freed.iter().map(|freed| freed.place), tx.reserved.len()),
         }
     }
     while let Some(&(mark, block)) = limbo.front()

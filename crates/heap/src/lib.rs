@@ -30,6 +30,7 @@ mod plan;
 mod ptr;
 mod record;
 mod recover;
+mod recycled;
 mod ring;
 mod scan;
 mod shard;

@@ -180,6 +180,7 @@ impl<'h> Shard<'h> {
 
     #[cold]
     fn take_block_of_others(&mut self, class: u8) -> Result<Place, Full> {
+        self.state.alloc.stop_keeping_any();
         while handover::from_others(self.heap, self.id) {
             if let Some(place) = self.try_take_block(class) {
                 return Ok(place);
