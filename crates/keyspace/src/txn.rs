@@ -465,8 +465,11 @@ impl<'k> Txn<'k> {
 
     /// A point to come back to, for a command that changes nothing but these keys.
     pub fn savepoint_of(&mut self, keys: &[Key<'_>]) -> Savepoint {
-        if let [key] = keys {
-            return self.savepoint_at(self.position(key.shard()).into_iter());
+        if let [key] = keys
+            && let Some(at) = self.position(key.shard())
+        {
+            let shards = SmallVec::from_buf([(at, self.shards[at].savepoint())]);
+            return self.savepoint_with(shards);
         }
         let shards = keys.iter().filter_map(|key| self.position(key.shard()));
         let mut shards: SmallVec<[usize; 4]> = shards.collect();
@@ -476,9 +479,14 @@ impl<'k> Txn<'k> {
     }
 
     fn savepoint_at(&mut self, shards: impl Iterator<Item = usize>) -> Savepoint {
+        let shards = shards.map(|at| (at, self.shards[at].savepoint())).collect();
+        self.savepoint_with(shards)
+    }
+
+    #[inline]
+    fn savepoint_with(&self, shards: SmallVec<[(usize, heap::Savepoint); 1]>) -> Savepoint {
         let changes = self.changes.as_ref().filter(|_| !self.committed);
         let (changes, flushed) = changes.map_or((0, 0), |c| (c.len(), c.flushed.len()));
-        let shards = shards.map(|at| (at, self.shards[at].savepoint())).collect();
         Savepoint { shards, changes, flushed, map: self.map }
     }
 
