@@ -4,6 +4,8 @@
 //! of a word counts. Few words are searched from the end; many through a table of their places.
 
 const FEW: usize = 12;
+/// Words of bits for groups of lines: enough that a run of commands leaves most of them 0.
+const GROUPS: usize = 8;
 
 /// Staged words in the order in which they were staged.
 #[derive(Debug, Default)]
@@ -12,8 +14,8 @@ pub(crate) struct Staged {
     /// Open addressing: index + 1 of the newest value of a word; used when there are more than `FEW`.
     table: Vec<u32>,
     tabled: bool,
-    /// One bit for each of 64 groups of lines: none is staged in a group whose bit is 0.
-    groups: u64,
+    /// One bit for each of 512 groups of lines: none is staged in a group whose bit is 0.
+    groups: [u64; GROUPS],
     /// Words before this one belong to a savepoint and are not overwritten.
     floor: usize,
 }
@@ -36,7 +38,7 @@ impl Staged {
     /// The newest staged value of the word at `at`.
     #[inline]
     pub(crate) fn get(&self, at: u64) -> Option<u64> {
-        if self.groups & group(at) == 0 {
+        if !self.touches_line(at) {
             return None;
         }
         self.find(at).map(|i| self.words[i].1)
@@ -45,12 +47,15 @@ impl Staged {
     /// Whether a word of the line at `at` may be staged.
     #[inline]
     pub(crate) fn touches_line(&self, at: u64) -> bool {
-        self.groups & group(at) != 0
+        let (word, bit) = group(at);
+        self.groups[word] & bit != 0
     }
 
     pub(crate) fn set(&mut self, at: u64, value: u64) {
-        self.groups |= group(at);
-        match self.find(at) {
+        let (word, bit) = group(at);
+        let staged = if self.groups[word] & bit == 0 { None } else { self.find(at) };
+        self.groups[word] |= bit;
+        match staged {
             Some(i) if i >= self.floor => self.words[i].1 = value,
             _ => {
                 self.words.push((at, value));
@@ -77,7 +82,7 @@ impl Staged {
     pub(crate) fn clear(&mut self) {
         self.words.clear();
         self.tabled = false;
-        self.groups = 0;
+        self.groups = [0; GROUPS];
         self.floor = 0;
     }
 
@@ -127,8 +132,11 @@ impl Staged {
     }
 }
 
-fn group(at: u64) -> u64 {
-    1 << ((at >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
+/// The word and the bit of the group of a line.
+#[inline]
+fn group(at: u64) -> (usize, u64) {
+    let hash = (at >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((hash >> 61) as usize % GROUPS, 1 << (hash >> 55 & 63))
 }
 
 fn hash(at: u64) -> usize {

@@ -161,7 +161,7 @@ impl Member {
         };
         let (long_field, long_value) = (long(fill, field)?, long(fill, value)?);
         let head = Head::new(field.len() as u32, value.len() as u32, time);
-        let sum = [field, value].into_iter().fold(head.sum(), crc32c::crc32c_append);
+        let sum = [field, value].into_iter().fold(head.sum(), heap::crc32c_append);
         let field = long_field.as_ref().map_or(field, |word| word.as_slice());
         let value = long_value.as_ref().map_or(value, |word| word.as_slice());
         Member::write(fill, &head, sum, field, value)
@@ -251,8 +251,8 @@ impl Head {
     }
 
     fn sum(&self) -> u32 {
-        let sum = crc32c::crc32c(&self.lens);
-        self.time.map_or(sum, |time| crc32c::crc32c_append(sum, &time))
+        let sum = heap::crc32c(&self.lens);
+        self.time.map_or(sum, |time| heap::crc32c_append(sum, &time))
     }
 }
 
@@ -284,10 +284,10 @@ impl<'v> Part<'v> {
 
     fn add_to<V: View>(self, view: &V, sum: u32) -> u32 {
         match self {
-            Part::Bytes(bytes) => crc32c::crc32c_append(sum, bytes),
+            Part::Bytes(bytes) => heap::crc32c_append(sum, bytes),
             Part::Blob(blob) => {
                 let mut sum = sum;
-                blob.read(view, 0..u64::MAX, |piece| sum = crc32c::crc32c_append(sum, piece));
+                blob.read(view, 0..u64::MAX, |piece| sum = heap::crc32c_append(sum, piece));
                 sum
             }
         }

@@ -135,7 +135,10 @@ impl Ranked {
 
     /// Before the first item that does not stand before this place.
     fn seek<V: View>(self, view: &V, score: f64, member: &[u8]) -> Cursor {
-        self.tree().seek(view, |item| compare(view, item, score, member) == Ordering::Less)
+        let order = order_of(score);
+        let by_score = |first: u64| (first != order).then_some(first < order);
+        let before = |item| compare(view, item, score, member) == Ordering::Less;
+        self.tree().seek_by(view, by_score, before)
     }
 
     /// The place of a member that was found, or what it means that it is not there.

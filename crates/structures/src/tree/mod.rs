@@ -101,10 +101,20 @@ impl<K: Kind> Tree<K> {
     }
 
     /// Before the first item of which `before`, which is true of items up to some place and of none behind it, is not true.
-    pub fn seek<V: View>(&self, view: &V, mut before: impl FnMut(Item) -> bool) -> Cursor {
+    pub fn seek<V: View>(&self, view: &V, before: impl FnMut(Item) -> bool) -> Cursor {
+        self.seek_by(view, |_| None, before)
+    }
+
+    /// As [`Tree::seek`], where `first` knows of most items by their first word alone whether they are before the place.
+    pub fn seek_by<V: View>(
+        &self,
+        view: &V,
+        first: impl Fn(u64) -> Option<bool>,
+        mut before: impl FnMut(Item) -> bool,
+    ) -> Cursor {
         Cursor::descend(view, self.root, |node| match node.height {
-            0 => node.partition(view, 0, &mut before),
-            _ => node.partition(view, 1, &mut before).saturating_sub(1),
+            0 => node.partition(view, 0, &first, &mut before),
+            _ => node.partition(view, 1, &first, &mut before).saturating_sub(1),
         })
     }
 

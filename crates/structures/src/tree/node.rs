@@ -47,6 +47,7 @@ impl Node {
         Node { at: Ptr::NULL, kind: 0, height: 0, order: Order::EMPTY };
 
     /// Reads a node; `None` where there is none of this height that has entries.
+    #[inline]
     pub(super) fn read<V: View>(view: &V, at: Ptr, height: Option<usize>) -> Option<Node> {
         let line = view.line(at);
         let found = height_of(line[KIND])?;
@@ -56,7 +57,7 @@ impl Node {
         let order = Order::from_words(std::array::from_fn(|i| line[ORDER + i]));
         let node = Node { at, kind: line[KIND], height: found, order };
         // A node without entries is none: a walk would pass over it without a word.
-        let sound = order.count() > 0 && order.slots().all(|slot| slot < slots(found));
+        let sound = order.count() > 0 && order.fits(slots(found));
         sound.then_some(node)
     }
 
@@ -65,6 +66,7 @@ impl Node {
         Node { kind: view.word(word_at(self.at, KIND)), ..*self }
     }
 
+    #[inline]
     pub(super) fn count(&self) -> usize {
         self.order.count()
     }
@@ -73,15 +75,18 @@ impl Node {
         self.count() >= slots(self.height)
     }
 
+    #[inline]
     fn place(&self, field: usize, slot: usize) -> Ptr {
         word_at(self.at, word_of(self.height, field, slot))
     }
 
+    #[inline]
     fn field<V: View>(&self, view: &V, field: usize, position: usize) -> u64 {
         view.word(self.place(field, self.order.slot(position)))
     }
 
     /// The item, or the separator, at a position below the count.
+    #[inline]
     pub(super) fn item<V: View>(&self, view: &V, position: usize) -> Item {
         Item {
             first: self.field(view, FIRST, position),
@@ -93,10 +98,12 @@ impl Node {
         (0..self.count()).map(|position| self.item(view, position))
     }
 
+    #[inline]
     pub(super) fn child_node<V: View>(&self, view: &V, position: usize) -> Ptr {
         Ptr::from_raw(self.field(view, CHILD, position))
     }
 
+    #[inline]
     pub(super) fn child_weight<V: View>(&self, view: &V, position: usize) -> u64 {
         self.field(view, WEIGHT, position)
     }
@@ -113,17 +120,22 @@ impl Node {
         (0..self.count()).map(|position| self.child(view, position))
     }
 
-    /// How many positions from the begin, of a node whose items or separators rise, are before a place.
+    /// How many positions from the begin, of a node whose items or separators rise, are before a place. `first` says it of an
+    /// item by its first word alone where that is enough, `before` by both.
+    #[inline]
     pub(super) fn partition<V: View>(
         &self,
         view: &V,
         from: usize,
+        first: impl Fn(u64) -> Option<bool>,
         mut before: impl FnMut(Item) -> bool,
     ) -> usize {
         let (mut low, mut high) = (from, self.count());
         while low < high {
             let middle = low.midpoint(high);
-            if before(self.item(view, middle)) {
+            let is_before = first(self.field(view, FIRST, middle))
+                .unwrap_or_else(|| before(self.item(view, middle)));
+            if is_before {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -225,6 +237,13 @@ impl Node {
             (0..size / WORD).map(|word| store.word(word_at(self.at, word))).collect();
         write(store, &words)
     }
+}
+
+/// How many entries a node has, without a look at anything else of it: in a damaged one, any number.
+pub(super) fn count_at<V: View>(view: &V, node: Ptr) -> usize {
+    let mut words = [0; ORDER_WORDS];
+    words[0] = view.word(word_at(node, ORDER));
+    Order::from_words(words).count()
 }
 
 /// Writes a new leaf with these items.

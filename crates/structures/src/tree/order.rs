@@ -11,6 +11,7 @@ pub(super) struct Order([u8; ORDER_BYTES]);
 impl Order {
     pub(super) const EMPTY: Order = Order([0; ORDER_BYTES]);
 
+    #[inline]
     pub(super) fn from_words(words: [u64; ORDER_WORDS]) -> Order {
         let mut bytes = [0; ORDER_BYTES];
         for (to, word) in bytes.chunks_exact_mut(WORD).zip(words) {
@@ -26,15 +27,16 @@ impl Order {
         order
     }
 
+    #[inline]
     pub(super) fn word(&self, number: usize) -> u64 {
-        let bytes = &self.0[number * WORD..(number + 1) * WORD];
-        bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+        u64::from_le_bytes(self.0.as_chunks::<WORD>().0[number])
     }
 
     pub(super) fn bytes(&self) -> &[u8; ORDER_BYTES] {
         &self.0
     }
 
+    #[inline]
     pub(super) fn count(&self) -> usize {
         usize::from(self.0[0]).min(ORDER_BYTES - 1)
     }
@@ -44,7 +46,17 @@ impl Order {
         self.0[1..=self.count()].iter().map(|&slot| usize::from(slot))
     }
 
+    /// Whether a node of so many slots has all that are listed.
+    #[inline]
+    pub(super) fn fits(&self, slots: usize) -> bool {
+        let count = self.count() as u8;
+        let listed = |(&slot, i): (&u8, u8)| if i.wrapping_sub(1) < count { slot } else { 0 };
+        // All bytes, and without a way out, so that many are looked at at once.
+        usize::from(self.0.iter().zip(0..).map(listed).fold(0, u8::max)) < slots
+    }
+
     /// The slot at a position below the count.
+    #[inline]
     pub(super) fn slot(&self, position: usize) -> usize {
         usize::from(self.0[1 + position])
     }

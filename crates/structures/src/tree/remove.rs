@@ -8,7 +8,7 @@ use heap::{Ptr, View};
 use super::cursor::{Cursor, Step};
 use super::insert::set_separator;
 use super::layout::slots;
-use super::node::Node;
+use super::node::{self, Node};
 use super::{Item, Kind};
 use crate::Store;
 
@@ -39,17 +39,20 @@ pub(super) fn remove_run<K: Kind, S: Store>(
         let old = step.node.child_weight(store, step.position);
         step.node.set_child_weight(store, step.position, old.wrapping_sub(weight));
     }
-    if some == node.count() {
+    let is_changed = if some == node.count() {
         remove_node::<K, S>(store, root, above, node);
+        true
     } else {
         node.remove(store, position, some);
         if position == 0 && K::SORTED {
             let first = node.item(store, 0);
             set_separator(store, above, first);
         }
-        merge(store, above);
+        merge(store, above, node.count())
+    };
+    if is_changed {
+        lower(store, root);
     }
-    lower(store, root);
     some
 }
 
@@ -67,19 +70,33 @@ fn remove_node<K: Kind, S: Store>(store: &mut S, root: Ptr, above: &[Step], node
         set_separator(store, higher, first);
     }
     parent.remove(store, position, 1);
-    merge(store, higher);
+    merge(store, higher, parent.count());
 }
 
-/// Merges the node that the last of these steps leads to with a neighbour below the same parent, if both are small, and so on upwards.
-fn merge<S: Store>(store: &mut S, above: &[Step]) {
-    let Some((step, higher)) = above.split_last() else { return };
-    let Some(parent) = Node::read(store, step.node.at, Some(step.node.height)) else { return };
-    let position = step.position;
-    let merged = position > 0 && merge_pair(store, parent, position - 1)
-        || position + 1 < parent.count() && merge_pair(store, parent, position);
-    if merged {
-        merge(store, higher);
+/// Merges the node that the last of these steps leads to, which has `count` entries, with a neighbour below the same parent,
+/// if both are small, and so on upwards. Whether it was merged.
+fn merge<S: Store>(store: &mut S, above: &[Step], count: usize) -> bool {
+    let Some((step, higher)) = above.split_last() else { return false };
+    let most = slots(step.node.height - 1) / 2;
+    // It holds half a node alone: its neighbours need not be looked at.
+    if count >= most {
+        return false;
     }
+    let Some(parent) = Node::read(store, step.node.at, Some(step.node.height)) else {
+        return false;
+    };
+    let position = step.position;
+    let is_small = |store: &S, neighbour: usize| {
+        neighbour < parent.count()
+            && count + node::count_at(store, parent.child_node(store, neighbour)) <= most
+    };
+    let merged =
+        position > 0 && is_small(store, position - 1) && merge_pair(store, parent, position - 1)
+            || is_small(store, position + 1) && merge_pair(store, parent, position);
+    if merged {
+        merge(store, higher, parent.count() - 1);
+    }
+    merged
 }
 
 /// Merges a child with the one behind it, if both are small.
