@@ -1,4 +1,4 @@
-//! What hashes, sets, lists and sorted sets cost, from the words of a request to its reply, the durable commit included.
+//! What hashes, sets, lists, sorted sets and streams cost, from the words of a request to its reply, the durable commit included.
 //!
 //! `cargo bench --bench structures`. Each structure has a hundred elements (as one packed block, where a type has such) or a hundred
 //! thousand (a table, a counted tree, linked nodes); an element is a member of 16 bytes, in a hash with a value of 16.
@@ -7,7 +7,9 @@
 //! - *HGET*, *SISMEMBER*, *ZSCORE*, *ZRANK*, *LINDEX*: one look-up of what is there;
 //! - *HSET*: it gets another value of the same length; *ZADD*: it gets another score, so that it moves;
 //! - *SADD and SREM*, *LPUSH and RPOP*: one element comes, one goes, in two commits;
-//! - *LRANGE 100*, *ZRANGE 100*: a hundred elements from a random place on.
+//! - *LRANGE 100*, *ZRANGE 100*, *XRANGE 100*: a hundred elements from a random place on;
+//! - *XADD MAXLEN*: an entry comes, the oldest goes, in one command;
+//! - *SORT LIMIT*: the first ten of the list by their bytes.
 //!
 //! There is no socket and no parser in it. Nothing runs in the background.
 
@@ -75,6 +77,7 @@ fn fill(client: &mut Client, size: u64) {
         client.run(&[b"SADD", b"set", &member]);
         client.run(&[b"RPUSH", b"list", &member]);
         client.run(&[b"ZADD", b"ranked", n.to_string().as_bytes(), &member]);
+        client.run(&[b"XADD", b"stream", format!("{}-0", n + 1).as_bytes(), b"field", &member]);
     }
 }
 
@@ -129,6 +132,27 @@ fn structures(c: &mut Criterion, medium: Medium, size: u64) {
             });
         });
     }
+    group.bench_function(format!("XRANGE {RANGE}"), |b| {
+        b.iter(|| {
+            let first = format!("{}-0", 1 + rng.u64(..=size - RANGE));
+            let count = RANGE.to_string();
+            let words: [&[u8]; 6] =
+                [b"XRANGE", b"stream", first.as_bytes(), b"+", b"COUNT", count.as_bytes()];
+            client.run(&words)
+        });
+    });
+    let most = size.to_string();
+    group.bench_function("XADD MAXLEN", |b| {
+        b.iter(|| {
+            let value = member(rng.u64(..));
+            let words: [&[u8]; 7] =
+                [b"XADD", b"stream", b"MAXLEN", most.as_bytes(), b"*", b"field", &value];
+            client.run(&words)
+        });
+    });
+    group.bench_function("SORT LIMIT", |b| {
+        b.iter(|| client.run(&[b"SORT_RO", b"list", b"ALPHA", b"LIMIT", b"0", b"10"]));
+    });
     group.finish();
 }
 

@@ -42,7 +42,6 @@ impl LeftOut {
         let quoted =
             case.detail.split_once("run the '").and_then(|(_, rest)| rest.split_once('\''));
         match quoted {
-            Some(("debug", _)) => self.add(unit, &case.name, "debug reload"),
             Some((command, _)) => self.add(unit, &case.name, command),
             None => {}
         }

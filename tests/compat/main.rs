@@ -70,7 +70,7 @@ const TAKEN_AWAY: &str = "on nopass ~* &* +@all -@scripting -sync -psync -save -
     -replicaof -slaveof -failover -cluster -debug +debug|sleep +debug|object +debug|set-active-expire \
     +debug|quicklist-packed-threshold +debug|jmap +debug|log +debug|protocol +debug|digest-value +debug|digest \
     +debug|htstats +debug|htstats-key +debug|populate +debug|pause-cron +debug|replybuffer +debug|listpack +debug|ziplist \
-    +debug|change-repl-id +debug|stringmatch-len +debug|loadaof";
+    +debug|change-repl-id +debug|stringmatch-len +debug|loadaof +debug|reload";
 
 fn launch(system: &str) -> Launch {
     let debug = ["--enable-debug-command", "yes"];
