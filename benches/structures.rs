@@ -19,7 +19,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use commands::{Clock, Engine, EngineOptions, Peer, Session, SystemClock};
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use keyspace::Keyspace;
 use resp::{Protocol, Writer};
 
@@ -132,6 +133,17 @@ fn structures(c: &mut Criterion, medium: Medium, size: u64) {
             });
         });
     }
+    sequences(&mut group, client, size, &mut rng);
+    group.finish();
+}
+
+/// Streams, and a list in another order.
+fn sequences(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    client: &mut Client,
+    size: u64,
+    rng: &mut fastrand::Rng,
+) {
     group.bench_function(format!("XRANGE {RANGE}"), |b| {
         b.iter(|| {
             let first = format!("{}-0", 1 + rng.u64(..=size - RANGE));
@@ -153,7 +165,6 @@ fn structures(c: &mut Criterion, medium: Medium, size: u64) {
     group.bench_function("SORT LIMIT", |b| {
         b.iter(|| client.run(&[b"SORT_RO", b"list", b"ALPHA", b"LIMIT", b"0", b"10"]));
     });
-    group.finish();
 }
 
 fn all_media(c: &mut Criterion) {

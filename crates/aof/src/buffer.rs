@@ -15,6 +15,8 @@ pub(crate) struct Buffer {
     db: Option<u32>,
     /// Where the next file begins.
     cut: Option<u64>,
+    /// The log is switched off: what is appended is dropped, and is no part of it.
+    muted: bool,
     /// The log has failed: nothing is kept any more.
     closed: bool,
 }
@@ -38,6 +40,9 @@ impl Buffer {
             self.start += commands.len() as u64;
             return self.end();
         }
+        if self.muted {
+            return self.end();
+        }
         if self.db != Some(first) {
             encode_select(&mut self.bytes, first);
         }
@@ -52,6 +57,16 @@ impl Buffer {
         let end = self.end();
         self.cut = Some(end);
         end
+    }
+
+    /// Drops what is appended from now on, or no longer.
+    pub(crate) fn mute(&mut self, muted: bool) {
+        self.muted = muted;
+    }
+
+    /// Whether what is appended is dropped.
+    pub(crate) fn is_muted(&self) -> bool {
+        self.muted
     }
 
     /// Takes everything out; `room` is what the next appends fill.

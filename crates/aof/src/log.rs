@@ -181,7 +181,31 @@ impl Aof {
 
     /// Begins to replace base and increments. [`Rewrite::cut`] is to follow.
     pub fn begin_rewrite(&self) -> Result<Rewrite, RewriteError> {
-        Rewrite::begin(Arc::clone(&self.shared))
+        Rewrite::begin(Arc::clone(&self.shared), false)
+    }
+
+    /// Switches the log off: it ends with what was appended so far, which is durable when this returns, and what is
+    /// appended from then on is no part of it.
+    pub fn switch_off(&self) -> Result<(), Failure> {
+        lock(&self.shared.buffer).mute(true);
+        self.sync_all()
+    }
+
+    /// Begins to switch the log on again: from [`Rewrite::cut`] on it is appended to, and when the rewrite has come to its
+    /// end it holds everything. Until then a crash leaves it as it was when it was switched off.
+    pub fn begin_again(&self) -> Result<Rewrite, RewriteError> {
+        Rewrite::begin(Arc::clone(&self.shared), true)
+    }
+
+    /// Whether the log is switched off.
+    pub fn is_off(&self) -> bool {
+        lock(&self.shared.buffer).is_muted()
+    }
+
+    /// Whether all that is settled would be there after a crash: not while the log is switched off, nor before it is whole
+    /// again.
+    pub fn is_whole(&self) -> bool {
+        lock(&self.shared.writer).is_listed && !self.is_off()
     }
 
     /// By how many percent the log has grown since the last rewrite, if that is reason for another one.

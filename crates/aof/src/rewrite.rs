@@ -10,6 +10,10 @@
 //!
 //! Dropped before its end, a rewrite leaves the log as it was: the increment of its cut stays part of it, the
 //! temporary base is removed.
+//!
+//! A log that was switched off is switched on again by a rewrite too. Since what was appended meanwhile is nowhere, its
+//! increment does not follow those before it: it is listed with the new base only, and until then a crash leaves the log
+//! as it was when it was switched off. Dropped before its end, such a rewrite leaves the log off.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -113,6 +117,8 @@ pub struct Rewrite {
     written: u64,
     synced: u64,
     db: Option<u32>,
+    /// It switches the log on again.
+    revives: bool,
     finished: bool,
 }
 
@@ -121,7 +127,7 @@ fn file(error: OpenError) -> RewriteError {
 }
 
 impl Rewrite {
-    pub(crate) fn begin(shared: Arc<Shared>) -> Result<Rewrite, RewriteError> {
+    pub(crate) fn begin(shared: Arc<Shared>, revives: bool) -> Result<Rewrite, RewriteError> {
         shared.check()?;
         if shared.rewriting.swap(true, Ordering::AcqRel) {
             return Err(RewriteError::Busy);
@@ -133,6 +139,7 @@ impl Rewrite {
             let next = manifest.add_increment(&shared.options).file;
             let file = shared.options.make_file(&next)?;
             writer.next = Some(NextFile { manifest, file });
+            writer.is_listed &= !revives;
             Ok((base, next))
         });
         match made {
@@ -145,6 +152,7 @@ impl Rewrite {
                 written: 0,
                 synced: 0,
                 db: None,
+                revives,
                 finished: false,
             }),
             Err(error) => {
@@ -158,7 +166,11 @@ impl Rewrite {
     /// Divides the log: to be called once, while nothing is appended and the state to be written is fixed. Takes
     /// no longer than an append.
     pub fn cut(&mut self) -> u64 {
-        lock(&self.shared.buffer).cut()
+        let mut buffer = lock(&self.shared.buffer);
+        if self.revives {
+            buffer.mute(false);
+        }
+        buffer.cut()
     }
 
     /// Writes a command that makes a part of the state at the cut.
@@ -232,6 +244,7 @@ impl Rewrite {
         writer.manifest = manifest;
         writer.before = self.written;
         if switched.is_ok() {
+            writer.is_listed = true;
             options.delete_history(&mut writer.manifest);
         }
         let total = writer.size();
@@ -253,6 +266,9 @@ impl Drop for Rewrite {
     fn drop(&mut self) {
         let shared = &self.shared;
         if !self.finished {
+            if self.revives {
+                lock(&shared.buffer).mute(true);
+            }
             // Without a cut the next file is not entered; after one it is part of the log.
             let mut writer = lock(&shared.writer);
             let _ = shared.write_out(&mut writer);

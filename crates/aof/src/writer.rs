@@ -30,6 +30,9 @@ pub(crate) struct Writer {
     pub(crate) before: u64,
     /// What follows at the buffer's cut.
     pub(crate) next: Option<NextFile>,
+    /// Whether the next file is listed when it is begun: not while the log is being switched on again, since between the
+    /// files of the directory's manifest and the next one there is a gap until there is a new base.
+    pub(crate) is_listed: bool,
     spare: Vec<u8>,
 }
 
@@ -73,7 +76,7 @@ impl Writer {
         let len = options.at(&name, |path| options.storage.len(path))?.unwrap_or(0);
         let before = size.saturating_sub(len);
         let spare = Vec::new();
-        Ok(Writer { manifest, file, len, before, next: None, spare })
+        Ok(Writer { manifest, file, len, before, next: None, is_listed: true, spare })
     }
 
     /// Bytes of all files.
@@ -135,12 +138,14 @@ impl Shared {
         let Some(next) = writer.next.take() else { return Ok(()) };
         writer.file.sync().map_err(|error| Failure::new(Operation::Sync, &error))?;
         self.durable.fetch_max(cut, Ordering::AcqRel);
-        if let Err(error) = self.options.stage_manifest(&next.manifest) {
-            tracing::warn!("{error}");
-            return Ok(());
+        if writer.is_listed {
+            if let Err(error) = self.options.stage_manifest(&next.manifest) {
+                tracing::warn!("{error}");
+                return Ok(());
+            }
+            let switched = self.options.switch_manifest();
+            switched.map_err(|error| Failure::new(Operation::Manifest, &error.source))?;
         }
-        let switched = self.options.switch_manifest();
-        switched.map_err(|error| Failure::new(Operation::Manifest, &error.source))?;
         writer.before += writer.len;
         writer.len = 0;
         writer.file = next.file;

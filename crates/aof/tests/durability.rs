@@ -8,7 +8,7 @@ mod medium;
 
 use std::time::Duration;
 
-use aof::{Aof, Fsync};
+use aof::{Aof, Fsync, Rewrite};
 use medium::{Medium, State, number, numbers};
 
 const NUMBERS: u64 = 24;
@@ -40,6 +40,37 @@ fn live(medium: &Medium, log: &Aof, first: u64) {
                     }
                 }
             }
+            _ => {}
+        }
+    }
+}
+
+/// As [`live`], with the log switched off between, and on again: twice, the first time given up half way.
+fn live_with_a_break(medium: &Medium, log: &Aof) {
+    const OFF: u64 = 6;
+    const ON: [u64; 2] = [10, 14];
+    let mut rewrite: Option<Rewrite> = None;
+    let mut is_off = false;
+    for n in 0..NUMBERS {
+        let end = log.append(0, 0, &number(n));
+        if log.settle(end).is_ok() && log.is_whole() {
+            medium.acknowledge(n + 1);
+        }
+        match n {
+            OFF => is_off = log.switch_off().is_ok(),
+            _ if ON.contains(&n) && is_off => {
+                rewrite = log.begin_again().ok();
+                if let Some(rewrite) = &mut rewrite {
+                    rewrite.cut();
+                    assert!(!log.is_whole());
+                    let keys = (0..=n).map(|n| n.to_string());
+                    let _ = keys
+                        .into_iter()
+                        .try_for_each(|key| rewrite.write(0, &[b"SET", key.as_bytes()]));
+                }
+            }
+            12 => drop(rewrite.take()),
+            18 => _ = rewrite.take().map(Rewrite::finish),
             _ => {}
         }
     }
@@ -81,6 +112,48 @@ fn a_power_cut_behind_any_operation_takes_nothing_acknowledged() {
         check_images(state, *acknowledged, &format!("cut behind operation {n}"));
     }
     assert_eq!(medium.acknowledged(), NUMBERS - NUMBERS % SYNC_EVERY - 2);
+}
+
+/// While it is off, and until it is whole again, what is there after a power cut is what was there when it was switched off.
+#[test]
+fn a_log_that_is_switched_off_and_on_is_at_no_time_anything_but_a_prefix() {
+    let medium = Medium::default();
+    medium.keep_history();
+    let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
+    let log = loader.into_log().expect("it opens");
+    live_with_a_break(&medium, &log);
+    assert!(log.is_whole() && !log.is_off());
+    assert_eq!(medium.acknowledged(), NUMBERS);
+    for (n, (state, acknowledged)) in medium.history().iter().enumerate() {
+        check_images(state, *acknowledged, &format!("cut behind operation {n}"));
+    }
+    let operations = medium.operations();
+    for at in 0..operations {
+        let what = format!("operation {at} fails");
+        let medium = Medium::default();
+        let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
+        let log = loader.into_log().expect("it opens");
+        medium.fail_at(at, 0, false);
+        live_with_a_break(&medium, &log);
+        medium.heal();
+        drop(log);
+        check_images(&medium.now(), medium.acknowledged(), &what);
+    }
+}
+
+#[test]
+fn what_is_appended_to_a_log_that_is_off_is_no_part_of_it() {
+    let medium = Medium::default();
+    let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
+    let log = loader.into_log().expect("it opens");
+    let end = log.append(0, 0, &number(0));
+    log.switch_off().expect("the medium works");
+    assert!(log.durable() >= end && log.is_off() && !log.is_whole());
+    let end = log.append(0, 0, &number(1));
+    log.settle(end).expect("nothing waits for what is dropped");
+    drop(log);
+    let (_, commands) = medium.load(Fsync::Always).expect("a log");
+    assert_eq!(numbers(&commands), [0]);
 }
 
 #[test]

@@ -23,13 +23,15 @@ pub enum RewriteLogError {
 }
 
 impl Engine {
-    /// Rewrites the log. `go_on` is asked now and then whether to.
+    /// Rewrites the log; with `revives`, one that was switched off is switched on by it. `go_on` is asked now and then whether
+    /// to.
     pub fn rewrite_log(
         &self,
         log: &Aof,
+        revives: bool,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Option<Rewritten>, RewriteLogError> {
-        let mut rewrite = log.begin_rewrite()?;
+        let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
         let (mut snapshot, _) =
             self.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;
         let mut items = Vec::new();

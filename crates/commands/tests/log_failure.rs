@@ -56,7 +56,7 @@ fn live(engine: &Arc<Engine>, log: &Arc<Aof>, settle: bool) -> Vec<Counts> {
     thread::scope(|scope| {
         let start = |name| scope.spawn(move || session(engine, log, name, settle));
         let sessions: Vec<_> = (0..SESSIONS).map(start).collect();
-        let _ = engine.rewrite_log(log, &|| true);
+        let _ = engine.rewrite_log(log, false, &|| true);
         sessions.into_iter().map(|session| session.join().expect("no panic")).collect()
     })
 }

@@ -85,7 +85,10 @@ struct Job {
     thread: Option<JoinHandle<()>>,
     began: Option<Instant>,
     last: Option<Duration>,
+    ended: Option<Instant>,
 }
+
+const OFF: &str = "the append only file is switched off";
 
 /// The log of a running server.
 pub(crate) struct AppendOnly {
@@ -94,18 +97,27 @@ pub(crate) struct AppendOnly {
     options: Options,
     job: Mutex<Job>,
     stopping: AtomicBool,
+    /// Whether the log is to be on: `appendonly`.
+    wanted: AtomicBool,
 }
+
+/// Between two attempts to switch the log on.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl AppendOnly {
     pub(crate) fn new(log: Arc<Aof>, engine: Arc<Engine>, options: Options) -> Arc<AppendOnly> {
         let stopping = AtomicBool::new(false);
-        Arc::new(AppendOnly { log, engine, options, job: Mutex::default(), stopping })
+        let wanted = AtomicBool::new(true);
+        Arc::new(AppendOnly { log, engine, options, job: Mutex::default(), stopping, wanted })
     }
 
     /// Opens what was logged so far to be read once more. The caller holds all shards, so that nothing follows.
     pub(crate) fn open(&self) -> Result<Loader, String> {
         if self.job().began.is_some() {
             return Err("the append only file is being rewritten".into());
+        }
+        if !self.log.is_whole() {
+            return Err(OFF.into());
         }
         self.log.sync_all().map_err(|error| error.to_string())?;
         let options = Options { load_truncated: false, ..self.options.clone() };
@@ -116,7 +128,29 @@ impl AppendOnly {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a rewrite. The caller may hold shards: the cut is taken by the new thread.
+    /// Switches the log off, or begins to switch it on: it is whole when a rewrite has come to its end.
+    pub(crate) fn switch(self: &Arc<AppendOnly>, on: bool) -> Result<(), aof::Failure> {
+        self.wanted.store(on, Ordering::Relaxed);
+        if !on {
+            tracing::info!(
+                "The append only file is switched off: what is written from now on is in memory only"
+            );
+            return self.log.switch_off();
+        }
+        if self.log.is_off() {
+            // Where a rewrite is under way, the next tick begins another one.
+            let _ = self.rewrite();
+        }
+        Ok(())
+    }
+
+    /// Whether a crash takes what is acknowledged now: the log is off, or not whole yet.
+    pub(crate) fn is_off(&self) -> bool {
+        !self.log.is_whole()
+    }
+
+    /// Begins a rewrite, by which a log that was switched off is switched on. The caller may hold shards: the cut is taken by
+    /// the new thread.
     pub(crate) fn rewrite(self: &Arc<AppendOnly>) -> Result<(), Busy> {
         let mut job = self.job();
         if job.began.is_some() {
@@ -138,7 +172,8 @@ impl AppendOnly {
     fn run(&self) {
         tracing::info!("Background append only file rewriting started");
         let go_on = || !self.stopping.load(Ordering::Relaxed);
-        match self.engine.rewrite_log(&self.log, &go_on) {
+        let revives = self.log.is_off() && self.wanted.load(Ordering::Relaxed);
+        match self.engine.rewrite_log(&self.log, revives, &go_on) {
             Ok(Some(done)) => tracing::info!(
                 "Background AOF rewrite finished successfully: base of {} bytes, {} bytes in all",
                 done.base,
@@ -149,11 +184,27 @@ impl AppendOnly {
         }
         let mut job = self.job();
         job.last = job.began.take().map(|began| began.elapsed());
+        job.ended = Some(Instant::now());
+        drop(job);
+        if revives && !self.wanted.load(Ordering::Relaxed) {
+            // Switched off once more while it was switched on.
+            let _ = self.log.switch_off();
+        }
     }
 
     /// To be called now and then: begins a rewrite when the log has grown by so much.
     pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
-        if self.job().began.is_some() {
+        let waits = |ended: Instant| ended.elapsed() < RETRY_AFTER;
+        {
+            let job = self.job();
+            if job.began.is_some() || self.log.is_off() && job.ended.is_some_and(waits) {
+                return;
+            }
+        }
+        if self.log.is_off() {
+            if self.wanted.load(Ordering::Relaxed) {
+                let _ = self.rewrite();
+            }
             return;
         }
         if let Some(percent) = self.log.growth_due(growth) {
@@ -167,6 +218,7 @@ impl AppendOnly {
         let figures = self.log.figures();
         let job = self.job();
         AofFacts {
+            enabled: self.wanted.load(Ordering::Relaxed),
             rewriting: job.began.is_some(),
             last_rewrite_s: job.last.map(|time| time.as_secs()),
             current_rewrite_s: job.began.map(|began| began.elapsed().as_secs()),

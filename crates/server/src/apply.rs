@@ -145,13 +145,11 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
     }
 }
 
-/// Whether there is a log is settled at the start, with where the data lives.
+/// Where there is a log, it can be switched off and on; whether there is one is settled at the start, with where the data
+/// lives.
 fn append_only(shared: &Shared, yes: bool) -> Result<(), String> {
     match (shared.store.backend, yes) {
-        (Backend::Aof, true) | (Backend::Volatile | Backend::Pmem, false) => Ok(()),
-        (Backend::Aof, false) => {
-            Err("the append only file cannot be turned off while serving".into())
-        }
+        (Backend::Aof, _) | (Backend::Volatile | Backend::Pmem, false) => Ok(()),
         (Backend::Volatile, true) => {
             Err("the append only file cannot be turned on while serving; start with --backend aof"
                 .into())

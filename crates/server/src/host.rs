@@ -8,7 +8,7 @@ use commands::Failure;
 use commands::admin::{Facts, Host, Persistence};
 
 use crate::append_only::AppendOnly;
-use crate::config::{Refusal, rewrite};
+use crate::config::{Refusal, Values, rewrite};
 use crate::meter::{self, Totals};
 use crate::shared::Shared;
 use crate::store::Backend;
@@ -39,7 +39,8 @@ impl Host for Server {
     fn config_set(&self, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), Failure> {
         let protected = self.allows("enable-protected-configs", local);
         let change = |before: &_, after: &_, names: &[&'static str]| {
-            apply::change(&self.shared, before, after, names)
+            apply::change(&self.shared, before, after, names)?;
+            self.switch_log(after, names)
         };
         self.shared.config.set(pairs, protected, change).map_err(failure)
     }
@@ -133,6 +134,9 @@ impl Host for Server {
                 _ => Err(self.lacks_log("rewrite")),
             };
         };
+        if append_only.is_off() {
+            return Err("ERR the append only file is switched off".into());
+        }
         match append_only.rewrite() {
             Ok(()) => Ok("Background append only file rewriting started".into()),
             Err(_) => Err("ERR Background append only file rewriting already in progress".into()),
@@ -167,6 +171,18 @@ impl Host for Server {
 }
 
 impl Server {
+    /// Switches the log on or off where CONFIG SET changed that.
+    fn switch_log(&self, after: &Values, names: &[&'static str]) -> Result<(), Refusal> {
+        if !self.is_logged() || !names.contains(&"appendonly") {
+            return Ok(());
+        }
+        let refused = |why: String| Refusal::Value { name: "appendonly".into(), why };
+        let Some(append_only) = self.append_only.get() else {
+            return Err(refused("the append only file is being loaded".into()));
+        };
+        append_only.switch(after.yes("appendonly")).map_err(|failure| refused(failure.to_string()))
+    }
+
     fn lacks_log(&self, wanted_to: &str) -> Failure {
         let backend = self.shared.store.backend_name();
         Failure::text(format!("ERR the {backend} backend has no append only file to {wanted_to}"))
@@ -179,7 +195,13 @@ impl Server {
             domain: store.domain.to_string(),
             emulated: store.emulated,
             media: store.media.as_ref().map_or("no", |media| media.name).into(),
-            durability: store.durability(fsync).into(),
+            durability: match self.append_only.get() {
+                Some(append_only) if append_only.is_off() => {
+                    "nothing that was written since the append only file was switched off survives the end of the process"
+                }
+                _ => store.durability(fsync),
+            }
+            .into(),
             pool: store.pool.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
             pool_size: self.shared.engine.keyspace().heap().size(),
             recovery_us: store.recovery_us,

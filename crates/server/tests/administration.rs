@@ -450,3 +450,35 @@ fn writes_that_would_reach_too_few_replicas_are_refused() {
     client.check("CONFIG SET min-replicas-max-lag 10 min-replicas-to-write 0", "OK");
     client.check("SET k 3", "OK");
 }
+
+#[test]
+fn an_append_only_file_is_switched_off_and_on_while_serving() {
+    let mut server = Launch::perdura_aof("always").start();
+    let mut client = server.client();
+    client.check("SET kept 1", "OK");
+    client.check("CONFIG SET appendonly no", "OK");
+    client.check("CONFIG GET appendonly", "[\"appendonly\", \"no\"]");
+    assert_eq!(client.info("persistence")["aof_enabled"], "0");
+    assert!(client.info("persistence")["durability"].starts_with("nothing that was written since"));
+    client.check("SET lost 1", "OK");
+    error(&mut client, "BGREWRITEAOF", "ERR the append only file is switched off");
+    server.kill();
+    server.start_again();
+
+    let mut client = server.client();
+    client.check("MGET kept lost", "[\"1\", (nil)]");
+    client.check("CONFIG SET appendonly no", "OK");
+    client.check("SET between 2", "OK");
+    client.check("CONFIG SET appendonly yes", "OK");
+    let is_whole = |client: &mut Client| {
+        client.info("persistence")["durability"].starts_with("a write is synced")
+    };
+    while !is_whole(&mut client) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(client.info("persistence")["aof_enabled"], "1");
+    client.check("SET later 3", "OK");
+    server.kill();
+    server.start_again();
+    server.client().check("MGET kept between later", "[\"1\", \"2\", \"3\"]");
+}

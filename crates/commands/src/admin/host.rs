@@ -174,6 +174,8 @@ pub struct ScrubFacts {
 /// The append-only file.
 #[derive(Clone, Debug, Default)]
 pub struct AofFacts {
+    /// It is on, or being switched on.
+    pub enabled: bool,
     /// A rewrite is going on.
     pub rewriting: bool,
     /// Seconds that the last rewrite took.

@@ -118,8 +118,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     ] {
         page.line(name, 0);
     }
-    let enabled = facts.aof.is_some();
-    aof(page, enabled, &facts.aof.unwrap_or_else(idle));
+    aof(page, &facts.aof.unwrap_or_else(idle));
     page.line("module_fork_in_progress", 0);
     page.line("module_fork_last_cow_size", 0);
 }
@@ -144,10 +143,10 @@ fn idle() -> AofFacts {
     AofFacts { rewrite_ok: true, write_ok: true, ..AofFacts::default() }
 }
 
-fn aof(page: &mut Page<'_, '_>, enabled: bool, aof: &AofFacts) {
+fn aof(page: &mut Page<'_, '_>, aof: &AofFacts) {
     let seconds = |s: Option<u64>| s.map_or(-1, |s| s as i64);
     let status = |ok: bool| if ok { "ok" } else { "err" };
-    page.flag("aof_enabled", enabled);
+    page.flag("aof_enabled", aof.enabled);
     page.flag("aof_rewrite_in_progress", aof.rewriting);
     page.line("aof_rewrite_scheduled", 0);
     page.line("aof_last_rewrite_time_sec", seconds(aof.last_rewrite_s));
@@ -157,7 +156,7 @@ fn aof(page: &mut Page<'_, '_>, enabled: bool, aof: &AofFacts) {
     page.line("aof_rewrites_consecutive_failures", aof.rewrite_failures);
     page.line("aof_last_write_status", status(aof.write_ok));
     page.line("aof_last_cow_size", 0);
-    if enabled {
+    if aof.enabled {
         page.line("aof_current_size", aof.size);
         page.line("aof_base_size", aof.base_size);
         page.line("aof_pending_rewrite", 0);
