@@ -31,18 +31,21 @@ pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
 
 /// Releases the empty spans of a shard and takes its free ones, with its log retired.
 fn collect(heap: &Heap, shard: usize, state: &mut State) -> Vec<u32> {
+    // The lock's last holder may have left a commit half done.
+    if heap.check_open().is_err() {
+        return Vec::new();
+    }
     state.alloc.stop_filling_empty();
     plan::make(heap, shard, state, Kind::default());
     if !state.plan.releasing.is_empty() && commit::planned(heap, shard, state).is_err() {
         return Vec::new();
     }
-    let spans = state.alloc.surrender();
-    if !spans.is_empty() && !heap.volatile && Step::RetireBeforeHandover.done() {
+    let mut spans = state.alloc.surrender();
+    let gives = !spans.is_empty() || state.ring.holds_long();
+    if gives && !heap.volatile && Step::RetireBeforeHandover.done() {
         state.ring.retire_all(&heap.region);
         step::fence(&heap.region, Step::FenceHandover);
-        for span in state.ring.released.drain(..) {
-            state.alloc.give_span(span);
-        }
+        spans.append(&mut state.ring.released);
     }
     if heap.region.failed() {
         heap.poison();

@@ -40,6 +40,10 @@ pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>
     header.seal(words);
     words.resize(header.lines() * LINE as usize / 8, 0);
     let at = ring.place(&heap.region, header.lines() as u64, weight);
+    if heap.region.failed() {
+        // The durable tail may still lead to what stands there. The caller's fence fails.
+        return;
+    }
     // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
     if unsafe { heap.region.write_lines(at, record::bytes_of(words)) } {
         step::flush(&heap.region, at, words.len() * 8, Step::FlushRecord);

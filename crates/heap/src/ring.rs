@@ -188,6 +188,11 @@ impl Ring {
         }
     }
 
+    /// Whether it keeps spans with bodies of records.
+    pub(crate) fn holds_long(&self) -> bool {
+        self.sections.iter().any(|section| !section.long.is_empty())
+    }
+
     /// Takes back the spans of a record that is not going to be placed.
     pub(crate) fn take_next_long(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.next_long)

@@ -323,9 +323,10 @@ impl<'h> Shard<'h> {
         self.state.alloc.is_sparse(&self.heap.region, block.raw())
     }
 
-    /// From here to the end of the transaction, whether reservations may use the room that is kept for deletes.
-    pub fn use_reserve(&mut self, yes: bool) {
-        self.state.tx.for_delete = yes;
+    /// From here to the end of the transaction, whether reservations may use the room that is kept for deletes; whether they could
+    /// before.
+    pub fn use_reserve(&mut self, yes: bool) -> bool {
+        std::mem::replace(&mut self.state.tx.for_delete, yes)
     }
 
     /// Keeps the blocks that are allocated now as they are while the pin lives, so that [`Heap::pinned`] reads them

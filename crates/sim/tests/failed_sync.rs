@@ -16,8 +16,12 @@ fn region(path: &Path) -> Region {
 }
 
 fn pool(path: &Path) -> Heap {
+    pool_of(path, 4)
+}
+
+fn pool_of(path: &Path, ring_parts: usize) -> Heap {
     // Sections of one line: nearly every commit retires.
-    let geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 512, zone_spans: 64 };
+    let geometry = Geometry { shards: 1, ring_parts, ring_part: 512, zone_spans: 64 };
     let options = CreateOptions { geometry, boot_id: BOOT, ..CreateOptions::default() };
     Heap::create(region(path), &options).expect("a pool")
 }
@@ -53,6 +57,31 @@ fn a_record_is_kept_when_the_sync_of_its_words_fails() {
         let after = logged(&path);
         assert!(after.0 >= records, "{records} records after {commits} commits, then {after:?}");
         assert!(after.1 >= commits);
+    }
+}
+
+/// Changes so many words to a number; whether it was acknowledged.
+fn change(shard: &mut Shard<'_>, words: usize, to: u64) -> bool {
+    for word in 0..words {
+        let root = shard.root(word);
+        shard.set(root, to);
+    }
+    shard.commit().is_ok()
+}
+
+#[test]
+fn nothing_is_written_where_the_durable_tail_stands_when_a_sync_fails() {
+    // Each record takes a part: the one that is entered is the one that the tail has just left.
+    for commits in 1..12 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pool");
+        let heap = pool_of(&path, 3);
+        let mut shard = heap.lock(0);
+        assert!((1..=commits).all(|number| change(&mut shard, 24, number)));
+        heap.region().fail();
+        assert!(!change(&mut shard, 24, commits + 1), "not acknowledged");
+        let (_, number, _) = logged(&path);
+        assert_eq!(number, commits);
     }
 }
 

@@ -157,9 +157,9 @@ impl Queue {
     }
 
     fn push<S: Store>(&self, store: &mut S, kind: u64, word: u64) -> Result<(), Full> {
-        store.use_reserve(true);
+        let before = store.use_reserve(true);
         let fresh = store.reserve(NODE);
-        store.use_reserve(false);
+        store.use_reserve(before);
         let fresh = fresh?;
         let next = store.word(self.root);
         for (at, value) in [(NEXT, next), (KIND, kind), (WORD, word), (CURSOR, 0)] {

@@ -58,8 +58,8 @@ pub trait Store: View + Fill {
     /// Whether the block's span is mostly empty, so that moving the block away helps to give the span back.
     fn is_sparse(&self, block: Ptr) -> bool;
 
-    /// From here on reservations may, or may no longer, use the room that is kept for deletes.
-    fn use_reserve(&mut self, yes: bool);
+    /// From here on reservations may, or may no longer, use the room that is kept for deletes; whether they could before.
+    fn use_reserve(&mut self, yes: bool) -> bool;
 }
 
 impl Fill for Shard<'_> {
@@ -123,7 +123,7 @@ impl Store for Shard<'_> {
     }
 
     #[inline]
-    fn use_reserve(&mut self, yes: bool) {
-        Shard::use_reserve(self, yes);
+    fn use_reserve(&mut self, yes: bool) -> bool {
+        Shard::use_reserve(self, yes)
     }
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use heap::Ptr;
 use memory::Memory;
 use proptest::prelude::*;
+use structures::Store;
 use structures::packed::Item;
 use structures::reclaim::{Owned, Queue};
 use structures::stream::{Bound, Entry, Id, Limits, Owners, Part, Stream, Trim};
@@ -308,4 +309,30 @@ fn a_trim_of_any_number_of_nodes_is_a_small_transaction() {
             pair.check(100, 60_000);
         }
     }
+}
+
+#[test]
+fn a_trim_takes_the_room_that_is_kept_for_deletes_to_its_end() {
+    let mut pair = with_entries(300, 4);
+    let mut large = with_large_entries(4);
+    for pair in [&mut pair, &mut large] {
+        pair.memory.reservations_left = 0;
+        pair.memory.use_reserve(true);
+        pair.trim(Trim { bound: Bound::Len(20), whole_nodes: false, most: 0 });
+        let ids: Vec<Id> = pair.model.keys().copied().step_by(3).collect();
+        pair.delete_all(&ids);
+        pair.memory.use_reserve(false);
+        pair.memory.reservations_left = usize::MAX;
+        pair.check(0, u16::MAX);
+    }
+}
+
+/// Entries that are longer than a block, and short ones between them.
+fn with_large_entries(in_a_node: usize) -> Pair {
+    let mut pair = Pair::new(Limits::new(4096, in_a_node));
+    for number in 0..300 {
+        let len = if number % 10 == 0 { 70_000 } else { 5 };
+        pair.append((1, 0), vec![(b"field".to_vec(), vec![7; len])]);
+    }
+    pair
 }

@@ -292,7 +292,7 @@ impl Store for Memory {
         self.all_sparse
     }
 
-    fn use_reserve(&mut self, yes: bool) {
-        self.reserve_in_use = yes;
+    fn use_reserve(&mut self, yes: bool) -> bool {
+        std::mem::replace(&mut self.reserve_in_use, yes)
     }
 }
