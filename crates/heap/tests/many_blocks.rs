@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use heap::{CreateOptions, Geometry, Heap, Ptr, Shard};
+use pmem::{DomainRequest, MapOptions, Region};
 
 fn heap() -> Heap {
     let geometry = Geometry { shards: 1, ..Geometry::default() };
@@ -61,4 +62,40 @@ fn appended_bytes_are_compared_with_freed_blocks_by_their_place() {
             }
         }
     });
+}
+
+/// How many whole spans another shard gets when this one has made a transaction longer than its log, and so many short ones.
+fn spans_left_behind(short: u64) -> usize {
+    let folder = tempfile::tempdir().expect("a scratch directory");
+    let map = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(64 << 20) };
+    let region = Region::open(folder.path().join("pool"), &map).expect("a region");
+    let geometry = Geometry { shards: 2, ring_parts: 4, ring_part: 4096, zone_spans: 64 };
+    let options = CreateOptions { geometry, boot_id: [1; 16], ..CreateOptions::default() };
+    let heap = Heap::create(region, &options).expect("a pool");
+    let mut shard = heap.lock(1);
+    let last = (0..30_000).map(|_| block(&mut shard)).last().expect("a block");
+    let root = shard.root(0);
+    shard.set(root, last.raw());
+    shard.commit().expect("a commit");
+    for number in 0..short {
+        shard.set(root, last.raw() + number);
+        shard.commit().expect("a commit");
+    }
+    drop(shard);
+    let mut shard = heap.lock(0);
+    let mut taken = 0;
+    while let Ok(fresh) = shard.reserve(60_000) {
+        shard.write(&fresh, 0, &[1; 8]);
+        shard.publish(fresh, 8);
+        shard.commit().expect("a commit");
+        taken += 1;
+    }
+    taken
+}
+
+#[test]
+fn spans_that_a_resting_log_holds_are_handed_over() {
+    let (resting, busy) = (spans_left_behind(0), spans_left_behind(500));
+    assert!(busy > 100, "{busy}");
+    assert_eq!(resting, busy);
 }
