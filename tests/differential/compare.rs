@@ -104,9 +104,8 @@ impl Connections {
         match name.as_slice() {
             b"keys" | b"hgetall" | b"hkeys" | b"hvals" | b"smembers" | b"sinter" | b"sunion"
             | b"sdiff" => sorted(ours) == sorted(theirs),
-            b"object" | b"ttl" | b"pttl" | b"expiretime" | b"pexpiretime" | b"exec" | b"time" => {
-                is_close(ours, theirs, self.encoded_anew)
-            }
+            b"object" | b"ttl" | b"pttl" | b"expiretime" | b"pexpiretime" | b"exec" | b"time"
+            | b"xpending" | b"xinfo" => is_close(ours, theirs, self.encoded_anew),
             _ => ours == theirs,
         }
     }
@@ -130,6 +129,10 @@ impl Connections {
                     &["SMEMBERS"],
                     &["LRANGE", "*", "0", "-1"],
                     &["ZRANGE", "*", "0", "-1", "WITHSCORES"],
+                    &["XRANGE", "*", "-", "+"],
+                    &["XINFO", "GROUPS"],
+                    &["XPENDING", "*", "g", "-", "+", "1000"],
+                    &["XINFO", "CONSUMERS", "*", "g"],
                 ] {
                     let mut words: Vec<Vec<u8>> =
                         about.iter().map(|word| word.as_bytes().to_vec()).collect();
@@ -174,16 +177,20 @@ fn sorted(reply: &Reply) -> (&'static str, Vec<String>) {
 fn is_close(ours: &Reply, theirs: &Reply, encoded_anew: bool) -> bool {
     match (ours, theirs) {
         (Reply::Int(a), Reply::Int(b)) => {
-            a == b || (*a > 0 && *b > 0 && a.abs_diff(*b) <= TOLERANCE)
+            a == b || (*a >= 0 && *b >= 0 && a.abs_diff(*b) <= TOLERANCE)
         }
         (Reply::Array(a), Reply::Array(b)) => {
             a.len() == b.len()
                 && (a.iter().zip(b).all(|(a, b)| is_close(a, b, encoded_anew))
                     || sorted(ours) == sorted(theirs))
         }
-        (Reply::Map(_), Reply::Map(_)) | (Reply::Set(_), Reply::Set(_)) => {
-            sorted(ours) == sorted(theirs)
+        (Reply::Map(a), Reply::Map(b)) => {
+            let same = |((a, x), (b, y)): (&(Reply, Reply), &(Reply, Reply))| {
+                a == b && is_close(x, y, encoded_anew)
+            };
+            a.len() == b.len() && a.iter().zip(b).all(same) || sorted(ours) == sorted(theirs)
         }
+        (Reply::Set(_), Reply::Set(_)) => sorted(ours) == sorted(theirs),
         _ => {
             ours == theirs
                 || is_converted(ours, theirs)

@@ -365,3 +365,52 @@ fn more_moves_than_are_locked_for_are_made_behind_the_command() {
     filler.check("LRANGE target:7 0 -1", "[\"7\"]");
     filler.check("EXISTS target:299", "(integer) 0");
 }
+
+#[test]
+fn readers_of_a_group_wait_for_what_is_new_to_it_and_share_it() {
+    let made = "m XGROUP CREATE x g $ MKSTREAM";
+    let new = |id: &str| format!("[[\"x\", [[\"{id}\", [\"f\", \"v\"]]]]]");
+    check(
+        &format!(
+            "{made}; a XREADGROUP GROUP g alice BLOCK 0 STREAMS x >; b XREADGROUP GROUP g bob BLOCK 0 STREAMS x >; c XADD x 1-1 f v; c XADD x 1-2 f v; c XPENDING x g"
+        ),
+        &format!(
+            "m: OK; c: \"1-1\"; a: {}; c: \"1-2\"; b: {}; c: [(integer) 2, \"1-1\", \"1-2\", [[\"alice\", \"1\"], [\"bob\", \"1\"]]]",
+            new("1-1"),
+            new("1-2")
+        ),
+    );
+    check(
+        &format!(
+            "{made}; a XREADGROUP GROUP g alice BLOCK 0 NOACK STREAMS x >; c XADD x 1-1 f v; c XPENDING x g"
+        ),
+        &format!("m: OK; c: \"1-1\"; a: {}; c: [(integer) 0, (nil), (nil), (nil)]", new("1-1")),
+    );
+    // What is pending is there at once, though there is none.
+    check(
+        &format!("{made}; a XREADGROUP GROUP g alice BLOCK 0 STREAMS x 0"),
+        "m: OK; a: [[\"x\", []]]",
+    );
+}
+
+#[test]
+fn readers_of_a_group_are_told_that_it_is_gone() {
+    let waits = "m XGROUP CREATE x g $ MKSTREAM; a XREADGROUP GROUP g alice BLOCK 0 STREAMS x >";
+    let lost = "a: (error) UNBLOCKED the stream key no longer exists";
+    let gone = "a: (error) NOGROUP the consumer group this client was blocked on no longer exists";
+    check(&format!("{waits}; b XGROUP DESTROY x g"), &format!("m: OK; b: (integer) 1; {gone}"));
+    check(&format!("{waits}; b DEL x"), &format!("m: OK; b: (integer) 1; {lost}"));
+    check(&format!("{waits}; b SET x 1"), &format!("m: OK; b: OK; {lost}"));
+    check(&format!("{waits}; b SWAPDB 0 1"), &format!("m: OK; b: OK; {lost}"));
+    check(&format!("{waits}; b FLUSHALL"), &format!("m: OK; b: OK; {lost}"));
+    check(
+        &format!("{waits}; b XADD y 1-1 f v; b RENAME y x"),
+        &format!("m: OK; b: \"1-1\"; b: OK; {gone}"),
+    );
+    check(
+        &format!(
+            "{waits}; b MULTI; b DEL x; b XGROUP CREATE x g $ MKSTREAM; b XADD x 2-1 f v; b EXEC"
+        ),
+        "m: OK; b: OK; b: QUEUED; b: QUEUED; b: QUEUED; b: [(integer) 1, OK, \"2-1\"]; a: [[\"x\", [[\"2-1\", [\"f\", \"v\"]]]]]",
+    );
+}

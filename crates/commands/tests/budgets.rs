@@ -77,6 +77,21 @@ const LONG_STREAM: &[&str] = &[
     "XADD key:# 1-5 f %",
     "XADD key:# 1-6 f a",
 ];
+/// A stream of which two entries were delivered to a consumer of a group.
+const GROUP: &[&str] = &[
+    "XADD key:# 1-1 f $",
+    "XADD key:# 1-2 f b",
+    "XADD key:# 1-3 f c",
+    "XGROUP CREATE key:# g 0",
+    "XREADGROUP GROUP g alice COUNT 2 STREAMS key:# >",
+];
+/// Lines of the record of a group and of its name, and of those of a consumer.
+const NAMED: u64 = 2;
+/// Lines of a record of a pending entry, and of a new leaf of a tree.
+const PENDING: u64 = 1;
+const LEAF: u64 = 9;
+/// Lines of a record that changes two trees.
+const TREES: u64 = 6;
 /// Lines of a record of a stream: its head beside the node.
 const STREAM_RECORD: u64 = 4;
 /// Lines of a stream's head with those of its first node.
@@ -243,6 +258,27 @@ const BUDGETS: &[Budget] = &[
     row("xtrim", LONG_STREAM, "XTRIM key:# MAXLEN 1", 2 * STREAM_RECORD),
     row("xsetid", STREAM, "XSETID key:# 2-1 ENTRIESADDED 9", STREAM_RECORD),
     row("del", LONG_STREAM, "DEL key:#", RECORD + 2),
+    row("xgroup|create", STREAM, "XGROUP CREATE key:# g 1-3", RECORD + NAMED + LEAF),
+    row("xgroup|create", &[], "XGROUP CREATE key:# g 0 MKSTREAM", NEW + NAMED + LEAF + 2),
+    row("xgroup|create", GROUP, "XGROUP CREATE key:# h 0", TREES + NAMED),
+    row("xgroup|setid", GROUP, "XGROUP SETID key:# g 1-3 ENTRIESREAD 3", RECORD),
+    row("xgroup|createconsumer", GROUP, "XGROUP CREATECONSUMER key:# g bob", TREES + NAMED),
+    row("xgroup|delconsumer", GROUP, "XGROUP DELCONSUMER key:# g alice", TREES + 2),
+    row("xgroup|destroy", GROUP, "XGROUP DESTROY key:# g", RECORD + 4),
+    row("xreadgroup", GROUP, "XREADGROUP GROUP g alice STREAMS key:# >", TREES + PENDING),
+    row(
+        "xreadgroup",
+        GROUP,
+        "XREADGROUP GROUP g bob STREAMS key:# >",
+        TREES + PENDING + NAMED + LEAF + 2,
+    ),
+    row("xreadgroup", GROUP, "XREADGROUP GROUP g alice COUNT 1 STREAMS key:# 0", RECORD + 1),
+    row("xreadgroup", GROUP, "XREADGROUP GROUP g alice NOACK STREAMS key:# >", RECORD + 1),
+    row("xack", GROUP, "XACK key:# g 1-1", TREES),
+    row("xclaim", GROUP, "XCLAIM key:# g alice 0 1-1", RECORD + 1),
+    row("xclaim", GROUP, "XCLAIM key:# g bob 0 1-1", TREES + NAMED + LEAF + 2),
+    row("xautoclaim", GROUP, "XAUTOCLAIM key:# g alice 0 0 COUNT 1", RECORD + 1),
+    row("del", GROUP, "DEL key:#", RECORD + 4),
     row("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 2 * ENTRY + RECORD + 1),
 ];
 

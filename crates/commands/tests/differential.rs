@@ -72,9 +72,8 @@ impl Both {
         let theirs = self.theirs.call(words);
         let same = match name.as_str() {
             name if UNORDERED.contains(&name) => sorted(&ours) == sorted(&theirs),
-            "ttl" | "pttl" | "expiretime" | "pexpiretime" | "exec" | "object" => {
-                close(&ours, &theirs)
-            }
+            "ttl" | "pttl" | "expiretime" | "pexpiretime" | "exec" | "object" | "xpending"
+            | "xinfo" => close(&ours, &theirs),
             _ => ours == theirs,
         };
         if !same {
@@ -155,7 +154,7 @@ fn close(ours: &Reply, theirs: &Reply) -> bool {
     let number = |line: &[u8]| String::from_utf8_lossy(line).parse::<i64>().ok();
     match (ours, theirs) {
         (Reply::Line(b':', a), Reply::Line(b':', b)) => match (number(a), number(b)) {
-            (Some(a), Some(b)) => a == b || (a > 0 && b > 0 && a.abs_diff(b) <= TOLERANCE as u64),
+            (Some(a), Some(b)) => a == b || (a >= 0 && b >= 0 && a.abs_diff(b) <= TOLERANCE as u64),
             _ => false,
         },
         (Reply::Many(kind, Some(a)), Reply::Many(other, Some(b))) => {

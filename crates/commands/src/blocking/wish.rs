@@ -31,6 +31,11 @@ impl<'a> Serving<'a> {
         Serving { engine, db, out, stripe, effects }
     }
 
+    /// Whether there is a log, and it pays to tell it what was done.
+    pub(crate) fn has_log(&self) -> bool {
+        self.effects.enabled()
+    }
+
     /// Says that data changed, and which command would have the same effect at any time.
     pub(crate) fn wrote_as(&mut self, args: &[&[u8]]) {
         self.engine.stats().changed(self.stripe);

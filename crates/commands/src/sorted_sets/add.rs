@@ -77,6 +77,10 @@ pub(crate) const ZINCRBY: CommandSpec = CommandSpec {
 };
 
 fn zincrby(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    // Redis reads options here too, and then misses a score.
+    if parse(call)?.1 > 2 {
+        return Err(SYNTAX.into());
+    }
     let pairs = pairs(call, 2)?;
     add(call, txn, Options { increment: true, ..Options::default() }, &pairs)
 }

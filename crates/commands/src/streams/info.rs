@@ -2,7 +2,8 @@
 
 use keyspace::{StreamId, StreamRef, Txn};
 
-use super::{reply, stream};
+use super::groups::{XINFO_CONSUMERS, XINFO_GROUPS, full};
+use super::{reply, stream, unknown};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NO_SUCH_KEY};
 use crate::help::reply_help;
@@ -15,7 +16,7 @@ pub(crate) const XINFO: CommandSpec = CommandSpec {
     since: "5.0.0",
     group: Group::Stream,
     arity: -2,
-    subs: &[&XINFO_HELP, &XINFO_STREAM],
+    subs: &[&XINFO_CONSUMERS, &XINFO_GROUPS, &XINFO_HELP, &XINFO_STREAM],
     ..CommandSpec::EMPTY
 };
 
@@ -87,7 +88,7 @@ fn xinfo_stream(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     match most {
         None => {
             call.out.bulk("groups");
-            call.out.integer(0);
+            call.out.integer(stream.group_count() as i64);
             for (name, reversed) in [("first-entry", false), ("last-entry", true)] {
                 call.out.bulk(name);
                 let mut any = false;
@@ -105,7 +106,7 @@ fn xinfo_stream(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             call.out.bulk("entries");
             reply::entries(call.out, &stream, (StreamId::MIN, StreamId::MAX), most, false)?;
             call.out.bulk("groups");
-            call.out.array(0);
+            full(call.out, &stream, most)?;
         }
     }
     Ok(())
@@ -118,13 +119,6 @@ fn shown(call: &Call<'_>) -> Result<u64, Failure> {
         _ if call.is(4, "COUNT") => Ok(u64::try_from(call.int(5)?).unwrap_or(SHOWN)),
         _ => Err(unknown(call)),
     }
-}
-
-fn unknown(call: &Call<'_>) -> Failure {
-    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-    text.extend(call.args[1].iter().take(128));
-    text.extend_from_slice(b"'. Try XINFO HELP.");
-    Failure::text(text)
 }
 
 /// Redis's tree of nodes has one more than keys.

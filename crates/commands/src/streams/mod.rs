@@ -1,6 +1,7 @@
 //! Streams: entries in the order of their IDs, and groups of consumers.
 
 mod add;
+mod groups;
 mod id;
 mod info;
 mod range;
@@ -17,12 +18,18 @@ use crate::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &groups::XACK,
     &add::XADD,
+    &groups::XAUTOCLAIM,
+    &groups::XCLAIM,
     &trim::XDEL,
+    &groups::XGROUP,
     &info::XINFO,
     &range::XLEN,
+    &groups::XPENDING,
     &range::XRANGE,
     &read::XREAD,
+    &groups::XREADGROUP,
     &range::XREVRANGE,
     &set_id::XSETID,
     &trim::XTRIM,
@@ -46,4 +53,17 @@ fn stream_mut<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Stream
         Some(entry) => Ok(Some(txn.stream(&entry)?)),
         None => Ok(None),
     }
+}
+
+/// A subcommand was not given what it needs.
+fn unknown(call: &Call<'_>) -> Failure {
+    let container = call.args[0].to_ascii_uppercase();
+    let parts: [&[u8]; 5] = [
+        b"ERR unknown subcommand or wrong number of arguments for '",
+        &call.args[1][..call.args[1].len().min(128)],
+        b"'. Try ",
+        &container,
+        b" HELP.",
+    ];
+    Failure::text(parts.concat())
 }

@@ -33,7 +33,7 @@ pub(crate) const XREAD: CommandSpec = CommandSpec {
 };
 
 fn xread(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let options = Options::parse(call)?;
+    let options = Options::parse(call, false)?;
     let mut after = Vec::with_capacity(options.streams);
     for n in 0..options.streams {
         let last = stream(call, txn, n)?.map_or(StreamId::MIN, |stream| stream.head().last);
@@ -57,7 +57,8 @@ fn xread(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
                 return Ok(());
             };
             let names = call.keys.iter().map(|key| key.bytes().into());
-            let wish = Newer { after: names.zip(after).collect(), most: options.most };
+            let most = if options.most == 0 { BLOCKED } else { options.most };
+            let wish = Newer { after: names.zip(after).collect(), most };
             call.block(Type::Stream, call.keys, Box::new(wish), until);
         }
         (_, Protocol::Resp2) => call.out.finish_array(start, shown),
@@ -119,20 +120,28 @@ impl Wish for Newer {
     }
 }
 
+/// The most entries for a client that waited and did not say how many it wants.
+pub(super) const BLOCKED: u64 = 1000;
+
 /// What stands before the IDs.
-struct Options {
+pub(super) struct Options<'a> {
     /// The most entries of each stream; 0 for all.
-    most: u64,
+    pub(super) most: u64,
     /// Whether to wait, and until when (unix ms).
-    until: Option<Option<u64>>,
+    pub(super) until: Option<Option<u64>>,
+    /// The names of group and consumer.
+    pub(super) group: Option<(&'a [u8], &'a [u8])>,
+    /// Whether nothing becomes pending.
+    pub(super) no_ack: bool,
     /// Where the first key stands.
-    first: usize,
-    streams: usize,
+    pub(super) first: usize,
+    pub(super) streams: usize,
 }
 
-impl Options {
-    fn parse(call: &Call<'_>) -> Result<Options, Failure> {
-        let (mut most, mut until, mut at) = (0, None, 1);
+impl<'a> Options<'a> {
+    /// Of XREAD, or of XREADGROUP.
+    pub(super) fn parse(call: &Call<'a>, of_group: bool) -> Result<Options<'a>, Failure> {
+        let (mut most, mut until, mut group, mut no_ack, mut at) = (0, None, None, false, 1);
         while at < call.args.len() {
             let more = call.args.len() - 1 - at;
             if more > 0 && call.is(at, "BLOCK") {
@@ -145,7 +154,19 @@ impl Options {
                 if !more.is_multiple_of(2) || call.keys.len() < more / 2 {
                     return Err("ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.".into());
                 }
-                return Ok(Options { most, until, first: at + 1, streams: more / 2 });
+                let (first, streams) = (at + 1, more / 2);
+                return Ok(Options { most, until, group, no_ack, first, streams });
+            } else if more >= 2 && call.is(at, "GROUP") {
+                if !of_group {
+                    return Err("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.".into());
+                }
+                group = Some((call.args[at + 1], call.args[at + 2]));
+                at += 2;
+            } else if call.is(at, "NOACK") {
+                if !of_group {
+                    return Err("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.".into());
+                }
+                no_ack = true;
             } else {
                 return Err(SYNTAX.into());
             }

@@ -25,6 +25,21 @@ pub(super) fn entry(out: &mut Writer, entry: &StreamEntry<'_>) {
     }
 }
 
+/// The entry of an ID; `false`, and no reply, where there is none.
+pub(super) fn entry_of(
+    out: &mut Writer,
+    stream: &StreamRef<'_>,
+    id: StreamId,
+) -> Result<bool, keyspace::Error> {
+    let mut any = false;
+    stream.visit(id..=id, false, |found| {
+        entry(out, found);
+        any = true;
+        false
+    })?;
+    Ok(any)
+}
+
 /// Up to `most` entries of some IDs; 0 for all.
 pub(super) fn entries(
     out: &mut Writer,

@@ -60,8 +60,15 @@ const NEW_IDS: &[&str] =
 /// IDs that are there, more often than not, and what may stand for one.
 const IDS: &[&str] = &[
     "5-1", "5-2", "5-3", "5-4", "5", "(5-1", "(5-3", "-", "+", "0", "0-0", "6", "$", ">", "5-9",
-    "x",
+    "x", ">", ">",
 ];
+/// The command that makes room for as many as it is asked for at once.
+const COUNTED: &str = "xautoclaim";
+/// Of groups and of their consumers.
+const GROUPS: &[&str] = &["g", "g", "g", "group", ""];
+const CONSUMERS: &[&str] = &["alice", "alice", "bob", "carol", ""];
+/// Times that no clock is near to.
+const IDLE_TIMES: &[&str] = &["0", "0", "0", "100000000", "-1", "x"];
 const THRESHOLDS: &[&str] = &["0", "1", "2", "3", "5", "5-2", "5-4", "-1", "(5", "100"];
 const NUMBERS_OF_KEYS: &[&str] = &["1", "1", "1", "2", "3", "0"];
 const VALUES: &[&str] = &[
@@ -154,6 +161,10 @@ pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     count_fields(spec, &mut words);
     if random.u8(..) < 26 {
         mutate(&mut words, random);
+    }
+    if spec.name == COUNTED {
+        // More or less of that is there.
+        words.retain(|word| word.len() < 9 || word.iter().any(|byte| !byte.is_ascii_digit()));
     }
     if let Some((_, most)) = EXTENDED.iter().find(|(name, _)| *name == spec.name) {
         words.truncate(*most);
@@ -253,6 +264,9 @@ fn value(group: Group, arg: &Arg, random: &mut Rng) -> &'static str {
         (_, "latitude") => LATITUDES,
         (_, "radius" | "width" | "height") => LENGTHS,
         (_, "score" | "weight" | "increment") if is_sorted => SCORES,
+        (_, "group" | "groupname") => GROUPS,
+        (_, "consumer" | "consumername") => CONSUMERS,
+        (_, "min-idle-time") => IDLE_TIMES,
         (_, "numkeys") => NUMBERS_OF_KEYS,
         (_, "index" | "index1" | "index2" | "destination-db" | "db") => DATABASES,
         (_, "seconds" | "milliseconds") => TIMES,

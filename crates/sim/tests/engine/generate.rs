@@ -93,6 +93,13 @@ impl Request<'_> {
                     chosen.is_optional = false;
                     self.add(&chosen);
                 }
+                // As many IDs as keys.
+                ArgKind::Block(of) if arg.name == "streams" => {
+                    for n in 0..2 * self.rng.usize(1..3) {
+                        let word = self.word(&of[n % 2]);
+                        self.words.insert(self.words.len() - n / 2, word);
+                    }
+                }
                 ArgKind::Block(of) => of.iter().for_each(|inner| self.add(inner)),
                 _ => {
                     let word = self.word(arg);
@@ -114,6 +121,9 @@ impl Request<'_> {
             ArgKind::Pattern => b"*".to_vec(),
             ArgKind::KeyPattern(_) => self.one_of(&["s*", "{tag}s*", "h*->1", "#"]),
             _ if self.spec.group == Group::Stream && ID.contains(&name) => self.id(),
+            _ if name.starts_with("group") => self.one_of(&["g", "g", "other group"]),
+            _ if name.starts_with("consumer") => self.one_of(&["alice", "bob", "carol"]),
+            _ if name == "min-idle-time" => number(self.rng.u64(..3)),
             ArgKind::Double => number(self.rng.i64(-50..50) as f64 / 4.0),
             ArgKind::UnixTime if name.contains("milliseconds") => number(self.time()),
             ArgKind::UnixTime => number(self.time() / 1000),
@@ -144,6 +154,8 @@ impl Request<'_> {
     fn id(&mut self) -> Vec<u8> {
         match self.spec.name {
             "xadd" => format!("{}-*", self.now - 1),
+            "xreadgroup" if self.rng.usize(..4) > 0 => ">".into(),
+            "create" | "setid" if self.rng.bool() => "0".into(),
             _ => format!("{}-{}", self.now - 1, self.rng.u8(..40)),
         }
         .into_bytes()

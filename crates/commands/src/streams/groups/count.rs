@@ -1,0 +1,63 @@
+//! How many entries a group has read of all that were ever added, and how many are before it. Where entries were taken out by their names
+//! in between nobody knows.
+
+use keyspace::{StreamGroup, StreamHead, StreamId, StreamRef};
+
+/// What is known of a stream's entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entries {
+    head: StreamHead,
+    first: StreamId,
+}
+
+impl Entries {
+    pub(super) fn of(stream: &StreamRef<'_>) -> Result<Entries, keyspace::Error> {
+        let first = stream.first_id()?.unwrap_or(StreamId::MIN);
+        Ok(Entries { head: stream.head(), first })
+    }
+
+    /// Whether an entry from an ID on was taken out by its name.
+    fn has_hole_from(&self, id: StreamId) -> bool {
+        let deleted = self.head.deleted;
+        self.head.len > 0 && deleted != StreamId::MIN && self.first <= deleted && id <= deleted
+    }
+
+    /// How many entries were added up to an ID, if that is certain.
+    fn number_of(&self, id: StreamId) -> Option<u64> {
+        let StreamHead { len, added, last, deleted, .. } = self.head;
+        if added == 0 {
+            return Some(0);
+        }
+        if len == 0 && id <= last || id == last {
+            return Some(added);
+        }
+        let is_whole = deleted == StreamId::MIN || deleted < self.first;
+        if id > last || !is_whole || id > self.first {
+            return None;
+        }
+        Some(added.wrapping_sub(len) + u64::from(id == self.first))
+    }
+
+    /// Notes that a group has read an entry behind its last one.
+    pub(super) fn read(&self, group: &mut StreamGroup, id: StreamId) {
+        match group.read {
+            Some(read) if !self.has_hole_from(id) => group.read = Some(read + 1),
+            _ if self.head.added > 0 => group.read = self.number_of(id),
+            _ => {}
+        }
+        group.last = id;
+    }
+
+    /// How many entries a group has still to read, if that is known.
+    pub(super) fn lag(&self, group: &StreamGroup) -> Option<i64> {
+        let added = self.head.added;
+        if added == 0 {
+            return Some(0);
+        }
+        let read = match group.read {
+            Some(read) if !self.has_hole_from(group.last) => Some(read),
+            _ => self.number_of(group.last),
+        };
+        read.map(|read| added.wrapping_sub(read) as i64)
+    }
+}

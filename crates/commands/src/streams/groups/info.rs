@@ -1,0 +1,155 @@
+//! XINFO GROUPS and CONSUMERS, and what XINFO STREAM FULL says of groups.
+
+use keyspace::{StreamConsumer, StreamGroup, StreamId, StreamPending, StreamRef, Txn};
+use resp::Writer;
+
+use super::count::Entries;
+use super::no_group_of;
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure, NO_SUCH_KEY};
+use crate::spec::*;
+use crate::streams::{reply, stream};
+
+pub(crate) const XINFO_GROUPS: CommandSpec = CommandSpec {
+    name: "groups",
+    summary: "List the consumer groups of a stream",
+    complexity: "O(1)",
+    since: "5.0.0",
+    group: Group::Stream,
+    arity: 3,
+    flags: READONLY,
+    acl: ACL_STREAM,
+    keys: &[KeySpec::one(2, KEY_RO | KEY_ACCESS)],
+    history: &[("7.0.0", "Added the `entries-read` and `lag` fields")],
+    args: &[key("key", 0)],
+    run: Run::Keys(xinfo_groups),
+    ..CommandSpec::EMPTY
+};
+
+fn xinfo_groups(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let Some(stream) = stream(call, txn, 0)? else { return Err(NO_SUCH_KEY.into()) };
+    let (groups, entries) = (stream.groups()?, Entries::of(&stream)?);
+    let out = &mut *call.out;
+    out.array(groups.len());
+    for (name, group) in groups {
+        out.map(6);
+        out.bulk("name");
+        out.bulk(&name);
+        out.bulk("consumers");
+        out.integer(stream.consumer_count(&group) as i64);
+        out.bulk("pending");
+        out.integer(stream.pending_count(&group) as i64);
+        progress(out, &group, &entries);
+    }
+    Ok(())
+}
+
+/// How far a group has read.
+fn progress(out: &mut Writer, group: &StreamGroup, entries: &Entries) {
+    let number = |out: &mut Writer, number: Option<i64>| match number {
+        Some(number) => out.integer(number),
+        None => out.null(),
+    };
+    out.bulk("last-delivered-id");
+    reply::id(out, group.last);
+    out.bulk("entries-read");
+    number(out, group.read.map(|read| read as i64));
+    out.bulk("lag");
+    number(out, entries.lag(group));
+}
+
+pub(crate) const XINFO_CONSUMERS: CommandSpec = CommandSpec {
+    name: "consumers",
+    summary: "List the consumers in a consumer group",
+    complexity: "O(1)",
+    since: "5.0.0",
+    group: Group::Stream,
+    arity: 4,
+    flags: READONLY,
+    acl: ACL_STREAM,
+    tips: &["nondeterministic_output"],
+    keys: &[KeySpec::one(2, KEY_RO | KEY_ACCESS)],
+    args: &[key("key", 0), string("groupname")],
+    run: Run::Keys(xinfo_consumers),
+    ..CommandSpec::EMPTY
+};
+
+fn xinfo_consumers(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let Some(stream) = stream(call, txn, 0)? else { return Err(NO_SUCH_KEY.into()) };
+    let group = stream.group(call.args[3])?;
+    let group = group.ok_or_else(|| no_group_of(call.args[2], call.args[3]))?;
+    let (consumers, now) = (stream.consumers(&group)?, call.now_ms());
+    let out = &mut *call.out;
+    out.array(consumers.len());
+    for (name, consumer) in consumers {
+        out.map(3);
+        out.bulk("name");
+        out.bulk(&name);
+        out.bulk("pending");
+        out.integer(stream.pending_count_of(&consumer) as i64);
+        out.bulk("idle");
+        out.integer(now.saturating_sub(consumer.seen) as i64);
+    }
+    Ok(())
+}
+
+/// All groups with their consumers, and up to `most` pending entries of each group and of each consumer; 0 for all.
+pub(in crate::streams) fn full(
+    out: &mut Writer,
+    stream: &StreamRef<'_>,
+    most: u64,
+) -> Result<(), Failure> {
+    let (groups, entries) = (stream.groups()?, Entries::of(stream)?);
+    out.array(groups.len());
+    for (name, group) in groups {
+        out.map(7);
+        out.bulk("name");
+        out.bulk(&name);
+        progress(out, &group, &entries);
+        out.bulk("pel-count");
+        out.integer(stream.pending_count(&group) as i64);
+        out.bulk("pending");
+        pending(out, stream, &group, None, most)?;
+        out.bulk("consumers");
+        let consumers = stream.consumers(&group)?;
+        out.array(consumers.len());
+        for (name, consumer) in consumers {
+            out.map(4);
+            out.bulk("name");
+            out.bulk(&name);
+            out.bulk("seen-time");
+            out.integer(consumer.seen as i64);
+            out.bulk("pel-count");
+            out.integer(stream.pending_count_of(&consumer) as i64);
+            out.bulk("pending");
+            pending(out, stream, &group, Some(&consumer), most)?;
+        }
+    }
+    Ok(())
+}
+
+/// Pending entries; of all consumers with their names.
+fn pending(
+    out: &mut Writer,
+    stream: &StreamRef<'_>,
+    group: &StreamGroup,
+    consumer: Option<&StreamConsumer>,
+    most: u64,
+) -> Result<(), Failure> {
+    let mut all: Vec<StreamPending> = Vec::new();
+    stream.visit_pending(group, consumer, StreamId::MIN, |pending| {
+        all.push(*pending);
+        all.len() as u64 != most
+    })?;
+    out.array(all.len());
+    for pending in all {
+        out.array(if consumer.is_some() { 3 } else { 4 });
+        reply::id(out, pending.id);
+        if consumer.is_none() {
+            out.bulk(stream.owner_name(group, &pending)?);
+        }
+        out.integer(pending.delivered as i64);
+        out.integer(pending.count as i64);
+    }
+    Ok(())
+}

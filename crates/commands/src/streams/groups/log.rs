@@ -1,0 +1,58 @@
+//! What a change of a group leaves in the command log.
+
+use keyspace::{StreamGroup, StreamId};
+
+use crate::blocking::Serving;
+use crate::streams::reply::text;
+
+/// A group and where it is.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) group: &'a [u8],
+}
+
+impl Place<'_> {
+    /// A consumer was made.
+    pub(super) fn made_consumer(&self, serving: &mut Serving<'_>, consumer: &[u8]) {
+        serving.wrote_as(&[b"XGROUP", b"CREATECONSUMER", self.key, self.group, consumer]);
+    }
+
+    /// An entry was delivered to a consumer, when (unix ms) and how often.
+    pub(super) fn delivered(
+        &self,
+        serving: &mut Serving<'_>,
+        consumer: &[u8],
+        id: StreamId,
+        (at, count): (u64, u64),
+        last: StreamId,
+    ) {
+        if !serving.has_log() {
+            return serving.wrote_as(&[]);
+        }
+        let (id, at, count, last) = (text(id), at.to_string(), count.to_string(), text(last));
+        let head: [&[u8]; 6] = [b"XCLAIM", self.key, self.group, consumer, b"0", id.as_bytes()];
+        let times: [&[u8]; 4] = [b"TIME", at.as_bytes(), b"RETRYCOUNT", count.as_bytes()];
+        let rest: [&[u8]; 4] = [b"FORCE", b"JUSTID", b"LASTID", last.as_bytes()];
+        serving.wrote_as(&[&head[..], &times, &rest].concat());
+    }
+
+    /// A pending entry was taken out.
+    pub(super) fn taken_out(&self, serving: &mut Serving<'_>, id: StreamId) {
+        serving.wrote_as(&[b"XACK", self.key, self.group, text(id).as_bytes()]);
+    }
+
+    /// The group has read on.
+    pub(super) fn read_on(&self, serving: &mut Serving<'_>, group: &StreamGroup) {
+        let (last, read) = (text(group.last), group.read.map_or("-1".into(), |n| n.to_string()));
+        serving.wrote_as(&[
+            b"XGROUP",
+            b"SETID",
+            self.key,
+            self.group,
+            last.as_bytes(),
+            b"ENTRIESREAD",
+            read.as_bytes(),
+        ]);
+    }
+}

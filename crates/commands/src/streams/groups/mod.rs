@@ -1,0 +1,99 @@
+//! Groups of consumers: each entry is delivered to one consumer of a group, and pending until that acknowledges it.
+//!
+//! What a group's commands leave in the command log is not what was asked for, but what came of it: an XCLAIM with time and count for each
+//! entry that was delivered, an XACK for each that was taken out, and an XGROUP SETID where the group has read on. So a replay has the
+//! same effect at any time, whatever the stream holds then.
+
+mod ack;
+mod auto_claim;
+mod claim;
+mod count;
+mod group;
+mod info;
+mod log;
+mod pending;
+mod read;
+
+use keyspace::{StreamGroup, StreamRef, Txn};
+
+pub(super) use ack::XACK;
+pub(super) use auto_claim::XAUTOCLAIM;
+pub(super) use claim::XCLAIM;
+pub(super) use group::XGROUP;
+pub(super) use info::{XINFO_CONSUMERS, XINFO_GROUPS, full};
+pub(super) use pending::XPENDING;
+pub(super) use read::XREADGROUP;
+
+use super::{stream, stream_mut};
+use crate::call::Call;
+use crate::failure::Failure;
+
+/// A word as C prints it.
+fn printed(word: &[u8]) -> &[u8] {
+    word.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// There is no such key, or no such group of it; `behind` ends the text.
+fn no_group(key: &[u8], group: &[u8], behind: &str) -> Failure {
+    let parts = [
+        b"NOGROUP No such key '",
+        printed(key),
+        b"' or consumer group '",
+        printed(group),
+        b"'",
+        behind.as_bytes(),
+    ];
+    Failure::text(parts.concat())
+}
+
+/// There is no such group of a key that is there.
+fn no_group_of(key: &[u8], group: &[u8]) -> Failure {
+    let parts: [&[u8]; 5] = [
+        b"NOGROUP No such consumer group '",
+        printed(group),
+        b"' for key name '",
+        printed(key),
+        b"'",
+    ];
+    Failure::text(parts.concat())
+}
+
+/// The stream at the first key and its group of the name that is the second argument, to be read; where there is no such, an error.
+fn group<'t>(
+    call: &Call<'_>,
+    txn: &'t mut Txn<'_>,
+) -> Result<(StreamRef<'t>, StreamGroup), Failure> {
+    let found = stream(call, txn, 0)?;
+    existing(call, found)
+}
+
+/// The same for a command that writes.
+fn group_mut<'t>(
+    call: &Call<'_>,
+    txn: &'t mut Txn<'_>,
+) -> Result<(StreamRef<'t>, StreamGroup), Failure> {
+    let found = stream_mut(call, txn)?;
+    existing(call, found)
+}
+
+fn existing<'t>(
+    call: &Call<'_>,
+    found: Option<StreamRef<'t>>,
+) -> Result<(StreamRef<'t>, StreamGroup), Failure> {
+    let (key, name) = (call.args[1], call.args[2]);
+    let missing = || no_group(key, name, "");
+    let stream = found.ok_or_else(missing)?;
+    let group = stream.group(name)?.ok_or_else(missing)?;
+    Ok((stream, group))
+}
+
+/// Milliseconds that an entry was not delivered for at least; no time is less than none.
+fn min_idle(call: &Call<'_>, error: &'static str) -> Result<u64, Failure> {
+    Ok(call.int(4).map_err(|_| error)?.max(0) as u64)
+}
+
+/// Whether so much time has passed since a delivery.
+fn is_idle(now: u64, delivered: u64, least: u64) -> bool {
+    // Redis compares signed numbers: what was delivered in the future was not idle.
+    least == 0 || now.checked_sub(delivered).is_some_and(|idle| idle >= least)
+}

@@ -1,0 +1,296 @@
+//! XREADGROUP.
+
+use keyspace::{Key, StreamEdit, StreamGroup, StreamId, StreamPending, Txn, Type};
+use resp::{Protocol, Writer};
+
+use super::count::Entries;
+use super::log::Place;
+use super::no_group;
+use crate::blocking::{Serving, Wish};
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure};
+use crate::spec::*;
+use crate::streams::read::{BLOCKED, Options};
+use crate::streams::{id, reply};
+
+pub(crate) const XREADGROUP: CommandSpec = CommandSpec {
+    name: "xreadgroup",
+    summary: "Return new entries from a stream using a consumer group, or access the history of the pending entries for a given consumer. Can block.",
+    complexity: "For each stream mentioned: O(M) with M being the number of elements returned. If M is constant (e.g. always asking for the first 10 elements with COUNT), you can consider it O(1). On the other side when XREADGROUP blocks, XADD will pay the O(N) time in order to serve the N clients blocked on the stream getting new data.",
+    since: "5.0.0",
+    group: Group::Stream,
+    arity: -7,
+    flags: BLOCKING | WRITE,
+    acl: ACL_STREAM,
+    keys: &[KeySpec::new(
+        Begin::Keyword("STREAMS", 4),
+        Find::Range { last: -1, step: 1, limit: 2 },
+        KEY_RO | KEY_ACCESS,
+    )],
+    args: &[
+        block("group_consumer", &[string("group"), string("consumer")]).token("GROUP"),
+        integer("count").token("COUNT").optional(),
+        integer("milliseconds").token("BLOCK").optional(),
+        token("noack", "NOACK").optional(),
+        block("streams", &[key("key", 0).multiple(), string("id").multiple()]).token("STREAMS"),
+    ],
+    run: Run::Keys(xreadgroup),
+    ..CommandSpec::EMPTY
+};
+
+fn xreadgroup(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let options = Options::parse(call, true)?;
+    let Some((group, consumer)) = options.group else {
+        return Err("ERR Missing GROUP option for XREADGROUP".into());
+    };
+    let mut after = Vec::with_capacity(options.streams);
+    for n in 0..options.streams {
+        after.push(wanted(call, txn, n, group, &options)?);
+    }
+    let (most, no_ack, now) = (options.most, options.no_ack, call.now_ms());
+    let reader = Reader { group: group.into(), consumer: consumer.into(), most, no_ack };
+    let (mark, start, mut shown) = (call.out.mark(), call.out.deferred(), 0);
+    for (n, after) in after.iter().enumerate() {
+        let key = call.key(n);
+        let done = match after {
+            None => reader.deliver(&mut call.serving(), txn, &key, now)?,
+            Some(after) => reader.repeat(&mut call.serving(), txn, &key, *after, now)?,
+        };
+        shown += usize::from(done);
+    }
+    match (shown, call.out.protocol()) {
+        (0, _) => {
+            call.out.truncate(mark);
+            let Some(until) = options.until else {
+                call.out.null_array();
+                return Ok(());
+            };
+            let most = if most == 0 { BLOCKED } else { most };
+            call.block(Type::Stream, call.keys, Box::new(Reader { most, ..reader }), until);
+        }
+        (_, Protocol::Resp2) => call.out.finish_array(start, shown),
+        _ => call.out.finish_map(start, shown),
+    }
+    Ok(())
+}
+
+/// The ID behind which the consumer wants to see again what is pending of it; none where it wants what is new.
+fn wanted(
+    call: &Call<'_>,
+    txn: &mut Txn<'_>,
+    n: usize,
+    group: &[u8],
+    options: &Options<'_>,
+) -> Result<Option<StreamId>, Failure> {
+    let key = call.key(n);
+    let found = match txn.find_mut(call.db(), &key)? {
+        Some(entry) => txn.stream(&entry)?.group(group)?,
+        None => None,
+    };
+    if found.is_none() {
+        let behind = " in XREADGROUP with GROUP option";
+        return Err(no_group(key.bytes(), group, behind));
+    }
+    match call.args[options.first + options.streams + n] {
+        b"$" => Err("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.".into()),
+        b">" => Ok(None),
+        word => Ok(Some(id::strict(word, 0)?).filter(|&id| id != StreamId::MAX)),
+    }
+}
+
+/// A consumer of a group, and what it wants to read; also while it waits.
+struct Reader {
+    group: Box<[u8]>,
+    consumer: Box<[u8]>,
+    /// The most entries; 0 for all.
+    most: u64,
+    /// Whether nothing becomes pending.
+    no_ack: bool,
+}
+
+/// What was delivered.
+struct Delivered {
+    made_consumer: bool,
+    /// The ID, when (unix ms) and how often.
+    entries: Vec<(StreamId, (u64, u64))>,
+    group: StreamGroup,
+}
+
+impl Reader {
+    /// Delivers what is behind the group's last ID; `false` where that is nothing.
+    fn deliver(
+        &self,
+        serving: &mut Serving<'_>,
+        txn: &mut Txn<'_>,
+        key: &Key<'_>,
+        now: u64,
+    ) -> Result<bool, Failure> {
+        if !self.has_new(serving, txn, key)? {
+            return Ok(false);
+        }
+        let done = self
+            .edit(serving, txn, key, |edit, group, out| self.deliver_new(edit, group, now, out))?;
+        let Some(done) = done else { return Ok(false) };
+        let place = Place { key: key.bytes(), group: &self.group };
+        self.log(serving, &place, &done);
+        place.read_on(serving, &done.group);
+        Ok(true)
+    }
+
+    /// Delivers again what is pending of the consumer behind an ID.
+    fn repeat(
+        &self,
+        serving: &mut Serving<'_>,
+        txn: &mut Txn<'_>,
+        key: &Key<'_>,
+        after: StreamId,
+        now: u64,
+    ) -> Result<bool, Failure> {
+        let from = after.next().unwrap_or(StreamId::MAX);
+        let done = self.edit(serving, txn, key, |edit, group, out| {
+            self.deliver_again(edit, group, from, now, out)
+        })?;
+        if let Some(done) = done {
+            self.log(serving, &Place { key: key.bytes(), group: &self.group }, &done);
+        }
+        Ok(true)
+    }
+
+    /// Whether there is something behind the group's last ID. Without the group there is an error.
+    fn has_new(
+        &self,
+        serving: &Serving<'_>,
+        txn: &mut Txn<'_>,
+        key: &Key<'_>,
+    ) -> Result<bool, Failure> {
+        let Some(entry) = txn.find(serving.db, key) else { return Ok(false) };
+        let stream = txn.stream(&entry)?;
+        let Some(group) = stream.group(&self.group)? else { return Err(LOST_GROUP.into()) };
+        let Some(from) = group.last.next() else { return Ok(false) };
+        let mut any = false;
+        stream.visit(from..=StreamId::MAX, false, |_| {
+            any = true;
+            false
+        })?;
+        Ok(any)
+    }
+
+    /// Changes the group and replies with the stream's name and what the change shows.
+    fn edit(
+        &self,
+        serving: &mut Serving<'_>,
+        txn: &mut Txn<'_>,
+        key: &Key<'_>,
+        change: impl FnOnce(
+            &mut StreamEdit<'_, '_>,
+            StreamGroup,
+            &mut Writer,
+        ) -> Result<Delivered, keyspace::Error>,
+    ) -> Result<Option<Delivered>, Failure> {
+        let out = &mut *serving.out;
+        if out.protocol() == Protocol::Resp2 {
+            out.array(2);
+        }
+        out.bulk(key.bytes());
+        Ok(txn.edit_stream(serving.db, key, |edit| match edit.read().group(&self.group)? {
+            Some(group) => change(edit, group, out).map(Some),
+            None => Ok(None),
+        })?)
+    }
+
+    fn deliver_new(
+        &self,
+        edit: &mut StreamEdit<'_, '_>,
+        mut group: StreamGroup,
+        now: u64,
+        out: &mut Writer,
+    ) -> Result<Delivered, keyspace::Error> {
+        let (array, mut ids) = (out.deferred(), Vec::new());
+        let stream = edit.read();
+        let from = group.last.next().unwrap_or(StreamId::MAX);
+        stream.visit(from..=StreamId::MAX, false, |entry| {
+            reply::entry(out, entry);
+            ids.push(entry.id());
+            ids.len() as u64 != self.most
+        })?;
+        out.finish_array(array, ids.len());
+        let entries = Entries::of(&stream)?;
+        ids.iter().for_each(|id| entries.read(&mut group, *id));
+        let (consumer, made_consumer) = edit.see_consumer(&group, &self.consumer, now)?;
+        if self.no_ack {
+            ids.clear();
+        }
+        for &id in &ids {
+            edit.deliver(&group, &consumer, id, (now, 1))?;
+        }
+        edit.save_group(&mut group);
+        let entries = ids.into_iter().map(|id| (id, (now, 1))).collect();
+        Ok(Delivered { made_consumer, entries, group })
+    }
+
+    fn deliver_again(
+        &self,
+        edit: &mut StreamEdit<'_, '_>,
+        group: StreamGroup,
+        from: StreamId,
+        now: u64,
+        out: &mut Writer,
+    ) -> Result<Delivered, keyspace::Error> {
+        let (consumer, made_consumer) = edit.see_consumer(&group, &self.consumer, now)?;
+        let mut all: Vec<StreamPending> = Vec::new();
+        edit.read().visit_pending(&group, Some(&consumer), from, |pending| {
+            all.push(*pending);
+            all.len() as u64 != self.most
+        })?;
+        out.array(all.len());
+        let mut entries = Vec::new();
+        for pending in all {
+            if reply::entry_of(out, &edit.read(), pending.id)? {
+                let delivery = (now, pending.count.saturating_add(1));
+                edit.deliver(&group, &consumer, pending.id, delivery)?;
+                entries.push((pending.id, delivery));
+            } else {
+                // Pending, and in the stream no more.
+                out.array(2);
+                reply::id(out, pending.id);
+                out.null_array();
+            }
+        }
+        Ok(Delivered { made_consumer, entries, group })
+    }
+
+    fn log(&self, serving: &mut Serving<'_>, place: &Place<'_>, done: &Delivered) {
+        if done.made_consumer {
+            place.made_consumer(serving, &self.consumer);
+        }
+        for (id, delivery) in &done.entries {
+            place.delivered(serving, &self.consumer, *id, *delivery, done.group.last);
+        }
+    }
+}
+
+/// The group went while a client waited for its entries.
+const LOST_GROUP: &str = "NOGROUP the consumer group this client was blocked on no longer exists";
+
+impl Wish for Reader {
+    fn serve(
+        &self,
+        serving: &mut Serving<'_>,
+        txn: &mut Txn<'_>,
+        key: &Key<'_>,
+    ) -> Result<bool, Failure> {
+        let (mark, start) = (serving.out.mark(), serving.out.deferred());
+        let now = txn.now();
+        let any = self.deliver(serving, txn, key, now)?;
+        match serving.out.protocol() {
+            _ if !any => serving.out.truncate(mark),
+            Protocol::Resp2 => serving.out.finish_array(start, 1),
+            _ => serving.out.finish_map(start, 1),
+        }
+        Ok(any)
+    }
+
+    fn lost(&self) -> Option<Failure> {
+        Some("UNBLOCKED the stream key no longer exists".into())
+    }
+}
