@@ -1,11 +1,13 @@
 //! A log of measurements in a pool: each is an entry of a stream, the newest thousand are kept, and the last one stands under a
-//! key of its own. Both change in one transaction.
+//! key of its own. Both change in one transaction. Two workers share the measurements out between them, as a group; what the one did
+//! not come to acknowledge the other takes over.
 //!
 //! ```text
 //! cargo run --example streams
 //! ```
 
 use std::error::Error;
+use std::time::Duration;
 
 use perdura::{DomainRequest, Options, Perdura, StreamId};
 
@@ -35,6 +37,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         let words: Vec<_> = words.map(|word| String::from_utf8_lossy(word)).collect();
         println!("{}", words.join(" "));
     }
+
+    // A group that reads what is kept from its begin on.
+    store.create_group("measured", "archive", StreamId::MIN)?;
+    let mine = store.read_group("measured", "archive", "ada", 10)?.unwrap_or_default();
+    let others = store.read_group("measured", "archive", "grace", 5)?.unwrap_or_default();
+    let done =
+        store.acknowledge("measured", "archive", mine.iter().take(7).map(|entry| entry.id))?;
+    println!("ada was given {}, grace {}; {done} are done", mine.len(), others.len());
+    // Ada has ended: grace claims what is left, and here her own too, since it may be as old.
+    let claimed = store.claim("measured", "archive", "grace", Duration::ZERO, 100)?;
+    println!("grace claims {}", claimed.unwrap_or_default().len());
+    let pending = store.pending("measured", "archive", 100)?;
+    let twice = pending.iter().filter(|pending| pending.count == 2).count();
+    println!("{} are pending, {twice} of them given out twice", pending.len());
     store.close()?;
     Ok(())
 }

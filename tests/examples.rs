@@ -39,3 +39,15 @@ fn players_have_ranks_and_move_between_boards() {
 fn a_stream_keeps_the_newest_entries() {
     check("streams", &["1000 entries are kept", "hour 500 degrees 20", "hour 501 degrees 21"]);
 }
+
+#[test]
+fn workers_share_a_stream_and_take_over_what_is_left() {
+    check(
+        "streams",
+        &[
+            "ada was given 10, grace 5; 7 are done",
+            "grace claims 8",
+            "8 are pending, 8 of them given out twice",
+        ],
+    );
+}

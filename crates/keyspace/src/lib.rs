@@ -35,6 +35,7 @@ mod snapshot;
 mod stats;
 mod steps;
 mod stream_groups;
+mod stream_progress;
 mod streams;
 mod strings;
 mod txn;
@@ -60,6 +61,8 @@ pub use scrub::Scrub;
 pub use snapshot::{Content, Item, Snapshot};
 pub use stats::Stats;
 pub use steps::Progress;
+pub use stream_groups::GroupRead;
+pub use stream_progress::StreamProgress;
 pub use streams::{
     StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead, StreamId,
     StreamLimits, StreamPart, StreamPending, StreamRef, StreamTrim,

@@ -6,7 +6,19 @@ use structures::stream;
 
 use crate::Error;
 use crate::layout::STREAM_OWNERS;
-use crate::streams::{StreamConsumer, StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef};
+use crate::stream_progress::StreamProgress;
+use crate::streams::{
+    StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamId, StreamPending, StreamRef,
+};
+
+/// What a consumer was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupRead {
+    /// Whether the consumer was made for it.
+    pub made_consumer: bool,
+    /// The entries' IDs.
+    pub ids: Vec<StreamId>,
+}
 
 impl StreamRef<'_> {
     /// The group of a name.
@@ -200,6 +212,34 @@ impl StreamEdit<'_, '_> {
         let done = group.drop_consumer(self.shard, self.queue, STREAM_OWNERS, &consumer);
         self.shard.use_reserve(false);
         self.tried(done).map(Some)
+    }
+
+    /// Delivers up to `most` entries (0: all) behind a group's last ID to a consumer, which is made where there is none, and shows each.
+    /// They are pending from now (unix ms) on, if `keeps` says so.
+    pub fn read_group(
+        &mut self,
+        group: &mut StreamGroup,
+        consumer: &[u8],
+        (most, keeps): (u64, bool),
+        now: u64,
+        mut show: impl FnMut(&StreamEntry<'_>),
+    ) -> Result<GroupRead, Error> {
+        let (stream, mut ids) = (self.read(), Vec::new());
+        if let Some(from) = group.last.next() {
+            stream.visit(from..=StreamId::MAX, false, |entry| {
+                show(entry);
+                ids.push(entry.id());
+                ids.len() as u64 != most
+            })?;
+        }
+        let progress = StreamProgress::of(&stream)?;
+        ids.iter().for_each(|id| progress.read(group, *id));
+        let (consumer, made_consumer) = self.see_consumer(group, consumer, now)?;
+        if keeps {
+            ids.iter().try_for_each(|id| self.deliver(group, &consumer, *id, (now, 1)))?;
+        }
+        self.save_group(group);
+        Ok(GroupRead { made_consumer, ids })
     }
 
     /// Says that an entry was delivered to a consumer, whoever had it before: when (unix ms), and how often.

@@ -38,6 +38,7 @@
 mod background;
 mod collections;
 mod error;
+mod groups;
 mod lists;
 mod machine;
 mod options;
@@ -49,6 +50,7 @@ mod transaction;
 
 pub use collections::Entry;
 pub use error::{CloseError, Error, OpenError};
+pub use groups::PendingEntry;
 pub use keyspace::StreamId;
 pub use options::Options;
 pub use pmem::{Domain, DomainRequest};

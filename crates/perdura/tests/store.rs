@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use perdura::{Domain, DomainRequest, Error, Options, Order, Perdura};
+use perdura::{Domain, DomainRequest, Error, Options, Order, Perdura, StreamId};
 
 fn volatile() -> Perdura {
     Perdura::open(Options::volatile().limit(64 << 20)).expect("a store in memory")
@@ -289,4 +289,39 @@ fn elements_are_sorted_as_numbers_or_as_bytes() {
     assert_eq!(store.exists("sorted"), Ok(false));
     store.set("s", "text").expect("room");
     assert_eq!(store.sort("s", Order::Bytes), Err(Error::WrongType));
+}
+
+#[test]
+fn groups_share_entries_out_and_keep_what_is_pending() {
+    let store = volatile();
+    assert_eq!(store.read_group("s", "g", "ada", 9), Ok(None));
+    assert_eq!(store.create_group("s", "g", StreamId::MIN), Ok(true));
+    assert_eq!(store.create_group("s", "g", StreamId::MIN), Ok(false));
+    let add = |n: u64| store.append_entry("s", [("n", n.to_string())]).expect("room");
+    let ids: Vec<StreamId> = (0..5).filter_map(add).collect();
+    let given = |consumer: &str, count| {
+        let given = store.read_group("s", "g", consumer, count).expect("sound");
+        given.expect("a group").iter().map(|entry| entry.id).collect::<Vec<_>>()
+    };
+    assert_eq!(given("ada", 3), ids[..3]);
+    assert_eq!(given("grace", 0), []);
+    assert_eq!(given("grace", 9), ids[3..]);
+    assert_eq!(store.acknowledge("s", "g", [ids[0], ids[0]]), Ok(1));
+    assert_eq!(store.transaction(&["s"], |tx| tx.delete_entry("s", ids[1])), Ok(true));
+    let hour = Duration::from_secs(3600);
+    assert_eq!(store.claim("s", "g", "grace", hour, 9), Ok(Some(Vec::new())));
+    let claimed = store.claim("s", "g", "grace", Duration::ZERO, 2).expect("sound");
+    assert_eq!(
+        claimed.expect("a group").iter().map(|entry| entry.id).collect::<Vec<_>>(),
+        [ids[2]]
+    );
+    let pending = store.pending("s", "g", 9).expect("sound");
+    let told = pending.iter().map(|one| (one.id, one.count, one.consumer.as_slice()));
+    let grace: &[u8] = b"grace";
+    assert!(told.eq([(ids[2], 2, grace), (ids[3], 1, grace), (ids[4], 1, grace)]));
+    assert_eq!(
+        (store.destroy_group("s", "g"), store.destroy_group("s", "g")),
+        (Ok(true), Ok(false))
+    );
+    assert_eq!((store.pending("s", "g", 9), store.stream_len("s")), (Ok(Vec::new()), Ok(4)));
 }

@@ -1,9 +1,10 @@
 //! XINFO GROUPS and CONSUMERS, and what XINFO STREAM FULL says of groups.
 
-use keyspace::{StreamConsumer, StreamGroup, StreamId, StreamPending, StreamRef, Txn};
+use keyspace::{
+    StreamConsumer, StreamGroup, StreamId, StreamPending, StreamProgress, StreamRef, Txn,
+};
 use resp::Writer;
 
-use super::count::Entries;
 use super::no_group_of;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NO_SUCH_KEY};
@@ -28,7 +29,7 @@ pub(crate) const XINFO_GROUPS: CommandSpec = CommandSpec {
 
 fn xinfo_groups(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let Some(stream) = stream(call, txn, 0)? else { return Err(NO_SUCH_KEY.into()) };
-    let (groups, entries) = (stream.groups()?, Entries::of(&stream)?);
+    let (groups, entries) = (stream.groups()?, StreamProgress::of(&stream)?);
     let out = &mut *call.out;
     out.array(groups.len());
     for (name, group) in groups {
@@ -45,7 +46,7 @@ fn xinfo_groups(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 /// How far a group has read.
-fn progress(out: &mut Writer, group: &StreamGroup, entries: &Entries) {
+fn progress(out: &mut Writer, group: &StreamGroup, entries: &StreamProgress) {
     let number = |out: &mut Writer, number: Option<i64>| match number {
         Some(number) => out.integer(number),
         None => out.null(),
@@ -99,7 +100,7 @@ pub(in crate::streams) fn full(
     stream: &StreamRef<'_>,
     most: u64,
 ) -> Result<(), Failure> {
-    let (groups, entries) = (stream.groups()?, Entries::of(stream)?);
+    let (groups, entries) = (stream.groups()?, StreamProgress::of(stream)?);
     out.array(groups.len());
     for (name, group) in groups {
         out.map(7);

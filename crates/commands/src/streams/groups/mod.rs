@@ -7,7 +7,6 @@
 mod ack;
 mod auto_claim;
 mod claim;
-mod count;
 mod group;
 mod info;
 mod log;

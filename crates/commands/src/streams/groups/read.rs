@@ -3,7 +3,6 @@
 use keyspace::{Key, StreamEdit, StreamGroup, StreamId, StreamPending, Txn, Type};
 use resp::{Protocol, Writer};
 
-use super::count::Entries;
 use super::log::Place;
 use super::no_group;
 use crate::blocking::{Serving, Wish};
@@ -205,27 +204,16 @@ impl Reader {
         now: u64,
         out: &mut Writer,
     ) -> Result<Delivered, keyspace::Error> {
-        let (array, mut ids) = (out.deferred(), Vec::new());
-        let stream = edit.read();
-        let from = group.last.next().unwrap_or(StreamId::MAX);
-        stream.visit(from..=StreamId::MAX, false, |entry| {
+        let (array, mut shown) = (out.deferred(), 0);
+        let wanted = (self.most, !self.no_ack);
+        let given = edit.read_group(&mut group, &self.consumer, wanted, now, |entry| {
             reply::entry(out, entry);
-            ids.push(entry.id());
-            ids.len() as u64 != self.most
+            shown += 1;
         })?;
-        out.finish_array(array, ids.len());
-        let entries = Entries::of(&stream)?;
-        ids.iter().for_each(|id| entries.read(&mut group, *id));
-        let (consumer, made_consumer) = edit.see_consumer(&group, &self.consumer, now)?;
-        if self.no_ack {
-            ids.clear();
-        }
-        for &id in &ids {
-            edit.deliver(&group, &consumer, id, (now, 1))?;
-        }
-        edit.save_group(&mut group);
-        let entries = ids.into_iter().map(|id| (id, (now, 1))).collect();
-        Ok(Delivered { made_consumer, entries, group })
+        out.finish_array(array, shown);
+        let kept = given.ids.into_iter().filter(|_| !self.no_ack);
+        let entries = kept.map(|id| (id, (now, 1))).collect();
+        Ok(Delivered { made_consumer: given.made_consumer, entries, group })
     }
 
     fn deliver_again(

@@ -1,19 +1,21 @@
 //! How many entries a group has read of all that were ever added, and how many are before it. Where entries were taken out by their names
 //! in between nobody knows.
 
-use keyspace::{StreamGroup, StreamHead, StreamId, StreamRef};
+use crate::Error;
+use crate::streams::{StreamGroup, StreamHead, StreamId, StreamRef};
 
-/// What is known of a stream's entries.
+/// What is known of the numbers of a stream's entries.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entries {
+pub struct StreamProgress {
     head: StreamHead,
     first: StreamId,
 }
 
-impl Entries {
-    pub(super) fn of(stream: &StreamRef<'_>) -> Result<Entries, keyspace::Error> {
+impl StreamProgress {
+    /// Of a stream as it is now.
+    pub fn of(stream: &StreamRef<'_>) -> Result<StreamProgress, Error> {
         let first = stream.first_id()?.unwrap_or(StreamId::MIN);
-        Ok(Entries { head: stream.head(), first })
+        Ok(StreamProgress { head: stream.head(), first })
     }
 
     /// Whether an entry from an ID on was taken out by its name.
@@ -39,7 +41,7 @@ impl Entries {
     }
 
     /// Notes that a group has read an entry behind its last one.
-    pub(super) fn read(&self, group: &mut StreamGroup, id: StreamId) {
+    pub(crate) fn read(&self, group: &mut StreamGroup, id: StreamId) {
         match group.read {
             Some(read) if !self.has_hole_from(id) => group.read = Some(read + 1),
             _ if self.head.added > 0 => group.read = self.number_of(id),
@@ -49,7 +51,7 @@ impl Entries {
     }
 
     /// How many entries a group has still to read, if that is known.
-    pub(super) fn lag(&self, group: &StreamGroup) -> Option<i64> {
+    pub fn lag(&self, group: &StreamGroup) -> Option<i64> {
         let added = self.head.added;
         if added == 0 {
             return Some(0);
