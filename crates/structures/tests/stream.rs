@@ -336,3 +336,44 @@ fn with_large_entries(in_a_node: usize) -> Pair {
     }
     pair
 }
+
+/// Whatever bit of a stream is flipped: a survey ends, and names it, unless the bit means nothing.
+#[test]
+fn a_flipped_bit_is_named() {
+    let fresh = || with_entries(400, 7);
+    let known = fresh().memory.blocks();
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut named = 0;
+    for _ in 0..200 {
+        let mut pair = fresh();
+        let (word, mut blocks) = (pair.stream.word(), Vec::new());
+        Stream::survey(&pair.memory, word, |found| {
+            if let Part::Block(at, size) = found {
+                blocks.push((at, size));
+            }
+            true
+        });
+        let (at, size) = blocks[random.usize(..blocks.len())];
+        // Not in a node's length: this store refuses to read past it.
+        pair.memory.damage(at.add(random.u64(if size == 16 { 8 } else { 0 }..size as u64)));
+        let (mut seen, mut damaged) = (Vec::new(), false);
+        Stream::survey(&pair.memory, word, |found| match found {
+            Part::Block(at, _) => {
+                let first = !seen.contains(&at);
+                seen.push(at);
+                first && known.contains(&at)
+            }
+            Part::Damage(_) => {
+                damaged = true;
+                true
+            }
+        });
+        if damaged {
+            named += 1;
+        } else {
+            pair.check(0, u16::MAX);
+        }
+    }
+    println!("{named} of 200 named");
+    assert!(named > 100, "{named}");
+}
