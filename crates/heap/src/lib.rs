@@ -14,6 +14,7 @@ mod class;
 mod commit;
 mod commit_many;
 mod crc;
+mod crc_joined;
 mod detached;
 mod error;
 mod handover;

@@ -9,11 +9,12 @@
 )]
 
 use crate::alloc::Place;
-use crate::class::{self, TABLE, WHOLE};
+use crate::class::{self, BITMAP_AT, TABLE, WHOLE};
 use crate::commit;
 use crate::error::{CommitError, Full};
 use crate::handover;
 use crate::heap::Heap;
+use crate::layout::SPAN;
 use crate::pins::Pin;
 use crate::ptr::{Ptr, View};
 use crate::record::FreshRange;
@@ -191,6 +192,23 @@ impl<'h> Shard<'h> {
 
     /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's begin.
     pub fn write(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) {
+        let cached = self.put(fresh, at, bytes);
+        if !self.heap.volatile {
+            self.state.tx.reserved[fresh.index].wrote(at as u32, bytes, cached);
+        }
+    }
+
+    /// As [`Shard::write`], of bytes whose CRC-32C is `sum`, so that nobody reads them for it once more.
+    pub fn write_summed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], sum: u32) {
+        let cached = self.put(fresh, at, bytes);
+        if !self.heap.volatile {
+            self.state.tx.reserved[fresh.index].wrote_summed(at as u32, bytes, sum, cached);
+        }
+    }
+
+    /// Copies bytes into a reserved block, through the cache or past it: whether through it.
+    #[inline]
+    fn put(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) -> bool {
         assert!(at + bytes.len() <= fresh.capacity, "a write past the block's end");
         let to = fresh.ptr.raw() + at as u64;
         let through_cache = bytes.len() < pmem::STREAM_FROM;
@@ -201,9 +219,7 @@ impl<'h> Shard<'h> {
             // SAFETY: as above.
             unsafe { self.heap.region.write_streaming(to, bytes) };
         }
-        if !self.heap.volatile {
-            self.state.tx.reserved[fresh.index].wrote(at as u32, bytes, through_cache);
-        }
+        through_cache
     }
 
     /// Lets `fill` write `len` bytes at offset `at` of a reserved block in place, all of them: they hold anything before. For
@@ -276,6 +292,13 @@ impl<'h> Shard<'h> {
     pub fn capacity(&self, block: Ptr) -> usize {
         let class = self.state.alloc.class_at(&self.heap.region, block.raw());
         class.map_or(0, |class| TABLE[class as usize].size as usize)
+    }
+
+    /// Says that a block of this shard is going to be freed: the processor is asked for the begin of its span's bitmap, which
+    /// is rarely in its cache.
+    #[inline]
+    pub fn expect_free(&self, block: Ptr) {
+        self.heap.region.prefetch((block.raw() & !(SPAN - 1)) + BITMAP_AT);
     }
 
     /// Frees a block of this shard when the transaction commits.

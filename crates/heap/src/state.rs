@@ -2,6 +2,7 @@
 
 use crate::alloc::{Alloc, Place};
 use crate::cache::ReadCache;
+use crate::crc_joined::crc32c_joined;
 use crate::layout::SPAN;
 use crate::record::{FreshRange, HEADER_WORDS, Kind, Word};
 use crate::ring::Ring;
@@ -49,13 +50,24 @@ impl Reserved {
     /// Notes that `bytes` were written at `from`, through the cache or past it.
     #[inline]
     pub(crate) fn wrote(&mut self, from: u32, bytes: &[u8], cached: bool) {
+        self.wrote_by(from, bytes, cached, |crc| crate::crc32c_append(crc, bytes));
+    }
+
+    /// As [`Reserved::wrote`], of bytes with this sum.
+    #[inline]
+    pub(crate) fn wrote_summed(&mut self, from: u32, bytes: &[u8], sum: u32, cached: bool) {
+        self.wrote_by(from, bytes, cached, |crc| crc32c_joined(crc, bytes, sum));
+    }
+
+    #[inline(always)]
+    fn wrote_by(&mut self, from: u32, bytes: &[u8], cached: bool, append: impl FnOnce(u32) -> u32) {
         let to = from + bytes.len() as u32;
         if cached {
             self.cached = (self.cached.0.min(from), self.cached.1.max(to));
         }
         match self.summed {
             Some(summed) if summed == from => {
-                self.crc = crate::crc32c_append(self.crc, bytes);
+                self.crc = append(self.crc);
                 self.summed = Some(to);
             }
             _ => self.summed = None,

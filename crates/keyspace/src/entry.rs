@@ -182,7 +182,10 @@ pub(crate) fn create<S: Store>(
     } else {
         // The head through the cache, a long body past it.
         store.write_with(&fresh, 0, body_at, fill);
-        store.write(&fresh, body_at, body);
+        match kind {
+            Kind::Inline { crc, .. } => store.write_summed(&fresh, body_at, body, crc),
+            Kind::Int | Kind::Blob | Kind::Collection(_) => store.write(&fresh, body_at, body),
+        }
     }
     Ok(store.publish(fresh, len))
 }

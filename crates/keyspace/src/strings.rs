@@ -326,6 +326,9 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let expiry = expire.resolve(old.map_or(0, |old| old.expiry));
         let shard = &mut self.shards[place.shard];
+        if let Some(old) = old {
+            shard.expect_free(old.at);
+        }
         let new = entry::create(shard, key.bytes, expiry, value, spare)?;
         self.link(place, key, old, new, expiry)?;
         match old {

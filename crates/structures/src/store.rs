@@ -21,6 +21,12 @@ pub trait Fill {
     /// Writes `bytes` at offset `at` of a reserved block.
     fn write(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8]);
 
+    /// As [`Fill::write`], of bytes whose CRC-32C is `sum`.
+    fn write_summed(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8], sum: u32) {
+        let _ = sum;
+        self.write(fresh, at, bytes);
+    }
+
     /// Lets `fill` write `len` bytes, few and all of them, at offset `at` of a reserved block; in place where it can.
     fn write_with(
         &mut self,
@@ -78,6 +84,11 @@ impl Fill for Shard<'_> {
     #[inline]
     fn write(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) {
         Shard::write(self, fresh, at, bytes);
+    }
+
+    #[inline]
+    fn write_summed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], sum: u32) {
+        Shard::write_summed(self, fresh, at, bytes, sum);
     }
 
     #[inline]
