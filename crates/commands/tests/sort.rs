@@ -259,6 +259,34 @@ fn a_replay_of_the_log_stores_the_same() {
     reader.check("EXISTS other", "(integer) 0");
 }
 
+/// As above: more fields of one hash than go at once.
+#[test]
+fn a_replay_of_the_log_reads_no_field_that_had_expired() {
+    const FIELDS: usize = 1000;
+    let names: Vec<String> = (0..FIELDS).map(|n| format!("f{n}")).collect();
+    for read in ["f0", "f1", "f250", "f500", "f750", "f998", "f999"] {
+        let (clock, log) = (TestClock::new(1_000_000), Arc::new(MemoryLog::default()));
+        let options = EngineOptions::new(volatile(4, 64 << 20));
+        let options = EngineOptions { clock: clock.clone(), log: Some(log.clone()), ..options };
+        let mut client = Client::new(&Arc::new(Engine::new(options)));
+        client.run(&format!("HSET h1 stays v {} v", names.join(" v ")));
+        client.run(&format!("HPEXPIRE h1 100 FIELDS {FIELDS} {}", names.join(" ")));
+        client.run("RPUSH source 1");
+        clock.advance_ms(200);
+        client.check(&format!("SORT source GET h*->{read} STORE target"), "(integer) 1");
+
+        let replayed = Arc::new(Engine::new(EngineOptions::new(volatile(2, 64 << 20))));
+        let mut replay = Client::of(&replayed, replayed.connect_replay());
+        for request in support::requests(&log.bytes()) {
+            let reply = replay.raw(&request);
+            assert!(!reply.starts_with(b"-"), "{}", reply.escape_ascii());
+        }
+        for client in [&mut client, &mut Client::new(&replayed)] {
+            client.check("LRANGE target 0 -1", "[\"\"]");
+        }
+    }
+}
+
 /// In EXEC too all shards are held where patterns lead anywhere.
 #[test]
 fn patterns_lead_to_any_shard_in_a_transaction_too() {

@@ -19,8 +19,8 @@ pub(super) struct Reader<'t, 'k> {
     pub(super) txn: &'t mut Txn<'k>,
     keyspace: &'t Keyspace,
     db: Db,
-    /// Whether what is read decides what is stored: then a key that has expired is deleted first, so that a replay, for
-    /// which nothing expires, reads the same.
+    /// Whether what is read decides what is stored: then a key that has expired, and a field, is deleted first, so that a
+    /// replay, for which nothing expires, reads the same.
     stores: bool,
     name: Vec<u8>,
     value: Vec<u8>,
@@ -34,11 +34,14 @@ impl<'t, 'k> Reader<'t, 'k> {
 
     /// A key, for one who reads it.
     pub(super) fn find(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
-        let found = if self.stores {
-            self.txn.find_mut(self.db, key)?
-        } else {
-            self.txn.find(self.db, key)
+        let mut found = match self.stores {
+            true => self.txn.find_mut(self.db, key)?,
+            false => self.txn.find(self.db, key),
         };
+        if self.stores && found.is_some_and(|entry| self.txn.has_field_times(&entry)) {
+            self.txn.delete_due_fields(self.db, key)?;
+            found = self.txn.find_mut(self.db, key)?;
+        }
         if found.is_none()
             && self.keyspace.has_alert()
             && let Some(at) = self.keyspace.may_have_lost(self.db, key)

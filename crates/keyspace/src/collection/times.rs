@@ -370,6 +370,12 @@ impl Txn<'_> {
         Ok(expired)
     }
 
+    /// Deletes all fields of a hash whose time has come, however many: for one who stores what is read of it.
+    pub fn delete_due_fields(&mut self, db: Db, key: &Key<'_>) -> Result<(), Error> {
+        while self.expire_fields(db, key)? > 0 {}
+        Ok(())
+    }
+
     /// Whether an entry is a hash of which fields are to be deleted.
     pub(crate) fn is_behind(&self, place: Place, at: Ptr) -> bool {
         let shard = &self.shards[place.shard];
