@@ -8,7 +8,8 @@ mod common;
 use common::{NOW, db, emulated, get, set, set_until, write};
 use fastrand::Rng;
 use keyspace::{
-    CheckError, Content, Expire, Keyspace, Limits, Refusal, StreamId, StreamLimits, Type,
+    CheckError, Content, Expire, FieldTime, Keyspace, Limits, Refusal, StreamId, StreamLimits,
+    TimedField, Type,
 };
 use pmem::{DomainRequest, MapOptions, Region};
 use std::fs;
@@ -33,8 +34,8 @@ fn fields(i: usize) -> Option<Vec<(String, String)>> {
     let count = match i % 50 {
         2..7 => 5,
         7 => 150,
-        8 => 5,
-        9 => 150,
+        8 | 11 => 5,
+        9 | 12 => 150,
         _ => return None,
     };
     Some((0..count).map(|n| (format!("field {n} of {i}"), format!("value {n} of {i}"))).collect())
@@ -43,6 +44,27 @@ fn fields(i: usize) -> Option<Vec<(String, String)>> {
 /// Whether the fields of a key are the members of a sorted set, whose scores are their numbers.
 fn is_sorted(i: usize) -> bool {
     matches!(i % 50, 8 | 9)
+}
+
+/// Whether all but the first field of a hash have a time.
+fn is_timed(i: usize) -> bool {
+    matches!(i % 50, 11 | 12)
+}
+
+fn time(n: usize) -> Option<u64> {
+    (n > 0).then(|| NOW + 1_000_000 + (n as u64 * 7) % 50)
+}
+
+fn put_timed(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
+    write(ks, &[key], |txn| {
+        let key = txn.key(key.as_bytes());
+        let limits = Limits { entries: 100, value: 64 };
+        for (n, (field, value)) in fields.iter().enumerate() {
+            let time = time(n).map_or(FieldTime::Clear, FieldTime::At);
+            let pair = [(field.as_bytes(), value.as_bytes())];
+            txn.put_fields(db(0), &key, pair, time, limits).expect("room");
+        }
+    });
 }
 
 fn put_sorted(ks: &Keyspace, key: &str, members: &[(String, String)]) {
@@ -129,6 +151,15 @@ fn holds(ks: &Keyspace, now: u64, i: usize) -> bool {
     let key = ks.key(name.as_bytes());
     let mut txn = ks.begin_one(key.shard(), now);
     let Some(entry) = txn.find(db(0), &key) else { return false };
+    if is_timed(i) {
+        let timed = |(n, (field, value)): (usize, (String, String))| TimedField {
+            field: field.into_bytes(),
+            value: value.into_bytes(),
+            time: time(n),
+        };
+        let expected = Content::Fields(fields.into_iter().enumerate().map(timed).collect());
+        return txn.content(&entry).is_ok_and(|found| found.sorted() == expected.sorted());
+    }
     let elements: Vec<String> = if is_sorted(i) {
         let pair = |(score, (member, _)): (usize, (String, String))| [score.to_string(), member];
         fields.into_iter().enumerate().flat_map(pair).collect()
@@ -146,7 +177,11 @@ fn make(path: &Path) -> Vec<u8> {
         if is_stream(i) {
             put_stream(&ks, &name(i));
         } else if let Some(fields) = fields(i) {
-            let put = if is_sorted(i) { put_sorted } else { put };
+            let put = match () {
+                () if is_sorted(i) => put_sorted,
+                () if is_timed(i) => put_timed,
+                () => put,
+            };
             put(&ks, &name(i), &fields);
         } else if i % 7 == 0 {
             set_until(&ks, &name(i), &value(i), Expire::At(NOW + 1000));
