@@ -50,7 +50,7 @@ pub(super) fn is_packed(bytes: usize, count: u32, is_small: bool) -> bool {
 /// A set or hash that is being changed, there or not. Nothing is written before [`Edit::finish`], but for tables.
 pub(crate) struct Edit {
     pub(super) place: Place,
-    old: Option<Old>,
+    pub(super) old: Option<Old>,
     what: Type,
     pub(super) encoding: Encoding,
     limits: Limits,
@@ -78,7 +78,8 @@ pub(super) enum State {
 }
 
 impl Txn<'_> {
-    /// Begins to change a set or hash; a key of another type is refused.
+    /// Begins to change a set or hash; a key of another type is refused. Of a hash the caller lets go first what has expired
+    /// ([`Edit::expire`]).
     pub(crate) fn edit(
         &mut self,
         db: Db,
@@ -112,7 +113,7 @@ impl Txn<'_> {
         }
         let verify = shard.heap().is_durable();
         let hashing = self.keyspace.hashing;
-        let mut edit = Edit {
+        Ok(Edit {
             place,
             old,
             what,
@@ -125,11 +126,7 @@ impl Txn<'_> {
             changed: false,
             shrunk: false,
             expired: Vec::new(),
-        };
-        if old.is_some_and(|old| old.expiry & FIELDS != 0) {
-            edit.expire(self)?;
-        }
-        Ok(edit)
+        })
     }
 }
 
@@ -145,6 +142,7 @@ impl Txn<'_> {
         limits: Limits,
     ) -> Result<usize, Error> {
         let mut edit = self.edit(db, key, what, limits)?;
+        edit.expire(self)?;
         let mut new = 0;
         for (field, value) in members {
             new += usize::from(edit.set(self, field, value)?);
@@ -163,6 +161,7 @@ impl Txn<'_> {
         members: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(usize, bool), Error> {
         let mut edit = self.edit(db, key, what, Limits::NONE)?;
+        edit.expire(self)?;
         let mut removed = 0;
         for field in members {
             removed += usize::from(edit.remove(self, field)?);
@@ -226,9 +225,10 @@ impl Edit {
                         self.changed = true;
                         // The value, and the time behind it, alone are exchanged.
                         let begin = at + name.encoded_len();
-                        let mut old = Items::of(&bytes[begin..]);
-                        old.by_ref().take(items - 1).for_each(drop);
-                        let old = old.offset();
+                        let mut old = Item::decode(&bytes[begin..]).map_or(0, |(_, len)| len);
+                        if *timed {
+                            old += Item::decode(&bytes[begin + old..]).map_or(0, |(_, len)| len);
+                        }
                         let mut new = Vec::with_capacity(value.len() + 18);
                         item(value).encode(&mut new);
                         if *timed {
@@ -462,7 +462,9 @@ impl Written<'_> {
         match before {
             Some((old, before)) => {
                 txn.change_collection(self.place, old, self.head, (before, word));
-                txn.move_expiry(self.place, key, old, old.expiry & !FIELDS | fields)?;
+                if old.expiry & FIELDS != fields {
+                    txn.move_expiry(self.place, key, old, old.expiry ^ FIELDS)?;
+                }
             }
             None => {
                 let value = Value::Collection(self.head, word);

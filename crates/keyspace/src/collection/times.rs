@@ -186,8 +186,17 @@ pub(crate) fn timed_pieces<V: View>(
 }
 
 impl Edit {
-    /// Deletes fields whose time has come: all of a packed hash, up to a number of a table; how many.
-    pub(super) fn expire(&mut self, txn: &mut Txn<'_>) -> Result<usize, Error> {
+    /// Deletes fields whose time has come: all of a packed hash, up to a number of a table.
+    #[inline]
+    pub(super) fn expire(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
+        match self.old {
+            Some(old) if old.expiry & FIELDS != 0 => self.expire_some(txn),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn expire_some(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
         let before = self.expired.len();
         match &mut self.state {
             State::Packed { bytes, count, kept, timed: true } => {
@@ -215,11 +224,10 @@ impl Edit {
                 }
             }
         }
-        let expired = self.expired.len() - before;
-        if expired > 0 {
+        if self.expired.len() > before {
             (self.changed, self.shrunk) = (true, true);
         }
-        Ok(expired)
+        Ok(())
     }
 
     /// Gives the elements of a packed hash a time each.
@@ -319,6 +327,7 @@ impl Txn<'_> {
         limits: Limits,
     ) -> Result<usize, Error> {
         let mut edit = self.edit(db, key, Type::Hash, limits)?;
+        edit.expire(self)?;
         let mut new = 0;
         for (field, value) in fields {
             new += usize::from(edit.put(self, field, value, time)?);
@@ -337,6 +346,7 @@ impl Txn<'_> {
         mut change: impl FnMut(&'a [u8], Option<Option<u64>>) -> FieldChange,
     ) -> Result<(), Error> {
         let mut edit = self.edit(db, key, Type::Hash, Limits::NONE)?;
+        edit.expire(self)?;
         for field in fields {
             let time = edit.time(self, field)?;
             match change(field, time) {
@@ -364,7 +374,8 @@ impl Txn<'_> {
         if !old.is_some_and(|old| self.is_behind(place, old.at)) {
             return Ok(0);
         }
-        let edit = self.edit(db, key, Type::Hash, Limits::NONE)?;
+        let mut edit = self.edit(db, key, Type::Hash, Limits::NONE)?;
+        edit.expire(self)?;
         let expired = edit.expired.len();
         edit.finish(self, db, key)?;
         Ok(expired)

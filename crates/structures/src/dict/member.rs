@@ -56,25 +56,19 @@ impl Member {
         bytes.try_into().map_or(0, u32::from_le_bytes)
     }
 
-    /// Field and value lengths; a damaged one is no longer than a blob may be.
-    fn lens<V: View>(self, view: &V) -> (usize, usize) {
+    /// Where the field begins, and the lengths of field and value; a damaged one is no longer than a blob may be.
+    #[inline]
+    fn shape<V: View>(self, view: &V) -> (usize, usize, usize) {
+        let lens = view.bytes(self.0, 8).try_into().map_or(0, u64::from_le_bytes);
         let cut = |len: u32| (len as usize).min(MAX_LEN as usize);
-        (cut(self.u32(view, 0) & !TIMED), cut(self.u32(view, 4)))
-    }
-
-    fn is_timed<V: View>(self, view: &V) -> bool {
-        self.u32(view, 0) & TIMED != 0
-    }
-
-    /// Where the field begins.
-    fn begin<V: View>(self, view: &V) -> usize {
-        if self.is_timed(view) { HEADER + WORD } else { HEADER }
+        let begin = if lens as u32 & TIMED == 0 { HEADER } else { HEADER + WORD };
+        (begin, cut(lens as u32 & !TIMED), cut((lens >> 32) as u32))
     }
 
     /// Its time, if it has one.
     #[inline]
     pub fn time<V: View>(self, view: &V) -> Option<u64> {
-        self.is_timed(view).then(|| {
+        (self.u32(view, 0) & TIMED != 0).then(|| {
             let bytes = view.bytes(self.0.add(HEADER as u64), WORD);
             bytes.try_into().map_or(0, u64::from_le_bytes)
         })
@@ -82,8 +76,8 @@ impl Member {
 
     /// Bytes of its block that are in use.
     pub fn size<V: View>(self, view: &V) -> usize {
-        let (field, value) = self.lens(view);
-        self.begin(view) + room(field) + room(value)
+        let (begin, field, value) = self.shape(view);
+        begin + room(field) + room(value)
     }
 
     fn part<V: View>(self, view: &V, at: usize, len: usize) -> Part<'_> {
@@ -95,30 +89,32 @@ impl Member {
     }
 
     fn parts<V: View>(self, view: &V) -> (Part<'_>, Part<'_>) {
-        let (field, value) = self.lens(view);
-        let begin = self.begin(view);
+        let (begin, field, value) = self.shape(view);
         (self.part(view, begin, field), self.part(view, begin + room(field), value))
     }
 
     /// The field.
     pub fn field<V: View>(self, view: &V) -> Cow<'_, [u8]> {
-        self.parts(view).0.read(view)
+        let (begin, field, _) = self.shape(view);
+        self.part(view, begin, field).read(view)
     }
 
     /// The value.
     pub fn value<V: View>(self, view: &V) -> Cow<'_, [u8]> {
-        self.parts(view).1.read(view)
+        let (begin, field, value) = self.shape(view);
+        self.part(view, begin + room(field), value).read(view)
     }
 
     /// The length of the value, without a look at it.
     pub fn value_len<V: View>(self, view: &V) -> usize {
-        self.lens(view).1
+        self.shape(view).2
     }
 
     /// Whether this is the field.
     #[inline]
     pub fn has_field<V: View>(self, view: &V, wanted: &[u8]) -> bool {
-        self.lens(view).0 == wanted.len() && *self.field(view) == *wanted
+        let (begin, field, _) = self.shape(view);
+        field == wanted.len() && *self.part(view, begin, field).read(view) == *wanted
     }
 
     /// Whether its bytes are those that were written. Large fields and values are read too.
@@ -132,12 +128,12 @@ impl Member {
     }
 
     fn sum<V: View>(self, view: &V) -> u32 {
-        sum_of(view, &self.head(view), self.parts(view))
-    }
-
-    /// Its lengths and its time, as they stand in the block.
-    fn head<V: View>(self, view: &V) -> Head {
-        Head::new(self.u32(view, 0) & !TIMED, self.u32(view, 4), self.time(view))
+        let (field, value) = self.parts(view);
+        let mut sum = heap::crc32c(view.bytes(self.0, 8));
+        if let Some(time) = self.time(view) {
+            sum = heap::crc32c_append(sum, &time.to_le_bytes());
+        }
+        [field, value].into_iter().fold(sum, |sum, part| part.add_to(view, sum))
     }
 
     /// Visits the blocks of its blobs.
@@ -193,11 +189,12 @@ impl Member {
 
     /// The same member with another time, or with none, in a new block that owns what is large from now on; this one is freed.
     pub(super) fn retime<S: Store>(self, store: &mut S, time: Option<u64>) -> Result<Member, Full> {
-        let (field, value) = self.lens(store);
-        let (begin, middle) = (self.begin(store), room(field));
+        let (begin, field, value) = self.shape(store);
+        let middle = room(field);
         let bytes = store.bytes(self.0.add(begin as u64), middle + room(value)).to_vec();
-        let head = Head::new(self.u32(store, 0) & !TIMED, self.u32(store, 4), time);
-        let sum = sum_of(store, &head, self.parts(store));
+        let head = Head::new(field as u32, value as u32, time);
+        let parts = <[Part<'_>; 2]>::from(self.parts(store));
+        let sum = parts.into_iter().fold(head.sum(), |sum, part| part.add_to(store, sum));
         let member = Member::write(store, &head, sum, &bytes[..middle], &bytes[middle..])?;
         store.free(self.0);
         Ok(member)
@@ -254,10 +251,6 @@ impl Head {
         let sum = heap::crc32c(&self.lens);
         self.time.map_or(sum, |time| heap::crc32c_append(sum, &time))
     }
-}
-
-fn sum_of<V: View>(view: &V, head: &Head, (field, value): (Part<'_>, Part<'_>)) -> u32 {
-    [field, value].into_iter().fold(head.sum(), |sum, part| part.add_to(view, sum))
 }
 
 /// A field or a value, where it lies.
