@@ -240,6 +240,10 @@ fn a_log_says_what_became_of_groups_and_so_does_its_rewrite() {
         assert!(!reply.starts_with(b"-"), "{}", String::from_utf8_lossy(&reply));
     }
     assert_eq!(dump(&copy), original);
+    // Consumers were seen when the log was loaded.
+    let loaded = Client::new(&copy).run("XINFO CONSUMERS x g");
+    let idle = loaded.split("\"idle\", ").skip(1);
+    assert!(idle.clone().count() > 0 && idle.clone().all(|rest| rest.starts_with("(integer) 0]")));
 
     let rewritten = Arc::new(Engine::new(options()));
     let mut replay = Client::of(&rewritten, rewritten.connect_replay());

@@ -39,7 +39,7 @@ impl Transaction<'_> {
     ) -> Result<bool, Error> {
         let key = self.key(&key)?;
         self.txn.find_mut(self.db, &key)?;
-        let made = self.txn.edit_stream(self.db, &key, |edit| {
+        let made = self.edit_stream(&key, |edit| {
             // From the begin on, all that are read are counted.
             let read = (last == StreamId::MIN).then_some(0);
             edit.create_group(group.as_ref(), last, read)
@@ -57,7 +57,7 @@ impl Transaction<'_> {
         if self.txn.find_mut(self.db, &key)?.is_none() {
             return Ok(false);
         }
-        Ok(self.txn.edit_stream(self.db, &key, |edit| edit.drop_group(group.as_ref()))?)
+        self.edit_stream(&key, |edit| edit.drop_group(group.as_ref()))
     }
 
     /// Gives a consumer up to `count` entries that the group has not read yet; they are pending from then on. None where there is
@@ -74,7 +74,7 @@ impl Transaction<'_> {
             return Ok(None);
         }
         let now = self.txn.now();
-        Ok(self.txn.edit_stream(self.db, &key, |edit| {
+        self.edit_stream(&key, |edit| {
             let Some(mut group) = edit.read().group(group.as_ref())? else { return Ok(None) };
             let (wanted, mut entries) = ((count as u64, true), Vec::new());
             if count > 0 {
@@ -82,7 +82,7 @@ impl Transaction<'_> {
                 edit.read_group(&mut group, consumer.as_ref(), wanted, now, keep)?;
             }
             Ok(Some(entries))
-        })?)
+        })
     }
 
     /// Says that entries are done with: they are no longer pending of the group. How many were.
@@ -96,11 +96,11 @@ impl Transaction<'_> {
         if self.txn.find_mut(self.db, &key)?.is_none() {
             return Ok(0);
         }
-        Ok(self.txn.edit_stream(self.db, &key, |edit| {
+        self.edit_stream(&key, |edit| {
             let Some(group) = edit.read().group(group.as_ref())? else { return Ok(0) };
             ids.into_iter()
                 .try_fold(0, |sum, id| Ok(sum + u64::from(edit.acknowledge(&group, id)?)))
-        })?)
+        })
     }
 
     /// Up to `count` pending entries of a group, the one with the least ID first.
@@ -145,7 +145,7 @@ impl Transaction<'_> {
         }
         let now = self.txn.now();
         let before = now.saturating_sub(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
-        Ok(self.txn.edit_stream(self.db, &key, |edit| {
+        self.edit_stream(&key, |edit| {
             let Some(group) = edit.read().group(group.as_ref())? else { return Ok(None) };
             let mut found = Vec::new();
             edit.read().visit_pending(&group, None, StreamId::MIN, |pending| {
@@ -174,7 +174,7 @@ impl Transaction<'_> {
                 edit.deliver(&group, &consumer, pending.id, delivery)?;
             }
             Ok(Some(entries))
-        })?)
+        })
     }
 }
 

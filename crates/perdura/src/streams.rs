@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use keyspace::{StreamBound, StreamHead, StreamId, StreamLimits, StreamTrim};
+use keyspace::{Key, StreamBound, StreamEdit, StreamHead, StreamId, StreamLimits, StreamTrim};
 
 use crate::{Error, Perdura, Transaction};
 
@@ -23,6 +23,20 @@ fn limits() -> StreamLimits {
 }
 
 impl Transaction<'_> {
+    /// Changes a stream; where that fails nothing of it stays, whatever the caller makes of the error.
+    pub(crate) fn edit_stream<T>(
+        &mut self,
+        key: &Key<'_>,
+        change: impl FnOnce(&mut StreamEdit<'_, '_>) -> Result<T, keyspace::Error>,
+    ) -> Result<T, Error> {
+        let before = self.txn.savepoint_of(&[*key]);
+        let done = self.txn.edit_stream(self.db, key, change);
+        if done.is_err() {
+            self.txn.rollback_to(before);
+        }
+        Ok(done?)
+    }
+
     /// Adds an entry of at least one field to a stream, which is made where there is none. Its ID is the time in unix
     /// milliseconds, or the one behind the last where that is later; none where there is no greater ID, or no field.
     pub fn append_entry<F: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -41,7 +55,7 @@ impl Transaction<'_> {
         let now = StreamId { ms: self.txn.now(), seq: 0 };
         let id = if now > head.last { Some(now) } else { head.last.next() };
         let Some(id) = id.filter(|_| !words.is_empty()) else { return Ok(None) };
-        self.txn.edit_stream(self.db, &key, |edit| edit.append(id, &words, limits()))?;
+        self.edit_stream(&key, |edit| edit.append(id, &words, limits()))?;
         Ok(Some(id))
     }
 
@@ -82,7 +96,7 @@ impl Transaction<'_> {
         if self.txn.find_mut(self.db, &key)?.is_none() {
             return Ok(false);
         }
-        Ok(self.txn.edit_stream(self.db, &key, |edit| edit.delete(&[id]))? > 0)
+        Ok(self.edit_stream(&key, |edit| edit.delete(&[id]))? > 0)
     }
 
     /// Takes the oldest entries out of a stream, so that at most `most` are left; how many.
@@ -92,7 +106,7 @@ impl Transaction<'_> {
             return Ok(0);
         }
         let trim = StreamTrim { bound: StreamBound::Len(most), whole_nodes: false, most: 0 };
-        Ok(self.txn.edit_stream(self.db, &key, |edit| edit.trim(trim))?)
+        self.edit_stream(&key, |edit| edit.trim(trim))
     }
 }
 

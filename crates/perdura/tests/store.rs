@@ -325,3 +325,24 @@ fn groups_share_entries_out_and_keep_what_is_pending() {
     );
     assert_eq!((store.pending("s", "g", 9), store.stream_len("s")), (Ok(Vec::new()), Ok(4)));
 }
+
+#[test]
+fn what_a_failed_read_of_a_group_began_is_not_committed() {
+    let store = Perdura::open(Options::volatile().limit(8 << 20)).expect("a store in memory");
+    store.create_group("s", "g", StreamId::MIN).expect("room");
+    let body = "x".repeat(100);
+    while store.append_entry("s", [("f", &body)]).is_ok() {}
+    let read = |count| {
+        store.transaction(&["s"], |tx| {
+            // The error is handled, and the transaction committed.
+            let read = tx.read_group("s", "g", "ada", count).map(|_| ());
+            Ok::<_, Error>(read)
+        })
+    };
+    let mut counts = (1..2000).rev();
+    let refused = counts.find_map(|count| read(count).expect("a commit").err());
+    assert_eq!(refused, Some(Error::Full));
+    for pending in store.pending("s", "g", usize::MAX).expect("sound") {
+        assert_eq!(store.acknowledge("s", "g", [pending.id]), Ok(1));
+    }
+}

@@ -96,7 +96,7 @@ struct Options {
 
 impl Options {
     fn parse(call: &Call<'_>, idle: u64) -> Result<Options, Failure> {
-        let (now, replay) = (call.now_ms(), call.session.replay);
+        let (now, replay) = (super::seen_ms(call), call.session.replay);
         let words = call.args[5..].iter().map_while(|word| id::strict(word, 0).ok());
         let ids: Vec<StreamId> = words.collect();
         let mut at = 5 + ids.len();

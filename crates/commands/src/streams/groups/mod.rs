@@ -91,6 +91,11 @@ fn min_idle(call: &Call<'_>, error: &'static str) -> Result<u64, Failure> {
     Ok(call.int(4).map_err(|_| error)?.max(0) as u64)
 }
 
+/// When a consumer is seen, unix ms: of a log that is replayed now.
+fn seen_ms(call: &Call<'_>) -> u64 {
+    if call.session.replay { call.engine.clock().unix_ms() } else { call.now_ms() }
+}
+
 /// Whether so much time has passed since a delivery.
 fn is_idle(now: u64, delivered: u64, least: u64) -> bool {
     // Redis compares signed numbers: what was delivered in the future was not idle.
