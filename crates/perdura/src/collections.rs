@@ -22,13 +22,17 @@ impl Transaction<'_> {
         what: Type,
         pair: (&[u8], &[u8]),
     ) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        Ok(self.txn.put_members(self.db, &key, what, [pair], LIMITS)? > 0)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.put_members(tx.db, &key, what, [pair], LIMITS)? > 0)
+        })
     }
 
     fn take(&mut self, key: impl AsRef<[u8]>, what: Type, field: &[u8]) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        Ok(self.txn.remove_members(self.db, &key, what, [field])?.0 > 0)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.remove_members(tx.db, &key, what, [field])?.0 > 0)
+        })
     }
 
     fn value(
@@ -126,12 +130,14 @@ impl Transaction<'_> {
         field: &[u8],
         time: Option<u64>,
     ) -> Result<bool, Error> {
-        let (key, mut found) = (self.key(&key)?, false);
-        self.txn.change_fields(self.db, &key, [field], |_, old| {
-            found = old.is_some();
-            FieldChange::Time(time)
-        })?;
-        Ok(found)
+        self.whole(|tx| {
+            let (key, mut found) = (tx.key(&key)?, false);
+            tx.txn.change_fields(tx.db, &key, [field], |_, old| {
+                found = old.is_some();
+                FieldChange::Time(time)
+            })?;
+            Ok(found)
+        })
     }
 
     /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The field keeps its time to live.
@@ -141,15 +147,17 @@ impl Transaction<'_> {
         field: impl AsRef<[u8]>,
         by: i64,
     ) -> Result<i64, Error> {
-        let old = match self.value(&key, Type::Hash, field.as_ref())? {
-            Some(value) => parse(&value)?,
-            None => 0,
-        };
-        let new = old.checked_add(by).ok_or(Error::Overflow)?;
-        let (key, pair) = (self.key(&key)?, [(field.as_ref(), new.to_string().into_bytes())]);
-        let pair = pair.iter().map(|(field, value)| (*field, value.as_slice()));
-        self.txn.put_fields(self.db, &key, pair, FieldTime::Keep, LIMITS)?;
-        Ok(new)
+        self.whole(|tx| {
+            let old = match tx.value(&key, Type::Hash, field.as_ref())? {
+                Some(value) => parse(&value)?,
+                None => 0,
+            };
+            let new = old.checked_add(by).ok_or(Error::Overflow)?;
+            let (key, pair) = (tx.key(&key)?, [(field.as_ref(), new.to_string().into_bytes())]);
+            let pair = pair.iter().map(|(field, value)| (*field, value.as_slice()));
+            tx.txn.put_fields(tx.db, &key, pair, FieldTime::Keep, LIMITS)?;
+            Ok(new)
+        })
     }
 
     /// How many fields a hash has; 0 where there is no key.

@@ -13,15 +13,19 @@ pub(crate) fn limits() -> NodeLimits {
 
 impl Transaction<'_> {
     fn push(&mut self, key: &[u8], side: Side, element: &[u8]) -> Result<u64, Error> {
-        let key = self.key(&key)?;
-        Ok(self.txn.push(self.db, &key, side, [element], limits())?)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.push(tx.db, &key, side, [element], limits())?)
+        })
     }
 
     fn pop(&mut self, key: &[u8], side: Side) -> Result<Option<Vec<u8>>, Error> {
-        let key = self.key(&key)?;
-        let mut found = None;
-        self.txn.pop(self.db, &key, side, 1, |element| found = Some(element.to_vec()))?;
-        Ok(found)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            let mut found = None;
+            tx.txn.pop(tx.db, &key, side, 1, |element| found = Some(element.to_vec()))?;
+            Ok(found)
+        })
     }
 
     /// Puts an element before the first one of a list; how many there are then.
@@ -87,8 +91,10 @@ impl Transaction<'_> {
         index: u64,
         element: impl AsRef<[u8]>,
     ) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        Ok(self.txn.set_element(self.db, &key, index, element.as_ref(), limits())?)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.set_element(tx.db, &key, index, element.as_ref(), limits())?)
+        })
     }
 }
 

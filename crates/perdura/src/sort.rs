@@ -80,14 +80,16 @@ impl Transaction<'_> {
         order: Order,
         target: impl AsRef<[u8]>,
     ) -> Result<u64, Error> {
-        let elements = self.sort(key, order)?;
-        let target = self.key(&target)?;
-        self.txn.delete(self.db, &target)?;
-        let elements = elements.iter().map(Vec::as_slice);
-        if elements.len() == 0 {
-            return Ok(0);
-        }
-        Ok(self.txn.push(self.db, &target, Side::Tail, elements, limits())?)
+        self.whole(|tx| {
+            let elements = tx.sort(key, order)?;
+            let target = tx.key(&target)?;
+            tx.txn.delete(tx.db, &target)?;
+            let elements = elements.iter().map(Vec::as_slice);
+            if elements.len() == 0 {
+                return Ok(0);
+            }
+            Ok(tx.txn.push(tx.db, &target, Side::Tail, elements, limits())?)
+        })
     }
 }
 

@@ -23,18 +23,20 @@ impl Transaction<'_> {
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> f64,
     ) -> Result<(f64, bool), Error> {
-        let key = self.key(&key)?;
-        let mut edit = self.txn.edit_sorted(self.db, &key, LIMITS)?;
-        let (mut score, mut is_new) = (0.0, false);
-        edit.change(&mut self.txn, member, |old| {
-            (score, is_new) = (decide(old), old.is_none());
-            Some(score).filter(|score| !score.is_nan())
-        })?;
-        if score.is_nan() {
-            return Err(Error::NotANumber);
-        }
-        edit.finish(&mut self.txn, self.db, &key)?;
-        Ok((score, is_new))
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            let mut edit = tx.txn.edit_sorted(tx.db, &key, LIMITS)?;
+            let (mut score, mut is_new) = (0.0, false);
+            edit.change(&mut tx.txn, member, |old| {
+                (score, is_new) = (decide(old), old.is_none());
+                Some(score).filter(|score| !score.is_nan())
+            })?;
+            if score.is_nan() {
+                return Err(Error::NotANumber);
+            }
+            edit.finish(&mut tx.txn, tx.db, &key)?;
+            Ok((score, is_new))
+        })
     }
 
     /// Gives a member of a sorted set a score; whether the member is new.
@@ -63,22 +65,26 @@ impl Transaction<'_> {
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
     ) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        let mut edit = self.txn.edit_sorted(self.db, &key, LIMITS)?;
-        let was_there = edit.remove(&mut self.txn, member.as_ref())?;
-        edit.finish(&mut self.txn, self.db, &key)?;
-        Ok(was_there)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            let mut edit = tx.txn.edit_sorted(tx.db, &key, LIMITS)?;
+            let was_there = edit.remove(&mut tx.txn, member.as_ref())?;
+            edit.finish(&mut tx.txn, tx.db, &key)?;
+            Ok(was_there)
+        })
     }
 
     /// Takes the member with the lowest score off a sorted set.
     pub fn sorted_pop(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error> {
-        let key = self.key(&key)?;
-        let mut edit = self.txn.edit_sorted(self.db, &key, LIMITS)?;
-        let mut found = None;
-        let keep = |member: &[u8], score: f64| found = Some((member.to_vec(), score));
-        edit.remove_range(&mut self.txn, 0, 1, keep)?;
-        edit.finish(&mut self.txn, self.db, &key)?;
-        Ok(found)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            let mut edit = tx.txn.edit_sorted(tx.db, &key, LIMITS)?;
+            let mut found = None;
+            let keep = |member: &[u8], score: f64| found = Some((member.to_vec(), score));
+            edit.remove_range(&mut tx.txn, 0, 1, keep)?;
+            edit.finish(&mut tx.txn, tx.db, &key)?;
+            Ok(found)
+        })
     }
 
     /// The score of a member of a sorted set.

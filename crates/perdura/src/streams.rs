@@ -23,18 +23,13 @@ fn limits() -> StreamLimits {
 }
 
 impl Transaction<'_> {
-    /// Changes a stream; where that fails nothing of it stays, whatever the caller makes of the error.
+    /// Changes a stream.
     pub(crate) fn edit_stream<T>(
         &mut self,
         key: &Key<'_>,
         change: impl FnOnce(&mut StreamEdit<'_, '_>) -> Result<T, keyspace::Error>,
     ) -> Result<T, Error> {
-        let before = self.txn.savepoint_of(&[*key]);
-        let done = self.txn.edit_stream(self.db, key, change);
-        if done.is_err() {
-            self.txn.rollback_to(before);
-        }
-        Ok(done?)
+        self.whole(|tx| Ok(tx.txn.edit_stream(tx.db, key, change)?))
     }
 
     /// Adds an entry of at least one field to a stream, which is made where there is none. Its ID is the time in unix

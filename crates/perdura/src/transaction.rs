@@ -21,6 +21,20 @@ impl<'s> Transaction<'s> {
         Ok(self.txn.commit()?)
     }
 
+    /// Runs an operation that changes something, and undoes what it did if it fails: whoever handles its error goes on as if
+    /// it had not been.
+    pub(crate) fn whole<R>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let before = self.txn.savepoint();
+        let done = work(self);
+        if done.is_err() {
+            self.txn.rollback_to(before);
+        }
+        done
+    }
+
     pub(crate) fn key<'a>(&self, key: &'a impl AsRef<[u8]>) -> Result<Key<'a>, Error> {
         let key = self.txn.key(key.as_ref());
         if self.txn.covers(&key) { Ok(key) } else { Err(Error::Undeclared) }
@@ -51,8 +65,10 @@ impl<'s> Transaction<'s> {
 
     /// Sets a value; the key does not expire.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
-        let key = self.key(&key)?;
-        Ok(self.txn.set(self.db, &key, value.as_ref(), Expire::Clear)?)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.set(tx.db, &key, value.as_ref(), Expire::Clear)?)
+        })
     }
 
     /// Sets a value that expires after `ttl`.
@@ -62,26 +78,30 @@ impl<'s> Transaction<'s> {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<(), Error> {
-        let (key, until) = (self.key(&key)?, self.until(ttl));
-        Ok(self.txn.set(self.db, &key, value.as_ref(), Expire::At(until))?)
+        self.whole(|tx| {
+            let (key, until) = (tx.key(&key)?, tx.until(ttl));
+            Ok(tx.txn.set(tx.db, &key, value.as_ref(), Expire::At(until))?)
+        })
     }
 
     /// Adds to an integer, 0 where there is no key, and returns the sum. An expiry time stays.
     pub fn increment(&mut self, key: impl AsRef<[u8]>, by: i64) -> Result<i64, Error> {
-        let key = self.key(&key)?;
-        let old = match self.txn.find_mut(self.db, &key)? {
-            None => 0,
-            Some(entry) => {
-                let value = self.txn.string(&entry)?;
-                match value.as_int() {
-                    Some(int) => int,
-                    None => parse(&value.to_vec())?,
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            let old = match tx.txn.find_mut(tx.db, &key)? {
+                None => 0,
+                Some(entry) => {
+                    let value = tx.txn.string(&entry)?;
+                    match value.as_int() {
+                        Some(int) => int,
+                        None => parse(&value.to_vec())?,
+                    }
                 }
-            }
-        };
-        let new = old.checked_add(by).ok_or(Error::Overflow)?;
-        self.txn.set_int(self.db, &key, new, Expire::Keep)?;
-        Ok(new)
+            };
+            let new = old.checked_add(by).ok_or(Error::Overflow)?;
+            tx.txn.set_int(tx.db, &key, new, Expire::Keep)?;
+            Ok(new)
+        })
     }
 
     /// Appends to a value and returns its new length.
@@ -90,26 +110,34 @@ impl<'s> Transaction<'s> {
         key: impl AsRef<[u8]>,
         bytes: impl AsRef<[u8]>,
     ) -> Result<usize, Error> {
-        let key = self.key(&key)?;
-        Ok(self.txn.append(self.db, &key, bytes.as_ref())?)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.append(tx.db, &key, bytes.as_ref())?)
+        })
     }
 
     /// Deletes a key; whether there was one.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        Ok(self.txn.delete(self.db, &key)?)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.delete(tx.db, &key)?)
+        })
     }
 
     /// Lets a key expire after `ttl`; whether there is one.
     pub fn expire(&mut self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool, Error> {
-        let (key, until) = (self.key(&key)?, self.until(ttl));
-        Ok(self.txn.set_expiry(self.db, &key, Some(until))?)
+        self.whole(|tx| {
+            let (key, until) = (tx.key(&key)?, tx.until(ttl));
+            Ok(tx.txn.set_expiry(tx.db, &key, Some(until))?)
+        })
     }
 
     /// Makes a key stay; whether there is one.
     pub fn persist(&mut self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        Ok(self.txn.set_expiry(self.db, &key, None)?)
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.set_expiry(tx.db, &key, None)?)
+        })
     }
 
     /// How long a key has still to live; `None` if there is no key, or if it does not expire.
@@ -121,8 +149,10 @@ impl<'s> Transaction<'s> {
 
     /// Gives a key another name, with its value and expiry time; whether there is one.
     pub fn rename(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let (from, to) = (self.key(&from)?, self.key(&to)?);
-        Ok(self.txn.rename((self.db, &from), (self.db, &to))?)
+        self.whole(|tx| {
+            let (from, to) = (tx.key(&from)?, tx.key(&to)?);
+            Ok(tx.txn.rename((tx.db, &from), (tx.db, &to))?)
+        })
     }
 }
 
