@@ -26,9 +26,13 @@ pub struct Effects {
     first: Db,
     last: Db,
     enabled: bool,
+    /// Changes of the transaction that were looked at for what is gone.
+    seen: usize,
 }
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+/// How a SELECT begins.
+const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Effects {
@@ -65,7 +69,7 @@ impl Effects {
 
     /// A place to go back to when a command fails.
     pub(crate) fn mark(&self) -> EffectsMark {
-        EffectsMark { len: self.bytes.len(), count: self.count, last: self.last }
+        EffectsMark { len: self.bytes.len(), count: self.count, last: self.last, seen: self.seen }
     }
 
     /// Takes back what was added since.
@@ -73,31 +77,58 @@ impl Effects {
         self.bytes.truncate(mark.len);
         self.count = mark.count;
         self.last = mark.last;
+        self.seen = self.seen.min(mark.seen);
     }
 
-    /// Puts a DEL before everything else for each key that expired or was evicted, and an HDEL for each field that expired.
+    /// Puts a DEL before everything else for each key that expired or was evicted, and an HDEL for each field that expired: of
+    /// the changes that [`Effects::put_at`] has not seen.
     pub(crate) fn put_before<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
+        let seen = std::mem::take(&mut self.seen);
+        self.put(EffectsMark::default(), changes.skip(seen));
+    }
+
+    /// The same at a place: what a command of a transaction found expired goes where the keys have the names, and the databases
+    /// the numbers, that they had for that command. `changes` are all of the transaction, `len` of them.
+    pub(crate) fn put_at<'t>(
+        &mut self,
+        mark: EffectsMark,
+        changes: impl Iterator<Item = Change<'t>>,
+        len: usize,
+    ) {
+        let seen = std::mem::replace(&mut self.seen, len);
+        self.put(mark, changes.skip(seen));
+    }
+
+    fn put<'t>(&mut self, mark: EffectsMark, changes: impl Iterator<Item = Change<'t>>) {
         if !self.enabled {
             return;
         }
-        let mut before = Effects::new(Vec::new(), true);
-        for Change { db, key, field, event } in changes {
-            match event {
-                Event::Expired | Event::Evicted => before.push(db, &[b"DEL", key]),
-                Event::FieldExpired => before.push(db, &[b"HDEL", key, field]),
-                Event::Written | Event::Deleted | Event::Flushed => {}
-            }
-        }
-        if before.count == 0 {
+        let mut gone = changes
+            .filter(|change| {
+                matches!(change.event, Event::Expired | Event::FieldExpired | Event::Evicted)
+            })
+            .peekable();
+        if gone.peek().is_none() {
             return;
         }
-        if self.count > 0 {
-            before.select(self.first);
-            before.bytes.extend_from_slice(&self.bytes);
-            before.last = self.last;
-            before.count += self.count;
+        let behind = self.bytes.split_off(mark.len);
+        let (count, last) = (self.count - mark.count, self.last);
+        // The database that is selected where what stands behind begins.
+        let begins = if mark.count == 0 { self.first } else { mark.last };
+        (self.count, self.last) = (mark.count, mark.last);
+        for Change { db, key, field, event } in gone {
+            match event {
+                Event::FieldExpired => self.push(db, &[b"HDEL", key, field]),
+                _ => self.push(db, &[b"DEL", key]),
+            }
         }
-        *self = before;
+        if count > 0 {
+            if !behind.starts_with(SELECT) {
+                self.select(begins);
+            }
+            self.bytes.extend_from_slice(&behind);
+            (self.count, self.last) = (self.count + count, last);
+        }
     }
 
     /// Gives everything to the log, in MULTI and EXEC where it is more than one command.
@@ -111,14 +142,14 @@ impl Effects {
         }
         let end = log.append(self.first, self.last, &self.bytes);
         self.bytes.clear();
-        self.count = 0;
+        (self.count, self.seen) = (0, 0);
         Some(end)
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
-        self.count = 0;
+        (self.count, self.seen) = (0, 0);
     }
 
     /// Gives the room back.
@@ -128,11 +159,12 @@ impl Effects {
 }
 
 /// See [`Effects::mark`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct EffectsMark {
     len: usize,
     count: usize,
     last: Db,
+    seen: usize,
 }
 
 fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {

@@ -63,6 +63,9 @@ impl<'a> Step<'a> {
             Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Scan(run) => run(call, txn),
             Run::Container => Err(Failure::from(SYNTAX)),
         };
+        if done.is_ok() && call.effects.enabled() && txn.pending_changes() > 0 {
+            call.effects.put_at(effects, txn.changes(), txn.pending_changes());
+        }
         done.map_err(|failure| {
             if let Some(savepoint) = savepoint {
                 txn.rollback_to(savepoint);

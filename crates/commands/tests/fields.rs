@@ -339,6 +339,29 @@ fn what_is_logged_gives_the_same_at_any_time() {
     );
 }
 
+/// More fields have expired than one command deletes, and the hash has another name when one of them is met.
+#[test]
+fn a_field_that_expired_is_deleted_in_the_log_under_the_name_that_its_hash_had() {
+    let mut server = server();
+    for n in 0..300 {
+        server.client.run(&format!("HSETEX {{b}} PX 5 FIELDS 1 f{n} 7"));
+    }
+    server.client.run("HSET {b} lasting 1");
+    server.clock.advance_ms(10);
+    for line in ["MULTI", "RENAME {b} {b}a", "HINCRBY {b}a f299 1", "EXEC"] {
+        server.client.run(line);
+    }
+    server.client.check("HGET {b}a f299", "\"1\"");
+    let options =
+        EngineOptions { clock: server.clock.clone(), ..EngineOptions::new(volatile(2, 64 << 20)) };
+    let copy = Arc::new(Engine::new(options));
+    let mut replay = Client::of(&copy, copy.connect_replay());
+    for request in requests(&server.log.bytes()) {
+        replay.raw(&request);
+    }
+    Client::new(&copy).check("HGET {b}a f299", "\"1\"");
+}
+
 #[test]
 fn replaying_the_log_gives_the_same_fields() {
     let mut server = server();

@@ -99,6 +99,18 @@ fn expired_keys_are_deleted_in_the_log_first() {
 }
 
 #[test]
+fn what_a_transaction_found_expired_is_deleted_in_the_log_where_it_was_found() {
+    check(
+        "SET k v; SELECT 1; SET k v PX 5; SELECT 0; wait 10; MULTI; SWAPDB 0 1; SET k x XX; SET l y; EXEC",
+        "SET k v; SELECT 1; SET k v PXAT 1700000000005; SELECT 0; MULTI; SWAPDB 0 1; DEL k; SET l y; EXEC",
+    );
+    check(
+        "SET k v PX 5; wait 10; MULTI; SET l y; SELECT 1; SET m z; SELECT 0; APPEND k w; EXEC",
+        "SET k v PXAT 1700000000005; MULTI; SET l y; SELECT 1; SET m z; SELECT 0; DEL k; SELECT 0; APPEND k w; EXEC",
+    );
+}
+
+#[test]
 fn transactions_are_logged_as_one() {
     check("MULTI; SET k v; GET k; INCR n; EXEC", "MULTI; SET k v; INCR n; EXEC");
     check("MULTI; SET k v; GET k; EXEC", "SET k v");

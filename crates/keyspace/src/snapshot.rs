@@ -206,7 +206,9 @@ fn begin(view: &SnapshotShard<'_>, db: Db, at: Ptr, within: &mut u64) -> (Item, 
             *within = next;
             (Content::Stream(parts), None)
         }
-        Kind::Collection(head) if entry::expiry_word(view, at) & FIELDS != 0 => {
+        Kind::Collection(head)
+            if entry::expiry_word(view, at) & FIELDS != 0 && collection::can_have_times(head) =>
+        {
             let word = view.word(entry::cell(view, at));
             let mut fields = Vec::new();
             let push = |field| fields.push(field);

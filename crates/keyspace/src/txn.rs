@@ -351,7 +351,8 @@ impl<'k> Txn<'k> {
         if head.form == collection::Form::Stream {
             return Ok(Content::Stream(streams::all_parts(shard, word)));
         }
-        if entry::expiry_word(shard, entry.at) & FIELDS != 0 {
+        let is_timed = entry::expiry_word(shard, entry.at) & FIELDS != 0;
+        if is_timed && collection::can_have_times(head) {
             let mut fields = Vec::new();
             let push = |field| fields.push(field);
             collection::timed_pieces(shard, head, word, 0, usize::MAX, push);
@@ -427,6 +428,12 @@ impl<'k> Txn<'k> {
 
     pub(crate) fn changes_mut(&mut self) -> &mut Changes {
         self.changes.get_or_insert_default()
+    }
+
+    /// How many changes are listed that no commit has made durable.
+    #[inline]
+    pub fn pending_changes(&self) -> usize {
+        self.changes.as_ref().filter(|_| !self.committed).map_or(0, |changes| changes.len())
     }
 
     /// Keys changed by this transaction (after a commit: by the committed one): those that expired or were evicted

@@ -163,6 +163,32 @@ fn what_a_change_of_a_time_logs_is_what_the_format_says() {
     assert_eq!((cost.words, cost.blocks, cost.freed), (3, 1, 1), "another value, no time");
 }
 
+/// Where a weight is wrong, as many items as there are members may seem to be there.
+#[test]
+fn a_flipped_bit_of_a_weight_lets_no_table_expire() {
+    let mut told = 0;
+    for timed in (40..130_u64).step_by(5) {
+        let (mut store, all) = (Memory::new(), timed + 16);
+        let dict = Dict::create(&mut store).expect("room");
+        for n in 0..all {
+            let time = Some(n * 37 % 90).filter(|_| n < timed);
+            put(&mut store, dict, &n.to_le_bytes(), b"value", time);
+        }
+        store.commit();
+        let root = Ptr::from_raw(store.word(dict.ptr().add(24)));
+        for slot in 0..29 {
+            let weight = root.add(784 + 8 * slot);
+            if (1..=28).contains(&store.word(weight)) {
+                store.damage(weight);
+                told += u32::from(dict.timed_len(&store) == all);
+                assert!(!dict.is_spent(&store, 100), "{timed} with a time, slot {slot}");
+                store.damage(weight);
+            }
+        }
+    }
+    assert!(told > 0, "no weight told of 16 items more");
+}
+
 #[test]
 fn sparse_members_move_and_keep_their_times() {
     let (mut store, mut model) = (Memory::new(), Model::new());

@@ -29,5 +29,5 @@ pub(crate) use tables::{Large, Within};
 pub use text::Text;
 pub(crate) use text::item;
 pub use times::{FieldChange, FieldTime, TimedField};
-pub(crate) use times::{has_times, is_spent, timed_pieces};
+pub(crate) use times::{can_have_times, has_times, is_spent, timed_pieces};
 pub(crate) use whole::{Deep, blocks, check, memory, pieces, release, relocate, relocate_list};

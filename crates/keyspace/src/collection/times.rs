@@ -119,6 +119,11 @@ fn dict(word: u64) -> Dict {
     Dict::at(Ptr::from_raw(word))
 }
 
+/// Whether it is of a kind that can have times: the expiry word, which says that it has, has no checksum.
+pub(crate) fn can_have_times(head: Head) -> bool {
+    head.form == Form::Timed || head.form == Form::Table && head.what == Type::Hash
+}
+
 /// Whether any field has a time.
 pub(crate) fn has_times<V: View>(view: &V, head: Head, word: u64) -> bool {
     match head.form {

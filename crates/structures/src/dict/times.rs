@@ -78,14 +78,15 @@ impl Dict {
         self.times().begin(view).item(view).map(|item| item.first)
     }
 
-    /// Whether every member has a time of at most this.
+    /// Whether every member has a time of at most this. What is damaged does not answer that.
     pub fn is_spent<V: View>(self, view: &V, time: u64) -> bool {
         let mut end = self.times().end(view);
         let last = if end.prev(view) { end.item(view) } else { None };
-        last.is_some_and(|last| last.first <= time && check_item(view, last).is_ok())
+        let Some(last) = last.filter(|last| last.first <= time) else { return false };
+        self.has_sound_len(view)
+            && self.times().weight_sound(view).is_ok_and(|timed| timed == self.len(view))
             && self.times().is_leaf_sound(view, &end)
-            && self.has_sound_len(view)
-            && self.timed_len(view) == self.len(view)
+            && check_item(view, last).is_ok()
     }
 
     /// The fields of up to `most` members with a time of at most this, the earliest first.

@@ -89,6 +89,13 @@ impl<K: Kind> Tree<K> {
         if end.prev(view) { self.rank(view, &end) + end.item(view).map_or(0, K::weight) } else { 0 }
     }
 
+    /// The sum of all weights, of a tree that may be damaged: each weight that it is made of is compared with the node that it
+    /// tells of.
+    pub fn weight_sound<V: View>(&self, view: &V) -> Result<u64, Damaged> {
+        way::check_weights::<K, V>(view, &self.end(view))?;
+        Ok(self.weight(view))
+    }
+
     /// Before the first item.
     pub fn begin<V: View>(&self, view: &V) -> Cursor {
         Cursor::descend(view, self.root, |_| 0)

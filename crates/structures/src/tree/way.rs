@@ -7,6 +7,7 @@ use heap::{Ptr, View};
 
 use super::Kind;
 use super::cursor::{Cursor, Step};
+use super::node::Node;
 use crate::Damaged;
 
 /// Verifies the weights on the way to a cursor, which was found by weight.
@@ -40,4 +41,22 @@ pub(super) fn check<K: Kind, V: View>(view: &V, root: Ptr, at: &Cursor) -> Resul
     // Behind the items of a leaf that is not the last one: no sum of weights leads there.
     let count = leaf.node.count() as u64;
     Err(Damaged::new("weight of a tree node", leaf.node.at, count, count + 1))
+}
+
+/// Verifies every weight in the nodes on the way to a cursor: that each is the sum of what the child says.
+pub(super) fn check_weights<K: Kind, V: View>(view: &V, at: &Cursor) -> Result<(), Damaged> {
+    for Step { node, .. } in at.steps().iter().filter(|step| step.node.height > 0) {
+        for i in 0..node.count() {
+            let (place, said) = (node.child_node(view, i), node.child_weight(view, i));
+            let sum = Node::read(view, place, Some(node.height - 1)).map(|child| {
+                let weight = |i| match child.height {
+                    0 => K::weight(child.item(view, i)),
+                    _ => child.child_weight(view, i),
+                };
+                (0..child.count()).fold(0u64, |sum, i| sum.wrapping_add(weight(i)))
+            });
+            Damaged::unless_equal("weight of a tree node", place, sum.unwrap_or(0), said)?;
+        }
+    }
+    Ok(())
 }
