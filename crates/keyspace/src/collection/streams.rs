@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use heap::{Full, Ptr, Shard, View};
-use structures::stream::{self, Consumer, Group, Pending, Stream};
+use structures::stream::{self, Consumer, Group, Id, Pending, Stream};
 use structures::{Damaged, Store};
 
 /// A step through a stream, for the defragmenter: its word if that changes, and the place to go on with (0: the end). Of a
@@ -56,10 +56,15 @@ pub(super) fn copy(
 ) -> Result<u64, stream::Error> {
     let source = Stream::open(&shards[from], word)?;
     let mut copy = Stream::create(&mut shards[to])?;
-    let mut entries = 0;
+    let (mut entries, mut last) = (0, None);
     for number in 0..source.node_count(&shards[from]) {
         let Some(node) = source.copy_node(&shards[from], number)? else { break };
         entries += node.entries();
+        if last.replace(node.base()) >= Some(node.base()) {
+            // A way that leads to a node twice leads to another one never.
+            let (at, [ms, found]) = (Ptr::from_raw(word), [node.base().ms, node.base().seq]);
+            return Err(Damaged::new("order of a stream's nodes", at, ms, found).into());
+        }
         copy.paste_node(&mut shards[to], &node)?;
     }
     if entries != source.head.len {
@@ -113,27 +118,41 @@ fn copy_consumers(
     Ok(copies)
 }
 
+/// Each is found by its ID, which is greater than that of the one before; and in the end all of them are there.
 fn copy_pending(
     shards: &mut [Shard<'_>],
     (from, to): (usize, usize),
     (group, copy): (&Group, &Group),
     consumers: &HashMap<Ptr, Consumer>,
 ) -> Result<(), stream::Error> {
-    const AT_ONCE: u64 = 1024;
-    let mut number = 0;
-    loop {
+    const AT_ONCE: usize = 1024;
+    let expected = group.pending_count(&shards[from]);
+    let (mut copied, mut next) = (0, Some(Id::MIN));
+    while let Some(first) = next {
         let mut some: Vec<Pending> = Vec::new();
-        let push = |pending: &Pending| some.push(*pending);
-        match group.some_pending(&shards[from], number, AT_ONCE, push)? {
-            0 => return Ok(()),
-            shown => number += shown,
+        group.visit_pending(&shards[from], first, |pending| {
+            some.push(*pending);
+            some.len() < AT_ONCE
+        })?;
+        if some.is_empty() {
+            break;
         }
         for pending in some {
             let at = pending.consumer();
             let lost = Damaged::new("consumer of a pending entry", at, at.raw(), 0);
             let consumer = consumers.get(&at).ok_or(lost)?;
+            if next.is_none_or(|least| pending.id < least) {
+                return Err(Damaged::new("order of pending entries", at, copied, 0).into());
+            }
+            next = pending.id.next();
             let delivery = (pending.delivered, pending.count);
             copy.deliver(&mut shards[to], consumer, pending.id, delivery)?;
+            copied += 1;
         }
     }
+    if copied != expected {
+        let at = group.ptr();
+        return Err(Damaged::new("number of pending entries", at, expected, copied).into());
+    }
+    Ok(())
 }

@@ -27,6 +27,11 @@ impl NodeCopy {
     pub fn entries(&self) -> u64 {
         self.0.live()
     }
+
+    /// The ID that those of its entries begin with: that of the node behind is greater.
+    pub fn base(&self) -> Id {
+        self.0.base
+    }
 }
 
 impl Stream {

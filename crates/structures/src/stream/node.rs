@@ -82,6 +82,7 @@ pub(super) struct Content<'v> {
 /// A node without its place.
 #[derive(Clone, Debug)]
 pub(super) struct Export {
+    pub(super) base: Id,
     bytes: Vec<u8>,
     window: Window,
     apart: Option<Vec<u8>>,
@@ -274,7 +275,8 @@ impl Node {
     pub(super) fn export<V: View>(&self, view: &V) -> Result<Export, Damaged> {
         self.check(view)?;
         let apart = self.blob(view).map(|blob| blob.to_vec(view));
-        Ok(Export { bytes: self.all(view).to_vec(), window: self.window, apart })
+        let bytes = self.all(view).to_vec();
+        Ok(Export { base: self.base, bytes, window: self.window, apart })
     }
 
     /// A node that was exported.

@@ -87,6 +87,8 @@ impl Group {
         let mut cursor = tree.begin(store);
         while let Some(item) = tree.item_at(store, &cursor)? {
             let pending = Pending::read(store, Ptr::from_raw(item.second))?;
+            let (own, found) = (consumer.at.raw(), pending.consumer.raw());
+            Damaged::unless_equal("consumer of a pending entry", pending.at, own, found)?;
             pending.take_out(store, self.pending_tree())?;
             store.free(pending.at);
             cursor.next(store);

@@ -193,6 +193,11 @@ impl Group {
         Tree::at(self.consumer_root())
     }
 
+    /// The place of its record, which tells it from others.
+    pub fn ptr(&self) -> Ptr {
+        self.at
+    }
+
     /// How many entries are pending.
     pub fn pending_count<V: View>(&self, view: &V) -> u64 {
         self.pending_tree().weight(view)
