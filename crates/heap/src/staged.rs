@@ -1,16 +1,28 @@
 //! The words that an open transaction will change, readable before they are stored.
 //!
-//! Staging only ever appends, so that going back to a savepoint is a truncation; the newest of several values
-//! of a word counts. Few words are searched from the end; many through a table of their places.
+//! Behind a savepoint staging only appends, so that going back is a truncation; the newest of several values of a word
+//! counts, and is the only one that a commit sees: a run of commands that changes the same word each time logs it once.
+//! Few words are searched from the end; many through a table of their places.
 
 const FEW: usize = 12;
+/// No index.
+const NONE: u32 = u32::MAX;
 /// Words of bits for groups of lines: enough that a run of commands leaves most of them 0.
 const GROUPS: usize = 8;
+
+#[derive(Debug)]
+struct Word {
+    at: u64,
+    value: u64,
+    /// The index of the value that this one takes the place of, or `NONE`.
+    older: u32,
+    is_newest: bool,
+}
 
 /// Staged words in the order in which they were staged.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
-    words: Vec<(u64, u64)>,
+    words: Vec<Word>,
     /// Open addressing: index + 1 of the newest value of a word; used when there are more than `FEW`.
     table: Vec<u32>,
     tabled: bool,
@@ -31,8 +43,9 @@ impl Staged {
         self.words.len()
     }
 
+    /// Every word that is staged, with its newest value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.words.iter().copied()
+        self.words.iter().filter(|word| word.is_newest).map(|word| (word.at, word.value))
     }
 
     /// The newest staged value of the word at `at`.
@@ -41,7 +54,7 @@ impl Staged {
         if !self.touches_line(at) {
             return None;
         }
-        self.find(at).map(|i| self.words[i].1)
+        self.find(at).map(|i| self.words[i].value)
     }
 
     /// Whether a word of the line at `at` may be staged.
@@ -56,9 +69,13 @@ impl Staged {
         let staged = if self.groups[word] & bit == 0 { None } else { self.find(at) };
         self.groups[word] |= bit;
         match staged {
-            Some(i) if i >= self.floor => self.words[i].1 = value,
-            _ => {
-                self.words.push((at, value));
+            Some(i) if i >= self.floor => self.words[i].value = value,
+            older => {
+                if let Some(i) = older {
+                    self.words[i].is_newest = false;
+                }
+                let older = older.map_or(NONE, |i| i as u32);
+                self.words.push(Word { at, value, older, is_newest: true });
                 self.enter(self.words.len() - 1);
             }
         }
@@ -71,7 +88,13 @@ impl Staged {
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.words.truncate(len);
+        while self.words.len() > len {
+            if let Some(Word { older, .. }) = self.words.pop()
+                && let Some(older) = self.words.get_mut(older as usize)
+            {
+                older.is_newest = true;
+            }
+        }
         self.floor = self.floor.min(len);
         self.tabled = false;
         if len > FEW {
@@ -88,13 +111,13 @@ impl Staged {
 
     fn find(&self, at: u64) -> Option<usize> {
         if !self.tabled {
-            return self.words.iter().rposition(|w| w.0 == at);
+            return self.words.iter().rposition(|word| word.at == at);
         }
         let mask = self.table.len() - 1;
         let mut i = hash(at) & mask;
         while self.table[i] != 0 {
             let found = self.table[i] as usize - 1;
-            if self.words[found].0 == at {
+            if self.words[found].at == at {
                 return Some(found);
             }
             i = (i + 1) & mask;
@@ -122,10 +145,10 @@ impl Staged {
     }
 
     fn insert(&mut self, index: usize) {
-        let at = self.words[index].0;
+        let at = self.words[index].at;
         let mask = self.table.len() - 1;
         let mut i = hash(at) & mask;
-        while self.table[i] != 0 && self.words[self.table[i] as usize - 1].0 != at {
+        while self.table[i] != 0 && self.words[self.table[i] as usize - 1].at != at {
             i = (i + 1) & mask;
         }
         self.table[i] = index as u32 + 1;
@@ -160,8 +183,10 @@ mod tests {
         }
         assert_eq!(staged.len(), 200);
         assert_eq!(staged.get(8 * 42), Some(2042));
+        assert!(staged.iter().eq((0..100).map(|round| (round * 8, round + 2000))));
         staged.truncate(mark);
         assert_eq!(staged.get(8 * 42), Some(42));
+        assert!(staged.iter().eq((0..100).map(|round| (round * 8, round))));
         assert_eq!(staged.get(8 * 100), None);
         staged.truncate(5);
         assert_eq!(staged.get(8 * 4), Some(4));

@@ -145,6 +145,31 @@ fn a_failed_command_goes_back_to_its_savepoint() {
 }
 
 #[test]
+fn a_run_of_commands_logs_the_newest_value_of_a_word_and_only_that() {
+    let (pool, heap) = Pool::new(1);
+    let mut shard = heap.lock(1);
+    for number in 1..=100 {
+        shard.savepoint();
+        let root = shard.root(0);
+        shard.set(root, number);
+    }
+    let before = shard.savepoint();
+    for root in [shard.root(0), shard.root(1)] {
+        shard.set(root, 1000);
+    }
+    shard.rollback_to(before);
+    let before = pmem::counters();
+    shard.commit().unwrap();
+    let cost = pmem::counters().since(&before);
+    assert_eq!(cost.streamed + 64 * cost.lines, 64, "the record takes a line: {cost:?}");
+    drop(shard);
+    drop(heap);
+    let heap = pool.open();
+    let shard = heap.lock(1);
+    assert_eq!((shard.word(shard.root(0)), shard.word(shard.root(1))), (100, 0));
+}
+
+#[test]
 fn several_shards_commit_with_one_fence_whatever_their_number() {
     let (pool, heap) = Pool::new(1);
     let mut shards: Vec<_> = (0..4).map(|n| heap.lock(n)).collect();
