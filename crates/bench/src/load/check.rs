@@ -31,6 +31,11 @@ fn complaint(options: &Options) -> Option<String> {
     if options.test_time.is_some_and(|time| !(time > 0.0 && time < 1e9)) {
         return Some("--test-time must be a number of seconds above 0".into());
     }
+    if options.test_time.is_some() && options.requests.is_some() {
+        return Some(
+            "--test-time and --requests both say when a run ends: give one of them".into(),
+        );
+    }
     keys(options).or_else(|| values(options)).or_else(|| waits(options))
 }
 
@@ -48,6 +53,9 @@ fn keys(options: &Options) -> Option<String> {
         commands.iter().map(|command| command.pattern).collect()
     };
     let has = |pattern: Pattern| patterns.contains(&pattern);
+    if has(Pattern::Zipf) && options.key_maximum == 0 {
+        return Some("the pattern Z draws keys from 1 on: --key-maximum must be above 0".into());
+    }
     if has(Pattern::Parallel) && patterns.iter().any(|pattern| *pattern != Pattern::Parallel) {
         return Some(
             "the pattern P divides the keys between connections: it must be that of every command"
@@ -76,6 +84,11 @@ fn keys(options: &Options) -> Option<String> {
 fn values(options: &Options) -> Option<String> {
     /// Redis's limit for a string.
     const LONGEST: u64 = 512 << 20;
+    if options.data_size == Some(0) || options.data_size_range.is_some_and(|span| span.low == 0) {
+        return Some(
+            "a value must have a byte: --data-size and --data-size-range begin at 1".into(),
+        );
+    }
     let longest = options
         .data_size_list
         .iter()
@@ -176,6 +189,12 @@ mod tests {
         refused("--threads 0", "--threads");
         refused("--pipeline 0", "--pipeline");
         refused("--test-time 0", "--test-time");
+        refused("--test-time 2 -n 5", "--test-time and --requests");
+        refused("-n allkeys --test-time 2", "--test-time and --requests");
+        refused("--data-size 0", "--data-size");
+        refused("--data-size-range 0-4", "--data-size-range");
+        refused("--key-maximum 0 --key-pattern Z:R", "pattern Z");
+        refused("--key-maximum 0 --command=GET --command-key-pattern Z", "pattern Z");
         refused("--key-minimum 5 --key-maximum 4", "--key-minimum");
         refused("--key-stddev 5", "pattern G");
         refused("--key-zipf-exp 1", "pattern Z");

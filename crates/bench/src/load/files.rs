@@ -12,6 +12,10 @@ use serde::Serialize;
 use super::outcome::{Class, Outcome};
 use crate::histogram::Histogram;
 
+/// How the name of a log of seconds ends, and that of a table of percentiles.
+const LOG: &str = ".hgrm";
+const TABLE: &str = ".txt";
+
 /// What the JSON file says.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
@@ -22,21 +26,55 @@ struct Report<'a> {
     runs: &'a [Outcome],
 }
 
+/// A file that cannot be written, by its name.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be written: {why}", path.display())]
+pub(crate) struct Unwritten {
+    path: PathBuf,
+    why: io::Error,
+}
+
+/// Writes all of a file by `fill`.
+pub(crate) fn write(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), Unwritten> {
+    let written = File::create(path).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        fill(&mut file)?;
+        file.flush()
+    });
+    written.map_err(|why| Unwritten { path: path.to_owned(), why })
+}
+
 /// Writes all runs as JSON.
-pub(crate) fn write_json(path: &Path, runs: &[Outcome]) -> io::Result<()> {
+pub(crate) fn write_json(path: &Path, runs: &[Outcome]) -> Result<(), Unwritten> {
     let words = std::env::args_os();
     let command_line = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let report = Report { version: env!("CARGO_PKG_VERSION"), command_line, runs };
-    let mut file = BufWriter::new(File::create(path)?);
-    serde_json::to_writer_pretty(&mut file, &report)?;
-    file.write_all(b"\n")?;
-    file.flush()
+    write(path, |file| {
+        serde_json::to_writer_pretty(&mut *file, &report)?;
+        file.write_all(b"\n")
+    })
+}
+
+/// A file that [`write_histograms`] writes whatever is measured.
+pub(crate) fn first_histogram(prefix: &Path) -> PathBuf {
+    named(&whole_run(prefix, 1), LOG)
+}
+
+fn whole_run(prefix: &Path, run: usize) -> PathBuf {
+    named(prefix, &format!("_FULL_RUN_{run}"))
 }
 
 /// Writes the histograms of a run under memtier_benchmark's file names: for all requests and for each class a log with one
 /// line per second (`.hgrm`), values in nanoseconds, and a table of percentiles (`.txt`), in milliseconds.
-pub(crate) fn write_histograms(prefix: &Path, run: usize, outcome: &Outcome) -> io::Result<()> {
-    write_class(&named(prefix, &format!("_FULL_RUN_{run}")), outcome, &outcome.totals)?;
+pub(crate) fn write_histograms(
+    prefix: &Path,
+    run: usize,
+    outcome: &Outcome,
+) -> Result<(), Unwritten> {
+    write_class(&whole_run(prefix, run), outcome, &outcome.totals)?;
     for class in outcome.classes.iter().filter(|class| class.operations > 0) {
         let name = format!("_{}_command_run_{run}", class.name);
         write_class(&named(prefix, &name), outcome, class)?;
@@ -51,13 +89,9 @@ fn named(prefix: &Path, rest: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn write_class(stem: &Path, outcome: &Outcome, class: &Class) -> io::Result<()> {
-    let mut log = BufWriter::new(File::create(named(stem, ".hgrm"))?);
-    write_log(&mut log, outcome.began, class)?;
-    log.flush()?;
-    let mut table = BufWriter::new(File::create(named(stem, ".txt"))?);
-    write_table(&mut table, &class.histogram)?;
-    table.flush()
+fn write_class(stem: &Path, outcome: &Outcome, class: &Class) -> Result<(), Unwritten> {
+    write(&named(stem, LOG), |log| write_log(log, outcome.began, class))?;
+    write(&named(stem, TABLE), |table| write_table(table, &class.histogram))
 }
 
 /// HdrHistogram's log, version 1.3 as its tools call it: each second's histogram.

@@ -166,7 +166,8 @@ fn whole(
     let classes = workload.classes.iter().map(|class| Class::new(&class.name, class.kind));
     let mut outcome = Outcome { began, classes: classes.collect(), ..Outcome::default() };
     let mut failure = None;
-    let mut elapsed = Duration::ZERO;
+    let mut first: Option<Instant> = None;
+    let mut last = None;
     let mut cpu = Duration::ZERO;
     for part in parts {
         let Some(part) = part else {
@@ -181,12 +182,14 @@ fn whole(
         }
         outcome.unanswered += part.unanswered;
         outcome.unsent += part.unsent;
-        elapsed = elapsed.max(part.elapsed);
+        first = Some(first.map_or(part.began, |first| first.min(part.began)));
+        last = last.max(Some(part.ended));
         cpu += part.cpu;
         outcome.generator.busiest = outcome.generator.busiest.max(part.busy);
         failure = failure.or_else(|| part.failure.map(|error| error.to_string()));
     }
-    outcome.seconds = elapsed.as_secs_f64();
+    let elapsed = first.zip(last).map(|(first, last)| last.saturating_duration_since(first));
+    outcome.seconds = elapsed.unwrap_or_default().as_secs_f64();
     let mut totals = Class::new("Totals", Kind::Other);
     for class in &mut outcome.classes {
         class.finish(outcome.seconds);

@@ -69,7 +69,7 @@ pub struct Options {
     /// Requests of each connection, or `allkeys` [default: 10000, or no end with --test-time]
     #[arg(short = 'n', long, value_name = "NUMBER", help_heading = "Load")]
     pub requests: Option<Requests>,
-    /// Seconds to run
+    /// Seconds to run, in place of a number of requests
     #[arg(long, value_name = "SECONDS", help_heading = "Load")]
     pub test_time: Option<f64>,
     /// Requests a second of each connection, evenly spaced
@@ -141,7 +141,7 @@ pub struct Options {
     /// The highest number of a key
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, help_heading = "Keys")]
     pub key_maximum: u64,
-    /// How keys are chosen for SET and GET: R at random, S in sequence, G on a bell curve, Z by Zipf's law, P:P in sequence,
+    /// How keys are chosen for SET and GET: R at random, S in sequence, G on a bell curve, Z by Zipf's law from key 1 on, P:P in sequence,
     /// each connection in a part of its own
     #[arg(long, value_name = "SET:GET", default_value = "R:R", help_heading = "Keys")]
     pub key_pattern: Patterns,

@@ -161,7 +161,7 @@ impl Class {
 
     /// Makes the figures that follow from the counts.
     pub(crate) fn finish(&mut self, seconds: f64) {
-        self.per_second = if seconds > 0.0 { self.operations as f64 / seconds } else { 0.0 };
+        self.per_second = per_second(self.operations, seconds);
         self.latency = self.histogram.summary();
         for second in &mut self.series {
             second.latency = second.histogram().summary();
@@ -172,6 +172,11 @@ impl Class {
     pub fn kib_per_second(&self, seconds: f64) -> f64 {
         if seconds > 0.0 { (self.sent + self.received) as f64 / 1024.0 / seconds } else { 0.0 }
     }
+}
+
+/// A rate; none where no time passed, since then nothing was answered.
+pub(crate) fn per_second(number: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { number as f64 / seconds } else { 0.0 }
 }
 
 /// One second of a run.

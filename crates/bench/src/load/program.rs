@@ -1,6 +1,5 @@
 //! `perdura-bench load`: runs, prints, writes files.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -18,10 +17,9 @@ const BETWEEN_RUNS: Duration = Duration::from_secs(1);
 /// Does all runs that the options ask for, until one does not come to its end or `cancel` is set, and reports them.
 pub fn execute(options: &Options, cancel: &AtomicBool) -> Verdict {
     // A file that cannot be written is found out before the runs, not after them.
-    let mut out = match check::check(options).and_then(|()| output(options)) {
-        Ok(out) => out,
-        Err(error) => return refuse(&error),
-    };
+    if let Err(error) = check::check(options).and_then(|()| make_files(options)) {
+        return refuse(&error);
+    }
     let mut runs = Vec::new();
     for number in 0..options.run_count {
         if number > 0 {
@@ -38,17 +36,13 @@ pub fn execute(options: &Options, cancel: &AtomicBool) -> Verdict {
             Err(error) if runs.is_empty() => return refuse(&error),
             Err(error) => {
                 eprintln!("error: {error}");
-                let _ = report(options, &runs, &mut out);
-                return Verdict::Partly;
+                break;
             }
         }
     }
-    if let Err(error) = report(options, &runs, &mut out) {
-        eprintln!("error: the results cannot be written: {error}");
-        return Verdict::Partly;
-    }
+    let reported = report(options, &runs);
     let whole = runs.iter().all(Outcome::is_whole) && runs.len() == options.run_count;
-    if whole { Verdict::Done } else { Verdict::Partly }
+    if reported && whole { Verdict::Done } else { Verdict::Partly }
 }
 
 fn refuse(error: &Error) -> Verdict {
@@ -59,52 +53,65 @@ fn refuse(error: &Error) -> Verdict {
     }
 }
 
-fn output(options: &Options) -> Result<Box<dyn Write>, Error> {
-    let unable = |path: &std::path::Path, error: io::Error| {
-        Error::Options(format!("{} cannot be written: {error}", path.display()))
-    };
-    if let Some(path) = &options.json_out_file {
-        File::create(path).map_err(|error| unable(path, error))?;
+/// Makes the files that the options name, empty.
+fn make_files(options: &Options) -> Result<(), Error> {
+    let histogram = options.hdr_file_prefix.as_deref().map(files::first_histogram);
+    let all = [&options.json_out_file, &options.out_file, &histogram];
+    for path in all.into_iter().flatten() {
+        files::write(path, |_| Ok(())).map_err(|error| Error::Options(error.to_string()))?;
     }
-    Ok(match &options.out_file {
-        Some(path) => Box::new(File::create(path).map_err(|error| unable(path, error))?),
-        None => Box::new(io::stdout()),
-    })
-}
-
-/// Files come first: whoever reads the tables may stop reading early.
-fn report(options: &Options, runs: &[Outcome], out: &mut dyn Write) -> io::Result<()> {
-    for (at, outcome) in runs.iter().enumerate() {
-        if let Some(prefix) = &options.hdr_file_prefix {
-            files::write_histograms(prefix, at + 1, outcome)?;
-        }
-    }
-    if let Some(path) = &options.json_out_file {
-        files::write_json(path, runs)?;
-    }
-    print(options, runs, out)?;
-    out.flush()?;
-    runs.iter().for_each(|outcome| eprint!("{}", table::remarks(outcome)));
     Ok(())
 }
 
-fn print(options: &Options, runs: &[Outcome], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{:<9} Threads", options.threads)?;
-    writeln!(out, "{:<9} Connections per thread", options.clients)?;
-    match (options.test_time, options.requests) {
-        (Some(seconds), None) => writeln!(out, "{seconds:<9} Seconds")?,
+/// Writes and prints what was measured: whether all of it. What one file does not take is not lost for the others, and the
+/// tables are printed where theirs does not take them. Files come first: whoever reads the tables may stop reading early.
+fn report(options: &Options, runs: &[Outcome]) -> bool {
+    let mut failures = Vec::new();
+    if let Some(prefix) = &options.hdr_file_prefix {
+        let written = |(at, run)| files::write_histograms(prefix, at + 1, run).err();
+        failures.extend(runs.iter().enumerate().filter_map(written));
+    }
+    if let Some(path) = &options.json_out_file {
+        failures.extend(files::write_json(path, runs).err());
+    }
+    let text = text(options, runs);
+    let written = options.out_file.as_ref().map(|path| {
+        let written = files::write(path, |file| file.write_all(text.as_bytes()));
+        written.map_err(|error| failures.push(error))
+    });
+    let mut whole = failures.is_empty();
+    if !matches!(written, Some(Ok(()))) {
+        let mut out = io::stdout();
+        let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if let Err(error) = printed {
+            eprintln!("error: the tables cannot be printed: {error}");
+            whole = false;
+        }
+    }
+    failures.iter().for_each(|error| eprintln!("error: {error}"));
+    runs.iter().for_each(|outcome| eprint!("{}", table::remarks(outcome)));
+    whole
+}
+
+fn text(options: &Options, runs: &[Outcome]) -> String {
+    let time = match (options.test_time, options.requests) {
+        (Some(seconds), None) => format!("{seconds:<9} Seconds"),
         (_, requests) => {
             let requests = requests.unwrap_or(Requests::Each(super::REQUESTS)).to_string();
-            writeln!(out, "{requests:<9} Requests per client")?;
+            format!("{requests:<9} Requests per client")
         }
-    }
+    };
+    let mut text = format!(
+        "{:<9} Threads\n{:<9} Connections per thread\n{time}\n",
+        options.threads, options.clients
+    );
     for (title, outcome) in titled(options, runs) {
-        write!(out, "{}", table::table(options, &outcome, &title))?;
+        text.push_str(&table::table(options, &outcome, &title));
         if !options.hide_histogram {
-            write!(out, "{}", table::distribution(&outcome))?;
+            text.push_str(&table::distribution(&outcome));
         }
     }
-    Ok(())
+    text
 }
 
 /// What is printed, with memtier_benchmark's titles: of several runs the best, the worst and all together.

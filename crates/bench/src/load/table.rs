@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::options::Options;
-use super::outcome::{Class, Ended, Kind, Outcome};
+use super::outcome::{Class, Ended, Kind, Outcome, per_second};
 
 /// A column's width.
 const WIDTH: usize = 16;
@@ -41,11 +41,10 @@ fn shown(class: &Class) -> String {
 }
 
 fn row(options: &Options, outcome: &Outcome, class: &Class, name: usize) -> String {
-    let seconds = outcome.seconds.max(1e-9);
     let is_total = class.name == "Totals";
     let reads = class.kind == Kind::Read || is_total;
     let count = |number: u64| {
-        if reads { format!("{:.2}", number as f64 / seconds) } else { "---".into() }
+        if reads { format!("{:.2}", per_second(number, outcome.seconds)) } else { "---".into() }
     };
     let latency = |micros: f64| {
         if class.operations > 0 { format!("{:.5}", micros / 1e3) } else { "---".into() }
@@ -150,6 +149,16 @@ mod tests {
         assert_eq!(rows[7][..4], ["Totals", "15.00", "7.50", "2.50"]);
         let median: f64 = rows[5][5].parse().expect("a latency");
         assert!((median - 0.5).abs() < 0.001, "{median}");
+    }
+
+    #[test]
+    fn a_run_of_no_time_has_no_rates() {
+        let mut outcome = Outcome { seconds: 0.0, ..outcome() };
+        outcome.classes.iter_mut().chain([&mut outcome.totals]).for_each(|class| class.finish(0.0));
+        let table = table(&Options::default(), &outcome, "ALL STATS");
+        let totals: Vec<&str> = table.lines().last().expect("a row").split_whitespace().collect();
+        assert_eq!(totals[..4], ["Totals", "0.00", "0.00", "0.00"]);
+        assert_eq!(totals[8], "0.00");
     }
 
     #[test]

@@ -48,7 +48,10 @@ pub(crate) struct Part {
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) unanswered: u64,
     pub(crate) unsent: u64,
-    pub(crate) elapsed: Duration,
+    /// When its first request was sent.
+    pub(crate) began: Instant,
+    /// When its last reply came, or the end of the time that was asked for.
+    pub(crate) ended: Instant,
     pub(crate) cpu: Duration,
     pub(crate) busy: f64,
     pub(crate) failure: Option<Error>,
@@ -109,6 +112,10 @@ impl Run<'_> {
         streams: Vec<Stream>,
         began: Instant,
     ) -> Part {
+        // The whole thread sleeps, so that none of its connections can begin before the others' threads do. A timer of the
+        // runtime would be a millisecond late, which is much of a short run.
+        std::thread::sleep(began.saturating_duration_since(Instant::now()));
+        let first = Instant::now();
         let spent = Spent::now();
         let deadline = self.options.test_time.map(|time| began + Duration::from_secs_f64(time));
         let shared = Rc::new(Shared {
@@ -134,9 +141,10 @@ impl Run<'_> {
             errors,
             unanswered: shared.pending.get(),
             unsent: shared.unsent.get(),
-            elapsed: last.duration_since(began),
+            began: first,
+            ended: last,
             cpu: spent.cpu,
-            busy: spent.busy(ended.duration_since(began)),
+            busy: spent.busy(ended.duration_since(first)),
             failure,
         }
     }
@@ -167,7 +175,6 @@ impl Run<'_> {
             );
             clients.spawn_local(client.run());
         }
-        tokio::time::sleep_until(began.into()).await;
         let mut failure = None;
         let mut end = None;
         loop {

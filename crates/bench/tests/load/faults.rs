@@ -41,6 +41,23 @@ fn a_stall_counts_for_every_request_that_was_due() {
     assert!(latency.max >= 199_000.0, "the maximum is {} us", latency.max);
 }
 
+/// Requests one after the other take as long as their latencies together, and a run no longer than whoever waits for it.
+#[test]
+fn a_run_of_a_few_requests_has_its_own_length() {
+    let server = StandIn::start(ok);
+    for requests in [1, 5, 43] {
+        let options = Options { requests: Some(Requests::Each(requests)), ..single(server.port) };
+        let began = Instant::now();
+        let outcome = whole(&options);
+        let waited = began.elapsed().as_secs_f64();
+        let replies = outcome.totals.latency.mean * requests as f64 / 1e6;
+        // Histograms round to a thousandth.
+        assert!(replies * 0.998 <= outcome.seconds && outcome.seconds <= waited, "{outcome:?}");
+        let counted = outcome.totals.per_second * outcome.seconds;
+        assert!((counted - requests as f64).abs() < 1e-6, "{outcome:?}");
+    }
+}
+
 /// Without a rate nothing is due: the stall is one request's.
 #[test]
 fn without_a_rate_a_stall_is_one_request() {

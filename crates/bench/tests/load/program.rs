@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -84,12 +85,40 @@ fn wrong_options_are_refused_with_what_to_do() {
         (&["-c", "0"], "--clients must be above 0"),
         (&["--key-stddev", "3"], "pattern G"),
         (&["--json-out-file", "/no/such/folder/x"], "/no/such/folder/x cannot be written"),
+        (&["--out-file", "/no/such/folder/x"], "/no/such/folder/x cannot be written"),
+        (&["--hdr-file-prefix", "/no/such/folder/x"], "/no/such/folder/x_FULL_RUN_1.hgrm cannot"),
         (&["--test-tim", "3"], "--test-time"),
     ] {
         let output = load(words).output().expect("it runs");
         let (out, err) = texts(&output);
         assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{words:?}: {err}");
         assert!(err.contains(part), "{words:?}: {err}");
+    }
+}
+
+/// The device takes nothing, as a full disk does, though it can be opened.
+#[test]
+fn a_file_that_becomes_full_costs_no_other_result() {
+    let server = Launch::perdura_volatile().start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let full = |name: &str| {
+        let path = folder.path().join(name);
+        symlink("/dev/full", &path).expect("a link");
+        path.display().to_string()
+    };
+    let (json, out, log) = (full("json"), full("out"), full("hdr_FULL_RUN_1.hgrm"));
+    let prefix = folder.path().join("hdr").display().to_string();
+    for (option, given, named) in [
+        ("--json-out-file", &json, &json),
+        ("--out-file", &out, &out),
+        ("--hdr-file-prefix", &prefix, &log),
+    ] {
+        let mut command = on(&server, "-t 1 -c 1 -n 5 --hide-histogram");
+        let output = command.args([option, given]).output().expect("it runs");
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(1), "{out}{err}");
+        assert!(err.contains(&format!("{named} cannot be written: No space left")), "{err}");
+        assert!(out.contains("Totals"), "{out}{err}");
     }
 }
 
