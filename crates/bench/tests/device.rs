@@ -87,6 +87,10 @@ fn what_is_not_possible_is_refused_in_words() {
     check(dir.path(), "--methods magic", 2, "possible values");
     check(dir.path(), "--quick --methods clwb --size 900t", 2, "does not fit");
     check(&dir.path().join("nowhere"), "--quick", 2, "No such file");
+    check(dir.path(), "--quick --size 1k", 2, "--size 1k: nothing can be measured, take 4k");
+    check(dir.path(), "--quick --size 8k --threads 3 --blocks 8k", 2, "take 24k at least");
+    let json = dir.path().join("deep/device.json").display().to_string();
+    check(dir.path(), &format!("--quick --json {json}"), 2, &format!("--json {json}: no file"));
     assert_eq!(files(dir.path()), 0);
 }
 

@@ -24,6 +24,9 @@ const ROUNDS: usize = 7;
 /// How long a round is repeated.
 const ROUND: Duration = Duration::from_millis(3);
 
+/// How often the clock is read to find out what that takes.
+const CLOCK_READINGS: usize = 10_001;
+
 /// The file: more than most caches hold, so that a log's lines are not found in them.
 const SIZE: u64 = 64 << 20;
 
@@ -32,7 +35,7 @@ const LINES: u64 = 64;
 
 /// The costs of steps on a medium; those that were found, if `stop` is set meanwhile.
 pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts, DeviceError> {
-    let mut costs = DeviceCosts::default();
+    let mut costs = DeviceCosts { clock_ns: Some(clock()), ..DeviceCosts::default() };
     if let Some(lane) = target::map(medium, Method::Clwb, SIZE)?.into_lanes(1).pop() {
         let mut log = Log::new(lane);
         costs.fence_ns = median(|| per_step(1, || log.lane.fence()));
@@ -62,6 +65,15 @@ pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts,
         }
     }
     Ok(costs)
+}
+
+/// What reading the clock before and after an operation adds to its time: what it says of nothing, in nanoseconds.
+fn clock() -> f64 {
+    let pair = || {
+        let before = Instant::now();
+        Instant::now().duration_since(before).as_nanos() as f64
+    };
+    Summary::of(&(0..CLOCK_READINGS).map(|_| pair()).collect::<Vec<_>>()).map_or(0.0, |f| f.median)
 }
 
 fn median(mut round: impl FnMut() -> f64) -> f64 {
@@ -150,6 +162,8 @@ mod tests {
         let medium = Medium::of(dir.path()).expect("a medium");
         let costs = measure(&medium, &AtomicBool::new(false)).expect("measured");
         assert!(costs.fence_ns > 0.0 && costs.flush_ns >= 0.0);
+        let clock = costs.clock_ns.expect("measured");
+        assert!((1.0..100_000.0).contains(&clock), "{clock}");
         assert_eq!(costs.appends.len(), 4 * BATCHES.len());
         for cost in &costs.appends {
             assert!(

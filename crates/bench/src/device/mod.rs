@@ -35,11 +35,24 @@ use std::time::Instant;
 
 /// Measures what the command line asks for, prints it, and writes it to a file if asked.
 pub fn run(arguments: &Arguments) -> Verdict {
+    if let Some(Err(error)) = arguments.json.as_deref().map(Results::can_save) {
+        eprintln!("perdura-bench: --json {error}");
+        return Verdict::Refused;
+    }
+    let all = arguments.options();
+    if let Some(options) = all.iter().find(|options| options.size < options.least_size()) {
+        let (size, least) = (print::size(options.size), print::size(options.least_size()));
+        let why = "each thread has a part of its own, with room for a block";
+        eprintln!(
+            "perdura-bench: --size {size}: nothing can be measured, take {least} at least: {why}"
+        );
+        return Verdict::Refused;
+    }
     let stop = interrupt::listen();
     let start = Instant::now();
     let mut results = Results { format: FORMAT, machine: machine::here(), ..Results::default() };
     let mut verdict = Verdict::Done;
-    for options in arguments.options() {
+    for options in all {
         if stop.load(Relaxed) {
             break;
         }

@@ -1,7 +1,8 @@
 //! What a study of a medium is to cover.
 
 use super::method::Method;
-use super::pattern::COMPOSITE_READS;
+use super::pattern::{COMPOSITE_READS, streams};
+use super::target::ALIGNMENT;
 use crate::results::Pattern;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -101,6 +102,19 @@ impl Options {
         self.plan().iter().map(|(_, cells)| cells.len()).sum()
     }
 
+    /// Bytes of the smallest file with which a row can be measured: every thread needs a part with room for the largest
+    /// block of the row, and parts begin at pages.
+    pub(crate) fn least_size(&self) -> u64 {
+        let least = |cell: Cell| {
+            let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);
+            let page = ALIGNMENT as u64;
+            streams.iter().map(|stream| stream.block.next_multiple_of(page)).max().unwrap_or(page)
+        };
+        let threads = self.threads.iter().copied().max().unwrap_or(1).max(1);
+        let cells = self.plan().into_iter().flat_map(|(_, cells)| cells);
+        cells.map(least).min().unwrap_or(0) * u64::from(threads)
+    }
+
     fn cells_of(&self, method: Method) -> Vec<Cell> {
         let mut cells = Vec::new();
         for &threads in &self.threads {
@@ -141,6 +155,19 @@ mod tests {
         assert_eq!(cells(Method::Memcpy), 8 * 4 + 1);
         assert_eq!(cells(Method::Clwb), 6 * 4 + 1);
         assert_eq!(options.cells(), 3 * 33 + 3 * 25);
+    }
+
+    #[test]
+    fn the_least_file_has_a_part_with_a_block_for_each_thread() {
+        let with = |blocks: &[u64], threads: &[u32]| {
+            let (blocks, threads) = (blocks.to_vec(), threads.to_vec());
+            let accesses = ACCESSES[..1].to_vec();
+            Options { blocks, threads, accesses, ..Options::new("/tmp".into()) }.least_size()
+        };
+        assert_eq!(with(&[512, 64 << 10], &[1]), 4096);
+        assert_eq!(with(&[64 << 10, 512 << 10], &[1, 3]), 3 * (64 << 10));
+        let composite = Options { accesses: ACCESSES[8..].to_vec(), ..Options::new("/tmp".into()) };
+        assert_eq!(Options { threads: vec![2], ..composite }.least_size(), 2 * (64 << 10));
     }
 
     #[test]

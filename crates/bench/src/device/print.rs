@@ -49,6 +49,13 @@ fn show_costs(f: &mut fmt::Formatter<'_>, costs: &DeviceCosts) -> fmt::Result {
         "  one fence {:.1} ns, one flush of a line {:.1} ns",
         costs.fence_ns, costs.flush_ns
     )?;
+    if let Some(clock) = costs.clock_ns {
+        writeln!(
+            f,
+            "  mean: time of the threads by operations, untimed; percentiles: of operations timed one by one, less the \
+             {clock:.0} ns of reading the clock"
+        )?;
+    }
     for rows in costs.appends.chunk_by(|a, b| a.method == b.method) {
         let mut line = String::new();
         for row in rows {

@@ -39,6 +39,8 @@ pub fn study(
         costs: Some(costs::measure(&medium, stop)?),
         rows: Vec::new(),
     };
+    let clock = study.costs.as_ref().and_then(|costs| costs.clock_ns).unwrap_or(0.0);
+    let timing = Timing { seconds: options.seconds, clock: clock.round() as u64 };
     let all = options.cells() as u64;
     let lanes = options.threads.iter().copied().max().unwrap_or(1).max(1) as usize;
     for (method, cells) in options.plan() {
@@ -56,7 +58,7 @@ pub fn study(
             }
         };
         for cell in cells {
-            let row = measure(&medium, method, cell, &mut targets, options, stop)?;
+            let row = measure(&medium, method, cell, &mut targets, timing, stop)?;
             if stop.load(Relaxed) {
                 break;
             }
@@ -67,12 +69,21 @@ pub fn study(
     Ok(study)
 }
 
+/// How each cell is timed.
+#[derive(Clone, Copy)]
+struct Timing {
+    /// Seconds of a cell.
+    seconds: f64,
+    /// Nanoseconds of reading the clock.
+    clock: u64,
+}
+
 fn measure(
     medium: &Medium,
     method: Method,
     cell: Cell,
     targets: &mut [Target],
-    options: &Options,
+    Timing { seconds, clock }: Timing,
     stop: &AtomicBool,
 ) -> Result<DeviceRow, DeviceError> {
     let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);
@@ -82,9 +93,9 @@ fn measure(
         let why = format!("a thread's part of the file is smaller than {largest} bytes");
         return Ok(skipped(medium, method, cell, why));
     }
-    let plan = Plan { streams: &streams, seconds: options.seconds, seed: u64::from(cell.threads) };
+    let plan = Plan { streams: &streams, seconds, seed: u64::from(cell.threads), clock };
     match cell::run(targets, &plan, stop) {
-        Ok(found) => Ok(row(medium, method, cell, &found, options.seconds)),
+        Ok(found) => Ok(row(medium, method, cell, &found, seconds)),
         Err(error) if is_refusal(&error) && method == Method::Direct => {
             let smallest = streams.iter().map(|stream| stream.block).min().unwrap_or(0);
             let why = format!("the device refuses blocks of {smallest} bytes: {error}");
@@ -138,7 +149,7 @@ fn row(medium: &Medium, method: Method, cell: Cell, found: &Measured, seconds: f
         low: found.low,
         high: found.high,
         iops: found.operations_per_second,
-        mean_ns: found.histogram.mean(),
+        mean_ns: found.mean,
         p50_ns: at(0.5),
         p99_ns: at(0.99),
         p99_999_ns: at(0.99999),

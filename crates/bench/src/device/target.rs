@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// What direct access wants of addresses, offsets and lengths on any device.
-const ALIGNMENT: usize = 4096;
+pub(crate) const ALIGNMENT: usize = 4096;
 
 /// Bytes written at once when a file is filled.
 const CHUNK: usize = 1 << 20;

@@ -38,6 +38,10 @@ pub struct DeviceCosts {
     pub fence_ns: f64,
     /// The flush of one line.
     pub flush_ns: f64,
+    /// Reading the clock around an operation: what was taken from the times of which percentiles are made. `None` in older
+    /// results, where it was not, and where the mean was that of the timed operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_ns: Option<f64>,
     /// Appends to a log.
     pub appends: Vec<AppendCost>,
 }
@@ -102,9 +106,9 @@ pub struct DeviceRow {
     pub high: f64,
     /// Operations per second, all threads together.
     pub iops: f64,
-    /// Mean time of an operation in nanoseconds.
+    /// Mean time of a thread for an operation in nanoseconds, of those that were not timed one by one: it fits [`iops`](DeviceRow::iops).
     pub mean_ns: f64,
-    /// Median time of an operation in nanoseconds.
+    /// Median time of an operation that stands alone, in nanoseconds, as are the following: of those that were timed.
     pub p50_ns: u64,
     /// 99 % are faster; nanoseconds.
     pub p99_ns: u64,

@@ -55,16 +55,28 @@ struct Head {
 }
 
 impl Results {
+    /// Whether [`Results::save`] can write there: found out before a measurement, not after it.
+    ///
+    /// # Errors
+    /// It cannot: its folder is not there or takes no files, or it is a folder itself.
+    pub fn can_save(path: &Path) -> Result<(), WriteError> {
+        let failed = |cause| WriteError { path: path.to_owned(), cause };
+        if path.is_dir() {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
+        let folder = folder_of(path);
+        Builder::new().tempfile_in(folder).map(drop).map_err(|error| {
+            let why = format!("no file can be made in {}: {}", folder.display(), error.kind());
+            failed(io::Error::new(error.kind(), why))
+        })
+    }
+
     /// Writes a file. Whoever reads it meanwhile sees the old one or the new one, never a part of it.
     pub fn save(&self, path: &Path) -> Result<(), WriteError> {
         let failed = |cause| WriteError { path: path.to_owned(), cause };
         let text = serde_json::to_string_pretty(self).map_err(|e| failed(e.into()))?;
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(path);
         let write = || -> io::Result<()> {
-            fs::create_dir_all(folder)?;
             let readable = fs::Permissions::from_mode(0o644);
             let mut file = Builder::new().permissions(readable).tempfile_in(folder)?;
             file.write_all(text.as_bytes())?;
@@ -89,6 +101,13 @@ impl Results {
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,12 +115,12 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_other_formats_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("deep/results.json");
+        let path = folder.path().join("results.json");
         let results = Results { format: FORMAT, ..Results::default() };
         results.save(&path).expect("it is written");
         results.save(&path).expect("it is written over");
         assert_eq!(Results::load(&path).expect("it is read"), results);
-        assert_eq!(fs::read_dir(folder.path().join("deep")).expect("a folder").count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 
         fs::write(&path, r#"{"format": 9}"#).expect("written");
         let error = Results::load(&path).expect_err("another format").to_string();
@@ -110,6 +129,18 @@ mod tests {
         assert!(matches!(Results::load(&path), Err(ReadError::Content { .. })));
         fs::remove_file(&path).expect("removed");
         assert!(matches!(Results::load(&path), Err(ReadError::File { .. })));
+    }
+
+    #[test]
+    fn a_place_that_takes_no_file_is_known_beforehand_and_not_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = folder.path().join("deep/results.json");
+        let error = Results::can_save(&below).expect_err("no folder").to_string();
+        assert!(error.contains("no file can be made in") && error.contains("deep:"), "{error}");
+        assert!(Results::can_save(folder.path()).is_err(), "a folder is no file");
+        assert!(Results::default().save(&below).is_err());
+        Results::can_save(&folder.path().join("results.json")).expect("it can");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 
     /// The file that other parts of the tool are tested with.
