@@ -40,6 +40,9 @@ pub struct Results {
     pub device: Vec<DeviceStudy>,
     /// What was asked for, or belongs to a whole comparison, and is not here.
     pub skipped: Vec<Skipped>,
+    /// What the figures must be read with though nothing is missing: a second device that is the first one again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Why it ended before its plan was done: `interrupted`, the text of an error. `None` when it is whole.
     pub partial: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use crate::Verdict;
 use crate::report;
-use crate::results::{Durability, Results};
+use crate::results::{Durability, Results, Skipped};
 use std::path::Path;
 
 /// Prints a summary, writes the report, and judges. `troubled`: something that was asked for is not in the results.
@@ -12,10 +12,8 @@ pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
         println!("{line}");
     }
     let mut verdict = if troubled { Verdict::Partly } else { Verdict::Done };
-    for skipped in &results.skipped {
-        let why = skipped.why.lines().next().unwrap_or_default();
-        println!("left out: {}: {why}", skipped.what);
-    }
+    results.skipped.iter().for_each(|skipped| println!("{}", left_out(skipped)));
+    results.warnings.iter().for_each(|warning| println!("warning: {warning}"));
     for line in complaints(results) {
         println!("{line}");
         verdict = Verdict::Partly;
@@ -29,6 +27,14 @@ pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
         }
     }
     verdict
+}
+
+/// What is not there, and why: all of it, since the last lines of a log say more than the line that announces them.
+fn left_out(skipped: &Skipped) -> String {
+    let mut lines = skipped.why.lines();
+    let mut text = format!("left out: {}: {}", skipped.what, lines.next().unwrap_or_default());
+    lines.for_each(|line| text.push_str(&format!("\n  {line}")));
+    text
 }
 
 /// The paper's ratios beside ours, as a table.

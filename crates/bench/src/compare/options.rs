@@ -6,6 +6,9 @@ use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What `perdura-server --emulate-media` plays.
+const MEDIA: [&str; 3] = ["optane", "nvdimm-n", "cxl"];
+
 /// Compare ways to persist: Perdura's pool, append-only files, redis-server, side by side.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -62,8 +65,8 @@ pub struct Options {
     /// Another server that takes redis-server's arguments. May be given several times.
     #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
     pub peer: Vec<(String, PathBuf)>,
-    /// Also measure pools as if on these media, separated by commas, if the server was built to pretend: optane, nvdimm-n, cxl.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    /// Also measure pools as if on these media, separated by commas, if the server was built to pretend.
+    #[arg(long, visible_alias = "emulate", value_name = "NAMES", value_delimiter = ',', value_parser = MEDIA)]
     pub media: Vec<String>,
     /// The server for --media [default: the same as for all others]. What it pretends costs time even where it is off.
     #[arg(long, value_name = "PATH", requires = "media")]

@@ -13,6 +13,7 @@ use crate::results::{Family, Machine, Skipped};
 use crate::{load, machine};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -50,6 +51,7 @@ pub(super) struct Ready {
     pub(super) cores: Cores,
     pub(super) grounds: Vec<Ground>,
     pub(super) skipped: Vec<Skipped>,
+    pub(super) warnings: Vec<String>,
     /// Whether a system that was asked for does not start.
     pub(super) troubled: bool,
     /// The program that starts others: this one.
@@ -63,6 +65,8 @@ impl Ready {
         let mut machine = machine::here();
         let cores = Cores::divide(&allowed_cores());
         let grounds = grounds(options)?;
+        let warnings = warnings(&grounds);
+        warnings.iter().for_each(|warning| eprintln!("perdura-bench: warning: {warning}"));
         machine.places =
             grounds.iter().map(|ground| machine::place(ground.id, &ground.path)).collect();
         let mut catalogue = Catalogue::new(options, &grounds);
@@ -72,9 +76,10 @@ impl Ready {
                 "memtier_benchmark is not on the PATH: install it, or leave --driver out".into(),
             ));
         }
-        // A wrong name is better told before the servers are tried than after.
-        jobs(&shape, &cores, options, &[])?;
-        space::check(&shape, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
+        // A wrong name, or too little room, is better told before the servers are tried than after.
+        let all_types: Vec<_> = workloads::types().into_iter().map(|(kind, _)| kind).collect();
+        let most = jobs(&shape, &cores, options, &all_types)?;
+        space::check(&shape, &most, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
         let tool = std::env::current_exe()
             .map_err(|error| Refusal::Arguments(format!("this program's own path: {error}")))?;
         let Catalogue { candidates, mut skipped } = catalogue;
@@ -95,7 +100,18 @@ impl Ready {
             fit(&mut shape, &jobs, candidates.len() as u32);
         }
         machine.versions = versions(&candidates, options.driver);
-        Ok(Ready { shape, machine, candidates, jobs, cores, grounds, skipped, troubled, tool })
+        Ok(Ready {
+            shape,
+            machine,
+            candidates,
+            jobs,
+            cores,
+            grounds,
+            skipped,
+            warnings,
+            troubled,
+            tool,
+        })
     }
 
     /// How a candidate is started.
@@ -129,7 +145,8 @@ fn allowed_cores() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
-/// The directories that systems may use, made where they are missing.
+/// The directories that systems may use. Only that of the results is made: a device that is not mounted would be measured as
+/// the one below its mount point.
 fn grounds(options: &Options) -> Result<Vec<Ground>, Refusal> {
     let mut grounds = vec![Ground { id: "disk", path: options.out.clone() }];
     if Path::new(MEMORY).is_dir() {
@@ -137,16 +154,34 @@ fn grounds(options: &Options) -> Result<Vec<Ground>, Refusal> {
     } else {
         grounds.push(Ground { id: "memory", path: options.out.clone() });
     }
-    let given = [("second", &options.second), ("dax", &options.dax)];
-    for (id, path) in given {
-        grounds.extend(path.iter().map(|path| Ground { id, path: path.clone() }));
+    for (id, path) in [("second", &options.second), ("dax", &options.dax)] {
+        let Some(path) = path else { continue };
+        if !path.is_dir() {
+            let text = format!("--{id} {}: there is no such directory", path.display());
+            return Err(Refusal::Arguments(text));
+        }
+        grounds.push(Ground { id, path: path.clone() });
     }
-    for ground in &grounds {
-        fs::create_dir_all(&ground.path)
-            .map_err(|error| Refusal::Arguments(format!("{}: {error}", ground.path.display())))?;
-        remove_orphans(&ground.path);
-    }
+    fs::create_dir_all(&options.out)
+        .map_err(|error| Refusal::Arguments(format!("{}: {error}", options.out.display())))?;
+    grounds.iter().for_each(|ground| remove_orphans(&ground.path));
     Ok(grounds)
+}
+
+/// What the figures must be read with, though nothing is missing: a second device that is the first one again.
+fn warnings(grounds: &[Ground]) -> Vec<String> {
+    let of = |id: &str| {
+        let ground = grounds.iter().find(|ground| ground.id == id)?;
+        Some((ground, fs::metadata(&ground.path).ok()?.dev()))
+    };
+    match (of("disk"), of("second")) {
+        (Some((disk, one)), Some((second, other))) if one == other => vec![format!(
+            "--second {} lies on the same device as {}: systems \u{201c}on second\u{201d} show that device again, not another",
+            second.path.display(),
+            disk.path.display()
+        )],
+        _ => Vec::new(),
+    }
 }
 
 /// The systems that were asked for. A size's own choice takes what there is of it, and peers and variants that were named.
@@ -161,7 +196,7 @@ fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<Strin
     usual.chain(options.peer.iter().map(|(name, _)| name.clone())).collect()
 }
 
-/// The workloads that were asked for. Before the servers have been asked, `types` is empty.
+/// The workloads that were asked for, with the types that all servers have.
 fn jobs(
     shape: &Shape,
     cores: &Cores,

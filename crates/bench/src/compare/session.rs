@@ -10,11 +10,12 @@ use super::prepare::Ready;
 use super::progress::Progress;
 use super::recovery::{self, Task};
 use super::server::{Failure, Server};
-use super::space::{self, mib};
+use super::space;
 use super::systems::Ground;
 use super::workloads::{Job, groups};
 use super::{client, driver};
 use crate::device;
+use crate::results::summary::amount;
 use crate::results::{Durability, FORMAT, Recovery, Results, Run, Skipped};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +70,7 @@ impl<'a> Session<'a> {
             systems: ready.candidates.iter().map(|candidate| candidate.system.clone()).collect(),
             workloads: ready.jobs.iter().map(|job| job.workload.clone()).collect(),
             skipped: ready.skipped.clone(),
+            warnings: ready.warnings.clone(),
             partial: Some("it is not finished".into()),
             ..Results::default()
         };
@@ -125,7 +127,7 @@ impl<'a> Session<'a> {
                 }
                 Stage::Load(_) => {}
                 Stage::Recovery { round, bytes } => {
-                    self.cut(&format!("recovery of {}, round {}", mib(bytes), round + 1));
+                    self.cut(&format!("recovery of {}, round {}", amount(bytes), round + 1));
                 }
             }
         }
@@ -297,7 +299,7 @@ impl<'a> Session<'a> {
         let smallest = self.is_smallest(target_bytes);
         let systems: Vec<usize> = order(round, self.ready.candidates.len()).collect();
         for system in systems {
-            let what = format!("{}, recovery of {}", self.id(system), mib(target_bytes));
+            let what = format!("{}, recovery of {}", self.id(system), amount(target_bytes));
             let keeps = self.ready.candidates[system].system.durability != Durability::None;
             let is_due = keeps || (round == 0 && smallest);
             if self.failures[system] >= PATIENCE || !is_due {
@@ -419,7 +421,7 @@ fn recovery_line(row: &Recovery) -> String {
     let full = row.full_rate_seconds.map_or("never".into(), |s| format!("{:.1} ms", s * 1000.0));
     format!(
         "recovery of {} {}: first GET {first}, full rate {full}, {} of {} keys lost, {} wrong",
-        mib(row.target_bytes),
+        amount(row.target_bytes),
         row.system,
         row.keys_lost,
         row.keys_checked,

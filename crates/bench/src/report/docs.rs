@@ -27,6 +27,7 @@ pub(crate) fn public(results: &Results) -> Results {
         results.skipped.iter_mut().flat_map(|skipped| [&mut skipped.what, &mut skipped.why]);
     let versions = machine.versions.iter_mut().map(|version| &mut version.text);
     let texts = machine.command_line.iter_mut().chain(&mut results.partial);
+    let texts = texts.chain(&mut results.warnings);
     for text in texts.chain(places).chain(commands).chain(studies).chain(skipped).chain(versions) {
         *text = without_paths(text);
     }
@@ -156,6 +157,9 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     );
     if let Some(why) = &results.partial {
         text += &format!("**Partial:** the measurement ended early: {}.\n\n", cell(why));
+    }
+    for warning in &results.warnings {
+        text += &format!("**Warning:** {}.\n\n", cell(warning));
     }
     for (names, what) in page::emulations(results) {
         text += &format!("**Emulated:** {}: {}.\n\n", cell(&names), cell(&what));

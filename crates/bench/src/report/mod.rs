@@ -160,6 +160,7 @@ mod tests {
         results.machine.cpu = evil.into();
         results.partial = Some(evil.into());
         results.skipped[0].why = evil.into();
+        results.warnings = vec![evil.into()];
         results.device[0].dir = evil.into();
         results.device[0].rows[0].method = evil.into();
         results.workloads[0].title = evil.into();

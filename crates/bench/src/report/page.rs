@@ -57,6 +57,7 @@ fn head(html: &mut String, results: &Results) {
             &format!("the measurement ended early: {why}. What is missing was not measured."),
         );
     }
+    results.warnings.iter().for_each(|warning| notice(html, "Warning", warning));
     for (name, what) in emulations(results) {
         notice(html, &format!("Emulated: {name}"), &what);
     }
@@ -249,8 +250,21 @@ fn media(html: &mut String, results: &Results) {
                 "<p>One fence with nothing to wait for takes {:.0} ns, the flush of one line {:.0} ns.</p>",
                 costs.fence_ns, costs.flush_ns
             );
+            let _ = writeln!(html, "<p>{}</p>", timing(costs.clock_ns));
         }
         medium_charts(html, study, n);
+    }
+}
+
+/// How the times of a study's rows were found.
+fn timing(clock_ns: Option<f64>) -> String {
+    match clock_ns {
+        Some(clock) => format!(
+            "Mean: the time of all threads by the operations, with no clock between them. Percentiles: of operations that were \
+             timed one by one, less the {clock:.0} ns that reading the clock takes; such an operation overlaps no other, so the mean \
+             may lie below them."
+        ),
+        None => "Mean and percentiles: of operations that were timed one by one, with what reading the clock takes.".into(),
     }
 }
 

@@ -188,10 +188,15 @@ pub(crate) fn recovery(results: &Results) -> String {
     table("", &head, &rows)
 }
 
+/// A text of several lines as such: the last lines of a log run into each other otherwise.
+fn in_lines(text: &str) -> String {
+    escape(text).lines().map(str::trim).collect::<Vec<_>>().join("<br>")
+}
+
 /// What is not there, and why.
 pub(crate) fn skipped(results: &Results) -> String {
     let mut rows: Vec<_> =
-        results.skipped.iter().map(|s| vec![escape(&s.what), escape(&s.why)]).collect();
+        results.skipped.iter().map(|s| vec![escape(&s.what), in_lines(&s.why)]).collect();
     for study in &results.device {
         let mut reasons: Vec<(&str, &str, usize)> = Vec::new();
         for row in &study.rows {

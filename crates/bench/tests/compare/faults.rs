@@ -2,6 +2,7 @@
 
 use crate::kit::{Comparison, TOOL, lives, said, under_way, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
 use testkit::perdura_server;
@@ -59,13 +60,24 @@ const SHORT: &[&str] =
 #[test]
 fn a_peer_that_does_not_start_is_named_with_its_last_words() {
     let comparison = Comparison::new(&[SHORT, &["perdura-volatile,broken-off"]].concat());
-    let mut comparison = comparison.peer("broken", "echo Fatal: no such luck; exit 3");
-    let text = comparison.check(1);
+    let script = "echo 'Fatal: <b>no</b> such luck'; echo Bye; exit 3";
+    let mut comparison = comparison.peer("broken", script);
+    let output = comparison.command.output().expect("the tool runs");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("broken-off is left out, it does not start"), "{text}");
-    assert!(text.contains("Fatal: no such luck"), "{text}");
+    // In the summary, not only where it happened.
+    let summary = String::from_utf8_lossy(&output.stdout);
+    for part in ["left out: broken-off: it does not start", "Fatal: <b>no</b> such luck", "Bye"] {
+        assert!(summary.contains(part), "{part}: {text}");
+    }
     let results = comparison.results();
     assert_eq!(results.runs.len(), 1, "the other was measured");
     assert_eq!(results.skipped[0].what, "broken-off");
+    let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
+    let said = "<br>Fatal: &lt;b&gt;no&lt;/b&gt; such luck<br>Bye";
+    assert!(page.contains("it ended: exit status: 3; the last lines of its log:"), "{text}");
+    assert!(page.contains(said), "the page says it");
 }
 
 #[test]
@@ -114,6 +126,10 @@ fn wrong_arguments_are_refused_before_anything_is_measured() {
         (&["--perdura", "/nonexistent"], "/nonexistent"),
         (&["--quick", "--full"], "cannot be used with"),
         (&["--recovery", "30tb"], "are needed"),
+        (&["--second", "/nonexistent/x"], "--second /nonexistent/x: there is no such directory"),
+        (&["--dax", "/nonexistent/x"], "--dax /nonexistent/x: there is no such directory"),
+        (&["--media", "optane,mram"], "[possible values: optane, nvdimm-n, cxl]"),
+        (&["--emulate", "mram"], "[possible values: optane, nvdimm-n, cxl]"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(TOOL);
@@ -127,4 +143,5 @@ fn wrong_arguments_are_refused_before_anything_is_measured() {
         assert!(text.contains(expected), "{arguments:?}: {text}");
         assert!(!Path::new(folder.path()).join("results.json").exists(), "{arguments:?}");
     }
+    assert!(!Path::new("/nonexistent").exists(), "no device was made up");
 }

@@ -65,9 +65,25 @@ fn logs_are_measured_on_a_second_device_and_a_dax_mount_and_the_pool_there() {
     // The server itself says what a pool there is worth, and nothing of it is emulated.
     let pool = &results.systems[0];
     assert_eq!((pool.domain.as_deref(), &pool.emulated), (Some("msync"), &None), "{text}");
+    // Both folders lie where temporary files do: that is no other device.
+    let same = format!("--second {} lies on the same device as", second.path().display());
+    assert!(text.contains(&format!("perdura-bench: warning: {same}")), "{text}");
+    assert_eq!(results.warnings.len(), 1, "{text}");
+    let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
+    assert!(page.contains(&same), "the page says it");
     for folder in [&second, &dax] {
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "all was removed");
     }
+}
+
+#[test]
+fn a_second_device_that_is_another_one_is_no_reason_to_warn() {
+    let memory = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let path = memory.path().display().to_string();
+    let mut comparison = short(&["--second", &path, "--systems", "perdura-aof-no@second"]);
+    let text = comparison.check(0);
+    assert!(comparison.results().warnings.is_empty(), "{text}");
+    assert!(!text.contains("same device"), "{text}");
 }
 
 #[test]
@@ -104,7 +120,7 @@ exec SERVER $rest
 
 #[test]
 fn played_media_and_read_caches_are_systems_of_their_own() {
-    let options = ["--systems", "perdura-pmem", "--media", "optane", "--read-cache", "1mb"];
+    let options = ["--systems", "perdura-pmem", "--emulate", "optane", "--read-cache", "1mb"];
     let mut comparison = short(&options);
     let server = testkit::perdura_server();
     let script = PRETENDER.replace("SERVER", &server.display().to_string());
