@@ -112,11 +112,6 @@ impl Run<'_> {
         streams: Vec<Stream>,
         began: Instant,
     ) -> Part {
-        // The whole thread sleeps, so that none of its connections can begin before the others' threads do. A timer of the
-        // runtime would be a millisecond late, which is much of a short run.
-        std::thread::sleep(began.saturating_duration_since(Instant::now()));
-        let first = Instant::now();
-        let spent = Spent::now();
         let deadline = self.options.test_time.map(|time| began + Duration::from_secs_f64(time));
         let shared = Rc::new(Shared {
             target: self.target.clone(),
@@ -129,7 +124,16 @@ impl Run<'_> {
             pending: Cell::new(0),
             unsent: Cell::new(0),
         });
-        let failure = self.drive(thread, progress, streams, &shared, began).await;
+        let clients = self.clients(thread, progress, streams, &shared, began);
+        // The whole thread sleeps, so that none of its connections can begin before the others' threads do. A timer of the
+        // runtime would be a millisecond late, which is much of a short run.
+        std::thread::sleep(began.saturating_duration_since(Instant::now()));
+        let spent = Spent::now();
+        let first = Instant::now();
+        let failure = match clients {
+            Ok(clients) => self.drive(clients, &shared).await,
+            Err(error) => Some(error),
+        };
         let ended = Instant::now();
         let spent = Spent::now().since(spent);
         let record = shared.record.replace(Record::new(&[], began));
@@ -149,32 +153,38 @@ impl Run<'_> {
         }
     }
 
-    /// Lets the connections work until they are done or the run is over: what failed.
-    async fn drive(
+    /// The connections, each ready to begin when the thread next waits.
+    fn clients(
         &self,
         thread: usize,
         progress: &Arc<Progress>,
         streams: Vec<Stream>,
         shared: &Rc<Shared>,
         began: Instant,
-    ) -> Option<Error> {
+    ) -> Result<JoinSet<Result<(), Error>>, Error> {
         let mut clients = JoinSet::new();
         for (at, stream) in streams.into_iter().enumerate() {
             let connection = (thread * self.options.clients + at) as u64;
-            let schedule = match self.schedule(connection, began) {
-                Ok(schedule) => schedule,
-                Err(e) => return Some(Error::Failed(format!("a timer cannot be made: {e}"))),
-            };
+            let schedule = self.schedule(connection, began);
             let client = Client::new(
                 Rc::clone(shared),
                 Arc::clone(progress),
                 stream,
                 self.workload.source(connection),
                 self.workload.requests_of(connection),
-                schedule,
+                schedule.map_err(|e| Error::Failed(format!("a timer cannot be made: {e}")))?,
             );
             clients.spawn_local(client.run());
         }
+        Ok(clients)
+    }
+
+    /// Lets the connections work until they are done or the run is over: what failed.
+    async fn drive(
+        &self,
+        mut clients: JoinSet<Result<(), Error>>,
+        shared: &Shared,
+    ) -> Option<Error> {
         let mut failure = None;
         let mut end = None;
         loop {
