@@ -1,7 +1,7 @@
 //! A log that can no longer be written: nothing more is acknowledged, the client is told why, and what was
-//! acknowledged before comes back.
+//! acknowledged before comes back. With `everysec` and `no` it goes on when there is room again.
 //!
-//! A full disk is a limit on the size of files. A disk that fails a sync, which takes root, is a file system in a file that
+//! A full disk is a limit on the size of files; with root, a small file system too. A disk that fails a sync, which takes root, is a file system in a file that
 //! promises more room than the memory has that it lies in: write(2) succeeds and fdatasync fails. `tests/kill` kills servers under load whose disk is full;
 //! `crates/commands/tests/log_failure.rs` lets writes, syncs and renames of an engine's log fail.
 
@@ -10,6 +10,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use testkit::{Client, Launch, Medium, Server};
 
@@ -70,6 +71,97 @@ fn a_log_that_is_synced_every_second_stops_when_it_cannot_be_written() {
 #[test]
 fn a_log_that_is_not_synced_stops_when_it_cannot_be_written() {
     check_full("no");
+}
+
+/// What a client is told once a second, until it is this.
+#[track_caller]
+fn wait_for(client: &mut Client, field: &str, value: &str) {
+    let began = Instant::now();
+    while client.info("persistence")[field] != value {
+        assert!(began.elapsed() < Duration::from_secs(30), "{field} does not become {value}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The server runs full, there is room again, and it goes on: with what it executed before it told that it was full.
+fn check_goes_on(mut server: Server, policy: &str, full: &str, make_room: impl Fn(&Server)) {
+    let (acknowledged, _) = write_until_refused(&server);
+    assert!(acknowledged > 500, "{policy}: refused after {acknowledged}");
+    let mut client = server.client();
+    check_refuses(&mut client, policy, full);
+    client.check("GET key0", "\"some value of some length\"");
+
+    make_room(&server);
+    wait_for(&mut client, "aof_last_write_status", "ok");
+    client.check("SET another value", "OK");
+    client.check("APPEND another s", "(integer) 6");
+    client.check("BGREWRITEAOF", "Background append only file rewriting started");
+    wait_for(&mut client, "aof_rewrites", "1");
+    client.check("APPEND another !", "(integer) 7");
+    assert_eq!(client.info("persistence")["aof_last_bgrewrite_status"], "ok");
+    let there = client.run("DBSIZE").to_string();
+    server.kill();
+    server.start_again();
+    let mut client = server.client();
+    client.check("DBSIZE", &there);
+    client.check("GET another", "\"values!\"");
+    for n in 0..acknowledged {
+        client.check(&format!("GET key{n}"), "\"some value of some length\"");
+    }
+}
+
+#[test]
+fn a_log_that_is_synced_every_second_or_not_goes_on_when_there_is_room_again() {
+    for policy in ["everysec", "no"] {
+        let server = Launch::perdura_aof(policy).longest_file(64).start();
+        check_goes_on(server, policy, FULL, Server::lift_limit);
+    }
+}
+
+#[test]
+fn a_log_that_is_synced_always_stays_failed_when_there_is_room_again() {
+    let server = Launch::perdura_aof("always").longest_file(64).start();
+    write_until_refused(&server);
+    server.lift_limit();
+    std::thread::sleep(Duration::from_millis(2500));
+    check_refuses(&mut server.client(), "always", FULL);
+}
+
+/// A small file system.
+struct SmallDisk {
+    folder: TempDir,
+}
+
+impl SmallDisk {
+    /// None where this process may not mount.
+    fn new() -> Option<SmallDisk> {
+        let disk = SmallDisk { folder: Medium::Memory.scratch() };
+        succeeds("mount", &["-t", "tmpfs", "-o", "size=256k", "none"], &[disk.folder.path()])
+            .then_some(disk)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        succeeds("umount", &["-l"], &[self.folder.path()]);
+    }
+}
+
+#[test]
+fn a_log_goes_on_when_its_disk_has_room_again() {
+    for policy in ["everysec", "no"] {
+        let Some(disk) = SmallDisk::new() else {
+            println!("skipped: mounting needs root");
+            return;
+        };
+        let folder = TempDir::new_in(disk.folder.path()).expect("a folder");
+        let server = Launch::perdura_aof(policy).start_in(folder);
+        let full = "(error) MISCONF Errors writing to the AOF file: No space left on device";
+        check_goes_on(server, policy, full, |_| {
+            let larger = succeeds("mount", &["-o", "remount,size=4m"], &[disk.folder.path()]);
+            assert!(larger, "it cannot be made larger");
+        });
+    }
 }
 
 /// A file system that has less room than it says.

@@ -76,6 +76,23 @@ impl Buffer {
         Taken { bytes: std::mem::replace(&mut self.bytes, room), cut }
     }
 
+    /// Puts back what could not be written: `bytes` begin at the offset `from` and end where they were taken.
+    pub(crate) fn put_back(&mut self, from: u64, mut bytes: Vec<u8>, cut: Option<u64>) {
+        if self.closed {
+            return;
+        }
+        debug_assert_eq!(from + bytes.len() as u64, self.start, "they end where the buffer begins");
+        bytes.extend_from_slice(&self.bytes);
+        self.bytes = bytes;
+        self.start = from;
+        self.cut = cut.or(self.cut);
+    }
+
+    /// There is no next file any more: what was to begin it belongs to the present one.
+    pub(crate) fn forget_cut(&mut self) {
+        self.cut = None;
+    }
+
     /// How many bytes wait.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
@@ -122,5 +139,22 @@ mod tests {
         assert!(taken.bytes[before as usize..].starts_with(b"*2\r\n$6\r\nSELECT"));
         assert!(buffer.is_idle());
         assert_eq!(buffer.end(), taken.bytes.len() as u64);
+    }
+
+    #[test]
+    fn what_is_put_back_comes_before_what_was_appended_meanwhile() {
+        let mut buffer = Buffer::default();
+        buffer.append(0, 0, b"a");
+        let cut = buffer.cut();
+        buffer.append(0, 0, b"b");
+        let all = buffer.take(Vec::new()).bytes;
+        let end = buffer.append(0, 0, b"c");
+        buffer.put_back(0, all.clone(), Some(cut));
+        assert_eq!((buffer.end(), buffer.len() as u64), (end, end));
+        let again = buffer.take(Vec::new());
+        assert_eq!(again.bytes, [&all, &b"c"[..]].concat());
+        assert_eq!(again.cut, Some(cut as usize));
+        buffer.put_back(cut, again.bytes[cut as usize..].to_vec(), None);
+        assert_eq!(buffer.take(Vec::new()).bytes, again.bytes[cut as usize..]);
     }
 }

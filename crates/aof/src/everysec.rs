@@ -1,8 +1,8 @@
 //! The thread behind `everysec`: once a second it writes out what is buffered and syncs, holding no lock
 //! over the sync.
 //!
-//! It also runs under the other policies and then only looks whether the policy has changed, so that changing
-//! it needs no thread to be started.
+//! It also runs under the other policies, so that changing them needs no thread to be started, and then only tries a
+//! write again that has failed.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -50,13 +50,17 @@ fn run(shared: &Shared, woken: &Receiver<()>) {
     while let Ok(()) | Err(RecvTimeoutError::Timeout) = woken.recv_timeout(PERIOD) {
         if shared.fsync() == Fsync::EverySecond {
             tick(shared);
+        } else if shared.health.is_stalled() {
+            // A failure is kept in the log.
+            let _ = shared.flush();
         }
     }
 }
 
-/// Writes out and syncs. Others write on meanwhile.
+/// Writes out and syncs. Others write on meanwhile. Where the write fails, what was written before is synced all the same.
 pub(crate) fn tick(shared: &Shared) {
-    let Ok(()) = shared.flush() else { return };
+    let _ = shared.flush();
+    let Ok(()) = shared.health.check_alive() else { return };
     let (file, written) = {
         let writer = lock(&shared.writer);
         (Arc::clone(&writer.file), shared.written.load(Ordering::Acquire))

@@ -8,11 +8,12 @@
 //! Offsets count appended bytes since the log was opened. `written` and `durable` only grow.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::buffer::Buffer;
 use crate::error::{Failure, OpenError, RewriteError};
 use crate::everysec::Ticker;
+use crate::health::Health;
 use crate::manifest::Manifest;
 use crate::options::{Fsync, Options};
 use crate::rewrite::{Growth, History, Rewrite};
@@ -31,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) writer: Mutex<Writer>,
     pub(crate) written: AtomicU64,
     pub(crate) durable: AtomicU64,
-    pub(crate) failure: OnceLock<Failure>,
+    pub(crate) health: Health,
     pub(crate) background_sync: AtomicBool,
     pub(crate) syncs: AtomicU64,
     pub(crate) rewriting: AtomicBool,
@@ -81,7 +82,7 @@ impl Aof {
             writer: Mutex::new(writer),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
-            failure: OnceLock::new(),
+            health: Health::default(),
             background_sync: AtomicBool::new(false),
             syncs: AtomicU64::new(0),
             rewriting: AtomicBool::new(false),
@@ -122,7 +123,7 @@ impl Aof {
     }
 
     /// Returns when the kernel has the log up to `offset`: what another thread has taken out of the buffer may still be
-    /// on its way, or may fail.
+    /// on its way, or may fail. A write that has failed is not tried again for each caller.
     fn write_to(&self, offset: u64) -> Result<(), Failure> {
         if self.written() >= offset {
             return Ok(());
@@ -131,6 +132,7 @@ impl Aof {
         if self.written() >= offset {
             return Ok(());
         }
+        self.shared.health.check()?;
         self.shared.write_out(&mut writer)
     }
 
@@ -159,9 +161,10 @@ impl Aof {
         self.sync_to(self.end())
     }
 
-    /// Whether the log still takes commands; if not, why.
-    pub fn status(&self) -> Result<(), &Failure> {
-        self.shared.failure.get().map_or(Ok(()), Err)
+    /// Whether the log takes commands; if not, why. A failed write of `everysec` and `no` is tried again about once a
+    /// second, and when it has succeeded the log takes commands again; every other failure stays.
+    pub fn status(&self) -> Result<(), Failure> {
+        self.shared.health.check()
     }
 
     /// The policy.
@@ -169,8 +172,12 @@ impl Aof {
         self.shared.fsync()
     }
 
-    /// Changes the policy; what was appended before is made durable first if it becomes `always`.
+    /// Changes the policy; what was appended before is made durable first if it becomes `always`. It does not while a
+    /// failed write waits for room: that is for the other policies to try again.
     pub fn set_fsync(&self, fsync: Fsync) -> Result<(), Failure> {
+        if fsync == Fsync::Always {
+            self.flush()?;
+        }
         self.shared.fsync.store(fsync as u8, Ordering::Relaxed);
         self.ticker.wake();
         match fsync {
@@ -185,8 +192,9 @@ impl Aof {
     }
 
     /// Switches the log off: it ends with what was appended so far, which is durable when this returns, and what is
-    /// appended from then on is no part of it.
+    /// appended from then on is no part of it. It stays on where that cannot be written.
     pub fn switch_off(&self) -> Result<(), Failure> {
+        self.flush()?;
         lock(&self.shared.buffer).mute(true);
         self.sync_all()
     }

@@ -128,7 +128,11 @@ fn file(error: OpenError) -> RewriteError {
 
 impl Rewrite {
     pub(crate) fn begin(shared: Arc<Shared>, revives: bool) -> Result<Rewrite, RewriteError> {
-        shared.check()?;
+        if shared.health.is_stalled() {
+            // Is there room by now? If not, the answer tells what is wrong today.
+            shared.flush()?;
+        }
+        shared.health.check()?;
         if shared.rewriting.swap(true, Ordering::AcqRel) {
             return Err(RewriteError::Busy);
         }
@@ -269,10 +273,12 @@ impl Drop for Rewrite {
             if self.revives {
                 lock(&shared.buffer).mute(true);
             }
-            // Without a cut the next file is not entered; after one it is part of the log.
+            // Without a cut the next file is not entered; after one it is part of the log, unless what comes before it
+            // cannot be written.
             let mut writer = lock(&shared.writer);
             let _ = shared.write_out(&mut writer);
             writer.next = None;
+            lock(&shared.buffer).forget_cut();
             drop(writer);
             let _ = shared.options.at(&self.base_name, |path| shared.options.storage.remove(path));
             lock(&shared.history).failures += 1;

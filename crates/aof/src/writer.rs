@@ -1,8 +1,11 @@
 //! Writing out: from the buffer into the last incremental file, and from one such file into the next.
 //!
-//! A write that fails or is cut short is taken back, so that the file ends with a whole command, and ends the
-//! log's life: what was not written was not acknowledged, and what comes later must not be either. After a failed
-//! sync the kernel may have dropped the pages, so a second try would prove nothing.
+//! A write that fails or is cut short is taken back, so that the file ends with a whole command. With `everysec` and
+//! `no` what was not written goes back to the front of the buffer, and the ticker tries again: it was not
+//! acknowledged, and until the write succeeds nothing else is taken (`health`). With `always`, where a read waits for
+//! what it saw, a failed write ends the log's life; so does everywhere a part of a write that could not be taken back,
+//! since the next try would stand behind it, a write to a file that is not listed, and a failed sync: the kernel may
+//! have dropped the pages, so a second one would prove nothing.
 //!
 //! The next file is listed in the manifest only after the one before is durable, and is written to only after the
 //! manifest is: a reader of the directory never finds a short file before a longer one, nor commands in no file.
@@ -10,11 +13,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::buffer::Taken;
 use crate::directory::write_all;
 use crate::error::{Failure, OpenError, Operation};
 use crate::log::{Shared, lock};
 use crate::manifest::Manifest;
-use crate::options::Options;
+use crate::options::{Fsync, Options};
 use crate::storage::LogFile;
 
 /// Room kept between two writes; what one large value took is given back.
@@ -33,6 +37,8 @@ pub(crate) struct Writer {
     /// Whether the next file is listed when it is begun: not while the log is being switched on again, since between the
     /// files of the directory's manifest and the next one there is a gap until there is a new base.
     pub(crate) is_listed: bool,
+    /// The file ends with a part of a write that could not be taken back.
+    is_torn: bool,
     spare: Vec<u8>,
 }
 
@@ -76,7 +82,16 @@ impl Writer {
         let len = options.at(&name, |path| options.storage.len(path))?.unwrap_or(0);
         let before = size.saturating_sub(len);
         let spare = Vec::new();
-        Ok(Writer { manifest, file, len, before, next: None, is_listed: true, spare })
+        Ok(Writer {
+            manifest,
+            file,
+            len,
+            before,
+            next: None,
+            is_listed: true,
+            is_torn: false,
+            spare,
+        })
     }
 
     /// Bytes of all files.
@@ -94,8 +109,8 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                tracing::warn!("Error writing to the AOF file: {error}");
                 if let Err(error) = self.file.truncate(self.len) {
+                    self.is_torn = true;
                     tracing::warn!(
                         "Could not remove short write from the append-only file.  The server may \
                          refuse to load the AOF the next time it starts.  ftruncate: {error}"
@@ -108,29 +123,63 @@ impl Writer {
 }
 
 impl Shared {
-    /// Writes out what is buffered.
+    /// Writes out what is buffered, with what a failed write has left.
     pub(crate) fn write_out(&self, writer: &mut Writer) -> Result<(), Failure> {
-        self.check()?;
-        let (taken, end) = {
+        self.health.check_alive()?;
+        let (Taken { mut bytes, cut }, end) = {
             let mut buffer = lock(&self.buffer);
             if buffer.is_idle() {
-                return Ok(());
+                // It may be so because the log has failed meanwhile.
+                return self.health.check_alive();
             }
             (buffer.take(std::mem::take(&mut writer.spare)), buffer.end())
         };
-        let (now, later) = taken.bytes.split_at(taken.cut.unwrap_or(taken.bytes.len()));
-        let mut done = writer.append(now);
-        if done.is_ok() && taken.cut.is_some() {
-            done = self.enter_next(writer, end - later.len() as u64);
+        let start = end - bytes.len() as u64;
+        let mut now = 0..bytes.len();
+        if let Some(cut) = cut {
+            let at = start + cut as u64;
+            if let Err(failure) = writer.append(&bytes[..cut]) {
+                return Err(self.write_failed(failure, writer, start, bytes, Some(at)));
+            }
+            self.written.store(at, Ordering::Release);
+            self.enter_next(writer, at).map_err(|failure| self.fail(failure))?;
+            now.start = cut;
         }
-        done = done.and_then(|()| writer.append(later));
-        done.map_err(|failure| self.fail(failure))?;
+        if let Err(failure) = writer.append(&bytes[now.clone()]) {
+            bytes.drain(..now.start);
+            let from = start + now.start as u64;
+            return Err(self.write_failed(failure, writer, from, bytes, None));
+        }
         self.written.store(end, Ordering::Release);
-        if taken.bytes.capacity() <= SPARE_AT_MOST {
-            writer.spare = taken.bytes;
-            writer.spare.clear();
+        if self.health.recover() {
+            tracing::warn!("AOF write error looks solved, Redis can write again.");
+        }
+        if bytes.capacity() <= SPARE_AT_MOST {
+            bytes.clear();
+            writer.spare = bytes;
         }
         Ok(())
+    }
+
+    /// Keeps `bytes`, which begin at the offset `from`, for another try; or ends the log's life.
+    fn write_failed(
+        &self,
+        failure: Failure,
+        writer: &Writer,
+        from: u64,
+        bytes: Vec<u8>,
+        cut: Option<u64>,
+    ) -> Failure {
+        if writer.is_torn || !writer.is_listed || self.fsync() == Fsync::Always {
+            return self.fail(failure);
+        }
+        lock(&self.buffer).put_back(from, bytes, cut);
+        if self.health.stall(failure.clone()) {
+            tracing::warn!(
+                "Error writing to the AOF file: {failure}. Writes are refused until it can be written"
+            );
+        }
+        failure
     }
 
     /// Goes on in the next file. Where its manifest cannot be written the present file is kept.
@@ -155,7 +204,7 @@ impl Shared {
 
     /// Makes durable what was written out.
     pub(crate) fn sync(&self, writer: &Writer) -> Result<(), Failure> {
-        self.check()?;
+        self.health.check_alive()?;
         let written = self.written.load(Ordering::Acquire);
         self.sync_file(&*writer.file, written)
     }
@@ -168,30 +217,30 @@ impl Shared {
                 self.durable.fetch_max(written, Ordering::AcqRel);
                 Ok(())
             }
-            Err(error) => {
-                tracing::warn!("Fail to fsync the AOF file: {error}.");
-                Err(self.fail(Failure::new(Operation::Sync, &error)))
-            }
+            Err(error) => Err(self.fail(Failure::new(Operation::Sync, &error))),
         }
     }
 
     /// See [`crate::Aof::flush`].
     pub(crate) fn flush(&self) -> Result<(), Failure> {
-        self.check()?;
-        if lock(&self.buffer).is_idle() {
-            return Ok(());
-        }
+        self.health.check_alive()?;
         let mut writer = lock(&self.writer);
         self.write_out(&mut writer)
     }
 
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        self.failure.get().map_or(Ok(()), |failure| Err(failure.clone()))
-    }
-
     /// Ends the log's life; the first reason stays.
     fn fail(&self, failure: Failure) -> Failure {
+        let what = match failure.operation {
+            Operation::Write => "Error writing to",
+            Operation::Sync => "Fail to fsync",
+            Operation::Manifest => "Can't change the manifest of",
+        };
+        tracing::warn!(
+            "{what} the AOF file: {failure}. Writes are refused until the server is started again"
+        );
+        let first = self.health.fail(failure);
+        // Now that is known: who finds the buffer empty looks again.
         lock(&self.buffer).close();
-        self.failure.get_or_init(|| failure).clone()
+        first
     }
 }

@@ -201,8 +201,9 @@ fn a_failed_or_short_write_is_taken_back() {
         log.append(0, 0, &number(1));
         assert!(log.flush().is_err());
         assert_eq!(medium.file("appendonly.aof.1.incr.aof"), before, "{short} bytes written");
-        assert_eq!(log.status().unwrap_err().operation, aof::Operation::Write);
-        assert_eq!(log.status().unwrap_err().text, "Input/output error");
+        let failure = log.status().unwrap_err();
+        assert_eq!(failure.operation, aof::Operation::Write);
+        assert_eq!(failure.text, "Input/output error");
     }
 }
 

@@ -30,18 +30,38 @@ fn empty(log: Option<Arc<Aof>>) -> Arc<Engine> {
     Arc::new(Engine::new(EngineOptions { log, ..EngineOptions::new(volatile(4, 64 << 20)) }))
 }
 
+/// The transaction of a number; whether it was executed.
+fn transaction(client: &mut Client, name: usize, n: u64) -> bool {
+    client.run("MULTI");
+    client.run(&format!("SET s{name}:a {n}"));
+    client.run(&format!("SET s{name}:b {n} PXAT 4102444800000"));
+    client.run("SELECT 5");
+    client.run(&format!("INCR s{name}:count"));
+    client.run("SELECT 0");
+    !client.run("EXEC").starts_with("(error)")
+}
+
+/// A session that goes on after it was refused; it counts what was executed as sent.
+fn stubborn_session(engine: &Arc<Engine>, log: &Aof, name: usize) -> Counts {
+    let (mut client, mut acknowledged, mut executed) = (Client::new(engine), 0, 0);
+    for _ in 0..TRANSACTIONS {
+        if !transaction(&mut client, name, executed + 1) {
+            thread::yield_now();
+            continue;
+        }
+        executed += 1;
+        if log.settle(client.outcome.durable_at).is_ok() {
+            acknowledged = executed;
+        }
+    }
+    (acknowledged, executed)
+}
+
 /// One session: each transaction sets two keys and counts a third, in two databases.
 fn session(engine: &Arc<Engine>, log: &Aof, name: usize, settle: bool) -> Counts {
     let mut client = Client::new(engine);
     for n in 1..=TRANSACTIONS {
-        client.run("MULTI");
-        client.run(&format!("SET s{name}:a {n}"));
-        client.run(&format!("SET s{name}:b {n} PXAT 4102444800000"));
-        client.run("SELECT 5");
-        client.run(&format!("INCR s{name}:count"));
-        client.run("SELECT 0");
-        let reply = client.run("EXEC");
-        if reply.starts_with("(error)") {
+        if !transaction(&mut client, name, n) {
             return (n - 1, n - 1);
         }
         if settle && log.settle(client.outcome.durable_at).is_err() {
@@ -139,4 +159,51 @@ fn a_log_that_fails_under_no_loses_nothing_acknowledged_when_the_process_ends() 
 fn replies_that_do_not_wait_for_the_log_are_noticed() {
     let noticed = (0..20).any(|seed| life(Fsync::Always, seed, false).is_err());
     assert!(noticed, "acknowledging before the log is settled was not noticed");
+}
+
+/// A life on a disk that is full again and again, beside a rewrite; how many transactions were executed, and how many of
+/// them were acknowledged.
+fn full_life(policy: Fsync, seed: u64) -> Result<Counts, String> {
+    let mut random = Rng::with_seed(seed);
+    let medium = Medium::default();
+    let (loader, _) = medium.load(policy).map_err(|error| error.to_string())?;
+    let log = Arc::new(loader.into_log().map_err(|error| error.to_string())?);
+    let engine = empty(Some(Arc::clone(&log)));
+    let counts: Vec<Counts> = thread::scope(|scope| {
+        let (engine, log) = (&engine, &log);
+        let start = |name| scope.spawn(move || stubborn_session(engine, log, name));
+        let sessions: Vec<_> = (0..SESSIONS).map(start).collect();
+        let rewrite = scope.spawn(|| engine.rewrite_log(log, false, &|| true).is_ok());
+        while sessions.iter().any(|session| !session.is_finished()) {
+            medium.room(Some(random.usize(..3000)));
+            thread::yield_now();
+            medium.room(None);
+            let _ = log.flush();
+            thread::yield_now();
+        }
+        let _ = rewrite.join().expect("no panic");
+        sessions.into_iter().map(|session| session.join().expect("no panic")).collect()
+    });
+    check_image(&medium.now().after_power_cut(true, true), policy, &counts)
+        .map_err(|what| format!("{policy:?}, seed {seed}, the process ended: {what}"))?;
+    log.sync_all().map_err(|failure| failure.to_string())?;
+    let executed: Vec<Counts> = counts.iter().map(|(_, executed)| (*executed, *executed)).collect();
+    check_image(&medium.now().after_power_cut(false, false), policy, &executed)
+        .map_err(|what| format!("{policy:?}, seed {seed}, there was room again: {what}"))?;
+    let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum();
+    Ok((sum(|counts| counts.1), sum(|counts| counts.0)))
+}
+
+#[test]
+fn a_log_that_was_full_again_and_again_holds_what_was_executed_once_and_in_order() {
+    for policy in [Fsync::EverySecond, Fsync::No] {
+        let (mut executed, mut acknowledged) = (0, 0);
+        for seed in 0..25 {
+            let life = full_life(policy, seed).expect("nothing is lost");
+            (executed, acknowledged) = (executed + life.0, acknowledged + life.1);
+        }
+        let sent = 25 * SESSIONS as u64 * TRANSACTIONS;
+        assert!(executed < sent, "{policy:?}: nothing was refused");
+        assert!(acknowledged > sent / 20, "{policy:?}: {acknowledged} of {sent} acknowledged");
+    }
 }

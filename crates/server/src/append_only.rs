@@ -2,7 +2,8 @@
 //!
 //! Loading runs on the thread that starts the server, and says how far it is once a second. A rewrite runs on a
 //! thread of its own, one at a time, and gives up when the server stops. The log's own failures are the log's: it
-//! refuses what follows, and the gate sees to it that nothing is acknowledged.
+//! refuses what follows, until a write that failed was tried again with success or for good, and the gate sees to it
+//! that nothing is acknowledged that is not kept.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -135,7 +136,10 @@ impl AppendOnly {
             tracing::info!(
                 "The append only file is switched off: what is written from now on is in memory only"
             );
-            return self.log.switch_off();
+            return self
+                .log
+                .switch_off()
+                .inspect_err(|_| self.wanted.store(true, Ordering::Relaxed));
         }
         if self.log.is_off() {
             // Where a rewrite is under way, the next tick begins another one.

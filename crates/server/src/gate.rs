@@ -7,18 +7,18 @@
 //! hop to another thread costs more than it would save, and wakes everybody. Workers meet in the log
 //! itself, which lets one of them sync for all that wait.
 //!
-//! Invariant: a reply leaves only if the log said that its offset was settled. After a failure nobody
-//! passes any more.
+//! Invariant: a reply leaves only if the log said that its offset was settled. A failure turns away those who waited
+//! when it was met; who comes later asks the log again, which may have been written meanwhile.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use aof::{Aof, Fsync};
 
-/// The log failed: nothing is acknowledged any more.
+/// The log could not be settled as far as that: it is not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogFailed;
 
@@ -34,7 +34,8 @@ struct Waiting {
 pub(crate) struct Gate {
     waiting: Mutex<Waiting>,
     settled: AtomicU64,
-    failed: AtomicBool,
+    /// Up to where the log could not be settled when it was asked last.
+    failed: AtomicU64,
 }
 
 impl Gate {
@@ -44,12 +45,17 @@ impl Gate {
 
     /// Returns when the log is settled up to `offset`.
     pub(crate) async fn pass(&self, offset: u64) -> Result<(), LogFailed> {
+        let mut waits = false;
         poll_fn(|cx| {
-            if self.failed.load(Relaxed) {
-                return Poll::Ready(Err(LogFailed));
-            }
             if self.settled.load(Relaxed) >= offset {
                 return Poll::Ready(Ok(()));
+            }
+            if !waits {
+                // An earlier failure is not this one's. Who was turned away and does not know it yet asks once more.
+                self.failed.store(0, Relaxed);
+                waits = true;
+            } else if self.failed.load(Relaxed) >= offset {
+                return Poll::Ready(Err(LogFailed));
             }
             let mut waiting = self.waiting();
             waiting.wakers.push(cx.waker().clone());
@@ -100,13 +106,8 @@ impl Gate {
             took(begin.elapsed());
             match settled {
                 Ok(()) => self.settled.store(wanted, Relaxed),
-                Err(failure) => {
-                    if !self.failed.swap(true, Relaxed) {
-                        tracing::warn!(
-                            "The append only file failed: {failure}. Writes are refused"
-                        );
-                    }
-                }
+                // The log has said why.
+                Err(_) => self.failed.store(wanted, Relaxed),
             }
             wakers.into_iter().for_each(Waker::wake);
         }
@@ -162,14 +163,27 @@ mod tests {
     }
 
     #[test]
-    fn nobody_passes_a_gate_whose_log_failed() {
+    fn those_who_wait_are_turned_away_and_those_who_come_later_ask_again() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
-            let gate = Gate::default();
+            let gate = Arc::new(Gate::default());
             gate.settled.store(5, Relaxed);
-            assert_eq!(gate.pass(5).await, Ok(()));
-            gate.failed.store(true, Relaxed);
-            assert_eq!(gate.pass(5).await, Err(LogFailed));
+            gate.failed.store(7, Relaxed);
+            assert_eq!(gate.pass(5).await, Ok(()), "it was settled before");
+            let entered = Arc::clone(&gate);
+            let waits = tokio::spawn(async move { entered.pass(6).await });
+            tokio::task::yield_now().await;
+            assert!(!waits.is_finished(), "the earlier failure is not its own");
+            let wake = |gate: &Gate| gate.waiting().wakers.drain(..).for_each(Waker::wake);
+            gate.failed.store(6, Relaxed);
+            wake(&gate);
+            assert_eq!(waits.await.expect("no panic"), Err(LogFailed));
+            let entered = Arc::clone(&gate);
+            let waits = tokio::spawn(async move { entered.pass(6).await });
+            tokio::task::yield_now().await;
+            gate.settled.store(6, Relaxed);
+            wake(&gate);
+            assert_eq!(waits.await.expect("no panic"), Ok(()), "it was written at last");
         });
     }
 }

@@ -118,7 +118,8 @@ impl Launch {
         self
     }
 
-    /// No file may become longer than so many KiB: what is written beyond fails as on a full disk.
+    /// No file may become longer than so many KiB: what is written beyond fails as on a full disk, until
+    /// [`Server::lift_limit`].
     pub fn longest_file(mut self, kib: u64) -> Launch {
         self.longest_file = Some(kib);
         self
@@ -156,7 +157,7 @@ impl Launch {
     fn program(&self) -> Command {
         let Some(kib) = self.longest_file else { return Command::new(&self.program) };
         let blocks = kib * 2;
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let script = format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).arg(&self.program);
         command

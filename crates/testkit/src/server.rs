@@ -5,7 +5,7 @@
 
 use crate::Client;
 use crate::launch::{Launch, free_port};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -110,6 +110,14 @@ impl Server {
             child.kill().expect("SIGKILL can be sent");
             child.wait().expect("a child can be waited for");
         }
+    }
+
+    /// There is room again: files may become of any length ([`Launch::longest_file`]).
+    #[track_caller]
+    pub fn lift_limit(&self) {
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        prlimit(Some(self.process()), Resource::Fsize, Rlimit { current: maximum, maximum })
+            .expect("the hard limit was left as it is");
     }
 
     /// Asks the process to end (SIGTERM) and waits until it has.

@@ -13,6 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use aof::{Entry, Fsync, LoadError, Loader, LogFile, Options, Storage};
 
+/// ENOSPC.
+const FULL: i32 = 28;
+
 #[derive(Clone, Debug, Default)]
 struct Inode {
     bytes: Vec<u8>,
@@ -31,6 +34,8 @@ pub struct State {
     short: usize,
     /// Nothing works from the failing operation on.
     dead: bool,
+    /// Bytes that can still be written before the medium is full.
+    room: Option<usize>,
     history: Option<Vec<(State, u64)>>,
     acknowledged: u64,
     syncs_held: bool,
@@ -132,6 +137,11 @@ impl Medium {
         state.dead = false;
     }
 
+    /// So many bytes more can be written, as on a disk that fills up; any number for `None`.
+    pub fn room(&self, bytes: Option<usize>) {
+        self.lock().room = bytes;
+    }
+
     /// Syncs do not return until they are let go.
     pub fn hold_syncs(&self, yes: bool) {
         self.lock().syncs_held = yes;
@@ -212,11 +222,16 @@ impl LogFile for Open {
             state = self.medium.changed.wait(state).expect("no test panics inside of the medium");
         }
         state.holding -= 1;
+        let room = state.room.unwrap_or(usize::MAX);
+        if room == 0 && !bytes.is_empty() {
+            return Err(io::Error::from_raw_os_error(FULL));
+        }
         let done = state.step();
         let taken = match &done {
-            Ok(()) => bytes.len(),
-            Err(_) => state.short.min(bytes.len()),
+            Ok(()) => bytes.len().min(room),
+            Err(_) => state.short.min(bytes.len()).min(room),
         };
+        state.room = state.room.map(|room| room - taken);
         state.inodes[self.inode].bytes.extend_from_slice(&bytes[..taken]);
         state.remember();
         match done {
@@ -249,7 +264,10 @@ impl LogFile for Open {
     fn truncate(&self, len: u64) -> io::Result<()> {
         let mut state = self.medium.lock();
         state.step()?;
-        state.inodes[self.inode].bytes.truncate(len as usize);
+        let bytes = &mut state.inodes[self.inode].bytes;
+        let freed = bytes.len().saturating_sub(len as usize);
+        bytes.truncate(len as usize);
+        state.room = state.room.map(|room| room + freed);
         state.remember();
         Ok(())
     }
