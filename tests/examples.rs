@@ -51,3 +51,24 @@ fn workers_share_a_stream_and_take_over_what_is_left() {
         ],
     );
 }
+
+#[test]
+fn visitors_are_counted_bit_by_bit_and_about() {
+    check(
+        "visitors",
+        &[
+            "monday: 1500 users",
+            "both days: 500 users",
+            "the first of them behind user 7: 12",
+            "pages within 3 % of 20000: true",
+        ],
+    );
+}
+
+#[test]
+fn cities_are_found_around_one_of_them() {
+    check(
+        "nearby",
+        &["Vienna: 524 km", "Potsdam: 27 km", "Hamburg: 255 km", "3 cities are in the region"],
+    );
+}

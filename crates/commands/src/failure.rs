@@ -25,6 +25,10 @@ pub(crate) const NOT_FLOAT: &str = "ERR value is not a valid float";
 /// A value of another type.
 pub(crate) const WRONG_TYPE: &str =
     "WRONGTYPE Operation against a key holding the wrong kind of value";
+/// A string that must be a HyperLogLog.
+const NOT_HYPERLOGLOG: &str = "WRONGTYPE Key is not a valid HyperLogLog string value.";
+/// A string that begins as a HyperLogLog, and goes on as something else.
+const UNSOUND_HYPERLOGLOG: &str = "INVALIDOBJ Corrupted HLL object detected";
 /// A key that must exist.
 pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 /// Over the memory limit.
@@ -110,6 +114,8 @@ impl From<keyspace::Error> for Failure {
         match error {
             keyspace::Error::Full => Failure::no_room(),
             keyspace::Error::WrongType => WRONG_TYPE.into(),
+            keyspace::Error::NotHyperLogLog => NOT_HYPERLOGLOG.into(),
+            keyspace::Error::UnsoundHyperLogLog => UNSOUND_HYPERLOGLOG.into(),
             keyspace::Error::TooLong => TOO_LONG.into(),
             keyspace::Error::KeyTooLong => KEY_TOO_LONG.into(),
             keyspace::Error::Damaged(at) => Failure::damaged(at),

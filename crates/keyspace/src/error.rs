@@ -12,6 +12,12 @@ pub enum Error {
     /// The key holds a value of another type.
     #[error("the key holds a value of another type")]
     WrongType,
+    /// The string at the key is no HyperLogLog.
+    #[error("the string is not a HyperLogLog")]
+    NotHyperLogLog,
+    /// The string at the key begins as a HyperLogLog, and goes on as something else.
+    #[error("the string is not a sound HyperLogLog")]
+    UnsoundHyperLogLog,
     /// The value would be longer than [`crate::Keyspace::MAX_STRING`].
     #[error("the value would be longer than a string may be")]
     TooLong,

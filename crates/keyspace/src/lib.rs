@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod bitmap;
 mod cached;
 mod changes;
 mod check;
@@ -21,6 +22,8 @@ mod defragment;
 mod entry;
 mod error;
 mod evict;
+pub mod geo;
+pub mod hyperloglog;
 mod key;
 mod keys;
 mod keyspace;
@@ -43,6 +46,7 @@ mod value;
 mod verify;
 mod watch;
 
+pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
 pub use changes::{Change, Event};
 pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
 pub use collection::{

@@ -48,6 +48,18 @@ pub enum Error {
     /// The result would not be an integer of 64 bits.
     #[error("the increment would overflow")]
     Overflow,
+    /// A complement is made of one key alone.
+    #[error("a complement is made of one key alone")]
+    OneSource,
+    /// The string is not a HyperLogLog, or not a sound one.
+    #[error("the string is not a HyperLogLog")]
+    NotHyperLogLog,
+    /// A place that cannot be kept, or a length that is negative or not finite.
+    #[error("there is no such place")]
+    NoSuchPlace,
+    /// The member around which was to be searched is not there.
+    #[error("there is no such member")]
+    NoSuchMember,
     /// The transaction used a key that it did not declare.
     #[error("the transaction used a key that it did not declare")]
     Undeclared,
@@ -70,6 +82,9 @@ impl From<keyspace::Error> for Error {
         match error {
             keyspace::Error::Full => Error::Full,
             keyspace::Error::WrongType => Error::WrongType,
+            keyspace::Error::NotHyperLogLog | keyspace::Error::UnsoundHyperLogLog => {
+                Error::NotHyperLogLog
+            }
             keyspace::Error::TooLong => Error::TooLong,
             keyspace::Error::KeyTooLong => Error::KeyTooLong,
             keyspace::Error::Damaged(at) => Error::Damaged(at),

@@ -1,8 +1,9 @@
 //! A crash-consistent key-value store in a program's own address space.
 //!
 //! [`Perdura`] is Perdura's keyspace without the server: the same pool file, the same sixteen databases, strings,
-//! lists, hashes, sets and sorted sets with expiry times, and transactions over several keys. A call that returned is durable as far as the pool's
-//! [`Domain`] reaches; opening takes milliseconds, however many keys there are.
+//! lists, hashes, sets, sorted sets and streams with expiry times, bitmaps, HyperLogLogs and places on the Earth, and
+//! transactions over several keys. A call that returned is durable as far as the pool's [`Domain`] reaches; opening takes
+//! milliseconds, however many keys there are.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,9 +37,12 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod bitmaps;
 mod collections;
 mod error;
+mod geo;
 mod groups;
+mod hyperloglog;
 mod lists;
 mod machine;
 mod options;
@@ -48,10 +52,13 @@ mod store;
 mod streams;
 mod transaction;
 
+pub use bitmaps::BitRange;
 pub use collections::Entry;
 pub use error::{CloseError, Error, OpenError};
+pub use geo::{GeoSearch, Nearby};
 pub use groups::PendingEntry;
-pub use keyspace::StreamId;
+pub use keyspace::geo::{Point as GeoPoint, Shape as GeoShape};
+pub use keyspace::{BitInteger, BitOperation, BitOverflow, StreamId};
 pub use options::Options;
 pub use pmem::{Domain, DomainRequest};
 pub use sort::Order;

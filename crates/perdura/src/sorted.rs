@@ -13,7 +13,7 @@ use crate::{Error, Perdura, Transaction};
 pub type Scored = (Vec<u8>, f64);
 
 /// Up to which size they are kept as small: Redis's own defaults.
-const LIMITS: Limits = Limits { entries: 128, value: 64 };
+pub(crate) const LIMITS: Limits = Limits { entries: 128, value: 64 };
 
 impl Transaction<'_> {
     /// Gives a member the score that `decide` makes of its present one; that score, and whether the member is new.

@@ -92,6 +92,18 @@ impl Perdura {
         self.finish(self.keyspace.begin_one(shard, (self.clock)()), work)
     }
 
+    /// As [`Perdura::on`], on a key and others.
+    pub(crate) fn on_all<K: AsRef<[u8]>, R>(
+        &self,
+        key: &[u8],
+        others: &[K],
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let others = others.iter().map(AsRef::as_ref);
+        let keys: Vec<&[u8]> = std::iter::once(key).chain(others).collect();
+        self.transaction(&keys, work)
+    }
+
     /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium lost meanwhile.
     fn finish<R, E: From<Error>>(
         &self,

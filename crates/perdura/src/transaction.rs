@@ -40,6 +40,10 @@ impl<'s> Transaction<'s> {
         if self.txn.covers(&key) { Ok(key) } else { Err(Error::Undeclared) }
     }
 
+    pub(crate) fn keys<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Result<Vec<Key<'a>>, Error> {
+        keys.iter().map(|key| self.key(key)).collect()
+    }
+
     pub(crate) fn until(&self, ttl: Duration) -> u64 {
         later(self.txn.now(), ttl)
     }

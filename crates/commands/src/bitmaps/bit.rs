@@ -2,7 +2,7 @@
 
 use keyspace::Txn;
 
-use super::{bit_offset, window, writable};
+use super::bit_offset;
 use crate::call::{Call, Run};
 use crate::failure::Done;
 use crate::spec::*;
@@ -24,11 +24,11 @@ pub(crate) const GETBIT: CommandSpec = CommandSpec {
 
 fn getbit(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let offset = bit_offset(call, 2, None)?;
-    let byte = match txn.find(call.db(), &call.key(0)) {
-        Some(entry) => window::<1>(&txn.string(&entry)?, (offset >> 3) as usize)[0],
-        None => 0,
+    let bit = match txn.find(call.db(), &call.key(0)) {
+        Some(entry) => txn.string(&entry)?.bit(offset),
+        None => false,
     };
-    call.out.integer(i64::from(byte & mask(offset) != 0));
+    call.out.integer(i64::from(bit));
     Ok(())
 }
 
@@ -54,23 +54,10 @@ fn setbit(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Some(1) => true,
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
-    let (entry, write) = writable(call, txn, offset)?;
-    let at = (offset >> 3) as usize;
-    let byte = match &entry {
-        Some(entry) => window::<1>(&txn.string(entry)?, at)[0],
-        None => 0,
-    };
-    let was = byte & mask(offset) != 0;
-    if write || was != on {
-        let byte = if on { byte | mask(offset) } else { byte & !mask(offset) };
-        txn.set_range(call.db(), &call.key(0), at, &[byte])?;
+    let (was, wrote) = txn.set_bit(call.db(), &call.key(0), offset, on)?;
+    if wrote {
         call.wrote();
     }
     call.out.integer(i64::from(was));
     Ok(())
-}
-
-/// The bit within its byte.
-fn mask(offset: u64) -> u8 {
-    0x80 >> (offset & 7)
 }

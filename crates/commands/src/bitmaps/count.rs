@@ -1,9 +1,8 @@
 //! BITCOUNT: how many bits are set.
 
-use keyspace::{Str, Txn};
+use keyspace::{Bits, Txn};
 
-use super::range::{Bits, in_bits};
-use super::window;
+use super::in_bits;
 use crate::call::{Call, Run};
 use crate::failure::{Done, SYNTAX};
 use crate::spec::*;
@@ -54,26 +53,7 @@ fn bitcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
         _ => return Err(SYNTAX.into()),
     };
-    let count = bits.map_or(0, |bits| count(&value, bits));
+    let count = bits.map_or(0, |bits| value.count_ones(bits));
     call.out.integer(count as i64);
     Ok(())
-}
-
-fn count(value: &Str<'_>, bits: Bits) -> u64 {
-    let (from, to) = bits.bytes();
-    let mut count = 0;
-    value.pieces(from, to, &mut |piece| count += ones(piece));
-    // The first and the last byte were counted whole.
-    let beside = |at: usize| u64::from((window::<1>(value, at)[0] & !bits.mask(at)).count_ones());
-    match to - from {
-        0 => 0,
-        1 => count - beside(from),
-        _ => count - beside(from) - beside(to - 1),
-    }
-}
-
-fn ones(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let words: u64 = words.iter().map(|w| u64::from(u64::from_ne_bytes(*w).count_ones())).sum();
-    words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }

@@ -1,9 +1,8 @@
 //! BITFIELD: integers of any width inside a string, read, set and counted.
 
-use keyspace::Txn;
+use keyspace::{BitChange, BitField, BitInteger, BitOverflow, Txn};
 
-use super::integer::{Overflow, SPAN, Width};
-use super::{bit_offset, window, writable};
+use super::bit_offset;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
@@ -85,39 +84,37 @@ pub(crate) const BITFIELD_RO: CommandSpec = CommandSpec {
 const BAD_TYPE: &str = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not \
                         supported but i64 is.";
 
-/// One subcommand.
-struct Operation {
-    width: Width,
-    offset: u64,
-    change: Option<Change>,
-}
-
-enum Change {
-    Set(i64, Overflow),
-    Add(i64, Overflow),
-}
-
 fn bitfield(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let operations = parse(call)?;
-    let writes = operations.iter().filter(|operation| operation.change.is_some());
-    let last = writes.map(|operation| operation.offset + u64::from(operation.width.bits) - 1).max();
-    match last {
-        Some(last) => change(call, txn, &operations, last),
-        None => read(call, txn, &operations),
-    }
+    let fields = parse(call)?;
+    answer(call, txn, &fields)
 }
 
 fn bitfield_ro(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let operations = parse(call)?;
-    if operations.iter().any(|operation| operation.change.is_some()) {
+    let fields = parse(call)?;
+    if fields.iter().any(|field| field.change.is_some()) {
         return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
     }
-    read(call, txn, &operations)
+    answer(call, txn, &fields)
 }
 
-fn parse(call: &Call<'_>) -> Result<Vec<Operation>, Failure> {
-    let mut operations = Vec::new();
-    let mut overflow = Overflow::Wrap;
+fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, fields: &[BitField]) -> Done {
+    let (answers, wrote) = txn.change_bit_fields(call.db(), &call.key(0), fields)?;
+    if wrote {
+        call.wrote();
+    }
+    call.out.array(answers.len());
+    for answer in answers {
+        match answer {
+            Some(answer) => call.out.integer(answer),
+            None => call.out.null(),
+        }
+    }
+    Ok(())
+}
+
+fn parse(call: &Call<'_>) -> Result<Vec<BitField>, Failure> {
+    let mut fields = Vec::new();
+    let mut overflow = BitOverflow::Wrap;
     let mut at = 2;
     while at < call.args.len() {
         let rest = call.args.len() - at - 1;
@@ -132,86 +129,47 @@ fn parse(call: &Call<'_>) -> Result<Vec<Operation>, Failure> {
         if !(writes || reads) {
             return Err(SYNTAX.into());
         }
-        let width = Width::parse(call.args[at + 1]).ok_or(BAD_TYPE)?;
-        let offset = bit_offset(call, at + 2, Some(width.bits))?;
+        let integer = parse_integer(call.args[at + 1]).ok_or(BAD_TYPE)?;
+        let offset = bit_offset(call, at + 2, Some(integer.bits()))?;
         let change = match writes {
-            true if set => Some(Change::Set(call.int(at + 3)?, overflow)),
-            true => Some(Change::Add(call.int(at + 3)?, overflow)),
+            true if set => Some(BitChange::Set(call.int(at + 3)?, overflow)),
+            true => Some(BitChange::Add(call.int(at + 3)?, overflow)),
             false => None,
         };
-        operations.push(Operation { width, offset, change });
+        fields.push(BitField { integer, at: offset, change });
         at += if writes { 4 } else { 3 };
     }
-    Ok(operations)
+    Ok(fields)
 }
 
-fn parse_overflow(call: &Call<'_>, at: usize) -> Result<Overflow, Failure> {
-    let names = [("WRAP", Overflow::Wrap), ("SAT", Overflow::Saturate), ("FAIL", Overflow::Fail)];
+fn parse_overflow(call: &Call<'_>, at: usize) -> Result<BitOverflow, Failure> {
+    let names =
+        [("WRAP", BitOverflow::Wrap), ("SAT", BitOverflow::Saturate), ("FAIL", BitOverflow::Fail)];
     let found = names.iter().find(|(name, _)| call.is(at, name));
     found.map(|(_, overflow)| *overflow).ok_or_else(|| "ERR Invalid OVERFLOW type specified".into())
 }
 
-/// Nothing but GET: a key that is not there reads as zeros and is not made.
-fn read(call: &mut Call<'_>, txn: &mut Txn<'_>, operations: &[Operation]) -> Done {
-    let entry = txn.find(call.db(), &call.key(0));
-    let value = entry.as_ref().map(|entry| txn.string(entry)).transpose()?;
-    call.out.array(operations.len());
-    for operation in operations {
-        let bytes = value.as_ref().map_or([0; SPAN], |value| window(value, byte(operation.offset)));
-        call.out.integer(operation.width.read(bytes, bit(operation.offset)));
+/// `i16`, `u8` and the like.
+fn parse_integer(text: &[u8]) -> Option<BitInteger> {
+    let (&sign, digits) = text.split_first()?;
+    let bits = u32::try_from(resp::number::parse_i64(digits)?).ok()?;
+    match sign {
+        b'i' => BitInteger::signed(bits),
+        b'u' => BitInteger::unsigned(bits),
+        _ => None,
     }
-    Ok(())
 }
 
-fn change(call: &mut Call<'_>, txn: &mut Txn<'_>, operations: &[Operation], last: u64) -> Done {
-    let (db, key) = (call.db(), call.key(0));
-    let (entry, write) = writable(call, txn, last)?;
-    if write {
-        let [byte_of_last] = match &entry {
-            Some(entry) => window(&txn.string(entry)?, byte(last)),
-            None => [0],
-        };
-        txn.set_range(db, &key, byte(last), &[byte_of_last])?;
-    }
-    let mut changed = write;
-    call.out.array(operations.len());
-    for operation in operations {
-        let Some(entry) = txn.peek(db, &key) else { return Err(SYNTAX.into()) };
-        let bytes = window(&txn.string(&entry)?, byte(operation.offset));
-        let old = operation.width.read(bytes, bit(operation.offset));
-        let (new, reply) = match &operation.change {
-            None => (Some(old), old),
-            Some(Change::Set(value, overflow)) => {
-                (operation.width.fit(operation.width.given(*value), *overflow), old)
-            }
-            Some(Change::Add(by, overflow)) => {
-                let new = operation.width.fit(i128::from(old) + i128::from(*by), *overflow);
-                (new, new.unwrap_or(old))
-            }
-        };
-        let Some(new) = new else {
-            call.out.null();
-            continue;
-        };
-        call.out.integer(reply);
-        if new != old {
-            let bytes = operation.width.write(bytes, bit(operation.offset), new);
-            let end = operation.offset + u64::from(operation.width.bits) - 1;
-            let touched = byte(end) - byte(operation.offset) + 1;
-            txn.set_range(db, &key, byte(operation.offset), &bytes[..touched])?;
-            changed = true;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_have_their_limits() {
+        for text in ["", "8", "u", "u0", "u64", "i65", "i-1", "i08", "U8", "i8 ", "x8"] {
+            assert_eq!(parse_integer(text.as_bytes()), None, "{text:?}");
         }
+        assert_eq!(parse_integer(b"i64"), BitInteger::signed(64));
+        assert_eq!(parse_integer(b"u63"), BitInteger::unsigned(63));
     }
-    if changed {
-        call.wrote();
-    }
-    Ok(())
-}
-
-fn byte(offset: u64) -> usize {
-    (offset >> 3) as usize
-}
-
-fn bit(offset: u64) -> u32 {
-    (offset & 7) as u32
 }

@@ -1,19 +1,13 @@
-//! Bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
-//!
-//! A bit behind the end of a string reads as 0, and writing one there makes the string as long as it takes.
+//! Bitmaps: strings, bit by bit. What the bits mean is the keyspace's business; here are arguments and replies.
 
 mod bit;
 mod count;
 mod field;
-mod integer;
 mod operate;
 mod position;
-mod range;
-
-use keyspace::{Encoding, Entry, Str, Txn};
 
 use crate::call::Call;
-use crate::failure::Failure;
+use crate::failure::{Failure, SYNTAX};
 use crate::spec::CommandSpec;
 
 /// The group's commands.
@@ -46,29 +40,10 @@ fn bit_offset(call: &Call<'_>, at: usize, width: Option<u32>) -> Result<u64, Fai
     Ok(offset)
 }
 
-/// The string at the key for a command that writes bits up to number `last`, and whether it has to be written whatever
-/// the bits are: to grow, or to become "raw", as OBJECT ENCODING tells.
-fn writable(
-    call: &Call<'_>,
-    txn: &mut Txn<'_>,
-    last: u64,
-) -> Result<(Option<Entry>, bool), Failure> {
-    let needed = (last >> 3) as usize + 1;
-    let entry = txn.find_mut(call.db(), &call.key(0))?;
-    let (len, raw) = match &entry {
-        Some(entry) => (txn.string(entry)?.len(), txn.encoding(entry) == Encoding::Raw),
-        None => (0, false),
-    };
-    Ok((entry, !raw || len < needed))
-}
-
-/// Bytes `at..at + N` of a string; zeros behind its end.
-fn window<const N: usize>(value: &Str<'_>, at: usize) -> [u8; N] {
-    let mut bytes = [0; N];
-    let mut filled = 0;
-    value.pieces(at, at.saturating_add(N), &mut |piece| {
-        bytes[filled..filled + piece.len()].copy_from_slice(piece);
-        filled += piece.len();
-    });
-    bytes
+/// Whether the argument says BIT, and not BYTE.
+fn in_bits(call: &Call<'_>, at: usize) -> Result<bool, Failure> {
+    if call.is(at, "BIT") {
+        return Ok(true);
+    }
+    if call.is(at, "BYTE") { Ok(false) } else { Err(SYNTAX.into()) }
 }

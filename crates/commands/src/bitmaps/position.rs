@@ -1,8 +1,8 @@
 //! BITPOS: where the first set or clear bit stands.
 
-use keyspace::{Str, Txn};
+use keyspace::{Bits, Txn};
 
-use super::range::{Bits, in_bits};
+use super::in_bits;
 use crate::call::{Call, Run};
 use crate::failure::{Done, SYNTAX};
 use crate::spec::*;
@@ -65,7 +65,7 @@ fn bitpos(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
         _ => return Err(SYNTAX.into()),
     };
-    let found = bits.and_then(|bits| find(&value, bits, set));
+    let found = bits.and_then(|bits| value.find_bit(bits, set));
     // Behind a string's end there are zeros, unless an end was named.
     let zero_behind = !set && bits.is_some() && call.args.len() < 5;
     call.out.integer(match found {
@@ -74,21 +74,4 @@ fn bitpos(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         None => -1,
     });
     Ok(())
-}
-
-fn find(value: &Str<'_>, bits: Bits, set: bool) -> Option<u64> {
-    let (from, to) = bits.bytes();
-    let flip = if set { 0 } else { 0xff };
-    let (mut at, mut found) = (from, None);
-    value.pieces(from, to, &mut |piece| {
-        if found.is_none() {
-            found = piece.iter().enumerate().find_map(|(n, byte)| {
-                let wanted = (byte ^ flip) & bits.mask(at + n);
-                let bit = u64::from(wanted.leading_zeros());
-                (wanted != 0).then(|| (at + n) as u64 * 8 + bit)
-            });
-        }
-        at += piece.len();
-    });
-    found
 }

@@ -1,9 +1,9 @@
 //! GEOADD.
 
 use keyspace::Txn;
+use keyspace::geo::score_of;
 
-use super::cell::score_of;
-use super::point::Point;
+use super::point::point;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::sorted_sets::add::{Options, add};
@@ -50,8 +50,7 @@ fn geoadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Err(SYNTAX.into());
     }
     let places = (at..call.args.len()).step_by(3);
-    let pairs: Result<Vec<(f64, &[u8])>, Failure> = places
-        .map(|at| Ok((score_of(Point::parse(call, at)?) as f64, call.args[at + 2])))
-        .collect();
+    let pairs: Result<Vec<(f64, &[u8])>, Failure> =
+        places.map(|at| Ok((score_of(point(call, at)?) as f64, call.args[at + 2]))).collect();
     add(call, txn, options, &pairs?)
 }

@@ -1,8 +1,8 @@
 //! GEODIST.
 
 use keyspace::Txn;
+use keyspace::geo::point_of;
 
-use super::cell::point_of;
 use super::point::unit;
 use crate::call::{Call, Run};
 use crate::failure::{Done, SYNTAX};

@@ -1,9 +1,8 @@
 //! GEOPOS, GEOHASH.
 
 use keyspace::Txn;
+use keyspace::geo::{Point, geohash as geohash_of, point_of};
 
-use super::cell::{geohash as geohash_of, point_of};
-use super::point::Point;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::sorted_sets::sorted;

@@ -1,11 +1,10 @@
 //! GEORADIUS, GEORADIUSBYMEMBER, and their read-only forms: GEOSEARCH as it was before Redis 6.2.
 
+use keyspace::geo::{Area, Point, Shape, point_of};
 use keyspace::{Entry, Txn};
 use resp::number::parse_f64;
 
-use super::area::{Area, Shape};
-use super::cell::point_of;
-use super::point::{Point, unit};
+use super::point::{point, unit};
 use super::select::{Options, answer};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
@@ -191,7 +190,7 @@ fn georadiusbymember_ro(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 fn around_point(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let source = source(call, txn)?;
-    let centre = Point::parse(call, 2)?;
+    let centre = point(call, 2)?;
     let (shape, unit) = circle(call, 4)?;
     search(call, txn, source, Some((Area { centre, shape }, unit)), 6)
 }

@@ -1,9 +1,9 @@
 //! GEOSEARCH, GEOSEARCHSTORE.
 
+use keyspace::geo::{Area, Point, Shape};
 use keyspace::{Entry, Txn};
 
-use super::area::{Area, Shape};
-use super::point::{Point, unit};
+use super::point::{point, unit};
 use super::radius::{circle, length, point_of_member};
 use super::select::{Options, answer};
 use crate::call::{Call, Run};
@@ -232,7 +232,7 @@ impl Place {
                 Ok(2)
             }
             () if call.is(at, "FROMLONLAT") && behind >= 2 && !self.by_member => {
-                self.centre = Some(Centre::At(Point::parse(call, at + 1)?));
+                self.centre = Some(Centre::At(point(call, at + 1)?));
                 Ok(3)
             }
             () if call.is(at, "BYRADIUS") && behind >= 2 && !is_box => {

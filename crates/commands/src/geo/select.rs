@@ -1,9 +1,8 @@
 //! What GEOSEARCH and GEORADIUS have in common: finding, ordering, showing and storing.
 
-use keyspace::{Entry, Sorted, Txn};
+use keyspace::geo::{Area, Found, Wanted, point_of, search};
+use keyspace::{Entry, Txn};
 
-use super::area::Area;
-use super::cell::point_of;
 use super::distance::reply_distance;
 use super::position::reply_point;
 use crate::call::Call;
@@ -17,11 +16,7 @@ pub(super) struct Options {
     pub(super) with_distance: bool,
     pub(super) with_hash: bool,
     pub(super) with_point: bool,
-    /// The farthest first (`true`) or the nearest.
-    pub(super) descending: Option<bool>,
-    pub(super) count: Option<usize>,
-    /// Any will do, not the nearest.
-    pub(super) any: bool,
+    pub(super) wanted: Wanted,
     /// The distance is stored as score.
     pub(super) store_distance: bool,
     /// The number of the key under which the result is stored.
@@ -35,13 +30,13 @@ impl Options {
             () if call.is(at, "WITHDIST") => self.with_distance = true,
             () if call.is(at, "WITHHASH") => self.with_hash = true,
             () if call.is(at, "WITHCOORD") => self.with_point = true,
-            () if call.is(at, "ANY") => self.any = true,
-            () if call.is(at, "ASC") => self.descending = Some(false),
-            () if call.is(at, "DESC") => self.descending = Some(true),
+            () if call.is(at, "ANY") => self.wanted.any = true,
+            () if call.is(at, "ASC") => self.wanted.descending = Some(false),
+            () if call.is(at, "DESC") => self.wanted.descending = Some(true),
             () if call.is(at, "COUNT") && at + 1 < call.args.len() => {
                 let count = call.int(at + 1)?;
                 let count = usize::try_from(count).ok().filter(|count| *count > 0);
-                self.count = Some(count.ok_or("ERR COUNT must be > 0")?);
+                self.wanted.count = Some(count.ok_or("ERR COUNT must be > 0")?);
                 return Ok(2);
             }
             () => return Ok(0),
@@ -59,19 +54,11 @@ impl Options {
     }
 
     pub(super) fn check_any(&self) -> Done {
-        if self.any && self.count.is_none() {
+        if self.wanted.any && self.wanted.count.is_none() {
             return Err("ERR the ANY argument requires COUNT argument".into());
         }
         Ok(())
     }
-}
-
-/// A member in the area.
-struct Found {
-    member: Vec<u8>,
-    score: f64,
-    /// In metres.
-    distance: f64,
 }
 
 /// Answers a request: `unit` is that of distances, in metres. A source that is not there has nothing in any area.
@@ -85,18 +72,8 @@ pub(super) fn answer(
     let (mut found, mut unit) = (Vec::new(), 1.0);
     if let (Some(entry), Some((area, metres))) = (source, area) {
         unit = metres;
-        let enough = if options.any { options.count } else { None };
-        found = search(&txn.sorted(&entry)?, &area, enough.unwrap_or(usize::MAX))?;
+        found = search(&txn.sorted(&entry)?, &area, options.wanted)?;
     }
-    // The nearest are wanted where only some are.
-    let nearest = (options.count.is_some() && !options.any).then_some(false);
-    if let Some(descending) = options.descending.or(nearest) {
-        found.sort_by(|a, b| {
-            let order = a.distance.total_cmp(&b.distance);
-            if descending { order.reverse() } else { order }
-        });
-    }
-    found.truncate(options.count.unwrap_or(usize::MAX));
     found.iter_mut().for_each(|found| found.distance /= unit);
     match options.target {
         Some(target) => keep(call, txn, target, found, options.store_distance),
@@ -107,32 +84,11 @@ pub(super) fn answer(
     }
 }
 
-/// Members in the area, cell by cell, until there are enough.
-fn search(sorted: &Sorted<'_>, area: &Area, enough: usize) -> Result<Vec<Found>, Failure> {
-    let mut found = Vec::new();
-    for cell in area.cells() {
-        let (min, max) = cell.scores();
-        if found.len() >= enough {
-            break;
-        }
-        sorted.visit(sorted.count_below(min, false)?, false, |member, score| {
-            if score >= max {
-                return false;
-            }
-            if let Some(distance) = area.distance(point_of(score)) {
-                found.push(Found { member: member.to_vec(), score, distance });
-            }
-            found.len() < enough
-        })?;
-    }
-    Ok(found)
-}
-
 fn show(call: &mut Call<'_>, found: Vec<Found>, options: &Options) {
     let Options { with_distance, with_hash, with_point, .. } = *options;
     let more = [with_distance, with_hash, with_point].into_iter().map(usize::from).sum::<usize>();
     call.out.array(found.len());
-    for Found { member, score, distance } in found {
+    for Found { member, score, distance, .. } in found {
         if more > 0 {
             call.out.array(1 + more);
         }

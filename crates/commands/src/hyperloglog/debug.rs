@@ -1,11 +1,8 @@
 //! PFDEBUG and PFSELFTEST, which Redis's own tests use.
 
 use keyspace::Txn;
+use keyspace::hyperloglog::{COUNT, HyperLogLog, Registers, estimate, place};
 
-use super::hash::place;
-use super::registers::{COUNT, estimate, histogram};
-use super::sketch::Sketch;
-use super::{for_change, store};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -28,13 +25,14 @@ pub(crate) const PFDEBUG: CommandSpec = CommandSpec {
 
 fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let key = call.key(0);
-    let Some(mut sketch) = for_change(call, txn, &key)? else {
+    let Some(mut sketch) = txn.hyperloglog_mut(call.db(), &key)? else {
         return Err("ERR The specified key does not exist".into());
     };
     if call.is(1, "GETREG") {
         if sketch.is_sparse() {
             sketch.make_dense()?;
-            store(call, txn, &key, &sketch)?;
+            txn.set_hyperloglog(call.db(), &key, &sketch)?;
+            call.wrote();
         }
         let mut registers = [0; COUNT];
         sketch.raise_all(&mut registers)?;
@@ -51,7 +49,8 @@ fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let sparse = sketch.is_sparse();
         if sparse {
             sketch.make_dense()?;
-            store(call, txn, &key, &sketch)?;
+            txn.set_hyperloglog(call.db(), &key, &sketch)?;
+            call.wrote();
         }
         call.out.integer(i64::from(sparse));
     } else {
@@ -63,7 +62,7 @@ fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-fn spelled(sketch: &Sketch) -> String {
+fn spelled(sketch: &HyperLogLog) -> String {
     let runs = sketch.runs().map(|run| match run.value {
         0 if run.is_long() => format!("Z:{}", run.len),
         0 => format!("z:{}", run.len),
@@ -92,7 +91,7 @@ const ELEMENTS: u32 = 100_000;
 /// Both forms against an array of registers, and the estimate against the number of elements.
 fn pfselftest(call: &mut Call<'_>) -> Done {
     let mut expect = [0; COUNT];
-    let (mut sparse, mut dense) = (Sketch::empty(), Sketch::empty());
+    let (mut sparse, mut dense) = (HyperLogLog::empty(), HyperLogLog::empty());
     dense.make_dense()?;
     for n in 1..=ELEMENTS {
         let (register, value) = place(&n.to_le_bytes());
@@ -119,8 +118,8 @@ fn pfselftest(call: &mut Call<'_>) -> Done {
 }
 
 /// The estimate may be off by four standard errors.
-fn check_count(registers: &[u8; COUNT], elements: u32) -> Done {
-    let told = estimate(&histogram(registers));
+fn check_count(registers: &Registers, elements: u32) -> Done {
+    let told = estimate(registers);
     let allowed = (f64::from(elements) * 4.0 * 1.04 / (COUNT as f64).sqrt()).max(1.0);
     if (told as f64 - f64::from(elements)).abs() > allowed {
         let text = format!("TESTFAILED Too big error. card:{elements} estimated:{told}");

@@ -61,13 +61,7 @@ pub(crate) fn store(
     members: &Scored,
 ) -> Result<(), Failure> {
     let (db, limits) = (call.db(), call.engine.config().sorted_set_limits());
-    let was_there = txn.delete(db, key)?;
-    let mut edit = txn.edit_sorted(db, key, limits)?;
-    for (member, score) in members {
-        edit.change(txn, member, |_| Some(*score))?;
-    }
-    let is_there = edit.finish(txn, db, key)?;
-    if was_there || is_there {
+    if txn.set_sorted(db, key, members, limits)? {
         call.wrote();
     }
     Ok(())

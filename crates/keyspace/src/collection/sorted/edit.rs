@@ -47,6 +47,23 @@ enum State {
 }
 
 impl Txn<'_> {
+    /// Makes a key hold these members, each once, whatever it held; whether anything was written.
+    pub fn set_sorted(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        members: &[(Vec<u8>, f64)],
+        limits: Limits,
+    ) -> Result<bool, Error> {
+        let was_there = self.delete(db, key)?;
+        let mut edit = self.edit_sorted(db, key, limits)?;
+        for (member, score) in members {
+            edit.change(self, member, |_| Some(*score))?;
+        }
+        let is_there = edit.finish(self, db, key)?;
+        Ok(was_there || is_there)
+    }
+
     /// Begins to change a sorted set, which Redis calls small within `limits`; a key of another type is refused.
     pub fn edit_sorted(
         &mut self,

@@ -5,16 +5,28 @@ use super::point::Point;
 
 /// Where a search looks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Area {
-    pub(super) centre: Point,
-    pub(super) shape: Shape,
+pub struct Area {
+    /// Its centre.
+    pub centre: Point,
+    /// What lies around the centre.
+    pub shape: Shape,
 }
 
-/// Lengths are in metres.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
-    Circle { radius: f64 },
-    Box { width: f64, height: f64 },
+/// A shape around a centre. Lengths are in metres, 0 or more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// Within a distance of the centre.
+    Circle {
+        /// The greatest distance.
+        radius: f64,
+    },
+    /// A box along the parallels and meridians.
+    Box {
+        /// From west to east, on the latitude of what is looked at.
+        width: f64,
+        /// From south to north.
+        height: f64,
+    },
 }
 
 /// Half of the Earth's width on the map whose cells these are, in metres.

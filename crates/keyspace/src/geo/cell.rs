@@ -89,12 +89,12 @@ impl Cell {
 }
 
 /// The score of a point.
-pub(super) fn score_of(point: Point) -> u64 {
+pub fn score_of(point: Point) -> u64 {
     Cell::of(point, STEPS).bits()
 }
 
 /// The point that a score stands for: the middle of its cell.
-pub(super) fn point_of(score: f64) -> Point {
+pub fn point_of(score: f64) -> Point {
     let (low, high) = Cell::of_score(score).corners();
     let middle = |low: f64, high: f64, max: f64| ((low + high) / 2.0).clamp(-max, max);
     Point {
@@ -104,7 +104,7 @@ pub(super) fn point_of(score: f64) -> Point {
 }
 
 /// The geohash of a score as others write it: eleven digits, of which the last is always 0, since 52 bits are ten and a bit.
-pub(super) fn geohash(score: f64) -> [u8; 11] {
+pub fn geohash(score: f64) -> [u8; 11] {
     const DIGITS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     let Point { longitude, latitude } = point_of(score);
     let column = number(longitude, LONGITUDES, STEPS);

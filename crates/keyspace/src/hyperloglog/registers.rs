@@ -6,24 +6,19 @@
 /// Bits of the hash that choose a register.
 pub(super) const INDEX_BITS: u32 = 14;
 /// How many registers there are.
-pub(super) const COUNT: usize = 1 << INDEX_BITS;
+pub const COUNT: usize = 1 << INDEX_BITS;
 /// The longest run that a register can tell of, less one.
 const LONGEST: usize = (u64::BITS - INDEX_BITS) as usize;
 /// 1 / (2 ln 2)
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
 /// All registers, a byte each.
-pub(super) type Registers = [u8; COUNT];
-
-/// How many registers have each value.
-pub(super) fn histogram(registers: &Registers) -> [u32; 64] {
-    let mut found = [0; 64];
-    registers.iter().for_each(|value| found[usize::from(value & 63)] += 1);
-    found
-}
+pub type Registers = [u8; COUNT];
 
 /// How many different elements were added, about.
-pub(super) fn estimate(histogram: &[u32; 64]) -> u64 {
+pub fn estimate(registers: &Registers) -> u64 {
+    let mut histogram = [0u32; 64];
+    registers.iter().for_each(|value| histogram[usize::from(value & 63)] += 1);
     let all = COUNT as f64;
     let share = |value: usize| f64::from(histogram[value]) / all;
     let mut sum = all * tau(1.0 - share(LONGEST + 1));
@@ -78,7 +73,7 @@ mod tests {
             let (at, run) = place(&n.to_le_bytes());
             registers[at] = registers[at].max(run);
             if [1, 10, 100, 1000, 10_000, 100_000, 200_000].contains(&n) {
-                let told = estimate(&histogram(&registers));
+                let told = estimate(&registers);
                 let allowed = (n as f64 * 4.0 * 1.04 / 128.0).max(1.0);
                 assert!((told as f64 - n as f64).abs() <= allowed, "{told} for {n}");
             }
@@ -87,7 +82,7 @@ mod tests {
 
     #[test]
     fn nothing_and_everything_have_an_estimate() {
-        assert_eq!(estimate(&histogram(&[0; COUNT])), 0);
-        assert!(estimate(&histogram(&[LONGEST as u8 + 1; COUNT])) > 0);
+        assert_eq!(estimate(&[0; COUNT]), 0);
+        assert!(estimate(&[LONGEST as u8 + 1; COUNT]) > 0);
     }
 }

@@ -36,9 +36,11 @@ pub(super) enum Raised {
 
 /// So many registers of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) value: u8,
-    pub(super) len: usize,
+pub struct Run {
+    /// The value.
+    pub value: u8,
+    /// So many.
+    pub len: usize,
     /// Bytes that it takes.
     size: usize,
 }
@@ -65,7 +67,7 @@ impl Run {
     }
 
     /// Whether it is written in the long form of zeros.
-    pub(super) fn is_long(self) -> bool {
+    pub fn is_long(self) -> bool {
         self.size == 2
     }
 }

@@ -8,8 +8,9 @@
 //! 16   dense: 16384 registers of 6 bits, lowest bits first; sparse: runs
 //! ```
 
-use super::registers::{COUNT, Registers, estimate, histogram};
-use super::sparse::{self, Corrupted, Raised};
+use super::registers::{COUNT, Registers, estimate};
+use super::sparse::{self, Raised};
+use crate::Error;
 
 const MAGIC: &[u8] = b"HYLL";
 const ENCODING: usize = 4;
@@ -22,51 +23,51 @@ const BITS: usize = 6;
 const DENSE_LEN: usize = HEADER + COUNT * BITS / 8;
 
 /// The string of a HyperLogLog.
-pub(super) struct Sketch {
+pub struct HyperLogLog {
     bytes: Vec<u8>,
 }
 
-impl Sketch {
+impl HyperLogLog {
     /// One to which nothing was added.
-    pub(super) fn empty() -> Sketch {
+    pub fn empty() -> HyperLogLog {
         let mut bytes = vec![0; HEADER];
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
         bytes[ENCODING] = SPARSE;
         bytes.extend(sparse::empty());
-        Sketch { bytes }
+        HyperLogLog { bytes }
     }
 
-    /// The one that a string holds; `None` where it holds something else.
-    pub(super) fn read(bytes: Vec<u8>) -> Option<Sketch> {
+    /// The one that a string holds.
+    ///
+    /// # Errors
+    /// [`Error::NotHyperLogLog`] where it holds something else.
+    pub fn read(bytes: Vec<u8>) -> Result<HyperLogLog, Error> {
         let sound = bytes.len() >= HEADER
             && bytes.starts_with(MAGIC)
             && match bytes[ENCODING] {
                 DENSE => bytes.len() == DENSE_LEN,
                 encoding => encoding == SPARSE,
             };
-        sound.then_some(Sketch { bytes })
+        if sound { Ok(HyperLogLog { bytes }) } else { Err(Error::NotHyperLogLog) }
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    /// The string.
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    pub(super) fn is_sparse(&self) -> bool {
+    /// Whether it is kept as runs of registers.
+    pub fn is_sparse(&self) -> bool {
         self.bytes[ENCODING] == SPARSE
     }
 
     /// The runs of a sparse one.
-    pub(super) fn runs(&self) -> impl Iterator<Item = sparse::Run> {
+    pub fn runs(&self) -> impl Iterator<Item = sparse::Run> {
         sparse::runs(&self.bytes[HEADER..])
     }
 
     /// Raises a register; whether it changed. A sparse one that would take more than `limit` bytes becomes dense.
-    pub(super) fn raise(
-        &mut self,
-        register: usize,
-        value: u8,
-        limit: usize,
-    ) -> Result<bool, Corrupted> {
+    pub fn raise(&mut self, register: usize, value: u8, limit: usize) -> Result<bool, Error> {
         if self.is_sparse() {
             let mut runs = self.bytes.split_off(HEADER);
             let raised = sparse::raise(&mut runs, register, value, limit.saturating_sub(HEADER));
@@ -85,7 +86,7 @@ impl Sketch {
     }
 
     /// Gives every register a place of its own.
-    pub(super) fn make_dense(&mut self) -> Result<(), Corrupted> {
+    pub fn make_dense(&mut self) -> Result<(), Error> {
         let mut registers = [0; COUNT];
         self.raise_all(&mut registers)?;
         self.bytes.truncate(HEADER);
@@ -98,9 +99,9 @@ impl Sketch {
     }
 
     /// Raises `registers` to what is in it.
-    pub(super) fn raise_all(&self, registers: &mut Registers) -> Result<(), Corrupted> {
+    pub fn raise_all(&self, registers: &mut Registers) -> Result<(), Error> {
         if self.is_sparse() {
-            return sparse::raise_all(&self.bytes[HEADER..], registers);
+            return Ok(sparse::raise_all(&self.bytes[HEADER..], registers)?);
         }
         for (at, register) in registers.iter_mut().enumerate() {
             *register = self.dense(at).max(*register);
@@ -109,22 +110,22 @@ impl Sketch {
     }
 
     /// The estimate that it remembers, if nothing was added since.
-    pub(super) fn remembered(&self) -> Option<u64> {
+    pub fn remembered(&self) -> Option<u64> {
         let bytes: [u8; 8] = self.bytes[ESTIMATE].try_into().ok()?;
         (bytes[7] & STALE == 0).then(|| u64::from_le_bytes(bytes))
     }
 
     /// Estimates, and remembers that.
-    pub(super) fn count(&mut self) -> Result<u64, Corrupted> {
+    pub fn count(&mut self) -> Result<u64, Error> {
         let mut registers = [0; COUNT];
         self.raise_all(&mut registers)?;
-        let count = estimate(&histogram(&registers));
+        let count = estimate(&registers);
         self.bytes[ESTIMATE].copy_from_slice(&count.to_le_bytes());
         Ok(count)
     }
 
     /// Says that the remembered estimate is out of date.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.bytes[ESTIMATE.end - 1] |= STALE;
     }
 
@@ -153,8 +154,8 @@ mod tests {
 
     #[test]
     fn both_forms_hold_the_same_registers() {
-        let mut sparse = Sketch::empty();
-        let mut dense = Sketch::empty();
+        let mut sparse = HyperLogLog::empty();
+        let mut dense = HyperLogLog::empty();
         dense.make_dense().expect("sound runs");
         for n in 0..5000u32 {
             let (at, value) = place(&n.to_be_bytes());
@@ -171,13 +172,13 @@ mod tests {
 
     #[test]
     fn other_strings_are_none() {
-        let mut other = Sketch::empty().bytes;
-        assert!(Sketch::read(other.clone()).is_some());
+        let mut other = HyperLogLog::empty().bytes;
+        assert!(HyperLogLog::read(other.clone()).is_ok());
         other[ENCODING] = DENSE;
-        assert!(Sketch::read(other.clone()).is_none());
+        assert!(HyperLogLog::read(other.clone()).is_err());
         other[ENCODING] = 2;
-        assert!(Sketch::read(other.clone()).is_none());
-        assert!(Sketch::read(b"HYLL".to_vec()).is_none());
-        assert!(Sketch::read(vec![0; 100]).is_none());
+        assert!(HyperLogLog::read(other.clone()).is_err());
+        assert!(HyperLogLog::read(b"HYLL".to_vec()).is_err());
+        assert!(HyperLogLog::read(vec![0; 100]).is_err());
     }
 }

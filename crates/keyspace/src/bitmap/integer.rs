@@ -1,15 +1,15 @@
-//! Integers of any width at any bit of a string, as BITFIELD reads and writes them: highest bit first.
+//! Integers of any width at any bit of a string: highest bit first.
 
-/// A signed or unsigned integer of 1 to 64 bits (63 without a sign).
+/// A kind of integer: signed of 1 to 64 bits, or unsigned of 1 to 63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Width {
-    pub(super) signed: bool,
-    pub(super) bits: u32,
+pub struct BitInteger {
+    signed: bool,
+    bits: u32,
 }
 
 /// What becomes of a result that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Overflow {
+pub enum BitOverflow {
     /// Its lowest bits stay.
     Wrap,
     /// The nearest value that fits.
@@ -21,17 +21,20 @@ pub(super) enum Overflow {
 /// Bytes in which an integer of 64 bits lies, wherever it starts.
 pub(super) const SPAN: usize = 9;
 
-impl Width {
-    /// `i16`, `u8` and the like.
-    pub(super) fn parse(text: &[u8]) -> Option<Width> {
-        let (&sign, digits) = text.split_first()?;
-        let (signed, most) = match sign {
-            b'i' => (true, 64),
-            b'u' => (false, 63),
-            _ => return None,
-        };
-        let bits = resp::number::parse_i64(digits)?;
-        (1..=most).contains(&bits).then_some(Width { signed, bits: bits as u32 })
+impl BitInteger {
+    /// A signed one of so many bits; `None` unless they are 1 to 64.
+    pub fn signed(bits: u32) -> Option<BitInteger> {
+        (1..=64).contains(&bits).then_some(BitInteger { signed: true, bits })
+    }
+
+    /// An unsigned one of so many bits; `None` unless they are 1 to 63.
+    pub fn unsigned(bits: u32) -> Option<BitInteger> {
+        (1..=63).contains(&bits).then_some(BitInteger { signed: false, bits })
+    }
+
+    /// How many bits it has.
+    pub fn bits(self) -> u32 {
+        self.bits
     }
 
     /// The integer at bit `offset`, below 8, of these bytes.
@@ -51,7 +54,7 @@ impl Width {
     }
 
     /// What `value`, as wide as it is, becomes; `None` where it may not be written.
-    pub(super) fn fit(self, value: i128, overflow: Overflow) -> Option<i64> {
+    pub(super) fn fit(self, value: i128, overflow: BitOverflow) -> Option<i64> {
         let (least, most) = if self.signed {
             (-(1i128 << (self.bits - 1)), (1i128 << (self.bits - 1)) - 1)
         } else {
@@ -61,9 +64,9 @@ impl Width {
             return Some(value as i64);
         }
         match overflow {
-            Overflow::Fail => None,
-            Overflow::Saturate => Some(value.clamp(least, most) as i64),
-            Overflow::Wrap => {
+            BitOverflow::Fail => None,
+            BitOverflow::Saturate => Some(value.clamp(least, most) as i64),
+            BitOverflow::Wrap => {
                 let unused = 64 - self.bits;
                 let raw = value as u64 & self.mask();
                 Some(if self.signed { (raw << unused) as i64 >> unused } else { raw as i64 })
@@ -71,7 +74,7 @@ impl Width {
         }
     }
 
-    /// A new value as BITFIELD SET was given it: without a sign, a negative one is a very large one.
+    /// A new value as it is given for a store: without a sign, a negative one is a very large one.
     pub(super) fn given(self, value: i64) -> i128 {
         if self.signed { i128::from(value) } else { i128::from(value as u64) }
     }
@@ -98,9 +101,13 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..20_000 {
             let signed = random.bool();
-            let width = Width { signed, bits: random.u32(1..=if signed { 64 } else { 63 }) };
+            let width = match signed {
+                true => BitInteger::signed(random.u32(1..=64)),
+                false => BitInteger::unsigned(random.u32(1..=63)),
+            };
+            let width = width.expect("as many bits as it may have");
             let (offset, before) = (random.u32(..8), std::array::from_fn(|_| random.u8(..)));
-            let fits = width.fit(i128::from(random.i64(..)), Overflow::Wrap);
+            let fits = width.fit(i128::from(random.i64(..)), BitOverflow::Wrap);
             let value = fits.expect("wrapped values always fit");
             let after = width.write(before, offset, value);
             assert_eq!(width.read(after, offset), value, "{width:?} at {offset}");
@@ -110,32 +117,33 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(width: &str, value: i128, overflow: Overflow, expect: Option<i64>) {
-        let width = Width::parse(width.as_bytes()).expect("a width");
-        assert_eq!(width.fit(value, overflow), expect);
+    fn check(width: &str, value: i128, overflow: BitOverflow, expect: Option<i64>) {
+        let (sign, bits) = width.split_at(1);
+        let bits = bits.parse().expect("a number");
+        let width = if sign == "i" { BitInteger::signed(bits) } else { BitInteger::unsigned(bits) };
+        assert_eq!(width.expect("a width").fit(value, overflow), expect);
     }
 
     #[test]
     fn values_that_do_not_fit_wrap_saturate_or_fail() {
-        check("u8", 255, Overflow::Fail, Some(255));
-        check("u8", 257, Overflow::Wrap, Some(1));
-        check("u8", 257, Overflow::Saturate, Some(255));
-        check("u8", 257, Overflow::Fail, None);
-        check("u8", -1, Overflow::Wrap, Some(255));
-        check("u8", -1, Overflow::Saturate, Some(0));
-        check("i8", 128, Overflow::Wrap, Some(-128));
-        check("i8", -129, Overflow::Wrap, Some(127));
-        check("i8", -129, Overflow::Saturate, Some(-128));
-        check("i64", 1 << 63, Overflow::Wrap, Some(i64::MIN));
-        check("i64", 1 << 63, Overflow::Saturate, Some(i64::MAX));
-        check("u63", 1 << 63, Overflow::Wrap, Some(0));
+        check("u8", 255, BitOverflow::Fail, Some(255));
+        check("u8", 257, BitOverflow::Wrap, Some(1));
+        check("u8", 257, BitOverflow::Saturate, Some(255));
+        check("u8", 257, BitOverflow::Fail, None);
+        check("u8", -1, BitOverflow::Wrap, Some(255));
+        check("u8", -1, BitOverflow::Saturate, Some(0));
+        check("i8", 128, BitOverflow::Wrap, Some(-128));
+        check("i8", -129, BitOverflow::Wrap, Some(127));
+        check("i8", -129, BitOverflow::Saturate, Some(-128));
+        check("i64", 1 << 63, BitOverflow::Wrap, Some(i64::MIN));
+        check("i64", 1 << 63, BitOverflow::Saturate, Some(i64::MAX));
+        check("u63", 1 << 63, BitOverflow::Wrap, Some(0));
     }
 
     #[test]
     fn widths_have_their_limits() {
-        for text in ["", "8", "u", "u0", "u64", "i65", "i-1", "i08", "U8", "i8 ", "x8"] {
-            assert_eq!(Width::parse(text.as_bytes()), None, "{text:?}");
-        }
-        assert_eq!(Width::parse(b"i64"), Some(Width { signed: true, bits: 64 }));
+        assert!([0, 65].into_iter().all(|bits| BitInteger::signed(bits).is_none()));
+        assert!([0, 64].into_iter().all(|bits| BitInteger::unsigned(bits).is_none()));
+        assert!(BitInteger::signed(64).is_some() && BitInteger::unsigned(63).is_some());
     }
 }

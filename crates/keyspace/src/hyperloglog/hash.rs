@@ -8,7 +8,7 @@ const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;
 
 /// The register of an element, and the length of the run of zeros that it shows there, from 1.
-pub(super) fn place(element: &[u8]) -> (usize, u8) {
+pub fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur64a(element);
     let index = hash as usize & (COUNT - 1);
     // A bit behind the last one ends the run.

@@ -1,23 +1,20 @@
-//! The part of a string that BITCOUNT and BITPOS look at, as a range of bits.
+//! The part of a string whose bits are counted or searched.
 
-use crate::call::Call;
-use crate::failure::{Failure, SYNTAX};
-
-/// Bits `from..to`.
+/// Bits `from..to` of a string, within its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bits {
+pub struct Bits {
     pub(super) from: u64,
     pub(super) to: u64,
 }
 
 impl Bits {
     /// All bits of a string of `len` bytes.
-    pub(super) fn all(len: usize) -> Bits {
+    pub fn all(len: usize) -> Bits {
         Bits { from: 0, to: len as u64 * 8 }
     }
 
     /// From `start` to `end`, both included and negative from the end, counted in bits or bytes; `None` for none.
-    pub(super) fn within(len: usize, start: i64, end: i64, in_bits: bool) -> Option<Bits> {
+    pub fn within(len: usize, start: i64, end: i64, in_bits: bool) -> Option<Bits> {
         let unit = if in_bits { 1 } else { 8 };
         let total = (len as u64 * 8 / unit) as i64;
         let from_end = |at: i64| if at < 0 { total.saturating_add(at).max(0) } else { at };
@@ -38,14 +35,6 @@ impl Bits {
         let upto = |n: u64| (0xff00u16 >> n) as u8;
         upto(last) & !upto(first)
     }
-}
-
-/// Whether the argument says BIT, and not BYTE.
-pub(super) fn in_bits(call: &Call<'_>, at: usize) -> Result<bool, Failure> {
-    if call.is(at, "BIT") {
-        return Ok(true);
-    }
-    if call.is(at, "BYTE") { Ok(false) } else { Err(SYNTAX.into()) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,115 @@
+//! Integers inside a string, read and changed one after the other.
+
+use super::integer::SPAN;
+use super::{BitInteger, BitOverflow, byte};
+use crate::{Db, Error, Key, Str, Txn};
+
+/// An integer inside a string, and what is to become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitField {
+    /// What it is.
+    pub integer: BitInteger,
+    /// The number of its highest bit.
+    pub at: u64,
+    /// What is done to it; `None`: it is read.
+    pub change: Option<BitChange>,
+}
+
+/// A change of an integer inside a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BitChange {
+    /// It becomes this, and the answer is what it was.
+    Set(i64, BitOverflow),
+    /// So much is added to it, and the answer is the sum.
+    Add(i64, BitOverflow),
+}
+
+impl BitField {
+    /// The number of its lowest bit.
+    fn last(&self) -> u64 {
+        self.at.saturating_add(u64::from(self.integer.bits()) - 1)
+    }
+
+    /// What it becomes, `None` if nothing may be written, and the answer.
+    fn changed(&self, old: i64) -> (Option<i64>, i64) {
+        match self.change {
+            None => (Some(old), old),
+            Some(BitChange::Set(value, overflow)) => {
+                (self.integer.fit(self.integer.given(value), overflow), old)
+            }
+            Some(BitChange::Add(by, overflow)) => {
+                let new = self.integer.fit(i128::from(old) + i128::from(by), overflow);
+                (new, new.unwrap_or(old))
+            }
+        }
+    }
+}
+
+impl Str<'_> {
+    /// The integer whose highest bit is number `at`; the bits behind the end are clear.
+    pub fn integer(&self, integer: BitInteger, at: u64) -> i64 {
+        integer.read(self.window::<SPAN>(byte(at)), bit(at))
+    }
+}
+
+impl Txn<'_> {
+    /// Reads and changes integers inside a string, in this order: their answers, `None` for one that does not fit, and
+    /// whether anything was written. The string becomes as long as what is changed takes, even where nothing is written.
+    pub fn change_bit_fields(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        fields: &[BitField],
+    ) -> Result<(Vec<Option<i64>>, bool), Error> {
+        let changes = fields.iter().filter(|field| field.change.is_some());
+        let Some(last) = changes.map(BitField::last).max() else {
+            return Ok((self.read_bit_fields(db, key, fields)?, false));
+        };
+        let (entry, mut wrote) = self.open_bits(db, key, last)?;
+        if wrote {
+            let [byte_of_last] = match &entry {
+                Some(entry) => self.string(entry)?.window(byte(last)),
+                None => [0],
+            };
+            self.set_range(db, key, byte(last), &[byte_of_last])?;
+        }
+        let mut answers = Vec::with_capacity(fields.len());
+        for field in fields {
+            let bytes: [u8; SPAN] = match self.peek(db, key) {
+                Some(entry) => self.string(&entry)?.window(byte(field.at)),
+                None => [0; SPAN],
+            };
+            let old = field.integer.read(bytes, bit(field.at));
+            let (new, answer) = field.changed(old);
+            answers.push(new.map(|_| answer));
+            if let Some(new) = new.filter(|new| *new != old) {
+                let bytes = field.integer.write(bytes, bit(field.at), new);
+                let touched = byte(field.last()) - byte(field.at) + 1;
+                self.set_range(db, key, byte(field.at), &bytes[..touched])?;
+                wrote = true;
+            }
+        }
+        Ok((answers, wrote))
+    }
+
+    /// A key that is not there reads as zeros and is not made.
+    fn read_bit_fields(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        fields: &[BitField],
+    ) -> Result<Vec<Option<i64>>, Error> {
+        let entry = self.find(db, key);
+        let value = entry.as_ref().map(|entry| self.string(entry)).transpose()?;
+        let read = |field: &BitField| match &value {
+            Some(value) => Some(value.integer(field.integer, field.at)),
+            None => Some(0),
+        };
+        Ok(fields.iter().map(read).collect())
+    }
+}
+
+/// The bit within its byte.
+fn bit(at: u64) -> u32 {
+    (at & 7) as u32
+}

@@ -1,0 +1,122 @@
+//! Bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
+//!
+//! A bit behind the end of a string reads as 0, and writing one there makes the string as long as it takes. Commands and
+//! the library both come here: what a bit means stands nowhere else.
+
+mod field;
+mod integer;
+mod operate;
+mod range;
+
+use crate::{Db, Encoding, Entry, Error, Key, Str, Txn};
+
+pub use field::{BitChange, BitField};
+pub use integer::{BitInteger, BitOverflow};
+pub use operate::BitOperation;
+pub use range::Bits;
+
+impl Str<'_> {
+    /// The bit with this number; a clear one behind the end.
+    pub fn bit(&self, number: u64) -> bool {
+        self.window::<1>(byte(number))[0] & mask(number) != 0
+    }
+
+    /// How many of these bits are set.
+    pub fn count_ones(&self, bits: Bits) -> u64 {
+        let (from, to) = bits.bytes();
+        let mut count = 0;
+        self.pieces(from, to, &mut |piece| count += ones(piece));
+        // The first and the last byte were counted whole.
+        let beside = |at: usize| u64::from((self.window::<1>(at)[0] & !bits.mask(at)).count_ones());
+        match to - from {
+            0 => 0,
+            1 => count - beside(from),
+            _ => count - beside(from) - beside(to - 1),
+        }
+    }
+
+    /// The number of the first of these bits that is set (or clear).
+    pub fn find_bit(&self, bits: Bits, set: bool) -> Option<u64> {
+        let (from, to) = bits.bytes();
+        let flip = if set { 0 } else { 0xff };
+        let (mut at, mut found) = (from, None);
+        self.pieces(from, to, &mut |piece| {
+            if found.is_none() {
+                found = piece.iter().enumerate().find_map(|(n, byte)| {
+                    let wanted = (byte ^ flip) & bits.mask(at + n);
+                    let bit = u64::from(wanted.leading_zeros());
+                    (wanted != 0).then(|| (at + n) as u64 * 8 + bit)
+                });
+            }
+            at += piece.len();
+        });
+        found
+    }
+
+    /// Bytes `at..at + N`; zeros behind the end.
+    fn window<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        let mut filled = 0;
+        self.pieces(at, at.saturating_add(N), &mut |piece| {
+            bytes[filled..filled + piece.len()].copy_from_slice(piece);
+            filled += piece.len();
+        });
+        bytes
+    }
+}
+
+impl Txn<'_> {
+    /// Sets or clears a bit; what it was, and whether anything was written.
+    pub fn set_bit(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        number: u64,
+        on: bool,
+    ) -> Result<(bool, bool), Error> {
+        let (entry, mut write) = self.open_bits(db, key, number)?;
+        let old = match &entry {
+            Some(entry) => self.string(entry)?.window::<1>(byte(number))[0],
+            None => 0,
+        };
+        let was = old & mask(number) != 0;
+        write |= was != on;
+        if write {
+            let new = if on { old | mask(number) } else { old & !mask(number) };
+            self.set_range(db, key, byte(number), &[new])?;
+        }
+        Ok((was, write))
+    }
+
+    /// The string at a key of which bits up to number `last` are to be written, and whether it has to be written whatever
+    /// the bits are: to grow, or to be no longer kept as an integer or as a string that was written as a whole.
+    fn open_bits(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        last: u64,
+    ) -> Result<(Option<Entry>, bool), Error> {
+        let entry = self.find_mut(db, key)?;
+        let (len, raw) = match &entry {
+            Some(entry) => (self.string(entry)?.len(), self.encoding(entry) == Encoding::Raw),
+            None => (0, false),
+        };
+        Ok((entry, !raw || len <= byte(last)))
+    }
+}
+
+/// The byte in which a bit stands.
+fn byte(number: u64) -> usize {
+    (number >> 3) as usize
+}
+
+/// The bit within its byte.
+fn mask(number: u64) -> u8 {
+    0x80 >> (number & 7)
+}
+
+fn ones(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words: u64 = words.iter().map(|w| u64::from(u64::from_ne_bytes(*w).count_ones())).sum();
+    words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+}

@@ -1,0 +1,74 @@
+//! Places on the Earth: sorted sets whose scores are interleaved coordinates.
+//!
+//! A score is a whole number of 52 bits, 26 of the longitude and 26 of the latitude by turns, so that places that are near each
+//! other have near scores more often than not: a search looks at the ranges of scores of a few cells. The numbers are Redis's,
+//! so that a sorted set that one of them made means the same to the other.
+
+mod area;
+mod cell;
+mod point;
+
+use crate::{Error, Sorted};
+
+pub use area::{Area, Shape};
+pub use cell::{geohash, point_of, score_of};
+pub use point::Point;
+
+/// Which of the members in an area are wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// The farthest first (`true`) or the nearest; `None`: in any order.
+    pub descending: Option<bool>,
+    /// At most so many; the nearest, unless an order is named.
+    pub count: Option<usize>,
+    /// Any that are found first will do.
+    pub any: bool,
+}
+
+/// A member in an area.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The member.
+    pub member: Vec<u8>,
+    /// Its score, of which [`point_of`] makes its place.
+    pub score: f64,
+    /// From the centre of the area, in metres.
+    pub distance: f64,
+}
+
+/// The members of a sorted set that lie in an area.
+pub fn search(sorted: &Sorted<'_>, area: &Area, wanted: Wanted) -> Result<Vec<Found>, Error> {
+    let enough = wanted.count.filter(|_| wanted.any).unwrap_or(usize::MAX);
+    let mut found = visit(sorted, area, enough)?;
+    // The nearest are wanted where only some are.
+    let nearest = (wanted.count.is_some() && !wanted.any).then_some(false);
+    if let Some(descending) = wanted.descending.or(nearest) {
+        found.sort_by(|a, b| {
+            let order = a.distance.total_cmp(&b.distance);
+            if descending { order.reverse() } else { order }
+        });
+    }
+    found.truncate(wanted.count.unwrap_or(usize::MAX));
+    Ok(found)
+}
+
+/// Members in the area, cell by cell, until there are enough.
+fn visit(sorted: &Sorted<'_>, area: &Area, enough: usize) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    for cell in area.cells() {
+        let (min, max) = cell.scores();
+        if found.len() >= enough {
+            break;
+        }
+        sorted.visit(sorted.count_below(min, false)?, false, |member, score| {
+            if score >= max {
+                return false;
+            }
+            if let Some(distance) = area.distance(point_of(score)) {
+                found.push(Found { member: member.to_vec(), score, distance });
+            }
+            found.len() < enough
+        })?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,59 @@
+//! Points on the Earth, and distances between them.
+
+/// In metres; Redis's value.
+const EARTH_RADIUS: f64 = 6_372_797.560856;
+/// The limits of what has a score, in degrees.
+pub(super) const MAX_LONGITUDE: f64 = 180.0;
+pub(super) const MAX_LATITUDE: f64 = 85.05112878;
+
+/// A point, in degrees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// East of Greenwich, -180 to 180.
+    pub longitude: f64,
+    /// North of the equator, -85.05112878 to 85.05112878: what is nearer to a pole has no score.
+    pub latitude: f64,
+}
+
+/// Radians, as the product that Redis computes.
+fn radians(degrees: f64) -> f64 {
+    degrees * (std::f64::consts::PI / 180.0)
+}
+
+impl Point {
+    /// Whether it has a score.
+    pub fn is_valid(self) -> bool {
+        self.longitude.abs() <= MAX_LONGITUDE && self.latitude.abs() <= MAX_LATITUDE
+    }
+
+    /// Metres to another point, along a great circle.
+    pub fn distance(self, other: Point) -> f64 {
+        let v = ((radians(other.longitude) - radians(self.longitude)) / 2.0).sin();
+        if v == 0.0 {
+            return self.distance_of_latitudes(other);
+        }
+        let (own, its) = (radians(self.latitude), radians(other.latitude));
+        let u = ((its - own) / 2.0).sin();
+        let a = u * u + own.cos() * its.cos() * v * v;
+        2.0 * EARTH_RADIUS * a.sqrt().asin()
+    }
+
+    /// Metres to the other's latitude.
+    pub(super) fn distance_of_latitudes(self, other: Point) -> f64 {
+        EARTH_RADIUS * (radians(other.latitude) - radians(self.latitude)).abs()
+    }
+
+    /// The corners, south-west and north-east, of what is within so many metres to each side.
+    pub(super) fn surroundings(self, width: f64, height: f64) -> (Point, Point) {
+        let latitudes = (height / EARTH_RADIUS).to_degrees();
+        // The side that is nearer to a pole is the wider one.
+        let edge =
+            if self.latitude < 0.0 { self.latitude - latitudes } else { self.latitude + latitudes };
+        let longitudes = (width / EARTH_RADIUS / radians(edge).cos()).to_degrees();
+        let corner = |sign: f64| Point {
+            longitude: self.longitude + sign * longitudes,
+            latitude: self.latitude + sign * latitudes,
+        };
+        (corner(-1.0), corner(1.0))
+    }
+}

@@ -1,0 +1,119 @@
+//! HyperLogLogs: how many different elements were added, about, in 12 KiB at most.
+//!
+//! They are strings in Redis's own form, sparse and dense, so that a plain read, a plain write and the command log carry
+//! them between the two. The standard error of an estimate is 0.81 %.
+
+mod hash;
+mod registers;
+mod sketch;
+mod sparse;
+
+use crate::{Db, Error, Expire, Key, Txn};
+
+pub use hash::place;
+pub use registers::{COUNT, Registers, estimate};
+pub use sketch::HyperLogLog;
+pub use sparse::Run;
+
+impl From<sparse::Corrupted> for Error {
+    fn from(_: sparse::Corrupted) -> Error {
+        Error::UnsoundHyperLogLog
+    }
+}
+
+impl Txn<'_> {
+    /// The HyperLogLog at a key, for an operation that reads.
+    pub fn hyperloglog(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
+        let Some(entry) = self.find(db, key) else { return Ok(None) };
+        HyperLogLog::read(self.string(&entry)?.to_vec()).map(Some)
+    }
+
+    /// The HyperLogLog at a key, for an operation that changes it: one that has expired is deleted first.
+    pub fn hyperloglog_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
+        let Some(entry) = self.find_mut(db, key)? else { return Ok(None) };
+        HyperLogLog::read(self.string(&entry)?.to_vec()).map(Some)
+    }
+
+    /// Makes a key hold a HyperLogLog. An expiry time stays.
+    pub fn set_hyperloglog(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        sketch: &HyperLogLog,
+    ) -> Result<(), Error> {
+        self.set_built(db, key, sketch.as_bytes(), Expire::Keep)
+    }
+
+    /// Adds elements to the HyperLogLog at a key, which is made where there is none; whether anything changed. One that
+    /// would take more than `limit` bytes in the sparse form becomes dense.
+    pub fn add_to_hyperloglog<'e>(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        elements: impl IntoIterator<Item = &'e [u8]>,
+        limit: usize,
+    ) -> Result<bool, Error> {
+        let found = self.hyperloglog_mut(db, key)?;
+        let mut changed = found.is_none();
+        let mut sketch = found.unwrap_or_else(HyperLogLog::empty);
+        for element in elements {
+            let (register, value) = place(element);
+            changed |= sketch.raise(register, value, limit)?;
+        }
+        if changed {
+            sketch.forget();
+            self.set_hyperloglog(db, key, &sketch)?;
+        }
+        Ok(changed)
+    }
+
+    /// How many different elements were added to the HyperLogLogs at some keys together, about, and whether anything was
+    /// written: a single one remembers the estimate.
+    pub fn count_hyperloglogs(&mut self, db: Db, keys: &[Key<'_>]) -> Result<(u64, bool), Error> {
+        let [key] = keys else {
+            let mut registers = [0; COUNT];
+            for key in keys {
+                if let Some(sketch) = self.hyperloglog(db, key)? {
+                    sketch.raise_all(&mut registers)?;
+                }
+            }
+            return Ok((estimate(&registers), false));
+        };
+        let Some(mut sketch) = self.hyperloglog(db, key)? else { return Ok((0, false)) };
+        if let Some(count) = sketch.remembered() {
+            return Ok((count, false));
+        }
+        let count = sketch.count()?;
+        self.set_hyperloglog(db, key, &sketch)?;
+        Ok((count, true))
+    }
+
+    /// Adds to the HyperLogLog at a key, which is made where there is none, what was added to others. One that would take
+    /// more than `limit` bytes in the sparse form becomes dense, and so it does where one of the others is.
+    pub fn merge_hyperloglogs(
+        &mut self,
+        db: Db,
+        target: &Key<'_>,
+        sources: &[Key<'_>],
+        limit: usize,
+    ) -> Result<(), Error> {
+        let mut registers = [0; COUNT];
+        let mut dense = false;
+        for key in std::iter::once(target).chain(sources) {
+            // As for a write: one that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+            if let Some(sketch) = self.hyperloglog_mut(db, key)? {
+                dense |= !sketch.is_sparse();
+                sketch.raise_all(&mut registers)?;
+            }
+        }
+        let mut sketch = self.hyperloglog_mut(db, target)?.unwrap_or_else(HyperLogLog::empty);
+        if dense && sketch.is_sparse() {
+            sketch.make_dense()?;
+        }
+        for (register, &value) in registers.iter().enumerate().filter(|(_, value)| **value > 0) {
+            sketch.raise(register, value, limit)?;
+        }
+        sketch.forget();
+        self.set_hyperloglog(db, target, &sketch)
+    }
+}

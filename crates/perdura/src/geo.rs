@@ -1,0 +1,228 @@
+//! Places on the Earth: sorted sets whose members have places.
+//!
+//! A place is kept as the score of its member, to about half a metre, in Redis's own form. Members are taken out with
+//! [`Transaction::sorted_remove`] and counted with [`Transaction::sorted_len`]. Degrees are decimal, lengths are in metres.
+
+use keyspace::Entry;
+use keyspace::geo::{self, Area, Point, Shape, Wanted, point_of, score_of};
+
+use crate::sorted::LIMITS;
+use crate::{Error, Perdura, Scored, Transaction};
+
+/// A member that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nearby {
+    /// The member.
+    pub member: Vec<u8>,
+    /// Its place.
+    pub position: Point,
+    /// Metres to the centre of the search, along a great circle.
+    pub distance: f64,
+}
+
+/// What to search for: members in a shape around a centre, all of them and the nearest first unless told otherwise.
+#[derive(Clone, Debug)]
+pub struct GeoSearch {
+    centre: Centre,
+    shape: Shape,
+    wanted: Wanted,
+}
+
+#[derive(Clone, Debug)]
+enum Centre {
+    Point(Point),
+    Member(Vec<u8>),
+}
+
+impl GeoSearch {
+    /// Around a place.
+    pub fn around(centre: Point, shape: Shape) -> GeoSearch {
+        GeoSearch::new(Centre::Point(centre), shape)
+    }
+
+    /// Around a member, which is found too.
+    pub fn around_member(member: impl AsRef<[u8]>, shape: Shape) -> GeoSearch {
+        GeoSearch::new(Centre::Member(member.as_ref().to_vec()), shape)
+    }
+
+    fn new(centre: Centre, shape: Shape) -> GeoSearch {
+        GeoSearch { centre, shape, wanted: Wanted { descending: Some(false), ..Wanted::default() } }
+    }
+
+    /// The farthest first.
+    #[must_use]
+    pub fn farthest_first(mut self) -> GeoSearch {
+        self.wanted.descending = Some(true);
+        self
+    }
+
+    /// At most so many, of those that come first.
+    #[must_use]
+    pub fn count(mut self, most: usize) -> GeoSearch {
+        (self.wanted.count, self.wanted.any) = (Some(most), false);
+        self
+    }
+
+    /// At most so many, whichever are found soonest.
+    #[must_use]
+    pub fn any(mut self, most: usize) -> GeoSearch {
+        (self.wanted.count, self.wanted.any) = (Some(most), true);
+        self
+    }
+}
+
+fn check_point(point: Point) -> Result<Point, Error> {
+    if point.is_valid() { Ok(point) } else { Err(Error::NoSuchPlace) }
+}
+
+fn check_shape(shape: Shape) -> Result<Shape, Error> {
+    let lengths = match shape {
+        Shape::Circle { radius } => [radius, radius],
+        Shape::Box { width, height } => [width, height],
+    };
+    let is_valid = lengths.iter().all(|length| length.is_finite() && *length >= 0.0);
+    if is_valid { Ok(shape) } else { Err(Error::NoSuchPlace) }
+}
+
+impl Transaction<'_> {
+    /// Gives a member a place; whether the member is new.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPlace`] for one that has no score: nearer to a pole than 85.05112878 degrees of latitude, or no place
+    /// at all.
+    pub fn geo_add(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        place: Point,
+    ) -> Result<bool, Error> {
+        self.sorted_set(key, member, score_of(check_point(place)?) as f64)
+    }
+
+    /// The place of a member, as its score has kept it; `None` where it has none.
+    pub fn geo_position(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<Option<Point>, Error> {
+        Ok(self.sorted_score(key, member)?.map(point_of))
+    }
+
+    /// Metres between two members, along a great circle; `None` where one of them has no place.
+    pub fn geo_distance(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        other: impl AsRef<[u8]>,
+    ) -> Result<Option<f64>, Error> {
+        let places = self.geo_position(&key, member)?.zip(self.geo_position(&key, other)?);
+        Ok(places.map(|(one, other)| one.distance(other)))
+    }
+
+    /// The members that a search finds; none where there is no key.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPlace`] if the centre is not valid for [`Transaction::geo_add`], or a length is negative or not finite;
+    /// [`Error::NoSuchMember`] if the centre is a member that is not there.
+    pub fn geo_search(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        search: &GeoSearch,
+    ) -> Result<Vec<Nearby>, Error> {
+        let key = self.key(&key)?;
+        let entry = self.txn.find(self.db, &key);
+        let found = self.found(entry, search)?.into_iter().map(|found| Nearby {
+            member: found.member,
+            position: point_of(found.score),
+            distance: found.distance,
+        });
+        Ok(found.collect())
+    }
+
+    /// Makes a key hold the members that a search finds at another, with their places; how many. Where there are none, the
+    /// key is deleted.
+    ///
+    /// # Errors
+    /// As [`Transaction::geo_search`].
+    pub fn geo_search_store(
+        &mut self,
+        target: impl AsRef<[u8]>,
+        source: impl AsRef<[u8]>,
+        search: &GeoSearch,
+    ) -> Result<u64, Error> {
+        self.whole(|tx| {
+            let (target, source) = (tx.key(&target)?, tx.key(&source)?);
+            let entry = tx.txn.find_mut(tx.db, &source)?;
+            let found = tx.found(entry, search)?.into_iter();
+            let members: Vec<Scored> = found.map(|found| (found.member, found.score)).collect();
+            tx.txn.set_sorted(tx.db, &target, &members, LIMITS)?;
+            Ok(members.len() as u64)
+        })
+    }
+
+    fn found(&self, entry: Option<Entry>, search: &GeoSearch) -> Result<Vec<geo::Found>, Error> {
+        let shape = check_shape(search.shape)?;
+        let GeoSearch { centre, wanted, .. } = search;
+        if let Centre::Point(point) = centre {
+            check_point(*point)?;
+        }
+        let Some(entry) = entry else { return Ok(Vec::new()) };
+        let sorted = self.txn.sorted(&entry)?;
+        let centre = match centre {
+            Centre::Point(point) => *point,
+            Centre::Member(member) => point_of(sorted.score(member)?.ok_or(Error::NoSuchMember)?),
+        };
+        Ok(geo::search(&sorted, &Area { centre, shape }, *wanted)?)
+    }
+}
+
+impl Perdura {
+    /// As [`Transaction::geo_add`].
+    pub fn geo_add(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        place: Point,
+    ) -> Result<bool, Error> {
+        self.on(key.as_ref(), |tx| tx.geo_add(&key, member, place))
+    }
+
+    /// The place of a member, as its score has kept it; `None` where it has none.
+    pub fn geo_position(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<Option<Point>, Error> {
+        self.on(key.as_ref(), |tx| tx.geo_position(&key, member))
+    }
+
+    /// Metres between two members, along a great circle; `None` where one of them has no place.
+    pub fn geo_distance(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        other: impl AsRef<[u8]>,
+    ) -> Result<Option<f64>, Error> {
+        self.on(key.as_ref(), |tx| tx.geo_distance(&key, member, other))
+    }
+
+    /// As [`Transaction::geo_search`].
+    pub fn geo_search(
+        &self,
+        key: impl AsRef<[u8]>,
+        search: &GeoSearch,
+    ) -> Result<Vec<Nearby>, Error> {
+        self.on(key.as_ref(), |tx| tx.geo_search(&key, search))
+    }
+
+    /// As [`Transaction::geo_search_store`], in a transaction of its own on both keys.
+    pub fn geo_search_store(
+        &self,
+        target: impl AsRef<[u8]>,
+        source: impl AsRef<[u8]>,
+        search: &GeoSearch,
+    ) -> Result<u64, Error> {
+        let source = source.as_ref();
+        self.on_all(target.as_ref(), &[source], |tx| tx.geo_search_store(&target, source, search))
+    }
+}
