@@ -188,7 +188,10 @@ impl Alloc {
         for (n, block) in freed.enumerate() {
             if n >= reserved {
                 self.stop_keeping(block.class);
-            } else if self.is_worth_keeping(block) && self.recycled.keep(block) {
+            } else if block.class != WHOLE
+                && (self.recycled.has(&block)
+                    || self.is_worth_keeping(block) && self.recycled.keep(block))
+            {
                 continue;
             }
             self.release(block);
@@ -200,9 +203,7 @@ impl Alloc {
     fn is_worth_keeping(&self, block: Place) -> bool {
         let class = block.class as usize;
         let is_full = |span: &Span| span.free * 2 <= class::TABLE[class].count;
-        block.class != WHOLE
-            && (self.current[class] == Some(block.span)
-                || self.span(block.span).is_some_and(is_full))
+        self.current[class] == Some(block.span) || self.span(block.span).is_some_and(is_full)
     }
 
     /// Gives the blocks of a class back that are kept for the next reservations.

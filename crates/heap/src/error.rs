@@ -65,6 +65,12 @@ pub enum OpenError {
         /// How this file begins.
         found: [u8; 8],
     },
+    /// What begins the file was lost.
+    #[error(
+        "both copies of the header are zeros, but what follows them is not: a pool that lost its begin, or something else. \
+         Nothing was changed; to make a new pool here, zero the first 4 MiB"
+    )]
+    NoHeader,
     /// The pool was made by another version of the format.
     #[error(
         "the pool has format {found}, this program reads format {expected}; use a newer program"

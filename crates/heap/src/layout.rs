@@ -24,8 +24,11 @@ pub const MAX_BLOCK: usize = SPAN as usize;
 pub(crate) const HEADER_A: u64 = 0;
 pub(crate) const HEADER_B: u64 = 4096;
 pub(crate) const ZONES_WORD: u64 = 8192;
-const SHARDS_AT: u64 = 12288;
+pub(crate) const SHARDS_AT: u64 = 12288;
 const SHARD_AREA: u64 = 2048;
+const MOST_SHARDS: usize = 1024;
+/// Behind the shards' areas of any pool.
+pub(crate) const AREAS_END: u64 = SHARDS_AT + MOST_SHARDS as u64 * SHARD_AREA;
 const ROOTS_IN_AREA: u64 = 1024;
 
 const _: () = assert!(ROOTS_IN_AREA + ROOTS as u64 * 8 == SHARD_AREA);
@@ -64,7 +67,7 @@ impl Geometry {
 
     /// Whether every size is within its range.
     pub(crate) fn is_valid(&self) -> bool {
-        (1..=1024).contains(&self.shards)
+        (1..=MOST_SHARDS).contains(&self.shards)
             && (3..=64).contains(&self.ring_parts)
             && self.ring_part.is_multiple_of(LINE as usize)
             && (512..=65536).contains(&self.ring_part)

@@ -6,7 +6,7 @@ use crate::alloc::Alloc;
 use crate::error::{CreateError, OpenError};
 use crate::header::{Header, HeaderError, MAGIC, VERSION};
 use crate::heap::Heap;
-use crate::layout::{Geometry, HEADER_A, HEADER_B, SPAN, ZONES_WORD};
+use crate::layout::{AREAS_END, Geometry, HEADER_A, HEADER_B, SHARDS_AT, SPAN, ZONES_WORD};
 use crate::recover::{self, Recovery};
 use crate::ring::Ring;
 use crate::spans::publish_zones;
@@ -85,10 +85,15 @@ impl Heap {
         Heap::create(region, options)
     }
 
-    /// Whether the region holds nothing: a new file, or one whose pool was never finished.
+    /// Whether the region holds nothing: a new file, or one whose pool was never finished. A pool that lost its header does
+    /// not: its shards' areas are not zero.
     pub fn is_blank(region: &Region) -> bool {
-        let first = |at| if region.len() > at { region.load(at) } else { 0 };
-        first(HEADER_A) == 0 && first(HEADER_B) == 0
+        let is_zero = |at: u64| region.load(at) == 0;
+        let mut words = (0..region.len().min(AREAS_END)).step_by(8);
+        words.all(|at| match at {
+            HEADER_A | HEADER_B | SHARDS_AT.. => is_zero(at),
+            _ => true,
+        })
     }
 
     /// Opens a pool and recovers it. `boot_id` is that of the machine's present boot.
@@ -188,6 +193,7 @@ fn blank(region: &Region, geometry: &Geometry) {
 
 fn refusal(error: HeaderError) -> OpenError {
     match error {
+        HeaderError::Magic { found } if found == [0; 8] => OpenError::NoHeader,
         HeaderError::Magic { found } => OpenError::Magic { expected: MAGIC, found },
         HeaderError::Version { found } => OpenError::Version { expected: VERSION, found },
         HeaderError::Features { incompat } => OpenError::Features { unknown: incompat },

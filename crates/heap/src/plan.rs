@@ -23,7 +23,7 @@ use crate::step::{self, Step};
 pub(crate) fn make(heap: &Heap, shard: usize, state: &mut State, kind: Kind) {
     let State { tx, plan, alloc, used, overlay, .. } = state;
     plan.begin(kind);
-    drop_own_frees(heap, tx);
+    drop_own_frees(tx);
     let in_place = heap.volatile && overlay.is_none();
     let mut planner = Planner { heap, shard, in_place, alloc, plan, used: *used };
     planner.publish_blocks(&tx.reserved);
@@ -39,15 +39,14 @@ pub(crate) fn make(heap: &Heap, shard: usize, state: &mut State, kind: Kind) {
 }
 
 /// A block that this transaction reserved and freed is not published.
-fn drop_own_frees(heap: &Heap, tx: &mut Tx) {
+fn drop_own_frees(tx: &mut Tx) {
     if !tx.freed.iter().any(|freed| freed.own) {
         return;
     }
     for i in 0..tx.freed.len() {
         let Freed { place, own: true } = tx.freed[i] else { continue };
-        match tx.reserved_at(place.at) {
-            Some(own) => tx.reserved[own].published = None,
-            None => heap.count_damage(),
+        if let Some(own) = tx.reserved_at(place.at) {
+            tx.reserved[own].published = None;
         }
     }
     tx.freed.retain(|freed| !freed.own);

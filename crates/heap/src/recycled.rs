@@ -38,6 +38,12 @@ impl Recycled {
         fits
     }
 
+    /// Whether a block is kept. One that a damaged structure led to twice is freed once more, and must not be given out twice.
+    #[inline]
+    pub(crate) fn has(&self, block: &Place) -> bool {
+        self.kept[block.class as usize].iter().any(|kept| kept.at == block.at)
+    }
+
     /// The block of a class that was kept last.
     #[inline(always)]
     pub(crate) fn take(&mut self, class: u8) -> Option<Place> {

@@ -305,7 +305,7 @@ impl<'h> Shard<'h> {
     #[inline]
     pub fn free(&mut self, block: Ptr) {
         match self.state.alloc.taken_here(block.raw()) {
-            Some(place) => self.note_freed(place, !self.is_allocated(&place)),
+            Some(place) => self.free_taken(place),
             None => self.free_elsewhere(block),
         }
     }
@@ -313,10 +313,25 @@ impl<'h> Shard<'h> {
     /// Frees a block that is a whole span, or of a span that was not looked at.
     #[cold]
     fn free_elsewhere(&mut self, block: Ptr) {
-        let State { alloc, tx, .. } = &mut *self.state;
-        if let Some(place) = alloc.taken(&self.heap.region, block.raw()) {
-            return self.note_freed(place, !self.is_allocated(&place));
+        match self.state.alloc.taken(&self.heap.region, block.raw()) {
+            Some(place) => self.free_taken(place),
+            None => self.free_own(block),
         }
+    }
+
+    #[inline(always)]
+    fn free_taken(&mut self, place: Place) {
+        if self.is_allocated(&place) {
+            self.note_freed(place, false);
+        } else {
+            self.free_own(Ptr::from_raw(place.at));
+        }
+    }
+
+    /// Frees a block that this transaction reserved. Any other one is free already: only what is damaged leads there.
+    #[cold]
+    fn free_own(&mut self, block: Ptr) {
+        let tx = &self.state.tx;
         match tx.reserved_at(block.raw()).map(|index| tx.reserved[index].place) {
             Some(place) => self.note_freed(place, true),
             None => self.heap.count_damage(),

@@ -87,19 +87,19 @@ impl Staged {
         self.floor
     }
 
+    /// Goes back to the first `len` words, at the cost of those that are dropped.
     pub(crate) fn truncate(&mut self, len: usize) {
+        self.tabled &= len > FEW;
         while self.words.len() > len {
-            if let Some(Word { older, .. }) = self.words.pop()
-                && let Some(older) = self.words.get_mut(older as usize)
-            {
+            let Some(Word { at, older, .. }) = self.words.pop() else { break };
+            if self.tabled {
+                self.unlist(at, older);
+            }
+            if let Some(older) = self.words.get_mut(older as usize) {
                 older.is_newest = true;
             }
         }
         self.floor = self.floor.min(len);
-        self.tabled = false;
-        if len > FEW {
-            self.build();
-        }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -126,7 +126,7 @@ impl Staged {
     }
 
     fn enter(&mut self, index: usize) {
-        if index < FEW {
+        if !self.tabled && index < FEW {
             return;
         }
         if !self.tabled || self.words.len() * 2 > self.table.len() {
@@ -142,6 +142,18 @@ impl Staged {
         for index in 0..self.words.len() {
             self.insert(index);
         }
+    }
+
+    /// Takes the word that was just dropped out of the table, in favour of its older value. Words enter the table in the order in
+    /// which they are staged and leave it in the opposite one, so that no search for another word passes an emptied place.
+    fn unlist(&mut self, at: u64, older: u32) {
+        let (mask, dropped) = (self.table.len() - 1, self.words.len() as u32 + 1);
+        let mut i = hash(at) & mask;
+        while self.table[i] != dropped {
+            i = (i + 1) & mask;
+        }
+        // Of none, the index and 1 are 0: an empty place.
+        self.table[i] = older.wrapping_add(1);
     }
 
     fn insert(&mut self, index: usize) {
@@ -199,5 +211,46 @@ mod tests {
         staged.set(8, 1);
         staged.set(8, 2);
         assert_eq!((staged.len(), staged.get(8)), (1, Some(2)));
+    }
+
+    /// The table against a list, over stagings, marks and returns at random.
+    #[test]
+    fn any_order_of_stagings_and_returns_leaves_the_newest_values() {
+        let mut staged = Staged::default();
+        let mut model: Vec<(u64, u64)> = Vec::new();
+        let mut marks: Vec<(usize, usize)> = Vec::new();
+        let mut random = 7u64;
+        for round in 0..200_000u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (choice, at) = ((random >> 33) % 100, (random >> 40) % 90 * 8);
+            match choice {
+                0..90 => {
+                    staged.set(at, round);
+                    model.push((at, round));
+                }
+                90..96 => marks.push((staged.mark(), model.len())),
+                96..99 => {
+                    let kept = marks.len().saturating_sub(1 + (random >> 50) as usize % 3);
+                    if let Some((len, of_model)) = marks.drain(kept..).next() {
+                        staged.truncate(len);
+                        model.truncate(of_model);
+                    }
+                }
+                _ if model.len() > 400 => {
+                    staged.clear();
+                    model.clear();
+                    marks.clear();
+                }
+                _ => {}
+            }
+            let newest = |at| model.iter().rev().find(|word| word.0 == at).map(|word| word.1);
+            assert_eq!(staged.get(at), newest(at), "round {round}");
+            if round % 64 == 0 {
+                let mut all: Vec<_> = staged.iter().collect();
+                all.sort_unstable();
+                let expected = (0..90).filter_map(|n| Some((n * 8, newest(n * 8)?)));
+                assert!(all.into_iter().eq(expected), "round {round}");
+            }
+        }
     }
 }

@@ -109,6 +109,61 @@ fn a_rollback_takes_back_to_where_a_block_was_published() {
     assert_eq!(get(&heap.lock(0), 0, 9), Some(b"published".to_vec()));
 }
 
+/// A damaged structure leads to a block twice: kept for the next transactions twice, it was given to two of them.
+#[test]
+fn a_block_that_is_freed_twice_is_given_out_once() {
+    let (_pool, heap) = Pool::new();
+    let mut shard = heap.lock(0);
+    let blocks: Vec<Ptr> = (0..100).map(|n| put(&mut shard, n, &[1; 50]).unwrap()).collect();
+    shard.commit().unwrap();
+    for &block in blocks.iter().chain(&blocks[..1]) {
+        shard.free(block);
+        let fresh = shard.reserve(3000).unwrap();
+        shard.write(&fresh, 0, b"so that as many are kept");
+        shard.publish(fresh, 24);
+    }
+    shard.commit().unwrap();
+    let mut given: Vec<u64> = (0..300).map(|_| shard.reserve(50).unwrap().ptr().raw()).collect();
+    given.sort_unstable();
+    assert!(given.windows(2).all(|pair| pair[0] != pair[1]), "a block was given out twice");
+}
+
+/// A damaged structure leads to a block that is free, and kept for the next reservation: it was taken for one of this
+/// transaction, and what was published there went with it.
+#[test]
+fn a_free_of_what_is_free_takes_nothing_from_who_reserves_it_next() {
+    let (_pool, heap) = Pool::new();
+    let mut shard = heap.lock(0);
+    let old = put(&mut shard, 0, &[1; 50]).unwrap();
+    shard.commit().unwrap();
+    shard.free(old);
+    put(&mut shard, 0, &[2; 50]).unwrap();
+    shard.commit().unwrap();
+    shard.free(old);
+    let new = put(&mut shard, 1, &[3; 50]).unwrap();
+    assert_eq!(new, old, "the block kept last is taken first");
+    shard.commit().unwrap();
+    let others = (0..100).map(|n| put(&mut shard, 2 + n, &[4; 50]).unwrap());
+    assert!(others.into_iter().all(|other| other != new));
+    assert_eq!(get(&shard, 1, 50), Some(vec![3; 50]));
+}
+
+/// Zeros instead of both copies of the header made a new pool over an old one's blocks and logs.
+#[test]
+fn a_pool_that_lost_its_header_is_not_taken_for_a_new_file() {
+    let (pool, heap) = Pool::new();
+    let mut shard = heap.lock(1);
+    put(&mut shard, 0, b"a value").unwrap();
+    shard.commit().unwrap();
+    drop(shard);
+    drop(heap);
+    let file = std::fs::File::options().write(true).open(&pool.path).expect("the file");
+    file.write_all_at(&[0; 12288], 0).expect("no header");
+    let region = region(&pool.path);
+    assert!(!Heap::is_blank(&region));
+    assert!(matches!(Heap::open(region, BOOT), Err(heap::OpenError::NoHeader)));
+}
+
 /// Bytes followed by their own CRC have a CRC that does not depend on them: the record's checksum over the header of a
 /// new span would have taken any other span's header for it.
 #[test]

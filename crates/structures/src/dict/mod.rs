@@ -200,7 +200,8 @@ impl Dict {
     }
 
     /// Gives up the header, and all else to the free queue, which names `members` when it frees the members, and `times` for the
-    /// items of the tree of those with a time, which own nothing.
+    /// items of the tree of those with a time, which own nothing. A damaged header, or what is none, is given up with all that
+    /// it leads to.
     pub fn release<S: Store>(
         self,
         store: &mut S,
@@ -208,6 +209,9 @@ impl Dict {
         members: u16,
         times: u16,
     ) -> Result<(), Full> {
+        if !self.has_sound_len(store) {
+            return Ok(());
+        }
         let tree = store.word(self.header.add(SPARE[1]));
         if tree != 0 {
             queue.push_unlinked_tree(store, tree, times)?;

@@ -27,8 +27,10 @@ impl Ranked {
         members: u16,
         tree: u16,
     ) -> Result<(), Full> {
-        let root = store.word(self.dict.spare());
-        queue.push_unlinked_tree(store, root, tree)?;
+        if self.dict.has_sound_len(store) {
+            let root = store.word(self.dict.spare());
+            queue.push_unlinked_tree(store, root, tree)?;
+        }
         self.dict.release(store, queue, members, tree)
     }
 

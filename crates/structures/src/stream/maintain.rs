@@ -42,7 +42,7 @@ impl Stream {
         word: u64,
         owners: Owners,
     ) -> Result<(), Full> {
-        // What cannot be read any more is not freed.
+        // What cannot be read any more is not freed: it may be another's.
         if let Ok(stream) = Stream::open(store, word) {
             if let Ok(Some(tail)) = stream.tail(store) {
                 tail.release(store, queue)?;
@@ -51,8 +51,8 @@ impl Stream {
                 let root = store.word(words::root(stream.at, WORDS, number));
                 queue.push_unlinked_tree(store, root, owner)?;
             }
+            store.free(stream.at);
         }
-        store.free(Ptr::from_raw(word));
         Ok(())
     }
 

@@ -26,14 +26,14 @@ pub(super) fn free_step<S: Store>(
             store.set(root, 0);
             break;
         };
-        // What a damaged leaf leads to may be another's by now: it is given up with what the leaf owns.
+        // A damaged leaf may be another's by now, and so may what it leads to: all that is given up.
         if leaf.node.sum_of_content(store) == leaf.node.sum() {
             for position in 0..leaf.node.count() {
                 let item = leaf.node.item(store, position);
                 freed += free_item(store, item)?;
             }
+            store.free(leaf.node.at);
         }
-        store.free(leaf.node.at);
         freed += 1;
         let kept = above.iter().rposition(|step| step.node.count() > 1);
         for step in &above[kept.map_or(0, |kept| kept + 1)..] {
