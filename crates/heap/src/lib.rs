@@ -52,7 +52,7 @@ pub use media::{Irreplaceable, LostPart};
 pub use open::CreateOptions;
 pub use pins::Pin;
 #[doc(hidden)]
-pub use pmem::steps;
+pub use pmem::{lock, steps};
 pub use ptr::{Ptr, View};
 pub use recover::Recovery;
 pub use shard::{Fresh, Savepoint, Shard};

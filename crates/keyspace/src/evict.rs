@@ -278,7 +278,7 @@ impl Txn<'_> {
         random: &mut Random,
     ) -> Result<usize, Error> {
         let side = self.side(0);
-        let mut pool = side.pool.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut pool = heap::lock(&side.pool).unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut done = 0;
         while done < budget && self.evict_one(eviction, random, &mut pool)? {
             done += 1;

@@ -252,16 +252,18 @@ impl Keyspace {
 
     /// Changes how room is made. Between LRU and LFU, what is known of past accesses is forgotten.
     pub fn set_eviction(&self, eviction: Eviction) {
-        let mut current = self.eviction.write().unwrap_or_else(PoisonError::into_inner);
-        let forget = current.policy.is_lfu() != eviction.policy.is_lfu();
-        *current = eviction;
+        let forget = {
+            let mut current = self.eviction.write().unwrap_or_else(PoisonError::into_inner);
+            let before = std::mem::replace(&mut *current, eviction);
+            before.policy.is_lfu() != eviction.policy.is_lfu()
+        };
         let settings = u32::from(eviction.policy.is_lfu())
             | eviction.lfu_log_factor.min(0x7fff) << 1
             | eviction.lfu_decay_time.min(0xffff) << 16;
         self.lfu.store(settings, Relaxed);
         self.room.store(eviction.room(self.heap.limit()), Relaxed);
         for side in &self.sides {
-            side.pool.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            heap::lock(&side.pool).unwrap_or_else(PoisonError::into_inner).clear();
             if forget {
                 side.access.clear();
             }
