@@ -46,6 +46,11 @@ pub struct Geometry {
     pub zone_spans: usize,
 }
 
+/// Spans of the smallest zone.
+const LEAST_ZONE_SPANS: usize = 8;
+/// Spans of the smallest zone that is chosen by itself (8 MiB): in less there is room for nothing.
+const LEAST_FITTING_SPANS: usize = 128;
+
 impl Default for Geometry {
     /// 4 shards with a ring of 8 parts of 32 KiB each (1 MiB of rings in all), zones of 64 MiB.
     fn default() -> Geometry {
@@ -57,12 +62,17 @@ impl Geometry {
     /// For a machine with so many cores, and a pool that may grow to `limit` bytes.
     ///
     /// Two shards for each core, so that threads seldom want the same one, and no more: a transaction over many keys writes
-    /// a record for each shard that it meets. From 4 to 64, and no more than that all rings take a 64th of the pool.
+    /// a record for each shard that it meets. From 4 to 64, and no more than that all rings take a 64th of the pool. A pool
+    /// that has no room for a zone of the usual size has one that takes all of it,
+    /// and at least 8 MiB.
     pub fn fitting(cores: usize, limit: u64) -> Geometry {
         let of_rings = limit / 64 / Geometry::default().ring_bytes();
         let most = 1 << of_rings.clamp(1, 64).ilog2();
         let wanted = cores.clamp(2, 32).next_power_of_two() * 2;
-        Geometry { shards: wanted.min(most), ..Geometry::default() }
+        let usual = Geometry { shards: wanted.min(most), ..Geometry::default() };
+        let room = limit.saturating_sub(usual.zones_at()) / SPAN;
+        let zone_spans = usize::try_from(room).unwrap_or(usize::MAX);
+        Geometry { zone_spans: zone_spans.clamp(LEAST_FITTING_SPANS, usual.zone_spans), ..usual }
     }
 
     /// Whether every size is within its range.
@@ -71,7 +81,7 @@ impl Geometry {
             && (3..=64).contains(&self.ring_parts)
             && self.ring_part.is_multiple_of(LINE as usize)
             && (512..=65536).contains(&self.ring_part)
-            && (8..=16384).contains(&self.zone_spans)
+            && (LEAST_ZONE_SPANS..=16384).contains(&self.zone_spans)
     }
 
     pub(crate) fn ring_bytes(&self) -> u64 {
@@ -186,5 +196,24 @@ mod tests {
         check(2, 64, 4);
         check(2, 40, 2);
         check(2, 1, 1);
+    }
+
+    #[test]
+    fn a_small_pool_has_one_zone_that_takes_all_of_it() {
+        const MIB: u64 = 1 << 20;
+        for mib in [9, 16, 17, 40, 63, 64, 65, 66, 100, 128, 200, 4096] {
+            for cores in [1, 2, 8, 200] {
+                let (limit, geometry) = (mib * MIB, Geometry::fitting(cores, mib * MIB));
+                let zones = geometry.zones_in(limit);
+                assert!(
+                    geometry.is_valid() && zones >= 1,
+                    "{mib} MiB, {cores} cores: {geometry:?}"
+                );
+                let rest = limit - geometry.pool_bytes(zones);
+                let is_small = geometry.zone_spans < Geometry::default().zone_spans;
+                assert!(!is_small || zones == 1 && rest < SPAN, "{mib} MiB: {rest} bytes unused");
+                assert_eq!(is_small, mib <= 65, "{mib} MiB: {geometry:?}");
+            }
+        }
     }
 }

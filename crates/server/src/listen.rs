@@ -2,13 +2,16 @@
 //!
 //! The main thread accepts. A client is refused with Redis's words if there are too many, or if it comes
 //! from elsewhere while nothing protects the server; else it goes to the worker that serves the fewest.
-//! A change of `bind` or `port` opens the new sockets before the old ones go.
+//! A change of `bind` or `port` closes the old sockets before it opens the new ones, which may overlap with them: nobody
+//! binds 127.0.0.1 beside a socket that listens on all addresses. Where the new ones cannot be opened, the
+//! configuration takes the change back, and so opens the old ones again. Connections stay.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +33,9 @@ const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because pr
 /// How long a failed accept (no free descriptors) keeps from trying again.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
+/// How long the end of an old socket is waited for: the main thread has nothing to do that takes long.
+const CLOSES_WITHIN: Duration = Duration::from_secs(5);
+
 /// Why a socket does not listen.
 #[derive(Debug, thiserror::Error)]
 #[error("Could not create server TCP listening socket {address}: {reason}")]
@@ -43,9 +49,23 @@ pub struct ListenError {
 /// The TCP sockets in force, which may be replaced.
 #[derive(Default)]
 pub(crate) struct Ports {
-    accepting: Mutex<Vec<JoinHandle<()>>>,
+    accepting: Mutex<Vec<Accepting>>,
     runtime: OnceLock<Handle>,
     doors: OnceLock<Vec<UnboundedSender<Handover>>>,
+}
+
+/// The task that accepts on a socket.
+struct Accepting {
+    task: JoinHandle<()>,
+    /// Disconnected when the socket is closed.
+    closed: Receiver<()>,
+}
+
+/// A listening socket, which tells that it is closed.
+struct Listening {
+    socket: TcpListener,
+    /// Dropped behind the socket.
+    _closed: Sender<()>,
 }
 
 /// The addresses of a `bind` value: the word, whether it may be missing, and what it means.
@@ -129,24 +149,24 @@ impl Ports {
         Ok(())
     }
 
-    /// Listens where the values say, and no longer where it did.
+    /// Listens where the values say, and no longer where it did; nowhere if that fails.
     pub(crate) fn replace(&self, shared: &Arc<Shared>, values: &Values) -> Result<(), ListenError> {
         let (Some(runtime), Some(doors)) = (self.runtime.get(), self.doors.get()) else {
             return Ok(());
         };
+        let mut accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
+        close(&mut accepting);
         let opened = open_ports(values)?;
         let _entered = runtime.enter();
-        let mut tasks = Vec::new();
-        for listener in opened {
-            let listener = TcpListener::from_std(listener).map_err(|error| ListenError {
+        for socket in opened {
+            let socket = TcpListener::from_std(socket).map_err(|error| ListenError {
                 address: values.text("bind"),
                 reason: crate::text::os_error(&error),
             })?;
-            tasks.push(runtime.spawn(accept_tcp(listener, Arc::clone(shared), doors.clone())));
-        }
-        let mut accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
-        for old in std::mem::replace(&mut *accepting, tasks) {
-            old.abort();
+            let (sender, closed) = channel();
+            let listening = Listening { socket, _closed: sender };
+            let task = runtime.spawn(accept_tcp(listening, Arc::clone(shared), doors.clone()));
+            accepting.push(Accepting { task, closed });
         }
         Ok(())
     }
@@ -174,13 +194,22 @@ impl Ports {
     }
 }
 
+/// Returns when the sockets are closed.
+fn close(accepting: &mut Vec<Accepting>) {
+    accepting.iter().for_each(|old| old.task.abort());
+    for old in accepting.drain(..) {
+        // It sends nothing: the end of the channel is what is waited for.
+        let _ = old.closed.recv_timeout(CLOSES_WITHIN);
+    }
+}
+
 async fn accept_tcp(
-    listener: TcpListener,
+    listening: Listening,
     shared: Arc<Shared>,
     doors: Vec<UnboundedSender<Handover>>,
 ) {
     loop {
-        match listener.accept().await {
+        match listening.socket.accept().await {
             Ok((stream, from)) => {
                 let Ok(socket) = stream.into_std() else { continue };
                 let _ = socket.set_nodelay(true);

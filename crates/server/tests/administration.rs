@@ -93,6 +93,56 @@ fn a_rewritten_file_is_read_at_the_next_start() {
     client.check("CONFIG GET slowlog-max-len", "[\"slowlog-max-len\", \"5\"]");
 }
 
+/// Whether somebody listens there.
+fn answers(address: ([u8; 4], u16)) -> bool {
+    Client::connect(std::net::SocketAddr::from(address)).is_ok_and(|mut client| {
+        client.try_call(&["PING"]).is_ok_and(|reply| reply.to_string() == "PONG")
+    })
+}
+
+#[test]
+fn bind_and_port_change_to_addresses_that_overlap_with_the_old_ones() {
+    let server = start(&["--bind", "*"]);
+    let mut client = server.client();
+    let port = u16::try_from(
+        client.run("CONFIG GET port").items()[1].text().parse::<u32>().expect("a number"),
+    )
+    .expect("a port");
+    assert!(answers(([127, 0, 0, 2], port)));
+    client.check("CONFIG SET bind 127.0.0.1", "OK");
+    client.check("CONFIG GET bind", "[\"bind\", \"127.0.0.1\"]");
+    assert!(answers(([127, 0, 0, 1], port)) && !answers(([127, 0, 0, 2], port)));
+    client.check("CONFIG SET bind *", "OK");
+    assert!(answers(([127, 0, 0, 2], port)));
+
+    const REFUSED: &str = "ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses.";
+    error(&mut client, "CONFIG SET bind \"127.0.0.1 192.0.2.1\"", REFUSED);
+    client.check("CONFIG GET bind", "[\"bind\", \"*\"]");
+    assert!(answers(([127, 0, 0, 2], port)), "it listens again where it did");
+
+    let other = fastrand::u16(20_000..32_000);
+    client.check(&format!("CONFIG SET port {other} bind 127.0.0.1"), "OK");
+    assert!(answers(([127, 0, 0, 1], other)) && !answers(([127, 0, 0, 1], port)));
+    client.check(&format!("CONFIG SET bind * port {port}"), "OK");
+    assert!(answers(([127, 0, 0, 2], port)) && !answers(([127, 0, 0, 1], other)));
+    client.check("PING", "PONG");
+}
+
+#[test]
+fn the_smallest_pool_that_the_configuration_takes_is_one_that_works() {
+    for size in ["16777216", "64mb"] {
+        let launch = Launch::perdura_pmem().args(["--pool-size", size]);
+        let mut server = launch.start();
+        let value = "v".repeat(100_000);
+        assert_eq!(server.client().call(&["SET", "k", &value]).to_string(), "OK", "{size}");
+        server.kill();
+        server.start_again();
+        assert_eq!(server.client().call(&["GET", "k"]).bytes(), Some(value.as_bytes()), "{size}");
+    }
+    let refused = Launch::perdura_pmem().args(["--pool-size", "16777215"]).run_to_end();
+    assert!(refused.log.contains("argument must be between 16777216 and"), "{}", refused.log);
+}
+
 #[test]
 fn clients_are_listed_named_and_killed() {
     let server = start(&[]);
