@@ -16,6 +16,8 @@ use crate::blocking::Waiter;
 /// Facts about a connection that stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
+    /// The client's number, where it was given one when it arrived ([`Clients::reserve`]); 0 for none yet.
+    pub id: u64,
     /// The client's address, `ip:port` or a socket's path with `:0`.
     pub addr: String,
     /// Our address.
@@ -39,6 +41,10 @@ pub struct Client {
     pub seen_ms: AtomicU64,
     /// CLIENT SETNAME.
     pub name: Mutex<Vec<u8>>,
+    /// CLIENT SETINFO LIB-NAME.
+    pub lib_name: Mutex<Vec<u8>>,
+    /// CLIENT SETINFO LIB-VER.
+    pub lib_version: Mutex<Vec<u8>>,
     /// The user it is authenticated as.
     pub user: Mutex<Vec<u8>>,
     /// Selected database.
@@ -55,6 +61,8 @@ pub struct Client {
     pub monitor: AtomicBool,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: AtomicBool,
     /// Bytes received and not yet executed.
     pub query_buffer: AtomicUsize,
     /// Spare room of the query buffer.
@@ -132,7 +140,7 @@ pub struct Clients {
 impl Clients {
     pub(crate) fn enter(&self, peer: Peer, now_ms: u64) -> Arc<Client> {
         let client = Arc::new(Client {
-            id: self.next.fetch_add(1, Relaxed) + 1,
+            id: if peer.id > 0 { peer.id } else { self.reserve() },
             peer,
             since_ms: now_ms,
             seen_ms: AtomicU64::new(now_ms),
@@ -143,6 +151,11 @@ impl Clients {
         });
         self.map().insert(client.id, Arc::clone(&client));
         client
+    }
+
+    /// A number for a client that arrives, so that its place in the list is that of its arrival.
+    pub fn reserve(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed) + 1
     }
 
     pub(crate) fn leave(&self, id: u64) {

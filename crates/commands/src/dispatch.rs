@@ -36,6 +36,11 @@ impl Engine {
         out: &mut Writer,
     ) -> Outcome {
         let args = request.args;
+        let known = match request.lookup {
+            Lookup::Found(command) => command.id,
+            Lookup::Container(_) | Lookup::Unknown => usize::MAX,
+        };
+        session.client.last_command.store(known, Relaxed);
         let command = match request.lookup {
             Lookup::Found(command) => command,
             Lookup::Container(command) => {
@@ -54,7 +59,6 @@ impl Engine {
         // While a log is replayed nothing expires: what its commands found then, they must find now.
         let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
-        session.client.last_command.store(command.id, Relaxed);
         self.call(session, command, request, out, now_ns)
     }
 
@@ -91,6 +95,10 @@ impl Engine {
         }
         if self.config().loading() && !command.spec.has(LOADING) {
             return Err(failure::LOADING_DATA.into());
+        }
+        // Redis has those who monitor among its replicas.
+        if session.client.monitor.load(Relaxed) && transactions::touches_keys(session, command) {
+            return Err("ERR Replica can't interact with the keyspace".into());
         }
         Ok(())
     }
@@ -164,6 +172,7 @@ impl Engine {
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
         if logged {
             session.effects = effects.into_room();
+            session.written_to = session.written_to.max(outcome.durable_at);
         }
         outcome
     }
@@ -260,6 +269,7 @@ impl Engine {
         txn: &mut Txn<'_>,
         run: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
+        txn.set_touches(call.session.touches(call.command));
         let mut done = run(call, txn);
         if self.keyspace().is_unsettled() {
             done = Err(Failure::unsettled());
@@ -316,7 +326,7 @@ impl Engine {
         effects: &mut Effects,
         keys: &[Key<'_>],
     ) -> Result<u64, Failure> {
-        if txn.is_dirty() {
+        if txn.is_dirty() || txn.pending_changes() > 0 {
             effects.put_before(txn.changes());
             txn.commit()?;
         }

@@ -16,6 +16,12 @@ pub trait CommandLog: Send + Sync {
     fn is_synchronous(&self) -> bool;
     /// Why no more writes may be taken, if a write or a sync has failed: the operating system's words.
     fn failure(&self) -> Option<String>;
+    /// Whether a restart finds what it was given: not while it is switched off.
+    fn is_on(&self) -> bool;
+    /// Whether it is durable up to `offset`.
+    fn is_durable(&self, offset: u64) -> bool;
+    /// Makes it durable up to `offset`, whatever its policy; whether that went well.
+    fn sync_to(&self, offset: u64) -> bool;
 }
 
 /// Effects of one transaction, encoded.

@@ -172,4 +172,16 @@ impl CommandLog for Aof {
     fn failure(&self) -> Option<String> {
         self.status().err().map(|failure| failure.text.clone())
     }
+
+    fn is_on(&self) -> bool {
+        self.is_whole()
+    }
+
+    fn is_durable(&self, offset: u64) -> bool {
+        self.durable() >= offset
+    }
+
+    fn sync_to(&self, offset: u64) -> bool {
+        Aof::sync_to(self, offset).is_ok()
+    }
 }

@@ -13,6 +13,7 @@ use resp::Protocol;
 use crate::blocking::Waiter;
 use crate::client::Client;
 use crate::pubsub::Subscriptions;
+use crate::table::Command;
 use crate::transactions::Queue;
 
 /// Whether replies are sent: CLIENT REPLY.
@@ -54,6 +55,8 @@ pub struct Session {
     pub(crate) watches: Vec<Watch>,
     /// Set by a transaction that changes a watched key.
     pub(crate) touched: Arc<AtomicBool>,
+    /// Where the last write of it ends in the command log.
+    pub(crate) written_to: u64,
     /// Room for rewritten commands on their way to the command log, reused.
     pub(crate) effects: Vec<u8>,
     /// Whether its commands may block.
@@ -64,6 +67,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// Whether the keys that the command reads count as used (CLIENT NO-TOUCH).
+    pub(crate) fn touches(&self, command: &Command) -> bool {
+        !self.client.no_touch.load(Relaxed) || command.spec.name == "touch"
+    }
+
     pub(crate) fn new(client: Arc<Client>, stripe: usize, seed: u64) -> Session {
         Session {
             client,
@@ -79,6 +87,7 @@ impl Session {
             multi: None,
             watches: Vec::new(),
             touched: Arc::default(),
+            written_to: 0,
             effects: Vec::new(),
             can_block: false,
             subscriptions: Subscriptions::default(),

@@ -50,6 +50,7 @@ impl<'a> Step<'a> {
     #[inline]
     pub(crate) fn run(&self, call: &mut Call<'a>, txn: &mut Txn<'_>) -> Result<(), Failed> {
         self.enter(call);
+        txn.set_touches(call.session.touches(self.command));
         let (effects, mark) = (call.effects.mark(), call.out.mark());
         let spec = self.command.spec;
         let savepoint = match spec.run {

@@ -33,7 +33,18 @@ Known differences:
 - The cursors of SCAN, HSCAN, SSCAN and ZSCAN are other numbers; their guarantee is the same. The order of the elements of what is
   encoded as a hashtable is another, and a small one is scanned by one call.
 - HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
-- ZRANK and ZREVRANK take WITHSCORE, as those of Redis 7.2 do.
+- Clients that wait for the same key are served in the order in which the server's threads read their requests. Requests of clients on
+  different threads that arrive at almost the same time may be read in another order than they came; with one thread
+  (`--threads 1`) they are read as they came.
+- A message that a client publishes within MULTI to a channel that it listens to itself (RESP3) comes behind the reply to EXEC; in Redis 7.0
+  it stands in the midst of that reply's array, which clients cannot read.
+- XINFO STREAM tells the nodes that a stream has here as radix-tree-keys, and one more as radix-tree-nodes. A node holds a little more
+  than Redis's of the same stream-node-max-bytes.
+- DEBUG LISTPACK and DEBUG QUICKLIST reply as in Redis and print nothing; there is DEBUG STRINGMATCH-LEN.
+- ZRANK and ZREVRANK take WITHSCORE, as those of Redis 7.2 do. CLIENT NO-TOUCH, CLIENT SETINFO and WAITAOF are those of Redis 7.2. WAITAOF
+  syncs the append-only file at once, whatever appendfsync says. With a pool each write is durable when its reply leaves, and the first
+  number is always 1; in memory only it is always 0. Of Redis 7.2 are missing: set-max-listpack-entries and set-max-listpack-value with the
+  encoding listpack of sets, since encodings are those of 7.0.15.
 - HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT, HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME, HPERSIST are those of Redis 7.4, HGETEX, HSETEX, HGETDEL
   those of 8.0. A field that has expired is not counted by HLEN, and a hash whose fields have all expired is gone at
   once: in Redis both wait until the fields are deleted. An append-only file with such times needs Redis 8.0 to be loaded.

@@ -173,7 +173,7 @@ fn close(ours: &Reply, theirs: &Reply) -> bool {
 
 /// Whether Redis has had the command since a later version than the server's.
 fn is_later(spec: &CommandSpec) -> bool {
-    ["7.4.0", "8.0.0"].contains(&spec.since)
+    ["7.2.0", "7.4.0", "8.0.0"].contains(&spec.since)
 }
 
 /// Commands worth asking, with their container.

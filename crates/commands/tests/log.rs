@@ -141,6 +141,18 @@ impl CommandLog for Broken {
     fn failure(&self) -> Option<String> {
         Some("No space left on device".to_owned())
     }
+
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn is_durable(&self, _: u64) -> bool {
+        false
+    }
+
+    fn sync_to(&self, _: u64) -> bool {
+        false
+    }
 }
 
 #[test]

@@ -18,6 +18,9 @@ pub enum Event {
     Evicted,
     /// Its database was emptied or swapped (listed for watched keys only).
     Flushed,
+    /// Something beside its value was written: the groups of a stream or its last ID, the form of a value. As in Redis, no
+    /// watch is told.
+    Beside,
 }
 
 /// A key that a transaction changed.
@@ -73,6 +76,14 @@ impl Changes {
 
     pub(crate) fn len(&self) -> usize {
         self.noted.len()
+    }
+
+    /// Makes what was written since there were `from` changes something beside the values.
+    pub(crate) fn set_beside(&mut self, from: usize) {
+        for noted in self.noted.iter_mut().skip(from).filter(|noted| noted.event == Event::Written)
+        {
+            noted.event = Event::Beside;
+        }
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {

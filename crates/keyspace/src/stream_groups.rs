@@ -136,7 +136,7 @@ impl StreamRef<'_> {
 impl StreamEdit<'_, '_> {
     /// A change of groups that was tried: an error as the caller knows it.
     fn tried<T>(&mut self, done: Result<T, stream::Error>) -> Result<T, Error> {
-        self.changed = true;
+        self.changed_beside = true;
         done.map_err(|error| self.error(error))
     }
 
@@ -165,7 +165,7 @@ impl StreamEdit<'_, '_> {
     /// Writes what was changed of a group's `last` and `read`.
     pub fn save_group(&mut self, group: &mut StreamGroup) {
         group.save(self.shard);
-        self.changed = true;
+        self.changed_beside = true;
     }
 
     /// Makes a consumer, seen now (unix ms), if there is none of this name.

@@ -243,7 +243,10 @@ pub struct StreamEdit<'e, 'k> {
     pub(crate) queue: Queue,
     verify: bool,
     pub(crate) stream: Stream,
-    pub(crate) changed: bool,
+    /// Whether entries came or went.
+    changed: bool,
+    /// Whether groups or what it says of itself changed.
+    pub(crate) changed_beside: bool,
     at: u64,
 }
 
@@ -309,7 +312,7 @@ impl StreamEdit<'_, '_> {
         head.last = last;
         head.added = added.unwrap_or(head.added);
         head.deleted = deleted.unwrap_or(head.deleted);
-        self.changed = true;
+        self.changed_beside = true;
     }
 }
 
@@ -351,9 +354,10 @@ impl Txn<'_> {
             }
             None => (Stream::create(shard)?, 0),
         };
-        let mut edit = StreamEdit { shard, queue, verify, stream, changed: false, at };
+        let (changed, changed_beside) = (false, false);
+        let mut edit = StreamEdit { shard, queue, verify, stream, changed, changed_beside, at };
         let answer = change(&mut edit)?;
-        let StreamEdit { mut stream, changed, .. } = edit;
+        let StreamEdit { mut stream, changed, changed_beside, .. } = edit;
         stream.save(&mut self.shards[place.shard]);
         match old {
             Some(_) => self.touch_key(place, key),
@@ -364,6 +368,8 @@ impl Txn<'_> {
         }
         if changed || old.is_none() {
             self.note(place.shard, db, key.bytes(), Event::Written);
+        } else if changed_beside {
+            self.note(place.shard, db, key.bytes(), Event::Beside);
         }
         Ok(answer)
     }

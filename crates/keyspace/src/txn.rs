@@ -80,6 +80,8 @@ pub struct Txn<'k> {
     pub(crate) met: Option<Box<Met>>,
     /// A string that was written before the shards were locked.
     pub(crate) offered: Option<Box<Prepared<'k>>>,
+    /// Whether keys that are found count as used.
+    touches: bool,
 }
 
 impl<'k> Txn<'k> {
@@ -102,6 +104,7 @@ impl<'k> Txn<'k> {
             memo: None,
             met: None,
             offered: None,
+            touches: true,
         }
     }
 
@@ -244,7 +247,7 @@ impl<'k> Txn<'k> {
             return None;
         };
         side.counters.hits.add(1);
-        side.access.touch(key.hash, self.now, self.keyspace.lfu());
+        self.touch_key(place, key);
         self.remember(place, key, slot);
         Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash })
     }
@@ -266,7 +269,7 @@ impl<'k> Txn<'k> {
             let Some(left) = self.slot_mut(place, db, key)? else { return Ok(None) };
             slot = left;
         }
-        self.side(place.shard).access.touch(key.hash, self.now, self.keyspace.lfu());
+        self.touch_key(place, key);
         self.remember(place, key, slot);
         Ok(Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash }))
     }
@@ -392,8 +395,17 @@ impl<'k> Txn<'k> {
         self.side(entry.shard).access.frequency(entry.hash, self.now, self.keyspace.lfu_settings())
     }
 
+    #[inline]
     pub(crate) fn touch_key(&self, place: Place, key: &Key<'_>) {
-        self.side(place.shard).access.touch(key.hash, self.now, self.keyspace.lfu());
+        if self.touches {
+            self.side(place.shard).access.touch(key.hash, self.now, self.keyspace.lfu());
+        }
+    }
+
+    /// Says whether keys that are found from now on count as used.
+    #[inline]
+    pub fn set_touches(&mut self, touches: bool) {
+        self.touches = touches;
     }
 
     /// Notes an access, as TOUCH does.
@@ -440,6 +452,19 @@ impl<'k> Txn<'k> {
     /// always; the others when tracked or when somebody watches.
     pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         self.changes.iter().flat_map(|changes| changes.iter()).map(|(_, change)| change)
+    }
+
+    /// Lists the key as written, though its value stayed as it was.
+    pub fn note_written(&mut self, db: Db, key: &Key<'_>) {
+        self.note(self.place(db, key).shard, db, key.bytes, Event::Written);
+    }
+
+    /// Makes what was written since there were `from` pending changes something that no watch is told of: a value that is kept
+    /// in another form.
+    pub fn set_beside(&mut self, from: usize) {
+        if let Some(changes) = self.changes.as_mut().filter(|_| !self.committed) {
+            changes.set_beside(from);
+        }
     }
 
     /// Sets `flag` when a later transaction changes the key.
@@ -549,9 +574,9 @@ impl<'k> Txn<'k> {
                 Event::Expired => side.counters.expired.add(1),
                 Event::FieldExpired => side.counters.expired_fields.add(1),
                 Event::Evicted => side.counters.evicted.add(1),
-                Event::Written | Event::Deleted | Event::Flushed => {}
+                Event::Written | Event::Deleted | Event::Flushed | Event::Beside => {}
             }
-            if change.event != Event::Flushed && !side.watches.is_empty() {
+            if !matches!(change.event, Event::Flushed | Event::Beside) && !side.watches.is_empty() {
                 let key = self.key(change.key);
                 let place = Place { shard, db: self.physical(change.db) };
                 side.watches.touch(change.db, change.key, self.after(place, &key));

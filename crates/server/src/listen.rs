@@ -216,6 +216,7 @@ async fn accept_tcp(
                 keep_alive(&socket, shared.limits.keepalive_s.load(Relaxed));
                 let laddr = socket.local_addr().map_or_else(|_| String::new(), |a| a.to_string());
                 let peer = Peer {
+                    id: shared.engine.clients().reserve(),
                     addr: from.to_string(),
                     laddr,
                     fd: i64::from(socket.as_raw_fd()),
@@ -240,7 +241,8 @@ async fn accept_unix(
             Ok((stream, _)) => {
                 let Ok(socket) = stream.into_std() else { continue };
                 let fd = i64::from(socket.as_raw_fd());
-                let peer = Peer { addr: name.clone(), laddr: name.clone(), fd, local: true };
+                let (id, addr) = (shared.engine.clients().reserve(), name.clone());
+                let peer = Peer { id, addr, laddr: name.clone(), fd, local: true };
                 admit(&shared, &doors, Raw::Unix(socket), peer);
             }
             Err(error) => failed(&error).await,

@@ -26,6 +26,9 @@ use crate::meter::Meter;
 use crate::shared::Shared;
 use crate::stream::Raw;
 
+/// Connections that a worker takes over at once.
+const MOST_AT_ONCE: usize = 64;
+
 /// A connection for a worker.
 pub(crate) type Handover = (Raw, Peer);
 
@@ -94,8 +97,14 @@ async fn work(
     tokio::spawn(flush(Arc::clone(&worker)));
     tokio::spawn(chores::periodic(Arc::clone(&worker)));
     let arrive = async {
-        while let Some((raw, peer)) = arrivals.recv().await {
-            welcome(&worker, raw, peer);
+        let mut new = Vec::new();
+        while arrivals.recv_many(&mut new, MOST_AT_ONCE).await > 0 {
+            let met = new.drain(..).filter_map(|(raw, peer)| meet(&worker, raw, peer));
+            let met: Vec<Connection> = met.collect();
+            // The runtime asks the sockets meanwhile. So a connection's first look at its socket finds what was sent already, and
+            // those who sent something are served in the order in which they came.
+            tokio::task::yield_now().await;
+            met.into_iter().for_each(|connection| drop(tokio::spawn(connection.serve())));
         }
     };
     tokio::select! {
@@ -123,15 +132,13 @@ async fn flush(worker: Arc<Worker>) {
     }
 }
 
-fn welcome(worker: &Arc<Worker>, raw: Raw, peer: Peer) {
+fn meet(worker: &Arc<Worker>, raw: Raw, peer: Peer) -> Option<Connection> {
     match raw.into_stream() {
-        Ok(stream) => {
-            let connection = Connection::new(stream, peer, Arc::clone(worker));
-            tokio::spawn(connection.serve());
-        }
+        Ok(stream) => Some(Connection::new(stream, peer, Arc::clone(worker))),
         Err(error) => {
             worker.meter().serving.fetch_sub(1, Relaxed);
             tracing::debug!("Cannot serve a client: {error}");
+            None
         }
     }
 }

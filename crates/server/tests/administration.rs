@@ -532,3 +532,19 @@ fn an_append_only_file_is_switched_off_and_on_while_serving() {
     server.start_again();
     server.client().check("MGET kept between later", "[\"1\", \"2\", \"3\"]");
 }
+
+#[test]
+fn what_a_client_wrote_is_synced_when_it_asks_for_it() {
+    let server = Launch::perdura_aof("no").start();
+    let mut client = server.client();
+    let syncs = |client: &mut Client| client.info("persistence")["aof_syncs"].parse::<u64>();
+    client.check("SET k v", "OK");
+    let before = syncs(&mut client).expect("a number");
+    client.check("WAITAOF 1 0 0", "[(integer) 1, (integer) 0]");
+    assert_eq!(syncs(&mut client), Ok(before + 1));
+    client.check("WAITAOF 1 0 0", "[(integer) 1, (integer) 0]");
+    assert_eq!(syncs(&mut client), Ok(before + 1));
+    client.check("CONFIG SET appendonly no", "OK");
+    let off = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+    error(&mut client, "WAITAOF 1 0 0", off);
+}

@@ -207,3 +207,25 @@ fn elements_are_neither_lost_nor_taken_twice_while_waits_time_out() {
     got.dedup();
     assert_eq!(got.len(), 3 * EACH);
 }
+
+#[test]
+fn on_one_thread_clients_are_served_in_the_order_in_which_they_came() {
+    const CLIENTS: usize = 300;
+    let server = Launch::perdura_volatile().args(["--threads", "1"]).start();
+    let mut giver = server.client();
+    let mut waiting: Vec<Client> = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut client = server.client();
+        client.send(&["BLPOP", "fair", "0"]).expect("sent");
+        waiting.push(client);
+    }
+    await_blocked(&mut giver, CLIENTS);
+    let numbers: Vec<String> = (0..CLIENTS).map(|n| n.to_string()).collect();
+    giver.run(&format!("RPUSH fair {}", numbers.join(" ")));
+    let mut ids = Vec::new();
+    for (client, number) in waiting.iter_mut().zip(&numbers) {
+        assert_eq!(heard(client), format!("[\"fair\", \"{number}\"]"));
+        ids.extend(client.run("CLIENT ID").int());
+    }
+    assert!(ids.len() == CLIENTS && ids.is_sorted(), "{ids:?}");
+}

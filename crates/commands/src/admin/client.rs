@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::clients::describe;
 use super::kill::{self, Type, client_type};
-use super::{help, on_off};
+use super::{help, later, on_off};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::session::ReplyMode;
@@ -28,8 +28,10 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
         &kill::CLIENT_KILL,
         &CLIENT_LIST,
         &CLIENT_NO_EVICT,
+        &later::CLIENT_NO_TOUCH,
         &CLIENT_PAUSE,
         &CLIENT_REPLY,
+        &later::CLIENT_SETINFO,
         &CLIENT_SETNAME,
         &CLIENT_TRACKING,
         &CLIENT_TRACKINGINFO,
@@ -393,6 +395,12 @@ fn client_no_evict(call: &mut Call<'_>) -> Done {
 }
 
 fn client_unblock(call: &mut Call<'_>) -> Done {
+    if call.args.len() > 4 {
+        let name = call.args[1].escape_ascii();
+        return Err(Failure::text(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
+        )));
+    }
     if call.args.len() == 4 && !call.is(3, "timeout") && !call.is(3, "error") {
         return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
     }
@@ -473,6 +481,10 @@ const HELP: &[&str] = &[
     "    Suspend all, or just write, clients for <timeout> milliseconds.",
     "REPLY (ON|OFF|SKIP)",
     "    Control the replies sent to the current connection.",
+    "SETINFO <option> <value>",
+    "    Set client meta attr. Options are:",
+    "    * LIB-NAME: the client lib name.",
+    "    * LIB-VER: the client lib version.",
     "SETNAME <name>",
     "    Assign the name <name> to the current connection.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
@@ -484,4 +496,6 @@ const HELP: &[&str] = &[
     "    Report tracking status for the current connection.",
     "NO-EVICT (ON|OFF)",
     "    Protect current client connection from eviction.",
+    "NO-TOUCH (ON|OFF)",
+    "    Will not touch LRU/LFU stats when this mode is on.",
 ];

@@ -22,7 +22,7 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} \
          multi={} qbuf={query} qbuf-free={spare} argv-mem={argv} multi-mem={multi} rbs={output} \
-         rbp={output} obl={output} oll=0 omem=0 tot-mem={} events={} cmd={} user={} redir=-1 resp={}",
+         rbp={output} obl={output} oll=0 omem=0 tot-mem={} events={} cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}",
         client.id,
         client.peer.addr,
         client.peer.laddr,
@@ -41,6 +41,8 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
         command.map_or_else(|| "NULL".to_owned(), |c| c.full_name()),
         if user.is_empty() { "default" } else { &user },
         client.protocol.load(Relaxed),
+        text(&client.lib_name),
+        text(&client.lib_version),
     )
 }
 
@@ -58,5 +60,6 @@ fn flags(client: &Client) -> String {
     add('A', client.killed.load(Relaxed));
     add('U', client.peer.addr.ends_with(":0"));
     add('e', client.no_evict.load(Relaxed));
+    add('T', client.no_touch.load(Relaxed));
     if flags.is_empty() { "N".into() } else { flags }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use keyspace::{Db, Txn, Type};
+use keyspace::{Db, Encoding, Txn, Type};
 
 use super::{help, populate, reload, tell_host};
 use crate::call::{Call, Run};
@@ -67,9 +67,21 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             call.out.integer(i64::from(matches));
             Ok(())
         }
-        (b"set-disable-deny-scripts" | b"quicklist-packed-threshold", 3) => ok(call),
+        (b"set-disable-deny-scripts", 3) => ok(call),
+        (b"quicklist-packed-threshold", 3) => packed_threshold(call),
+        (b"listpack", 3) => packed(call, txn),
+        (b"quicklist", 3 | 4) => list(call, txn),
         (b"replybuffer", 4) => reply_buffer(call),
-        (b"loadaof", 2) | (b"reload", 2..) => reload::reload(call, txn),
+        (b"loadaof", 2) => reload::reload(call, txn),
+        (b"reload", 2..) => {
+            let known = ["merge", "noflush", "nosave"];
+            if !(2..call.args.len()).all(|at| known.iter().any(|name| call.is(at, name))) {
+                return Err(
+                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.".into(),
+                );
+            }
+            reload::reload(call, txn)
+        }
         (b"restart" | b"crash-and-recover", _) => {
             let name = call.args[1].to_ascii_uppercase();
             let name = String::from_utf8_lossy(&name);
@@ -149,6 +161,33 @@ fn table_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         part(txn.count_expiring(db))
     );
     call.out.verbatim(*b"txt", text);
+    Ok(())
+}
+
+/// Accepted where Redis takes it.
+fn packed_threshold(call: &mut Call<'_>) -> Done {
+    const MOST: u64 = (4 << 30) - (1 << 20);
+    let size = resp::number::parse_memory(call.args[2]).filter(|size| *size <= MOST);
+    size.ok_or("ERR argument must be a memory value bigger than 1 and smaller than 4gb")?;
+    ok(call)
+}
+
+/// Redis prints what it has in memory to its standard output. There is no such thing here; the reply is the same.
+fn packed(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let entry = txn.peek(call.db(), &txn.key(call.args[2])).ok_or(NO_SUCH_KEY)?;
+    if txn.encoding(&entry) != Encoding::Listpack {
+        return Err("ERR Not a listpack encoded object.".into());
+    }
+    call.out.simple("Listpack structure printed on stdout");
+    Ok(())
+}
+
+fn list(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let entry = txn.peek(call.db(), &txn.key(call.args[2])).ok_or(NO_SUCH_KEY)?;
+    if txn.type_of(&entry) != Type::List {
+        return Err("ERR Not a quicklist encoded object.".into());
+    }
+    call.out.simple("Quicklist structure printed on stdout");
     Ok(())
 }
 
@@ -233,6 +272,8 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "    unit tests to simulate Redis errors.",
             "HTSTATS <dbid>",
             "    Return hash table statistics of the specified Redis database.",
+            "LISTPACK <key>",
+            "    Say whether <key> is a small collection. Nothing is printed.",
             "LOADAOF",
             "    Drop all data and load it from the append only file. A pool is served as it",
             "    lies on the medium: there is nothing to load.",
@@ -249,6 +290,8 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "    Reply with a test value of the specified type. <type> can be: string,",
             "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
             "    true, false.",
+            "QUICKLIST <key> [<0|1>]",
+            "    Say whether <key> is a list. Nothing is printed.",
             "QUICKLIST-PACKED-THRESHOLD <size>",
             "    Accepted; there are no quicklists.",
             "RELOAD [option ...]",

@@ -13,6 +13,7 @@ mod host;
 mod info;
 mod kill;
 mod latency;
+mod later;
 mod memory;
 mod monitor;
 mod populate;

@@ -3,6 +3,7 @@
 //! A line is made once and put into the inbox of each monitoring client, whose connection sends it.
 //! Lines of different threads stand in the order in which they were put there.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::redacted;
@@ -43,7 +44,6 @@ pub(super) fn feed(call: &Call<'_>) {
 impl crate::engine::Engine {
     /// Puts the client on the list of those who are fed, or takes it off.
     pub fn set_monitor(&self, client: &Arc<Client>, yes: bool) {
-        use std::sync::atomic::Ordering::Relaxed;
         let mut clients = self.admin().monitors.clients();
         if client.monitor.swap(yes, Relaxed) == yes {
             return;
@@ -70,6 +70,14 @@ pub(crate) const MONITOR: CommandSpec = CommandSpec {
 };
 
 fn monitor(call: &mut Call<'_>) -> Done {
+    // Redis calls every client so that may not be blocked, and means those inside of a transaction too.
+    if !call.may_block {
+        return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
+    }
+    // Who monitors already gets no reply.
+    if call.session.client.monitor.load(Relaxed) {
+        return Ok(());
+    }
     call.engine.set_monitor(&call.session.client, true);
     call.next = Next::Monitor;
     call.out.ok();

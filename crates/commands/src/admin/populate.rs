@@ -11,22 +11,16 @@ use keyspace::{Content, Db, Expire, Key, Txn};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::call::Call;
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use crate::rewrite::commands_of;
 
 /// So many keys are one transaction.
 const KEYS_AT_ONCE: i64 = 100;
 
 pub(super) fn populate(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let count = call.int(2)?;
-    if count < 0 {
-        return Err("ERR value is out of range, must be positive".into());
-    }
+    let count = positive(call, 2)?;
     let prefix = call.args.get(3).copied().unwrap_or(b"key");
-    let size = if call.args.len() > 4 { Some(call.int(4)?) } else { None };
-    if size.is_some_and(|size| size < 0) {
-        return Err("ERR value is out of range, must be positive".into());
-    }
+    let size = if call.args.len() > 4 { Some(positive(call, 4)?) } else { None };
     let db = call.db();
     for n in 0..count {
         let mut name = prefix.to_vec();
@@ -45,6 +39,11 @@ pub(super) fn populate(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     call.out.ok();
     Ok(())
+}
+
+fn positive(call: &Call<'_>, at: usize) -> Result<i64, Failure> {
+    let number = call.int(at).ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| "ERR value is out of range, must be positive".into())
 }
 
 type Digest = [u8; 20];

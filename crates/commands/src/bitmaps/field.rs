@@ -55,9 +55,24 @@ pub(crate) const BITFIELD: CommandSpec = CommandSpec {
         .optional()
         .multiple(),
     ],
+    key_flags: Some(bitfield_key_flags),
     run: Run::Keys(bitfield),
     ..CommandSpec::EMPTY
 };
+
+/// It reads only, unless there is a subcommand that writes or cannot be told.
+fn bitfield_key_flags(args: &[&[u8]]) -> u16 {
+    let mut at = 2;
+    while at < args.len() {
+        let (rest, word) = (args.len() - at - 1, args[at].to_ascii_lowercase());
+        at += match word.as_slice() {
+            b"get" if rest >= 2 => 3,
+            b"overflow" if rest >= 1 => 2,
+            _ => return KEY_RW | KEY_ACCESS | KEY_UPDATE,
+        };
+    }
+    KEY_RO | KEY_ACCESS
+}
 
 pub(crate) const BITFIELD_RO: CommandSpec = CommandSpec {
     name: "bitfield_ro",

@@ -43,6 +43,7 @@ mod session;
 mod table;
 mod timeout;
 mod wait;
+mod wait_aof;
 mod waiter;
 mod wish;
 
@@ -55,4 +56,4 @@ pub(crate) use wish::{Serving, Wish, serve_or_block};
 use crate::spec::CommandSpec;
 
 /// The group's commands.
-pub(crate) const COMMANDS: &[&CommandSpec] = &[&wait::WAIT];
+pub(crate) const COMMANDS: &[&CommandSpec] = &[&wait::WAIT, &wait_aof::WAITAOF];

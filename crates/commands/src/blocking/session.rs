@@ -94,6 +94,7 @@ impl Engine {
             ReplyMode::Off => {}
             ReplyMode::Skip => session.reply = ReplyMode::On,
         }
+        session.written_to = session.written_to.max(ending.durable_at);
         Outcome { next: Next::Reply, durable_at: ending.durable_at }
     }
 

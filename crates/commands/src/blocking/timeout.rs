@@ -5,7 +5,7 @@
 
 use crate::call::Call;
 use crate::failure::Failure;
-use resp::number::parse_i64;
+use resp::number::{LongDouble, parse_i64};
 
 const NEGATIVE: &str = "ERR timeout is negative";
 
@@ -13,13 +13,8 @@ const NEGATIVE: &str = "ERR timeout is negative";
 pub(crate) fn seconds(call: &Call<'_>, at: usize) -> Result<Option<u64>, Failure> {
     let text = call.arg(at)?;
     let not_float = "ERR timeout is not a float or out of range";
-    let seconds = resp::number::parse_f64(text).filter(|seconds| !seconds.is_nan());
-    let millis = (seconds.ok_or(not_float)? * 1000.0).ceil();
-    // i64::MAX is no f64; the next one is 2^63.
-    if millis >= 9_223_372_036_854_775_808.0 {
-        return Err(NEGATIVE.into());
-    }
-    after(call, millis as i64)
+    let seconds = LongDouble::parse(text).ok_or(not_float)?;
+    after(call, seconds.ceil_thousandfold().ok_or(NEGATIVE)?)
 }
 
 /// When a time in milliseconds that begins now is over: unix ms, none for never.

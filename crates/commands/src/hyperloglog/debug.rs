@@ -30,9 +30,7 @@ fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     if call.is(1, "GETREG") {
         if sketch.is_sparse() {
-            sketch.make_dense()?;
-            txn.set_hyperloglog(call.db(), &key, &sketch)?;
-            call.wrote();
+            store_dense(call, txn, &mut sketch)?;
         }
         let mut registers = [0; COUNT];
         sketch.raise_all(&mut registers)?;
@@ -48,9 +46,7 @@ fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     } else if call.is(1, "TODENSE") {
         let sparse = sketch.is_sparse();
         if sparse {
-            sketch.make_dense()?;
-            txn.set_hyperloglog(call.db(), &key, &sketch)?;
-            call.wrote();
+            store_dense(call, txn, &mut sketch)?;
         }
         call.out.integer(i64::from(sparse));
     } else {
@@ -59,6 +55,16 @@ fn pfdebug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let text = [&b"ERR Unknown PFDEBUG subcommand '"[..], name, b"'"].concat();
         return Err(Failure::text(text));
     }
+    Ok(())
+}
+
+/// Keeps the same counts in the other form, which no watch is told of.
+fn store_dense(call: &mut Call<'_>, txn: &mut Txn<'_>, sketch: &mut HyperLogLog) -> Done {
+    sketch.make_dense()?;
+    let from = txn.pending_changes();
+    txn.set_hyperloglog(call.db(), &call.key(0), sketch)?;
+    txn.set_beside(from);
+    call.wrote();
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::failure::Done;
-use crate::spec::{KEY_FLAG_NAMES, NO_MANDATORY_KEYS};
+use crate::spec::{KEY_FLAG_NAMES, KEY_NOT_KEY, NO_MANDATORY_KEYS};
 use crate::table::{Command, Lookup};
 
 pub(super) fn command_getkeys(call: &mut Call<'_>) -> Done {
@@ -38,7 +38,7 @@ fn parse<'a>(call: &Call<'a>) -> Result<Keys<'a>, crate::failure::Failure> {
     let Lookup::Found(command) = call.engine.table().find(args) else {
         return Err("ERR Invalid command specified".into());
     };
-    if command.spec.keys.is_empty() {
+    if command.spec.keys.iter().all(|spec| spec.flags & KEY_NOT_KEY != 0) {
         return Err("ERR The command has no key arguments".into());
     }
     if !command.spec.accepts(args.len()) {

@@ -108,7 +108,11 @@ fn lrem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let from = if count < 0 { Side::Tail } else { Side::Head };
         let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
         let limits = call.engine.config().list_limits();
+        let before = txn.pending_changes();
         removed = txn.remove_elements(db, &key, (from, most), call.args[3], limits)?;
+        if removed == 0 {
+            txn.set_beside(before);
+        }
     }
     if removed > 0 {
         call.wrote();
@@ -141,6 +145,9 @@ fn ltrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         if kept.end - kept.start < len {
             txn.trim(db, &key, kept.start, len - kept.end)?;
             call.wrote();
+        } else {
+            // As in Redis: told to those who watch it, and not logged.
+            txn.note_written(db, &key);
         }
     }
     call.out.ok();

@@ -98,6 +98,7 @@ fn shift(
                 false
             })?;
         }
+        txn.note_written(db, source);
     } else {
         txn.pop(db, source, from, 1, |element| moved.extend_from_slice(element))?;
         txn.push(db, target, to, [moved.as_slice()], limits)?;

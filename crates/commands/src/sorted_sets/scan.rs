@@ -1,9 +1,11 @@
 //! ZSCAN.
+//!
+//! Scores are written as Redis has them in memory: a small sorted set (listpack) keeps whole numbers as integers, which have
+//! no power of ten.
 
-use keyspace::Txn;
+use keyspace::{Encoding, Txn};
 use resp::glob;
 
-use super::sorted;
 use crate::call::{Call, Run};
 use crate::failure::Done;
 use crate::keys::scan::{cursor, parse};
@@ -34,12 +36,16 @@ fn zscan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let cursor = cursor(call.args[2]).ok_or("ERR invalid cursor")?;
     let (mut found, mut next) = (Vec::new(), 0);
     // Where there is no key, options are not looked at.
-    if let Some(sorted) = sorted(call, txn)? {
+    if let Some(entry) = txn.find(call.db(), &call.key(0)) {
+        let (sorted, encoding) = (txn.sorted(&entry)?, txn.encoding(&entry));
         let options = parse(call, 3)?;
         next = sorted.scan(cursor, options.count, |member, score| {
             if options.pattern.is_none_or(|pattern| glob::matches(pattern, member)) {
                 let mut text = Vec::new();
-                resp::number::write_f64(&mut text, score);
+                match whole(score).filter(|_| encoding == Encoding::Listpack) {
+                    Some(number) => text.extend(itoa::Buffer::new().format(number).bytes()),
+                    None => resp::number::write_f64(&mut text, score),
+                }
                 found.extend([member.to_vec(), text]);
             }
         })?;
@@ -49,4 +55,10 @@ fn zscan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     call.out.array(found.len());
     found.iter().for_each(|item| call.out.bulk(item));
     Ok(())
+}
+
+/// The integer that a score is, where Redis takes it for one: up to 2^62.
+fn whole(score: f64) -> Option<i64> {
+    const MOST: f64 = (1_u64 << 62) as f64;
+    ((-MOST..=MOST).contains(&score) && score.fract() == 0.0).then_some(score as i64)
 }

@@ -11,6 +11,7 @@ use crate::spec::*;
 
 /// Bytes of fields and values that Redis takes in one entry.
 const LARGEST: usize = 1 << 30;
+const TOO_LARGE: &str = "ERR Elements are too large to be stored";
 
 pub(crate) const XADD: CommandSpec = CommandSpec {
     name: "xadd",
@@ -73,7 +74,7 @@ fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     let id = next(call, options.id, &head)?;
     if words.iter().map(|word| word.len()).sum::<usize>() > LARGEST {
-        return Err("ERR Elements are too large to be stored".into());
+        return Err(TOO_LARGE.into());
     }
     let (db, key) = (call.db(), call.key(0));
     let limits = call.engine.config().stream_limits();
@@ -103,7 +104,8 @@ fn next(call: &Call<'_>, wanted: Wanted, head: &StreamHead) -> Result<StreamId, 
         Wanted::Any if call.now_ms() > head.last.ms => Some(StreamId { ms: call.now_ms(), seq: 0 }),
         Wanted::Any => head.last.next(),
         Wanted::Within(ms) if ms == head.last.ms => {
-            head.last.seq.checked_add(1).map(|seq| StreamId { ms, seq })
+            // Redis looks at the number last of all, and has one text for what it finds then.
+            Some(StreamId { ms, seq: head.last.seq.checked_add(1).ok_or(TOO_LARGE)? })
         }
         Wanted::Within(ms) => Some(StreamId { ms, seq: 0 }),
         Wanted::Exactly(id) => Some(id),

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::{CommandSpec, DENYOOM, MAY_REPLICATE, WRITE};
+use crate::spec::{CommandSpec, DENYOOM, MAY_REPLICATE, READONLY, WRITE};
 use crate::table::Command;
 
 /// The group's commands.
@@ -76,6 +76,12 @@ fn take(session: &mut Session) -> Option<Queue> {
 /// Whether executing this may change data.
 pub(crate) fn writes(session: &Session, command: &Command) -> bool {
     command.spec.has(WRITE) || queued(session, command, WRITE)
+}
+
+/// Whether executing this may read or change data, or be propagated as if it did.
+pub(crate) fn touches_keys(session: &Session, command: &Command) -> bool {
+    let flags = WRITE | READONLY | MAY_REPLICATE;
+    command.spec.has(flags) || queued(session, command, flags)
 }
 
 /// Whether executing this may be propagated, as writes are.

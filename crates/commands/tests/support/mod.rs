@@ -104,6 +104,18 @@ impl CommandLog for MemoryLog {
     fn failure(&self) -> Option<String> {
         None
     }
+
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn is_durable(&self, _: u64) -> bool {
+        true
+    }
+
+    fn sync_to(&self, _: u64) -> bool {
+        true
+    }
 }
 
 /// The requests in a buffer.

@@ -1,7 +1,7 @@
 //! Integers inside a string, read and changed one after the other.
 
 use super::integer::SPAN;
-use super::{BitInteger, BitOverflow, byte};
+use super::{BitInteger, BitOverflow, Need, byte};
 use crate::{Db, Error, Key, Str, Txn};
 
 /// An integer inside a string, and what is to become of it.
@@ -54,7 +54,7 @@ impl Str<'_> {
 
 impl Txn<'_> {
     /// Reads and changes integers inside a string, in this order: their answers, `None` for one that does not fit, and
-    /// whether anything was written. The string becomes as long as what is changed takes, even where nothing is written.
+    /// whether the value changed. The string becomes as long as what is changed takes, even where nothing is written.
     pub fn change_bit_fields(
         &mut self,
         db: Db,
@@ -65,15 +65,16 @@ impl Txn<'_> {
         let Some(last) = changes.map(BitField::last).max() else {
             return Ok((self.read_bit_fields(db, key, fields)?, false));
         };
-        let (entry, mut wrote) = self.open_bits(db, key, last)?;
-        if wrote {
+        let (entry, need) = self.open_bits(db, key, last)?;
+        let from = self.pending_changes();
+        if need != Need::Nothing {
             let [byte_of_last] = match &entry {
                 Some(entry) => self.string(entry)?.window(byte(last)),
                 None => [0],
             };
             self.set_range(db, key, byte(last), &[byte_of_last])?;
         }
-        let mut answers = Vec::with_capacity(fields.len());
+        let (mut answers, mut changed) = (Vec::with_capacity(fields.len()), need == Need::Room);
         for field in fields {
             let bytes: [u8; SPAN] = match self.peek(db, key) {
                 Some(entry) => self.string(&entry)?.window(byte(field.at)),
@@ -86,10 +87,13 @@ impl Txn<'_> {
                 let bytes = field.integer.write(bytes, bit(field.at), new);
                 let touched = byte(field.last()) - byte(field.at) + 1;
                 self.set_range(db, key, byte(field.at), &bytes[..touched])?;
-                wrote = true;
+                changed = true;
             }
         }
-        Ok((answers, wrote))
+        if !changed {
+            self.set_beside(from);
+        }
+        Ok((answers, changed))
     }
 
     /// A key that is not there reads as zeros and is not made.

@@ -65,8 +65,18 @@ impl Str<'_> {
     }
 }
 
+/// What has to be done to a string before its bits are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    /// It is to be no longer kept as an integer or as a string that was written as a whole; its value stays.
+    Form,
+    /// It grows, or is made.
+    Room,
+}
+
 impl Txn<'_> {
-    /// Sets or clears a bit; what it was, and whether anything was written.
+    /// Sets or clears a bit; what it was, and whether the value changed.
     pub fn set_bit(
         &mut self,
         db: Db,
@@ -74,34 +84,42 @@ impl Txn<'_> {
         number: u64,
         on: bool,
     ) -> Result<(bool, bool), Error> {
-        let (entry, mut write) = self.open_bits(db, key, number)?;
+        let (entry, need) = self.open_bits(db, key, number)?;
         let old = match &entry {
             Some(entry) => self.string(entry)?.window::<1>(byte(number))[0],
             None => 0,
         };
         let was = old & mask(number) != 0;
-        write |= was != on;
-        if write {
+        let changed = need == Need::Room || was != on;
+        if changed || need == Need::Form {
+            let from = self.pending_changes();
             let new = if on { old | mask(number) } else { old & !mask(number) };
             self.set_range(db, key, byte(number), &[new])?;
+            if !changed {
+                self.set_beside(from);
+            }
         }
-        Ok((was, write))
+        Ok((was, changed))
     }
 
-    /// The string at a key of which bits up to number `last` are to be written, and whether it has to be written whatever
-    /// the bits are: to grow, or to be no longer kept as an integer or as a string that was written as a whole.
+    /// The string at a key of which bits up to number `last` are to be written, and what it needs whatever the bits are.
     fn open_bits(
         &mut self,
         db: Db,
         key: &Key<'_>,
         last: u64,
-    ) -> Result<(Option<Entry>, bool), Error> {
+    ) -> Result<(Option<Entry>, Need), Error> {
         let entry = self.find_mut(db, key)?;
         let (len, raw) = match &entry {
             Some(entry) => (self.string(entry)?.len(), self.encoding(entry) == Encoding::Raw),
             None => (0, false),
         };
-        Ok((entry, !raw || len <= byte(last)))
+        let need = match () {
+            () if len <= byte(last) => Need::Room,
+            () if !raw => Need::Form,
+            () => Need::Nothing,
+        };
+        Ok((entry, need))
     }
 }
 

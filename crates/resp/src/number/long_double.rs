@@ -102,6 +102,25 @@ impl LongDouble {
         Some(LongDouble::finite(self.negative, mantissa, exponent)).filter(LongDouble::is_finite)
     }
 
+    /// The number times a thousand, without a fraction: the next integer that is not below it. None where it does not fit.
+    pub fn ceil_thousandfold(&self) -> Option<i64> {
+        let Finite { mantissa, exponent } = self.magnitude else { return None };
+        let product = u128::from(mantissa) * 1000;
+        let (mantissa, exponent) = round(product, exponent, false, PRECISION, LEAST);
+        let whole = match u32::try_from(exponent) {
+            Ok(up) if mantissa == 0 || up < u64::BITS => u128::from(mantissa) << up.min(u64::BITS),
+            Ok(_) => return None,
+            Err(_) => {
+                let down = u32::try_from(-exponent).unwrap_or(u32::MAX);
+                let floor = u128::from(mantissa).checked_shr(down).unwrap_or(0);
+                let fraction = mantissa != 0 && mantissa.trailing_zeros() < down;
+                floor + u128::from(fraction && !self.negative)
+            }
+        };
+        let whole = i128::try_from(whole).ok()?;
+        i64::try_from(if self.negative { -whole } else { whole }).ok()
+    }
+
     /// Appends the number with up to 17 decimals and without a power of ten, as INCRBYFLOAT replies and stores it.
     pub fn write(&self, out: &mut Vec<u8>) {
         let Finite { mantissa, exponent } = self.magnitude else {
@@ -223,6 +242,27 @@ mod tests {
         sum("3", "-1.2", "1.8");
         sum("0.1", "0.2", "0.3");
         sum("1e15", "0.1", "1000000000000000.0999755859375");
+    }
+
+    #[test]
+    fn a_thousandfold_is_rounded_up() {
+        let check = |text: &str, expected: Option<i64>| {
+            let number = LongDouble::parse(text.as_bytes()).expect("a number");
+            assert_eq!(number.ceil_thousandfold(), expected, "{text}");
+        };
+        check("0", Some(0));
+        check("-0.0001", Some(0));
+        check("0.0001", Some(1));
+        check("1e-4000", Some(1));
+        check("0.1", Some(100));
+        check("2.5", Some(2500));
+        check("-1", Some(-1000));
+        check("9223372036854775", Some(9_223_372_036_854_775_000));
+        check("9223372036854775.807", Some(i64::MAX));
+        check("9223372036854775.808", None);
+        check("1e400", None);
+        check("-1e400", None);
+        check("inf", None);
     }
 
     #[test]

@@ -44,6 +44,28 @@ fn is_infinity(unsigned: &[u8]) -> bool {
     unsigned.eq_ignore_ascii_case(b"inf") || unsigned.eq_ignore_ascii_case(b"infinity")
 }
 
+/// A number of bytes with an optional unit, at most what 64 bits hold: `k`, `kb`, `m`, `mb`, `g`, `gb`, `b`.
+pub fn parse_memory(word: &[u8]) -> Option<u64> {
+    let end = word.iter().position(|b| !b.is_ascii_digit()).unwrap_or(word.len());
+    let (digits, unit) = word.split_at(end);
+    let factor: u64 = match unit.to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let shift =
+        |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    Some(digits.iter().fold(0, shift).saturating_mul(factor))
+}
+
 #[cfg(test)]
 mod tests {
     use super::parse_i64;

@@ -5,6 +5,8 @@
 //! The canonical form of a directive parses to itself, so that `CONFIG SET x (CONFIG GET x)` and
 //! `CONFIG REWRITE` never change anything.
 
+pub use resp::number::parse_memory as memory;
+
 use super::special;
 
 /// The kinds of values, with their limits.
@@ -74,7 +76,8 @@ impl Kind {
             Kind::Enum(names) => one_of(names, first),
             Kind::Flags(names) => flags(names, words),
             Kind::Int(low, high) => {
-                let value = integer(first).ok_or("argument couldn't be parsed into an integer")?;
+                let value = integer(first).filter(|value| i64::try_from(*value).is_ok());
+                let value = value.ok_or("argument couldn't be parsed into an integer")?;
                 within(value, low, high).map(text)
             }
             Kind::Memory(low, high) => {
@@ -156,24 +159,6 @@ pub fn integer(word: &[u8]) -> Option<i128> {
         return None;
     }
     std::str::from_utf8(word).ok()?.parse().ok()
-}
-
-/// A number of bytes with an optional unit: `k`, `kb`, `m`, `mb`, `g`, `gb`, `b`.
-pub fn memory(word: &[u8]) -> Option<u64> {
-    let end = word.iter().position(|b| !b.is_ascii_digit()).unwrap_or(word.len());
-    let (digits, unit) = word.split_at(end);
-    let factor: u64 = match unit.to_ascii_lowercase().as_slice() {
-        b"" | b"b" => 1,
-        b"k" => 1000,
-        b"kb" => 1 << 10,
-        b"m" => 1_000_000,
-        b"mb" => 1 << 20,
-        b"g" => 1_000_000_000,
-        b"gb" => 1 << 30,
-        _ => return None,
-    };
-    let digits = std::str::from_utf8(digits).ok()?;
-    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 fn memory_or_percent(word: &[u8]) -> Result<Vec<u8>, String> {

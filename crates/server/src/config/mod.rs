@@ -143,15 +143,16 @@ impl Config {
         let before = self.values();
         let rows = changeable(&before, pairs, protected)?;
         let mut after = before.clone();
-        for (row, (_, value)) in rows.iter().zip(pairs) {
+        for (row, (name, value)) in rows.iter().zip(pairs) {
             let words: Vec<&[u8]> = if row.kind.takes_many_words() {
                 value.split(|b| *b == b' ').collect()
             } else {
                 vec![value]
             };
-            after
-                .set(row.name.as_bytes(), &words)
-                .map_err(|why| Refusal::Value { name: row.name.to_owned(), why })?;
+            // The name that was given, in the table's spelling.
+            let alias = row.alias.filter(|alias| name.eq_ignore_ascii_case(alias.as_bytes()));
+            let name = alias.unwrap_or(row.name).to_owned();
+            after.set(row.name.as_bytes(), &words).map_err(|why| Refusal::Value { name, why })?;
         }
         let names: Vec<&'static str> =
             rows.iter().map(|row| row.name).filter(|n| before.get(n) != after.get(n)).collect();
@@ -186,7 +187,8 @@ fn changeable(
 ) -> Result<Vec<&'static Row>, Refusal> {
     let named = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let mut rows: Vec<&'static Row> = Vec::new();
-    for (name, value) in pairs {
+    for (at_pair, (name, value)) in pairs.iter().enumerate() {
+        let is_again = pairs[..at_pair].iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
         let Some((at, row)) = table::find(name) else {
             return Err(Refusal::Unknown(named(name)));
         };
@@ -194,7 +196,7 @@ fn changeable(
             Change::Fixed => "can't set immutable config",
             Change::Pinned if values.values[at] != *value => "can't set immutable config",
             Change::Protected if !protected => "can't set protected config",
-            _ if rows.iter().any(|r| r.name == row.name) => "duplicate parameter",
+            _ if is_again => "duplicate parameter",
             _ => {
                 rows.push(row);
                 continue;
@@ -280,7 +282,24 @@ mod tests {
         check(&[("databases", "3")], "databases", "can't set immutable config");
         check(&[("dir", "/tmp")], "dir", "can't set protected config");
         check(&[("hz", "1"), ("HZ", "2")], "HZ", "duplicate parameter");
+        let old = "hash-max-ziplist-entries";
+        let range = "argument must be between 0 and 9223372036854775807 inclusive";
+        check(&[("HASH-max-ziplist-entries", "-1")], old, range);
+        let beyond = "argument couldn't be parsed into an integer";
+        for value in ["9223372036854775808", "-9223372036854775809", "99999999999999999999"] {
+            check(&[(old, value)], old, beyond);
+        }
         assert_eq!(set(&config, &[("no", "1")]), Err(Refusal::Unknown("no".into())));
+    }
+
+    #[test]
+    fn of_two_names_of_a_directive_the_last_wins() {
+        let config = Config::new(Values::default(), None);
+        let (old, new) = ("hash-max-ziplist-entries", "hash-max-listpack-entries");
+        assert_eq!(set(&config, &[(new, "1"), (old, "2")]), Ok(()));
+        assert_eq!(config.values().int(new), 2);
+        assert_eq!(set(&config, &[(old, "3"), (new, "4")]), Ok(()));
+        assert_eq!(config.values().int(new), 4);
     }
 
     #[test]

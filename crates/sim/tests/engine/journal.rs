@@ -197,6 +197,18 @@ impl CommandLog for Journal {
     fn failure(&self) -> Option<String> {
         None
     }
+
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn is_durable(&self, _: u64) -> bool {
+        true
+    }
+
+    fn sync_to(&self, _: u64) -> bool {
+        true
+    }
 }
 
 /// An engine without the code under the structures: in DRAM, by the same commands.

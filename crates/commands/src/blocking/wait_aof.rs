@@ -1,0 +1,75 @@
+//! WAITAOF: whether what this client wrote is durable here, and on how many replicas.
+//!
+//! Here it is made durable at once, if it is not: by a sync of the log right on the client's thread, as with `appendfsync always`, and not
+//! by waiting for the next one. With a pool there is nothing to do: no reply leaves before its write is durable. There are no
+//! replicas, so whoever wants one waits until the time is over.
+
+use keyspace::{Key, Txn, Type};
+use resp::Writer;
+
+use super::{Serving, Wish, milliseconds};
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure};
+use crate::spec::*;
+
+pub(crate) const WAITAOF: CommandSpec = CommandSpec {
+    name: "waitaof",
+    summary: "Blocks until all of the preceding write commands sent by the connection are written to the append-only file of the master and/or replicas.",
+    complexity: "O(1)",
+    since: "7.2.0",
+    group: Group::Generic,
+    arity: 4,
+    flags: BLOCKING,
+    acl: ACL_CONNECTION,
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    args: &[integer("numlocal"), integer("numreplicas"), integer("timeout")],
+    run: Run::Session(waitaof),
+    ..CommandSpec::EMPTY
+};
+
+/// Replicas that will not come, and what was durable here.
+struct Acknowledged {
+    here: bool,
+}
+
+impl Wish for Acknowledged {
+    fn serve(&self, _: &mut Serving<'_>, _: &mut Txn<'_>, _: &Key<'_>) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    fn time_out(&self, out: &mut Writer) {
+        out.array(2);
+        out.integer(self.here.into());
+        out.integer(0);
+    }
+}
+
+fn waitaof(call: &mut Call<'_>) -> Done {
+    let wanted = call.int(1)?;
+    if !(0..=1).contains(&wanted) {
+        return Err("ERR value is out of range, value must between 0 and 1".into());
+    }
+    let replicas = call.int(2).ok().filter(|replicas| *replicas >= 0);
+    let replicas = replicas.ok_or("ERR value is out of range, must be positive")?;
+    let until = milliseconds(call, 3)?;
+    let log = call.engine.log();
+    let keeps = log.map_or_else(|| call.engine.keyspace().heap().is_durable(), |log| log.is_on());
+    if wanted == 1 && !keeps {
+        return Err(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.".into()
+        );
+    }
+    let end = call.session.written_to;
+    let here = match log {
+        Some(log) if wanted == 1 && call.may_block => log.sync_to(end),
+        Some(log) => keeps && log.is_durable(end),
+        None => keeps,
+    };
+    let wish = Acknowledged { here };
+    if replicas == 0 && i64::from(here) >= wanted {
+        wish.time_out(call.out);
+    } else {
+        call.block(Type::String, &[], Box::new(wish), until);
+    }
+    Ok(())
+}
