@@ -88,11 +88,6 @@ impl Buffer {
         self.cut = cut.or(self.cut);
     }
 
-    /// There is no next file any more: what was to begin it belongs to the present one.
-    pub(crate) fn forget_cut(&mut self) {
-        self.cut = None;
-    }
-
     /// How many bytes wait.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()

@@ -274,11 +274,10 @@ impl Drop for Rewrite {
                 lock(&shared.buffer).mute(true);
             }
             // Without a cut the next file is not entered; after one it is part of the log, unless what comes before it
-            // cannot be written.
+            // cannot be written: then the present file takes all of it, and the next rewrite begins when it has.
             let mut writer = lock(&shared.writer);
             let _ = shared.write_out(&mut writer);
             writer.next = None;
-            lock(&shared.buffer).forget_cut();
             drop(writer);
             let _ = shared.options.at(&self.base_name, |path| shared.options.storage.remove(path));
             lock(&shared.history).failures += 1;
