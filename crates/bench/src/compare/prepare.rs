@@ -29,10 +29,12 @@ pub(super) enum Refusal {
     #[error("{0}")]
     Arguments(String),
     /// Perdura itself does not start.
-    #[error("{what} does not start: {failure}")]
+    #[error("{what} does not start in {}: {failure}", place.display())]
     NoServer {
-        /// The system.
+        /// The program.
         what: String,
+        /// Where its data was to be.
+        place: PathBuf,
         /// Why.
         failure: Failure,
     },
@@ -234,6 +236,7 @@ fn probe(
             Err(failure) if ours => {
                 return Err(Refusal::NoServer {
                     what: candidate.program.display().to_string(),
+                    place: candidate.place,
                     failure,
                 });
             }
