@@ -11,6 +11,7 @@ import io
 import statistics
 import subprocess
 import sys
+import time
 
 from servers import Results, Server, chosen, common_arguments, machine, print_ratios, print_table
 
@@ -123,6 +124,14 @@ def small(names, arguments, results, pipeline):
     show(f"redis-benchmark's tests, pipeline {pipeline}, {CLIENTS} clients, {requests} requests a run", names, found)
 
 
+def settled_memory(server):
+    """The used memory, once the server has freed in the background what was deleted."""
+    used = None
+    while used != (used := int(server.info("memory")["used_memory"])):
+        time.sleep(1)
+    return used
+
+
 def large(names, arguments, results, pipelines):
     """Values of many elements, and the memory that they take."""
     rates = {pipeline: {name: {} for name in names} for pipeline in pipelines}
@@ -131,7 +140,7 @@ def large(names, arguments, results, pipelines):
 
     def one(name, server):
         for title, make, tests in LARGE:
-            empty = int(server.info("memory")["used_memory"])
+            empty = settled_memory(server)
             server.send(make, arguments.members)
             used = (int(server.info("memory")["used_memory"]) - empty) / arguments.members
             memory[name].setdefault(title, []).append(used)
@@ -163,7 +172,7 @@ def main():
     parser.add_argument("--scale", type=float, default=1.0, help="requests of a run, times this")
     parser.add_argument("--server-core", type=int, default=0)
     parser.add_argument("--client-core", type=int, default=1)
-    parser.add_argument("--pipelines", default="1,16")
+    parser.add_argument("--pipelines", default="1,16", help="none with an empty list: memory alone")
     parser.add_argument("--tests", default=",".join(TESTS), help="of redis-benchmark; none with an empty list")
     parser.add_argument("--members", type=int, default=1_000_000, help="of large values; 0 leaves them out")
     arguments = parser.parse_args()
@@ -171,7 +180,7 @@ def main():
     print("Command line: benches/types.sh", *sys.argv[1:])
     print(*machine(arguments.disk), sep="\n", flush=True)
     results = Results(arguments.tsv, ["kind", "system", "test", "pipeline", "value", "cpu_us"])
-    pipelines = [int(pipeline) for pipeline in arguments.pipelines.split(",")]
+    pipelines = [int(pipeline) for pipeline in arguments.pipelines.split(",") if pipeline]
     if arguments.tests:
         for pipeline in pipelines:
             small(names, arguments, results, pipeline)
