@@ -274,14 +274,9 @@ fn run(rounds: usize, seed: u64) {
     assert!(tally.repaired > rounds / 4 && tally.cut > rounds / 4, "{tally:?}");
 }
 
+/// More of them, for minutes: `FLIP_ROUNDS=1500 FLIP_SEED=7 cargo test -p perdura-keyspace --test flips`.
 #[test]
 fn bits_flipped_anywhere_are_survived() {
-    run(60, 1);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn bits_flipped_anywhere_are_survived_for_long() {
-    let seed = std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(7);
-    run(1500, seed);
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    run(number("FLIP_ROUNDS").unwrap_or(60) as usize, number("FLIP_SEED").unwrap_or(1));
 }

@@ -42,9 +42,8 @@ fn so_does_every_crash_of_a_growing_pool() {
     check(Crash::X86, 9, 4, 4);
 }
 
-/// Many seeds: `SIM_SEEDS=100..200 cargo test -p perdura-sim --test heap -- --ignored`.
+/// More of them: `SIM_SEEDS=100..200 cargo test -p perdura-sim --test heap`.
 #[test]
-#[ignore = "takes as long as it is told to"]
 fn so_does_every_crash_of_many_seeds() {
     let seeds = std::env::var("SIM_SEEDS").unwrap_or_else(|_| "100..104".into());
     let (from, to) = seeds.split_once("..").expect("SIM_SEEDS=FROM..TO");

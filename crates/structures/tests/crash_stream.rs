@@ -1,9 +1,11 @@
 //! The entries of a stream on a simulated medium, crashed everywhere: each transaction is whole or absent, and what is allocated is
 //! what is reachable, the free queue included.
 
+mod pool;
+
 use std::collections::BTreeMap;
 
-use heap::{CommitError, CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
+use heap::{CommitError, Full, Heap, Ptr, Shard, View};
 use pmem::Region;
 use sim::{Crash, Effort, Subject, explore};
 use structures::packed::Item;
@@ -191,27 +193,13 @@ impl Subject for Entries {
     }
 
     fn open(&self, region: Region) -> Result<Heap, String> {
-        if !Heap::is_blank(&region) {
-            let opened = Heap::open(region, [0; 16]);
-            return opened.map(|(heap, _)| heap).map_err(|error| error.to_string());
-        }
-        let geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 16 };
-        let options = CreateOptions { geometry, ..CreateOptions::default() };
-        Heap::create(region, &options).map_err(|error| error.to_string())
+        pool::open(region)
     }
 
     fn read(&self, heap: &mut Heap) -> Result<State, String> {
-        let (state, mut reachable) = read(&heap.lock(0))?;
-        reachable.sort();
-        let allocated = heap.allocated().map_err(|error| error.to_string())?;
-        let allocated: Vec<Ptr> = allocated.into_iter().map(|block| block.ptr).collect();
-        match (reachable == allocated, heap.damaged()) {
-            (true, 0) => Ok(state),
-            (true, damaged) => Err(format!("{damaged} references to nothing")),
-            (false, _) => {
-                Err(format!("{} blocks allocated, {} reachable", allocated.len(), reachable.len()))
-            }
-        }
+        let (state, reached) = read(&heap.lock(0))?;
+        pool::check_reached(heap, reached)?;
+        Ok(state)
     }
 
     fn plan(&self, state: &State, random: &mut fastrand::Rng) -> (Plan, State) {

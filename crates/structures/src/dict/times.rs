@@ -280,15 +280,7 @@ impl Dict {
         seen: &mut HashSet<Ptr>,
         visit: &mut impl FnMut(Ptr),
     ) {
-        self.times().survey(view, |found| {
-            if let tree::Found::Block(at, _) = found {
-                if !seen.insert(at) {
-                    return false;
-                }
-                visit(at);
-            }
-            true
-        });
+        self.times().survey_blocks(view, seen, visit);
     }
 
     /// Bytes that the tree takes, about.

@@ -153,15 +153,7 @@ impl Ranked {
         self.dict.blocks(view, &mut visit);
         // A damaged tree may lead to a block twice.
         let mut seen = HashSet::new();
-        self.tree().survey(view, |found| {
-            if let tree::Found::Block(at, _) = found {
-                if !seen.insert(at) {
-                    return false;
-                }
-                visit(at);
-            }
-            true
-        });
+        self.tree().survey_blocks(view, &mut seen, &mut visit);
     }
 
     /// Bytes that its tree takes, about.

@@ -31,6 +31,7 @@ mod remove;
 mod survey;
 mod way;
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
 
 use heap::{Full, Ptr, View};
@@ -345,6 +346,23 @@ impl<K: Kind> Tree<K> {
     /// of at least so many bytes.
     pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
         survey::survey::<K, V>(view, self.root, &mut visit);
+    }
+
+    /// Visits the blocks that can be reached and were not seen, each once, in a tree that may be damaged.
+    pub fn survey_blocks<V: View>(
+        &self,
+        view: &V,
+        seen: &mut HashSet<Ptr>,
+        mut visit: impl FnMut(Ptr),
+    ) {
+        self.survey(view, |found| {
+            let Found::Block(at, _) = found else { return true };
+            let is_new = seen.insert(at);
+            if is_new {
+                visit(at);
+            }
+            is_new
+        });
     }
 }
 
