@@ -63,7 +63,7 @@ fn write_zeros(file: &File, old: u64, new: u64, sync: Sync<'_>) -> Result<(), Fa
     retry(|| sync(file)).map_err(|errno| ("sync zeros", errno.into()))
 }
 
-/// Maps `[at, at + len)` page by page before anyone waits for it; where the kernel cannot, the first access does.
+/// Maps `[at, at + len)` before anyone waits for it; where the kernel cannot, the first access does.
 pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
     let advice = match domain {
         Domain::Clwb | Domain::Eadr | Domain::Process => Advice::LinuxPopulateWrite,
@@ -71,8 +71,19 @@ pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
         Domain::Msync => Advice::LinuxPopulateRead,
         Domain::Volatile => return,
     };
+    if domain != Domain::Msync {
+        join_pages(at, len);
+    }
     // SAFETY: populating changes no contents, and the caller's range is mapped and backed by the file.
     let _ = unsafe { madvise(at.cast(), len, advice) };
+}
+
+/// Lets huge pages take the place of small ones in a file of a tmpfs, whose pages are small unless its mount says otherwise. To
+/// translate addresses in small ones took 5 % of a server's time for SETs of 32 bytes, 11 % for 4 KiB. Since Linux 6.1. A DAX
+/// file system, which maps aligned extents by huge pages by itself, and one on a disk refuse: that changes nothing.
+fn join_pages(at: *mut u8, len: usize) {
+    // SAFETY: no contents change, and the caller's range is mapped and backed by the file.
+    unsafe { libc::madvise(at.cast(), len, libc::MADV_COLLAPSE) };
 }
 
 /// Repeats a system call that a signal interrupted.

@@ -12,8 +12,8 @@ fn open(path: &Path, domain: DomainRequest, reserve: u64) -> Region {
     Region::open(path, &MapOptions { domain, emulate: true, ..MapOptions::new(reserve) }).unwrap()
 }
 
-fn check_grows(domain: DomainRequest) {
-    let dir = tempfile::tempdir().unwrap();
+fn check_grows(dir: &Path, domain: DomainRequest) {
+    let dir = tempfile::tempdir_in(dir).unwrap();
     let path = dir.path().join("pool");
     let region = open(&path, domain, 8 * STEP);
     for n in 1..=4 {
@@ -36,9 +36,36 @@ fn check_grows(domain: DomainRequest) {
 
 #[test]
 fn in_each_domain() {
-    check_grows(DomainRequest::Clwb);
-    check_grows(DomainRequest::Msync);
-    check_grows(DomainRequest::Process);
+    for dir in [&std::env::temp_dir(), Path::new("/dev/shm")] {
+        check_grows(dir, DomainRequest::Clwb);
+        check_grows(dir, DomainRequest::Msync);
+        check_grows(dir, DomainRequest::Process);
+    }
+}
+
+#[test]
+fn in_memory_by_huge_pages_where_the_kernel_has_them() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("pool");
+    let region = open(&path, DomainRequest::Process, 8 * STEP);
+    region.grow(4 * STEP).unwrap();
+    // SAFETY: nobody else uses the region.
+    let all = unsafe { region.bytes(0, 4 * STEP as usize) };
+    let joined = kib_in_huge_pages(&path);
+    // SAFETY: no contents change.
+    let asked = unsafe { libc::madvise(all.as_ptr() as *mut _, all.len(), libc::MADV_COLLAPSE) };
+    assert!(joined << 10 == all.len() || asked != 0, "{joined} KiB, though the kernel would");
+}
+
+/// How much of a mapped file of a tmpfs is mapped by huge pages.
+fn kib_in_huge_pages(path: &Path) -> usize {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let of_file = smaps.lines().skip_while(|line| !line.ends_with(path.to_str().unwrap()));
+    let pages = of_file.take_while(|line| !line.starts_with("VmFlags"));
+    let number = |line: &str| -> Option<usize> {
+        line.strip_prefix("ShmemPmdMapped:")?.trim().split(' ').next()?.parse().ok()
+    };
+    pages.filter_map(number).sum()
 }
 
 #[test]
