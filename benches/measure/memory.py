@@ -15,15 +15,15 @@ VALUE = 32
 
 
 def resident(server):
-    """Bytes of the process that are not shared, and of the files in its directory."""
+    """Bytes of the process that no file holds, and of the files in its directory, a pool's pages among them."""
     with open(f"/proc/{server.process.pid}/smaps_rollup") as rollup:
         lines = (line.split() for line in rollup)
-        private = sum(int(line[1]) for line in lines if line[0] in ("Private_Dirty:", "Private_Clean:"))
+        anonymous = sum(int(line[1]) for line in lines if line[0] == "Anonymous:")
     files = sum(
         os.stat(os.path.join(folder, name)).st_blocks * 512
         for folder, _, names in os.walk(server.folder) for name in names
     )
-    return private * 1024 + files
+    return anonymous * 1024 + files
 
 
 def main():

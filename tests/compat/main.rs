@@ -29,7 +29,7 @@ use table::Table;
 use testkit::Launch;
 
 /// The units whose cases are about what Perdura has.
-const UNITS: [&str; 24] = [
+const UNITS: [&str; 25] = [
     "unit/type/string",
     "unit/type/incr",
     "unit/type/list",
@@ -51,6 +51,7 @@ const UNITS: [&str; 24] = [
     "unit/multi",
     "unit/pubsub",
     "unit/pubsubshard",
+    "unit/tracking",
     "unit/other",
     "unit/protocol",
     "unit/lazyfree",

@@ -55,7 +55,7 @@ impl Engine {
         if batch.len() - from < 2 || session.in_multi() || session.replay {
             return Err(1);
         }
-        if session.only_listens() {
+        if session.only_listens() || session.caching {
             return Err(1);
         }
         if !session.authenticated || session.reply != ReplyMode::On || self.keyspace().has_alert() {
@@ -124,6 +124,9 @@ impl Engine {
             return None;
         }
         let done: Done = txn.commit().map_err(Failure::from);
+        if done.is_ok() {
+            self.tell_trackers(&txn, Some(call.session));
+        }
         if done.is_ok() && txn.has_met_expired() {
             self.delete_met(&mut txn);
         }

@@ -12,6 +12,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::blocking::Waiter;
+use crate::tracking::Tracking;
 
 /// Facts about a connection that stay as they are.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +82,8 @@ pub struct Client {
     pub killed: AtomicBool,
     /// Whether the inbox holds something.
     pub has_mail: AtomicBool,
+    /// How it is told of changed keys (CLIENT TRACKING).
+    pub(crate) tracking: Tracking,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Mutex<Option<Arc<Waiter>>>,
     inbox: Mutex<Vec<u8>>,

@@ -17,6 +17,7 @@ pub struct Config {
     lacks_replicas: AtomicBool,
     databases: AtomicUsize,
     hll_sparse_max_bytes: AtomicUsize,
+    tracking_table_max_keys: AtomicUsize,
     hash: Threshold,
     set: Threshold,
     sorted_set: Threshold,
@@ -61,6 +62,7 @@ impl Default for Config {
             set: Threshold::new(Limits { entries: 512, value: 0 }),
             sorted_set: Threshold::new(Limits { entries: 128, value: 64 }),
             hll_sparse_max_bytes: AtomicUsize::new(3000),
+            tracking_table_max_keys: AtomicUsize::new(1_000_000),
             list_node: AtomicI32::new(-2),
             stream_node: (AtomicUsize::new(4096), AtomicUsize::new(100)),
         }
@@ -96,6 +98,16 @@ impl Config {
     /// Sets `databases`.
     pub fn set_databases(&self, count: usize) {
         self.databases.store(count, Relaxed);
+    }
+
+    /// Of how many keys clients are told when they change (`tracking-table-max-keys`); 0 for no limit.
+    pub fn tracking_table_max_keys(&self) -> usize {
+        self.tracking_table_max_keys.load(Relaxed)
+    }
+
+    /// Sets `tracking-table-max-keys`; [`crate::Engine::limit_cached_keys`] makes it hold.
+    pub fn set_tracking_table_max_keys(&self, keys: usize) {
+        self.tracking_table_max_keys.store(keys, Relaxed);
     }
 
     /// Up to which size a hash is small: `hash-max-listpack-entries`, `hash-max-listpack-value`.

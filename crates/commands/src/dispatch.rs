@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::failure::{self, Done, Failure};
 use crate::log::Effects;
 use crate::request::{Keys, Request};
-use crate::session::Session;
+use crate::session::{ReplyMode, Session};
 use crate::spec::*;
 use crate::table::{Command, Lookup};
 use crate::transactions;
@@ -59,7 +59,14 @@ impl Engine {
         // While a log is replayed nothing expires: what its commands found then, they must find now.
         let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
-        self.call(session, command, request, out, now_ns)
+        if session.client.tracking.is_on() && session.reply == ReplyMode::On {
+            // What was told before the command, of keys that were evicted for it too, comes before its reply.
+            session.client.take_mail(out.buffer());
+        }
+        let outcome = self.call(session, command, request, out, now_ns);
+        let is_of_client = command.parent.is_some_and(|parent| parent.name == "client");
+        session.caching &= is_of_client || session.in_multi();
+        outcome
     }
 
     /// What must hold before a command is queued or executed.
@@ -271,6 +278,7 @@ impl Engine {
     ) -> Done {
         txn.set_touches(call.session.touches(call.command));
         let mut done = run(call, txn);
+        self.remember_reads(call, txn);
         if self.keyspace().is_unsettled() {
             done = Err(Failure::unsettled());
         }
@@ -286,6 +294,7 @@ impl Engine {
         };
         // What shows no data (INFO) answers also when the log has failed.
         call.durable_at = if call.command.spec.has(READONLY | WRITE) { settled } else { 0 };
+        self.tell_trackers(txn, Some(call.session));
         if !self.waiting().is_empty() && call.command.spec.has(WRITE) {
             self.serve_waiting(
                 txn,
@@ -384,6 +393,7 @@ impl Engine {
                 self.log_ends.iter().for_each(|last| _ = last.fetch_max(end, Relaxed));
             }
         }
+        self.tell_trackers(txn, None);
         // Deletions fill no key: nothing is counted.
         self.serve_waiting(txn, 0, false);
     }

@@ -18,6 +18,7 @@ use crate::pubsub::{self, Hub};
 use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
+use crate::tracking::Tracker;
 use crate::{
     admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
     sets, sort, sorted_sets, streams, strings, transactions,
@@ -62,6 +63,7 @@ pub struct Engine {
     waiting: Waiting,
     missed: Missed,
     hub: Hub,
+    tracker: Tracker,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
@@ -94,6 +96,7 @@ impl Engine {
         let admin = admin::State::new(table.len(), options.threads, now_ms, options.seed);
         let log_ends = (0..options.keyspace.shards()).map(|_| AtomicU64::new(0)).collect();
         let waiting = Waiting::new(options.keyspace.shards());
+        let tracker = Tracker::new(options.keyspace.shards());
         let log = OnceLock::new();
         if let Some(given) = options.log {
             let _ = log.set(given);
@@ -112,6 +115,7 @@ impl Engine {
             waiting,
             missed: Missed::default(),
             hub: Hub::default(),
+            tracker,
             seed: options.seed,
             log_ends,
         }
@@ -182,6 +186,11 @@ impl Engine {
         &self.hub
     }
 
+    /// Who is told of which changed keys.
+    pub(crate) fn tracker(&self) -> &Tracker {
+        &self.tracker
+    }
+
     /// Keys whose blocked clients could not be served.
     pub(crate) fn missed(&self) -> &Missed {
         &self.missed
@@ -223,6 +232,7 @@ impl Engine {
     /// Ends a session.
     pub fn disconnect(&self, mut session: Session) {
         self.stop_waiting(&mut session);
+        self.end_tracking(&mut session);
         self.hub.leave_all(&session.client, &mut session.subscriptions);
         self.unwatch(&mut session);
         self.clients.leave(session.id());

@@ -50,6 +50,7 @@ mod step;
 mod streams;
 mod strings;
 mod table;
+mod tracking;
 mod transactions;
 
 pub use call::{Call, Next, Outcome, Run};

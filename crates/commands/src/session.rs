@@ -4,6 +4,7 @@
 //! command; what others may see of it is in its [`Client`]. It must be given back to
 //! [`crate::Engine::disconnect`], which drops its watches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -62,6 +63,12 @@ pub struct Session {
     /// Whether its commands may block.
     pub(crate) can_block: bool,
     pub(crate) subscriptions: Subscriptions,
+    /// CLIENT CACHING came before the command that is executed now.
+    pub(crate) caching: bool,
+    /// Keys that the transaction read which is executed now, each with the number of changes before it.
+    pub(crate) reads_of_changed: Vec<(usize, Box<[u8]>)>,
+    /// How keys begin of which it is told (CLIENT TRACKING).
+    pub(crate) prefixes: BTreeSet<Box<[u8]>>,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
 }
@@ -91,6 +98,9 @@ impl Session {
             effects: Vec::new(),
             can_block: false,
             subscriptions: Subscriptions::default(),
+            caching: false,
+            reads_of_changed: Vec::new(),
+            prefixes: BTreeSet::new(),
             waiter: None,
         }
     }

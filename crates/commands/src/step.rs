@@ -64,6 +64,7 @@ impl<'a> Step<'a> {
             Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Scan(run) => run(call, txn),
             Run::Container => Err(Failure::from(SYNTAX)),
         };
+        call.engine.remember_reads(call, txn);
         if done.is_ok() && call.effects.enabled() && txn.pending_changes() > 0 {
             call.effects.put_at(effects, txn.changes(), txn.pending_changes());
         }

@@ -10,6 +10,7 @@ use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::session::ReplyMode;
 use crate::spec::*;
+use crate::tracking;
 
 pub(crate) const CLIENT: CommandSpec = CommandSpec {
     name: "client",
@@ -19,9 +20,9 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
     group: Group::Connection,
     arity: -2,
     subs: &[
-        &CLIENT_CACHING,
+        &tracking::CLIENT_CACHING,
         &CLIENT_GETNAME,
-        &CLIENT_GETREDIR,
+        &tracking::CLIENT_GETREDIR,
         &CLIENT_HELP,
         &CLIENT_ID,
         &CLIENT_INFO,
@@ -33,25 +34,11 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
         &CLIENT_REPLY,
         &later::CLIENT_SETINFO,
         &CLIENT_SETNAME,
-        &CLIENT_TRACKING,
-        &CLIENT_TRACKINGINFO,
+        &tracking::CLIENT_TRACKING,
+        &tracking::CLIENT_TRACKINGINFO,
         &CLIENT_UNBLOCK,
         &CLIENT_UNPAUSE,
     ],
-    ..CommandSpec::EMPTY
-};
-
-const CLIENT_CACHING: CommandSpec = CommandSpec {
-    name: "caching",
-    summary: "Instruct the server about tracking or not keys in the next request",
-    complexity: "O(1)",
-    since: "6.0.0",
-    group: Group::Connection,
-    arity: 3,
-    flags: NOSCRIPT | LOADING | STALE,
-    acl: ACL_CONNECTION,
-    args: &[oneof("mode", &[token("yes", "YES"), token("no", "NO")])],
-    run: Run::Session(client_caching),
     ..CommandSpec::EMPTY
 };
 
@@ -65,19 +52,6 @@ const CLIENT_GETNAME: CommandSpec = CommandSpec {
     flags: NOSCRIPT | LOADING | STALE,
     acl: ACL_CONNECTION,
     run: Run::Session(client_getname),
-    ..CommandSpec::EMPTY
-};
-
-const CLIENT_GETREDIR: CommandSpec = CommandSpec {
-    name: "getredir",
-    summary: "Get tracking notifications redirection client ID if any",
-    complexity: "O(1)",
-    since: "6.0.0",
-    group: Group::Connection,
-    arity: 2,
-    flags: NOSCRIPT | LOADING | STALE,
-    acl: ACL_CONNECTION,
-    run: Run::Session(client_getredir),
     ..CommandSpec::EMPTY
 };
 
@@ -218,41 +192,6 @@ const CLIENT_SETNAME: CommandSpec = CommandSpec {
     acl: ACL_CONNECTION,
     args: &[string("connection-name")],
     run: Run::Session(client_setname),
-    ..CommandSpec::EMPTY
-};
-
-const CLIENT_TRACKING: CommandSpec = CommandSpec {
-    name: "tracking",
-    summary: "Enable or disable server assisted client side caching support",
-    complexity: "O(1). Some options may introduce additional complexity.",
-    since: "6.0.0",
-    group: Group::Connection,
-    arity: -3,
-    flags: NOSCRIPT | LOADING | STALE,
-    acl: ACL_CONNECTION,
-    args: &[
-        oneof("status", &[token("on", "ON"), token("off", "OFF")]),
-        integer("client-id").token("REDIRECT").optional(),
-        string("prefix").token("PREFIX").optional().multiple().multiple_token(),
-        token("bcast", "BCAST").optional(),
-        token("optin", "OPTIN").optional(),
-        token("optout", "OPTOUT").optional(),
-        token("noloop", "NOLOOP").optional(),
-    ],
-    run: Run::Session(client_tracking),
-    ..CommandSpec::EMPTY
-};
-
-const CLIENT_TRACKINGINFO: CommandSpec = CommandSpec {
-    name: "trackinginfo",
-    summary: "Return information about server assisted client side caching for the current connection",
-    complexity: "O(1)",
-    since: "6.2.0",
-    group: Group::Connection,
-    arity: 2,
-    flags: NOSCRIPT | LOADING | STALE,
-    acl: ACL_CONNECTION,
-    run: Run::Session(client_trackinginfo),
     ..CommandSpec::EMPTY
 };
 
@@ -407,38 +346,6 @@ fn client_unblock(call: &mut Call<'_>) -> Done {
     let id = u64::try_from(call.int(2)?).unwrap_or(0);
     let unblocked = call.engine.unblock(id, call.is(3, "error"));
     call.out.integer(unblocked.into());
-    Ok(())
-}
-
-fn client_tracking(call: &mut Call<'_>) -> Done {
-    match on_off(call, 2) {
-        Some(false) if call.args.len() == 3 => {
-            call.out.ok();
-            Ok(())
-        }
-        Some(true) => Err("ERR Client tracking is not supported".into()),
-        _ => Err(SYNTAX.into()),
-    }
-}
-
-fn client_caching(_: &mut Call<'_>) -> Done {
-    Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled".into())
-}
-
-fn client_getredir(call: &mut Call<'_>) -> Done {
-    call.out.integer(-1);
-    Ok(())
-}
-
-fn client_trackinginfo(call: &mut Call<'_>) -> Done {
-    call.out.map(3);
-    call.out.bulk("flags");
-    call.out.set(1);
-    call.out.bulk("off");
-    call.out.bulk("redirect");
-    call.out.integer(-1);
-    call.out.bulk("prefixes");
-    call.out.array(0);
     Ok(())
 }
 

@@ -22,7 +22,7 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} \
          multi={} qbuf={query} qbuf-free={spare} argv-mem={argv} multi-mem={multi} rbs={output} \
-         rbp={output} obl={output} oll=0 omem=0 tot-mem={} events={} cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}",
+         rbp={output} obl={output} oll=0 omem=0 tot-mem={} events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
         client.id,
         client.peer.addr,
         client.peer.laddr,
@@ -40,6 +40,7 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
         if output > 0 { "rw" } else { "r" },
         command.map_or_else(|| "NULL".to_owned(), |c| c.full_name()),
         if user.is_empty() { "default" } else { &user },
+        client.tracking.redirect().map_or(-1, |id| id as i64),
         client.protocol.load(Relaxed),
         text(&client.lib_name),
         text(&client.lib_version),
@@ -57,6 +58,9 @@ fn flags(client: &Client) -> String {
     add('P', client.is_subscribed());
     add('x', client.queued.load(Relaxed) >= 0);
     add('b', client.blocked.load(Relaxed));
+    add('t', client.tracking.is_on());
+    add('R', client.tracking.is_broken());
+    add('B', client.tracking.options().broadcast);
     add('A', client.killed.load(Relaxed));
     add('U', client.peer.addr.ends_with(":0"));
     add('e', client.no_evict.load(Relaxed));

@@ -333,6 +333,10 @@ impl<'e> Round<'e> {
             }
             waiter.end(Ending { reply, durable_at, failed: failed.is_some() }, now);
         }
+        if !keys.is_empty() {
+            // Behind the replies: who moves an element into a key that it has is told after.
+            self.engine.tell_trackers(txn, None);
+        }
     }
 
     #[cold]

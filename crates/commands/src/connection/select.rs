@@ -52,6 +52,7 @@ fn reset(call: &mut Call<'_>) -> Done {
     let session = &mut *call.session;
     transactions::discard(call.engine, session);
     call.engine.set_monitor(&session.client, false);
+    call.engine.end_tracking(session);
     call.engine.hub().leave_all(&session.client, &mut session.subscriptions);
     session.client.no_evict.store(false, Relaxed);
     session.client.no_touch.store(false, Relaxed);

@@ -123,6 +123,7 @@ fn attempt(
         return Err(Failure::unsettled());
     }
     call.durable_at = call.engine.commit(&mut txn, call.effects, keys)?;
+    call.engine.tell_trackers(&txn, Some(call.session));
     let whole = |step: &Step<'_>| {
         matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)
     };

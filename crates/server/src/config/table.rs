@@ -414,7 +414,7 @@ const ACCEPTED: &[Row] = &[
     row("zset-max-listpack-value", Memory(0, I64), "64", Live, Used)
         .alias("zset-max-ziplist-value"),
     row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Used),
-    row("tracking-table-max-keys", Int(0, I64), "1000000", Live, Ignored(Later)),
+    row("tracking-table-max-keys", Int(0, I64), "1000000", Live, Used),
     row("maxmemory-clients", MemoryOrPercent, "0", Live, Ignored(Design)),
     row("repl-backlog-ttl", Int(0, I64), "3600", Live, Ignored(Replication)),
     row("loading-process-events-interval-bytes", Int(1024, I32), "2097152", Live, Ignored(Design))

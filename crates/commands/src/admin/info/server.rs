@@ -48,7 +48,7 @@ pub(super) fn clients(page: &mut Page<'_, '_>) {
     page.line("client_recent_max_output_buffer", most(|c| c.output.load(Relaxed)));
     let blocked = clients.iter().filter(|client| client.blocked.load(Relaxed)).count();
     page.line("blocked_clients", blocked);
-    page.line("tracking_clients", 0);
+    page.line("tracking_clients", page.call.engine.tracker().clients());
     page.line("clients_in_timeout_table", 0);
 }
 
@@ -109,13 +109,15 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
         "unexpected_error_replies",
     ] {
         page.line(name, 0);
     }
+    let tracker = page.call.engine.tracker();
+    let (keys, copies) = tracker.keys_and_copies();
+    page.line("tracking_total_keys", keys);
+    page.line("tracking_total_items", copies);
+    page.line("tracking_total_prefixes", tracker.prefixes());
     page.line("active_defrag_hits", facts.defragmented);
     page.line("total_error_replies", engine.stats().error_replies());
     page.line("dump_payload_sanitizations", 0);

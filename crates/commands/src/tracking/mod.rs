@@ -1,0 +1,201 @@
+//! Client-side caching: a client that keeps copies of what it read is told when they are no longer good (CLIENT TRACKING).
+//!
+//! Nothing of it is data: it is not durable, not logged, and ends with the connection.
+//!
+//! **By key.** The server remembers which client read which key ([`CachedKeys`]). When the key changes, expires or is
+//! evicted, the client is told once and the key is forgotten; it is remembered again when it is read again. Databases are
+//! not told apart, as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds at each read: what is
+//! forgotten for it is told as if it had changed.
+//!
+//! **By prefix.** In broadcasting mode nothing is remembered: the client is told of all changes of keys that begin as it
+//! said ([`Prefixes`]), those of one transaction in one message.
+//!
+//! **Why no change is missed.** A read is remembered under the lock of its key's shard, by the transaction that reads.
+//! Whoever changes the key holds that lock from before the change until its clients were told: it comes before, and the
+//! client has read what it left, or after, and finds the client in the table. The list of changes that it goes by is kept
+//! from when a client begins to track ([`keyspace::Keyspace::follow`]), which is before it reads.
+//!
+//! **Order within a connection.** A message goes through the client's inbox, behind the replies of commands that were executed
+//! before: a client is told of its own change, and of a change of what it read, after the reply. Of a transaction's commands
+//! each is taken by itself: what was read behind a change is good.
+
+mod caching;
+mod command;
+mod info;
+mod keys;
+mod message;
+mod options;
+mod prefixes;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use keyspace::{Event, Key, Txn};
+
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::session::Session;
+use crate::spec::{CommandSpec, READONLY};
+use keys::CachedKeys;
+use message::{News, send};
+use prefixes::Prefixes;
+
+pub(crate) use options::{Options, Tracking};
+
+/// The subcommands of CLIENT.
+pub(crate) const CLIENT_CACHING: CommandSpec = caching::CLIENT_CACHING;
+pub(crate) const CLIENT_GETREDIR: CommandSpec = info::CLIENT_GETREDIR;
+pub(crate) const CLIENT_TRACKING: CommandSpec = command::CLIENT_TRACKING;
+pub(crate) const CLIENT_TRACKINGINFO: CommandSpec = info::CLIENT_TRACKINGINFO;
+
+/// Who is to be told of which keys.
+pub(crate) struct Tracker {
+    clients: AtomicUsize,
+    keys: CachedKeys,
+    prefixes: Prefixes,
+}
+
+impl Tracker {
+    /// Nobody, for a keyspace of so many shards.
+    pub(crate) fn new(shards: usize) -> Tracker {
+        let (clients, prefixes) = (AtomicUsize::new(0), Prefixes::default());
+        Tracker { clients, keys: CachedKeys::new(shards), prefixes }
+    }
+
+    /// How many clients want to be told.
+    pub(crate) fn clients(&self) -> usize {
+        self.clients.load(Relaxed)
+    }
+
+    /// Keys that some client has, and how many copies there are of them.
+    pub(crate) fn keys_and_copies(&self) -> (usize, usize) {
+        (self.keys.len(), self.keys.copies())
+    }
+
+    /// Prefixes that some client wants to be told of.
+    pub(crate) fn prefixes(&self) -> usize {
+        self.prefixes.len()
+    }
+}
+
+impl Engine {
+    /// From now on the client is told of changes, also of those prefixes that it gave before. They are empty unless the
+    /// options say that it is told by prefix.
+    fn begin_tracking(&self, session: &mut Session, options: Options, prefixes: &[&[u8]]) {
+        let client = &session.client;
+        if !client.tracking.is_on() {
+            (0..self.keyspace().shards()).for_each(|shard| self.keyspace().follow(shard));
+            self.tracker().clients.fetch_add(1, Relaxed);
+        }
+        client.tracking.begin(options);
+        for prefix in prefixes {
+            self.tracker().prefixes.add(client, prefix);
+            session.prefixes.insert((*prefix).into());
+        }
+    }
+
+    /// The client is told of nothing more. The keys that it has are forgotten when they change.
+    pub(crate) fn end_tracking(&self, session: &mut Session) {
+        session.caching = false;
+        if !session.client.tracking.is_on() {
+            return;
+        }
+        for prefix in std::mem::take(&mut session.prefixes) {
+            self.tracker().prefixes.remove(&session.client, &prefix);
+        }
+        session.client.tracking.end();
+        self.tracker().clients.fetch_sub(1, Relaxed);
+        (0..self.keyspace().shards()).for_each(|shard| self.keyspace().unfollow(shard));
+    }
+
+    /// Remembers that the client has what a command read, in the transaction that read it.
+    #[inline]
+    pub(crate) fn remember_reads(&self, call: &mut Call<'_>, txn: &Txn<'_>) {
+        if call.command.spec.has(READONLY) && call.session.client.tracking.is_by_key() {
+            self.remember_keys(call, txn.pending_changes());
+        }
+    }
+
+    /// What was changed before it was read is good: it is remembered when those changes were told of.
+    #[cold]
+    fn remember_keys(&self, call: &mut Call<'_>, changes: usize) {
+        let session = &mut *call.session;
+        if !session.client.tracking.remembers(session.caching) {
+            return;
+        }
+        if changes > 0 {
+            let read = |key: &Key<'_>| (changes, key.bytes().into());
+            return session.reads_of_changed.extend(call.keys.iter().map(read));
+        }
+        session.reads_of_changed.clear();
+        for key in call.keys {
+            self.tracker().keys.add(key.shard(), key.bytes(), session.id());
+        }
+        self.limit_cached_keys();
+    }
+
+    /// Forgets keys until there are no more than `tracking-table-max-keys`.
+    pub fn limit_cached_keys(&self) {
+        let most = self.config().tracking_table_max_keys();
+        while most > 0
+            && self.tracker().keys.len() > most
+            && let Some((key, ids)) = self.tracker().keys.take_any()
+        {
+            self.tell_of_key(&key, &ids, 0);
+        }
+    }
+
+    /// Tells clients of what a transaction changed, which was committed and holds its locks; `session` is whose it was.
+    #[inline]
+    pub(crate) fn tell_trackers(&self, txn: &Txn<'_>, session: Option<&mut Session>) {
+        if self.tracker().clients() > 0 {
+            self.tell_of_changes(txn, session);
+        }
+    }
+
+    #[cold]
+    fn tell_of_changes(&self, txn: &Txn<'_>, session: Option<&mut Session>) {
+        let by = session.as_ref().map_or(0, |session| session.id());
+        let reads = session.map(|session| std::mem::take(&mut session.reads_of_changed));
+        let mut reads = reads.unwrap_or_default().into_iter().peekable();
+        let shard = |key: &[u8]| self.keyspace().key(key).shard();
+        let mut keys = BTreeSet::new();
+        for (at, change) in txn.changes().enumerate() {
+            while let Some((_, key)) = reads.next_if(|(behind, _)| *behind <= at) {
+                self.tracker().keys.add(shard(&key), &key, by);
+            }
+            if matches!(change.event, Event::Flushed | Event::Beside) {
+                continue;
+            }
+            keys.insert(change.key);
+            if let Some(ids) = self.tracker().keys.take(shard(change.key), change.key) {
+                self.tell_of_key(change.key, &ids, by);
+            }
+        }
+        reads.for_each(|(_, key)| self.tracker().keys.add(shard(&key), &key, by));
+        self.tracker().prefixes.tell(self.clients(), &keys, by);
+    }
+
+    /// Tells the clients that have a key.
+    fn tell_of_key(&self, key: &[u8], ids: &[u64], by: u64) {
+        for client in ids.iter().filter_map(|id| self.clients().get(*id)) {
+            let is_own = client.id == by && client.tracking.options().no_loop;
+            if client.tracking.is_by_key() && !is_own {
+                send(self.clients(), &client, News::Keys(&[key]));
+            }
+        }
+    }
+
+    /// Tells every client that a database was emptied: as in Redis, that nothing which it has is good.
+    pub(crate) fn tell_of_flush(&self) {
+        if self.tracker().keys.len() > 0 {
+            self.tracker().keys.clear();
+        }
+        if self.tracker().clients() == 0 {
+            return;
+        }
+        for client in self.clients().list().iter().filter(|client| client.tracking.is_on()) {
+            send(self.clients(), client, News::Everything);
+        }
+    }
+}

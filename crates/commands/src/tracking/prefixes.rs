@@ -1,0 +1,53 @@
+//! Which clients are told of all keys that begin in some way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::message::{News, send};
+use crate::client::{Client, Clients};
+
+type Listeners = BTreeMap<u64, Arc<Client>>;
+
+#[derive(Default)]
+pub(super) struct Prefixes {
+    all: RwLock<BTreeMap<Box<[u8]>, Listeners>>,
+}
+
+impl Prefixes {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub(super) fn add(&self, client: &Arc<Client>, prefix: &[u8]) {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.entry(prefix.into()).or_default().insert(client.id, Arc::clone(client));
+    }
+
+    pub(super) fn remove(&self, client: &Client, prefix: &[u8]) {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listeners) = all.get_mut(prefix) {
+            listeners.remove(&client.id);
+            if listeners.is_empty() {
+                all.remove(prefix);
+            }
+        }
+    }
+
+    /// Tells of changed keys, those of a prefix in one message. `by` is the client that changed them, 0 for nobody.
+    pub(super) fn tell(&self, clients: &Clients, keys: &BTreeSet<&[u8]>, by: u64) {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        for (prefix, listeners) in &*all {
+            let fitting = keys.iter().copied().filter(|key| key.starts_with(prefix));
+            let fitting: Vec<&[u8]> = fitting.collect();
+            if fitting.is_empty() {
+                continue;
+            }
+            for client in listeners.values() {
+                if client.id != by || !client.tracking.options().no_loop {
+                    send(clients, client, News::Keys(&fitting));
+                }
+            }
+        }
+    }
+}
