@@ -78,9 +78,10 @@ pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
     let _ = unsafe { madvise(at.cast(), len, advice) };
 }
 
-/// Lets huge pages take the place of small ones in a file of a tmpfs, whose pages are small unless its mount says otherwise. To
-/// translate addresses in small ones took 5 % of a server's time for SETs of 32 bytes, 11 % for 4 KiB. Since Linux 6.1. A DAX
-/// file system, which maps aligned extents by huge pages by itself, and one on a disk refuse: that changes nothing.
+/// Lets huge pages take the place of small ones in a file of a tmpfs, whose pages are small unless its mount says otherwise: to
+/// translate addresses in small ones takes a tenth of a server's time for SETs of 32 bytes, a fifth for 4 KiB
+/// (`docs/benchmarks.md`). Since Linux 6.1. A DAX file system, which maps aligned extents by huge pages by itself, and one on a
+/// disk refuse: that changes nothing.
 fn join_pages(at: *mut u8, len: usize) {
     // SAFETY: no contents change, and the caller's range is mapped and backed by the file.
     unsafe { libc::madvise(at.cast(), len, libc::MADV_COLLAPSE) };
