@@ -95,6 +95,7 @@ impl Engine {
         if self.fills_awaited(steps) {
             return None;
         }
+        session.reads_of_changed.clear();
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
         let mut times = Times { since_ns: now_ns, from: 0 };
         let (begin, mark) = (call.out.len(), call.out.mark());

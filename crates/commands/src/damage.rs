@@ -41,6 +41,7 @@ impl Engine {
                 Some(Harm::Stopped(why)) => return Err(stopped(&why)),
                 Some(Harm::Nameless(_)) if replaces(command, args) => {
                     keyspace.cut_nameless(db, key)?;
+                    self.tell_of_lost(key);
                 }
                 Some(Harm::Nameless(at)) => return Err(Failure::damaged(at)),
             }

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::failure::{self, Done, Failure};
 use crate::log::Effects;
 use crate::request::{Keys, Request};
-use crate::session::{ReplyMode, Session};
+use crate::session::Session;
 use crate::spec::*;
 use crate::table::{Command, Lookup};
 use crate::transactions;
@@ -59,13 +59,10 @@ impl Engine {
         // While a log is replayed nothing expires: what its commands found then, they must find now.
         let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
-        if session.client.tracking.is_on() && session.reply == ReplyMode::On {
-            // What was told before the command, of keys that were evicted for it too, comes before its reply.
-            session.client.take_mail(out.buffer());
-        }
         let outcome = self.call(session, command, request, out, now_ns);
         let is_of_client = command.parent.is_some_and(|parent| parent.name == "client");
         session.caching &= is_of_client || session.in_multi();
+        session.forgotten.clear();
         outcome
     }
 
@@ -143,6 +140,7 @@ impl Engine {
             out.error(text);
         } else {
             transactions::spoil(session);
+            session.caching &= session.in_multi();
             self.stats().error(failure.code());
             out.error(failure.as_bytes());
         }
@@ -277,6 +275,7 @@ impl Engine {
         run: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
         txn.set_touches(call.session.touches(call.command));
+        call.session.reads_of_changed.clear();
         let mut done = run(call, txn);
         self.remember_reads(call, txn);
         if self.keyspace().is_unsettled() {

@@ -15,6 +15,7 @@ use crate::blocking::Waiter;
 use crate::client::Client;
 use crate::pubsub::Subscriptions;
 use crate::table::Command;
+use crate::tracking::Readers;
 use crate::transactions::Queue;
 
 /// Whether replies are sent: CLIENT REPLY.
@@ -67,6 +68,8 @@ pub struct Session {
     pub(crate) caching: bool,
     /// Keys that the transaction read which is executed now, each with the number of changes before it.
     pub(crate) reads_of_changed: Vec<(usize, Box<[u8]>)>,
+    /// Who read what was flushed by the command that is executed now.
+    pub(crate) forgotten: Vec<Readers>,
     /// How keys begin of which it is told (CLIENT TRACKING).
     pub(crate) prefixes: BTreeSet<Box<[u8]>>,
     /// What it waits for, while it is blocked.
@@ -100,6 +103,7 @@ impl Session {
             subscriptions: Subscriptions::default(),
             caching: false,
             reads_of_changed: Vec::new(),
+            forgotten: Vec::new(),
             prefixes: BTreeSet::new(),
             waiter: None,
         }

@@ -212,6 +212,10 @@ fn call(
     out: &mut Writer,
 ) -> commands::Outcome {
     let before = session.reply;
+    if session.client.has_mail.load(Relaxed) {
+        // What was told before the command comes before its reply.
+        session.client.take_mail(out.buffer());
+    }
     let mark = out.mark();
     let outcome = engine.perform(session, request, out);
     if outcome.next == Next::Block {

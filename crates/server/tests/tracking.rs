@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use testkit::{Client, Launch, Server};
 
 fn start() -> Server {
-    Launch::perdura_volatile().args(["--threads", "3"]).start()
+    let arguments = ["--threads", "3", "--enable-debug-command", "local"];
+    Launch::perdura_volatile().args(arguments).start()
 }
 
 fn newer(server: &Server) -> Client {
@@ -123,6 +124,10 @@ const CONVERSATIONS: &[&[&str]] = &[
         "CLIENT CACHING yes",
         "CLIENT CACHING no",
         "CLIENT TRACKINGINFO",
+        "GET",
+        "GET k",
+        "SET k 1",
+        "CLIENT CACHING no",
         "GET k",
         "SET k 1",
         "GET k",
@@ -269,6 +274,38 @@ fn what_is_remembered_has_a_bound_and_ends_with_the_client() {
     while counts(&mut other) != ["0", "0"] {
         assert!(begin.elapsed() < Duration::from_secs(10), "who is gone is told on");
     }
+}
+
+#[test]
+fn messages_are_not_lost_with_replies_that_are_not_wanted() {
+    let server = start();
+    let mut client = newer(&server);
+    let words = |line: &&str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let lines = ["CLIENT TRACKING on", "GET k", "SET k 1", "CLIENT REPLY OFF", "GET k", "SET k 2"];
+    let lines: Vec<Vec<String>> = lines.iter().map(words).collect();
+    client.send_pipeline(&lines).expect("sent");
+    client.send(&["CLIENT", "REPLY", "ON"]).expect("sent");
+    let told = ">[\"invalidate\", [\"k\"]]";
+    assert_eq!([(); 6].map(|()| heard(&mut client)), ["OK", "(nil)", "OK", told, told, "OK"]);
+}
+
+#[test]
+fn a_change_is_told_once_where_others_waited_for_it() {
+    let server = start();
+    let (mut waiter, mut writer, mut listener) = (server.client(), newer(&server), newer(&server));
+    writer.check("CLIENT TRACKING on BCAST NOLOOP", "OK");
+    listener.check("CLIENT TRACKING on BCAST", "OK");
+    waiter.send(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"]).expect("sent");
+    while listener.info("clients")["blocked_clients"] != "1" {}
+    writer.check("XADD s 1-1 f v", "\"1-1\"");
+    assert!(heard(&mut waiter).contains("1-1"));
+    writer.check("PING", "PONG");
+    assert_eq!(heard(&mut listener), ">[\"invalidate\", [\"s\"]]");
+    listener.check("PING", "PONG");
+
+    writer.check("DEBUG POPULATE 250", "OK");
+    let told: usize = (0..3).map(|_| heard(&mut listener).matches("key:").count()).sum();
+    assert_eq!(told, 250);
 }
 
 /// A reader on one thread and a writer on another meet at a key, again and again: what the reader keeps afterwards is what the

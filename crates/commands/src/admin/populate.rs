@@ -35,6 +35,7 @@ pub(super) fn populate(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
         if n % KEYS_AT_ONCE == KEYS_AT_ONCE - 1 {
             txn.commit()?;
+            call.engine.tell_trackers(txn, Some(call.session));
         }
     }
     call.out.ok();

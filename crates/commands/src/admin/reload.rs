@@ -37,6 +37,7 @@ pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     for db in Db::all() {
         txn.flush(db)?;
     }
+    call.engine.tell_of_flush(call.session);
     let mut session = call.engine.connect_replay();
     let done = load(call.engine, &mut session, &mut loader, txn);
     call.engine.disconnect(session);

@@ -320,6 +320,7 @@ impl<'e> Round<'e> {
     fn commit(mut self, txn: &mut Txn<'_>) {
         let keyspace = self.engine.keyspace();
         let keys: Vec<Key<'_>> = self.changed.iter().map(|(_, key)| keyspace.key(key)).collect();
+        let changes = txn.pending_changes() > 0;
         let durable_at = match keys.as_slice() {
             _ if keyspace.is_unsettled() => Err(Failure::unsettled()),
             [] => Ok(0),
@@ -333,7 +334,7 @@ impl<'e> Round<'e> {
             }
             waiter.end(Ending { reply, durable_at, failed: failed.is_some() }, now);
         }
-        if !keys.is_empty() {
+        if changes {
             // Behind the replies: who moves an element into a key that it has is told after.
             self.engine.tell_trackers(txn, None);
         }

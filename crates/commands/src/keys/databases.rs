@@ -96,7 +96,7 @@ fn flush(call: &mut Call<'_>, txn: &mut Txn<'_>, databases: &[Db]) -> Done {
     if flushed > 0 {
         call.wrote();
     }
-    call.engine.tell_of_flush();
+    call.engine.tell_of_flush(call.session);
     call.out.ok();
     Ok(())
 }

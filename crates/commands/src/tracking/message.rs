@@ -11,36 +11,58 @@ use crate::client::{Client, Clients};
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 /// What is no longer good.
+#[derive(Clone, Copy)]
 pub(super) enum News<'a> {
     Keys(&'a [&'a [u8]]),
     Everything,
 }
 
-/// Tells a client, or the one that is to be told in its place.
-pub(super) fn send(clients: &Clients, client: &Client, news: News<'_>) {
-    let Some(redirect) = client.tracking.redirect() else { return };
-    if redirect == 0 {
-        return post(client, client, news);
+/// News on their way: encoded once for each protocol that is met.
+pub(super) struct Message<'a> {
+    news: News<'a>,
+    encoded: [Vec<u8>; 2],
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn new(news: News<'a>) -> Message<'a> {
+        Message { news, encoded: Default::default() }
     }
-    match clients.get(redirect) {
-        Some(target) => post(&target, client, news),
-        None => tell_of_break(client, redirect),
+
+    /// Tells a client, or the one that is to be told in its place.
+    pub(super) fn send(&mut self, clients: &Clients, client: &Client) {
+        let Some(redirect) = client.tracking.redirect() else { return };
+        if redirect == 0 {
+            return self.post(client, false);
+        }
+        match clients.get(redirect) {
+            Some(target) => self.post(&target, true),
+            None => tell_of_break(client, redirect),
+        }
+    }
+
+    fn post(&mut self, target: &Client, is_redirected: bool) {
+        let protocol = protocol(target);
+        if protocol == Protocol::Resp2 && !(is_redirected && target.is_subscribed()) {
+            // Its replies could not be told from the message.
+            return;
+        }
+        let encoded = &mut self.encoded[usize::from(protocol == Protocol::Resp3)];
+        if encoded.is_empty() {
+            *encoded = encode(self.news, protocol);
+        }
+        target.post(encoded);
     }
 }
 
-/// Tells `target` of what is no longer good for `client`.
-fn post(target: &Client, client: &Client, news: News<'_>) {
-    let mut out = Writer::new(protocol(target));
-    if out.protocol() == Protocol::Resp3 {
+fn encode(news: News<'_>, protocol: Protocol) -> Vec<u8> {
+    let mut out = Writer::new(protocol);
+    if protocol == Protocol::Resp3 {
         out.push(2);
         out.bulk("invalidate");
-    } else if target.id != client.id && target.is_subscribed() {
+    } else {
         out.array(3);
         out.bulk("message");
         out.bulk(CHANNEL);
-    } else {
-        // Its replies could not be told from the message.
-        return;
     }
     match news {
         News::Keys(keys) => {
@@ -49,7 +71,7 @@ fn post(target: &Client, client: &Client, news: News<'_>) {
         }
         News::Everything => out.null(),
     }
-    target.post(out.as_bytes());
+    out.take()
 }
 
 /// Tells a client that the one to be told in its place is gone.

@@ -4,7 +4,7 @@
 //!
 //! **By key.** The server remembers which client read which key ([`CachedKeys`]). When the key changes, expires or is
 //! evicted, the client is told once and the key is forgotten; it is remembered again when it is read again. Databases are
-//! not told apart, as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds at each read: what is
+//! not told apart, and SWAPDB changes no key, as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds at each read: what is
 //! forgotten for it is told as if it had changed.
 //!
 //! **By prefix.** In broadcasting mode nothing is remembered: the client is told of all changes of keys that begin as it
@@ -37,9 +37,10 @@ use crate::engine::Engine;
 use crate::session::Session;
 use crate::spec::{CommandSpec, READONLY};
 use keys::CachedKeys;
-use message::{News, send};
+use message::{Message, News};
 use prefixes::Prefixes;
 
+pub(crate) use keys::Readers;
 pub(crate) use options::{Options, Tracking};
 
 /// The subcommands of CLIENT.
@@ -104,8 +105,12 @@ impl Engine {
             self.tracker().prefixes.remove(&session.client, &prefix);
         }
         session.client.tracking.end();
-        self.tracker().clients.fetch_sub(1, Relaxed);
         (0..self.keyspace().shards()).for_each(|shard| self.keyspace().unfollow(shard));
+        if self.tracker().clients.fetch_sub(1, Relaxed) == 1 {
+            // From now on changes take no key out.
+            let has = |id| self.clients().get(id).is_some_and(|client| client.tracking.is_by_key());
+            self.tracker().keys.retain(has);
+        }
     }
 
     /// Remembers that the client has what a command read, in the transaction that read it.
@@ -131,16 +136,25 @@ impl Engine {
         for key in call.keys {
             self.tracker().keys.add(key.shard(), key.bytes(), session.id());
         }
-        self.limit_cached_keys();
+        self.forget_some_keys(call.keys.len());
     }
 
     /// Forgets keys until there are no more than `tracking-table-max-keys`.
     pub fn limit_cached_keys(&self) {
+        self.forget_some_keys(usize::MAX);
+    }
+
+    /// Forgets at most `count` keys.
+    fn forget_some_keys(&self, count: usize) {
         let most = self.config().tracking_table_max_keys();
-        while most > 0
-            && self.tracker().keys.len() > most
-            && let Some((key, ids)) = self.tracker().keys.take_any()
-        {
+        if most == 0 {
+            return;
+        }
+        for _ in 0..count {
+            if self.tracker().keys.len() <= most {
+                return;
+            }
+            let Some((key, ids)) = self.tracker().keys.take_any() else { return };
             self.tell_of_key(&key, &ids, 0);
         }
     }
@@ -167,35 +181,52 @@ impl Engine {
             if matches!(change.event, Event::Flushed | Event::Beside) {
                 continue;
             }
-            keys.insert(change.key);
+            if self.tracker().prefixes() > 0 {
+                keys.insert(change.key);
+            }
             if let Some(ids) = self.tracker().keys.take(shard(change.key), change.key) {
                 self.tell_of_key(change.key, &ids, by);
             }
         }
         reads.for_each(|(_, key)| self.tracker().keys.add(shard(&key), &key, by));
-        self.tracker().prefixes.tell(self.clients(), &keys, by);
+        if !keys.is_empty() {
+            self.tracker().prefixes.tell(self.clients(), &keys, by);
+        }
     }
 
     /// Tells the clients that have a key.
     fn tell_of_key(&self, key: &[u8], ids: &[u64], by: u64) {
+        let keys = [key];
+        let mut message = Message::new(News::Keys(&keys));
         for client in ids.iter().filter_map(|id| self.clients().get(*id)) {
             let is_own = client.id == by && client.tracking.options().no_loop;
             if client.tracking.is_by_key() && !is_own {
-                send(self.clients(), &client, News::Keys(&[key]));
+                message.send(self.clients(), &client);
             }
         }
     }
 
+    /// Tells of a key that was cut out, which no transaction lists.
+    pub(crate) fn tell_of_lost(&self, key: &Key<'_>) {
+        if self.tracker().clients() > 0 {
+            if let Some(ids) = self.tracker().keys.take(key.shard(), key.bytes()) {
+                self.tell_of_key(key.bytes(), &ids, 0);
+            }
+            self.tracker().prefixes.tell(self.clients(), &BTreeSet::from([key.bytes()]), 0);
+        }
+    }
+
     /// Tells every client that a database was emptied: as in Redis, that nothing which it has is good.
-    pub(crate) fn tell_of_flush(&self) {
+    pub(crate) fn tell_of_flush(&self, session: &mut Session) {
         if self.tracker().keys.len() > 0 {
-            self.tracker().keys.clear();
+            // Dropped when the command has given up its locks.
+            session.forgotten = self.tracker().keys.clear();
         }
-        if self.tracker().clients() == 0 {
-            return;
-        }
-        for client in self.clients().list().iter().filter(|client| client.tracking.is_on()) {
-            send(self.clients(), client, News::Everything);
+        if self.tracker().clients() > 0 {
+            let mut message = Message::new(News::Everything);
+            for client in self.clients().list().iter().filter(|client| client.tracking.is_on()) {
+                message.send(self.clients(), client);
+            }
         }
     }
 }

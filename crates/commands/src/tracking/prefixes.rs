@@ -1,9 +1,10 @@
 //! Which clients are told of all keys that begin in some way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::message::{News, send};
+use super::message::{Message, News};
 use crate::client::{Client, Clients};
 
 type Listeners = BTreeMap<u64, Arc<Client>>;
@@ -11,17 +12,19 @@ type Listeners = BTreeMap<u64, Arc<Client>>;
 #[derive(Default)]
 pub(super) struct Prefixes {
     all: RwLock<BTreeMap<Box<[u8]>, Listeners>>,
+    len: AtomicUsize,
 }
 
 impl Prefixes {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.all.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.len.load(Relaxed)
     }
 
     pub(super) fn add(&self, client: &Arc<Client>, prefix: &[u8]) {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         all.entry(prefix.into()).or_default().insert(client.id, Arc::clone(client));
+        self.len.store(all.len(), Relaxed);
     }
 
     pub(super) fn remove(&self, client: &Client, prefix: &[u8]) {
@@ -32,6 +35,7 @@ impl Prefixes {
                 all.remove(prefix);
             }
         }
+        self.len.store(all.len(), Relaxed);
     }
 
     /// Tells of changed keys, those of a prefix in one message. `by` is the client that changed them, 0 for nobody.
@@ -43,9 +47,10 @@ impl Prefixes {
             if fitting.is_empty() {
                 continue;
             }
+            let mut message = Message::new(News::Keys(&fitting));
             for client in listeners.values() {
                 if client.id != by || !client.tracking.options().no_loop {
-                    send(clients, client, News::Keys(&fitting));
+                    message.send(clients, client);
                 }
             }
         }

@@ -104,6 +104,7 @@ fn attempt(
         call.out.null_array();
         return Ok(true);
     }
+    call.session.reads_of_changed.clear();
     call.out.array(steps.len());
     let mut next = Next::Reply;
     let mut inner = call.inner();
