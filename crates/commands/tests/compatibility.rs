@@ -50,6 +50,9 @@ Known differences:
   once: in Redis both wait until the fields are deleted. An append-only file with such times needs Redis 8.0 to be loaded.
 - A range of names (BYLEX and its like) over a large sorted set whose scores differ, of which Redis says that what it finds is
   unspecified, finds something else.
+- CLIENT TRACKING: changes of one transaction, or of one pipelined run, are broadcast in one message, where Redis makes one of all that happens in a
+  turn of its event loop. A client is told of changes that it made itself in a run behind the run's last reply.
+- Keys are evicted by commands that may need room; in Redis by reads, too.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC.
 - After a restart from the append-only file OBJECT ENCODING tells how a string would be stored now (`int` for what
   INCRBYFLOAT made), as Redis does after a restart of its own. A pool keeps encodings over restarts.
