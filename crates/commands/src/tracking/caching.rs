@@ -4,7 +4,7 @@ use crate::call::{Call, Run};
 use crate::failure::{Done, SYNTAX};
 use crate::spec::*;
 
-pub(super) const CLIENT_CACHING: CommandSpec = CommandSpec {
+pub(crate) const CLIENT_CACHING: CommandSpec = CommandSpec {
     name: "caching",
     summary: "Instruct the server about tracking or not keys in the next request",
     complexity: "O(1)",

@@ -6,7 +6,7 @@ use crate::failure::{Done, Failure, SYNTAX};
 use crate::session::Session;
 use crate::spec::*;
 
-pub(super) const CLIENT_TRACKING: CommandSpec = CommandSpec {
+pub(crate) const CLIENT_TRACKING: CommandSpec = CommandSpec {
     name: "tracking",
     summary: "Enable or disable server assisted client side caching support",
     complexity: "O(1). Some options may introduce additional complexity.",

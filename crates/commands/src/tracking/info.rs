@@ -4,7 +4,7 @@ use crate::call::{Call, Run};
 use crate::failure::Done;
 use crate::spec::*;
 
-pub(super) const CLIENT_GETREDIR: CommandSpec = CommandSpec {
+pub(crate) const CLIENT_GETREDIR: CommandSpec = CommandSpec {
     name: "getredir",
     summary: "Get tracking notifications redirection client ID if any",
     complexity: "O(1)",
@@ -17,7 +17,7 @@ pub(super) const CLIENT_GETREDIR: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-pub(super) const CLIENT_TRACKINGINFO: CommandSpec = CommandSpec {
+pub(crate) const CLIENT_TRACKINGINFO: CommandSpec = CommandSpec {
     name: "trackinginfo",
     summary: "Return information about server assisted client side caching for the current connection",
     complexity: "O(1)",

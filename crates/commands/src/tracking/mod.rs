@@ -4,8 +4,8 @@
 //!
 //! **By key.** The server remembers which client read which key ([`CachedKeys`]). When the key changes, expires or is
 //! evicted, the client is told once and the key is forgotten; it is remembered again when it is read again. Databases are
-//! not told apart, and SWAPDB changes no key, as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds at each read: what is
-//! forgotten for it is told as if it had changed.
+//! not told apart, and SWAPDB changes no key, as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds
+//! at each read: what is forgotten for it is told as if it had changed.
 //!
 //! **By prefix.** In broadcasting mode nothing is remembered: the client is told of all changes of keys that begin as it
 //! said ([`Prefixes`]), those of one transaction in one message.
@@ -35,19 +35,16 @@ use keyspace::{Event, Key, Txn};
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::{CommandSpec, READONLY};
+use crate::spec::READONLY;
 use keys::CachedKeys;
 use message::{Message, News};
 use prefixes::Prefixes;
 
+pub(crate) use caching::CLIENT_CACHING;
+pub(crate) use command::CLIENT_TRACKING;
+pub(crate) use info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
 pub(crate) use keys::Readers;
 pub(crate) use options::{Options, Tracking};
-
-/// The subcommands of CLIENT.
-pub(crate) const CLIENT_CACHING: CommandSpec = caching::CLIENT_CACHING;
-pub(crate) const CLIENT_GETREDIR: CommandSpec = info::CLIENT_GETREDIR;
-pub(crate) const CLIENT_TRACKING: CommandSpec = command::CLIENT_TRACKING;
-pub(crate) const CLIENT_TRACKINGINFO: CommandSpec = info::CLIENT_TRACKINGINFO;
 
 /// Who is to be told of which keys.
 pub(crate) struct Tracker {
@@ -132,7 +129,6 @@ impl Engine {
             let read = |key: &Key<'_>| (changes, key.bytes().into());
             return session.reads_of_changed.extend(call.keys.iter().map(read));
         }
-        session.reads_of_changed.clear();
         for key in call.keys {
             self.tracker().keys.add(key.shard(), key.bytes(), session.id());
         }
