@@ -7,7 +7,7 @@
 //!
 //! With a command log commands stay alone: a transaction of several would stand there in MULTI and EXEC.
 
-use keyspace::Key;
+use keyspace::{Key, Losses};
 use resp::Writer;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,6 +58,7 @@ impl Engine {
         if session.only_listens() || session.caching {
             return Err(1);
         }
+        let losses = self.keyspace().losses();
         if !session.authenticated || session.reply != ReplyMode::On || self.keyspace().has_alert() {
             return Err(1);
         }
@@ -71,7 +72,7 @@ impl Engine {
         }
         let mark = out.mark();
         let mut effects = Effects::new(std::mem::take(&mut session.effects), false);
-        let executed = self.execute_steps(session, &steps, out, &mut effects);
+        let executed = self.execute_steps((session, losses), &steps, out, &mut effects);
         session.effects = effects.into_room();
         executed.ok_or_else(|| {
             out.truncate(mark);
@@ -83,7 +84,7 @@ impl Engine {
     /// is locked, there is no room, or the medium lost bytes.
     fn execute_steps(
         &self,
-        session: &mut Session,
+        (session, losses): (&mut Session, Losses),
         steps: &[Step<'_>],
         out: &mut Writer,
         effects: &mut Effects,
@@ -97,6 +98,7 @@ impl Engine {
         }
         session.reads_of_changed.clear();
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
+        call.losses = losses;
         let mut times = Times { since_ns: now_ns, from: 0 };
         let (begin, mark) = (call.out.len(), call.out.mark());
         let mut executed = 0;
@@ -121,7 +123,7 @@ impl Engine {
                 break;
             }
         }
-        if keyspace.is_unsettled() {
+        if keyspace.has_lost_since(call.losses) {
             return None;
         }
         let done: Done = txn.commit().map_err(Failure::from);
@@ -136,7 +138,7 @@ impl Engine {
             call.out.truncate(mark);
             (0..executed).for_each(|_| call.out.error(failure.as_bytes()));
         }
-        if send_pinned(&mut call) && keyspace.is_unsettled() {
+        if send_pinned(&mut call) && keyspace.has_lost_since(call.losses) {
             return None;
         }
         times.share(&mut call, &steps[..executed]);

@@ -1,6 +1,6 @@
 //! One execution of one command: what its function is given, and what it says beside its reply.
 
-use keyspace::{Db, Key, Pinned, Txn};
+use keyspace::{Db, Key, Losses, Pinned, Txn};
 use resp::Writer;
 
 use crate::engine::Engine;
@@ -92,6 +92,8 @@ pub struct Call<'a> {
     pub(crate) may_block: bool,
     /// A large string that is the rest of the reply; it is copied after the locks were released.
     pub pinned: Option<Pinned>,
+    /// What the medium had lost before this began: what it reads counts only if that is still all.
+    pub(crate) losses: Losses,
 }
 
 impl<'a> Call<'a> {
@@ -118,6 +120,7 @@ impl<'a> Call<'a> {
             may_pin: true,
             may_block: true,
             pinned: None,
+            losses: engine.keyspace().losses(),
         }
     }
 

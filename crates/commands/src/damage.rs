@@ -1,7 +1,7 @@
 //! Commands and damage: what a client is told of a key whose bytes the medium lost, and running a command again that may
 //! have read zeros in their place.
 //!
-//! While nothing is damaged this costs a command two loads of words that nobody writes.
+//! While nothing is damaged this costs a command three loads of words that nobody writes.
 
 use keyspace::{Db, Harm, Key};
 

@@ -214,6 +214,7 @@ impl Engine {
     pub(crate) fn run(&self, call: &mut Call<'_>) -> Done {
         let now = call.now_ms();
         let keyspace = self.keyspace();
+        call.losses = keyspace.losses();
         if keyspace.has_alert() {
             self.refuse_harmed(call.db(), call.command, call.args, call.keys)?;
         }
@@ -251,7 +252,7 @@ impl Engine {
         if !self.waiting().is_empty() {
             self.serve_uncovered(call.session.stripe);
         }
-        if done.is_ok() && send_pinned(call) && keyspace.is_unsettled() {
+        if done.is_ok() && send_pinned(call) && keyspace.has_lost_since(call.losses) {
             return Err(Failure::unsettled());
         }
         done
@@ -278,7 +279,7 @@ impl Engine {
         call.session.reads_of_changed.clear();
         let mut done = run(call, txn);
         self.remember_reads(call, txn);
-        if self.keyspace().is_unsettled() {
+        if self.keyspace().has_lost_since(call.losses) {
             done = Err(Failure::unsettled());
         }
         // Who holds all shards may have read from any.

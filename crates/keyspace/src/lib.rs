@@ -52,7 +52,7 @@ pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
 pub use collection::{
     FieldChange, FieldTime, Limits, Members, Sorted, SortedEdit, Text, TimedField,
 };
-pub use damage::Harm;
+pub use damage::{Harm, Losses};
 pub use defragment::Defragmentation;
 pub use error::{CommitError, Error};
 pub use evict::{Eviction, Policy};

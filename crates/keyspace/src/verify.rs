@@ -43,12 +43,11 @@ impl<'v> Seen<'v> {
         }
     }
 
-    /// Does not take a damaged entry's word for its name when the slot that leads to it says otherwise: zeros, for
-    /// one, are the empty key.
+    /// Does not take a damaged entry's word for its name when the slot that leads to it says otherwise, nor when it is the
+    /// empty key, which zeros are too.
     pub(crate) fn by(mut self, near: Near, hashing: &Hashing) -> Seen<'v> {
-        if self.fault.is_some()
-            && self.key.as_ref().is_some_and(|key| !near.fits(hashing.hash(key)))
-        {
+        let is_doubtful = |key: &Cow<'_, [u8]>| key.is_empty() || !near.fits(hashing.hash(key));
+        if self.fault.is_some() && self.key.as_ref().is_some_and(is_doubtful) {
             self.key = None;
         }
         self

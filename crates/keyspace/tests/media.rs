@@ -3,13 +3,15 @@
 
 mod common;
 
-use common::{NOW, check, db, emulated, set};
+use common::{NOW, check, db, emulated, set, write};
 use keyspace::{CheckError, Error, Expire, Harm, Keyspace, Scrub};
+use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
+const KEYS: usize = 4000;
 /// Of a pool with one shard, by the geometry of `common`.
 const ZONES: u64 = (12288u64 + 2048 + 8 * 32768).next_multiple_of(65536);
 
@@ -72,6 +74,7 @@ fn value(i: usize) -> String {
 /// Reads as a server does: what was read while bytes were lost is read again.
 fn read(ks: &Keyspace, key: &str) -> Result<Option<String>, String> {
     loop {
+        let losses = ks.losses();
         let key = ks.key(key.as_bytes());
         if ks.has_alert()
             && let Some(harm) = ks.harm(db(0), &key)
@@ -85,7 +88,7 @@ fn read(ks: &Keyspace, key: &str) -> Result<Option<String>, String> {
             text.map(|text| String::from_utf8_lossy(&text).into_owned())
         });
         drop(txn);
-        if !ks.is_unsettled() {
+        if !ks.has_lost_since(losses) {
             return text.transpose().map_err(|error| error.to_string());
         }
         ks.settle();
@@ -94,7 +97,6 @@ fn read(ks: &Keyspace, key: &str) -> Result<Option<String>, String> {
 
 #[test]
 fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
-    const KEYS: usize = 4000;
     let pool = Pool::new(KEYS);
     let cut = pool.entry(&name(KEYS - 1)) & !(PAGE - 1);
     assert_eq!(cut, pool.last_page(), "the keys that came last lie last");
@@ -146,7 +148,6 @@ fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
 
 #[test]
 fn a_damaged_key_stays_one_after_a_restart_and_is_listed_by_a_check() {
-    const KEYS: usize = 4000;
     let pool = Pool::new(KEYS);
     let last = KEYS - 1;
     // The name of this key lies before the page that is lost, its value in it.
@@ -219,7 +220,6 @@ fn what_nothing_else_tells_stops_the_store_and_says_so() {
 
 #[test]
 fn a_transaction_that_may_have_read_lost_bytes_does_not_commit() {
-    const KEYS: usize = 4000;
     let pool = Pool::new(KEYS);
     pool.lose(pool.last_page());
     let key = pool.ks.key(b"another");
@@ -308,4 +308,78 @@ fn a_scrub_makes_an_index_anew_whose_slot_leads_astray() {
     scrub(&pool.ks);
     assert_eq!(read(&pool.ks, &name(9)), Ok(Some(value(9))));
     assert!(pool.ks.damage_news().join("\n").contains("made anew"));
+}
+
+/// A name with the same known bits of the hash as one of `lost`, keys by their entries in the last page; and which. Loses
+/// that page.
+fn twin(pool: &Pool, lost: &HashMap<u64, String>) -> (String, String) {
+    pool.lose(pool.last_page());
+    pool.ks.settle();
+    let at_of = |name: &str| match pool.ks.harm(db(0), &pool.ks.key(name.as_bytes())) {
+        Some(Harm::Nameless(at)) => Some(at),
+        _ => None,
+    };
+    let names = (0..1 << 24).map(|n| format!("x{n:08}"));
+    let mut twins = names.filter_map(|name| Some((lost.get(&at_of(&name)?)?.clone(), name)));
+    let (lost, name) = twins.next().expect("one in some hundred thousand");
+    (name, lost)
+}
+
+/// Puts another key in the place of one that lies in the last page.
+fn replace(pool: &Pool, old: &str, new: &str) {
+    let last = pool.last_page();
+    write(&pool.ks, &[old], |txn| {
+        let key = txn.key(old.as_bytes());
+        txn.delete(db(0), &key).expect("room");
+    });
+    let as_long = value(KEYS - 1).len() + old.len() - new.len();
+    set(&pool.ks, new, &"v".repeat(as_long));
+    assert_eq!(pool.last_page(), last, "the room of the deleted key was taken");
+}
+
+#[test]
+fn of_two_lost_keys_with_the_same_known_bits_each_is_cleared_by_its_own_delete() {
+    let pool = Pool::new(KEYS);
+    let lost = (KEYS - 20..KEYS - 1).map(|i| (pool.entry(&name(i)), name(i))).collect();
+    let (twin, lost) = twin(&pool, &lost);
+
+    // A keyspace where both are keys of the page that is lost.
+    let pool = Pool::new(KEYS);
+    replace(&pool, &name(KEYS - 1), &twin);
+    pool.lose(pool.last_page());
+    assert!(read(&pool.ks, &lost).is_err() && read(&pool.ks, &twin).is_err());
+    let clear = |name: &str| pool.ks.cut_nameless(db(0), &pool.ks.key(name.as_bytes()));
+    clear(&twin).expect("a commit");
+    assert_eq!(read(&pool.ks, &twin), Ok(None), "deleted, whatever else fits it");
+    assert!(read(&pool.ks, &lost).is_err());
+    clear(&twin).expect("nothing to cut");
+    assert!(read(&pool.ks, &lost).is_err(), "the other key's loss was not forgotten");
+    clear(&lost).expect("a commit");
+    assert_eq!(read(&pool.ks, &lost), Ok(None));
+}
+
+#[test]
+fn a_lost_key_with_the_known_bits_of_the_empty_one_is_not_taken_for_it() {
+    let pool = Pool::new(KEYS);
+    replace(&pool, &name(KEYS - 1), "");
+    let value = memchr::memmem::find(&pool.bytes(), &[b'v'; 40]).expect("its value") as u64;
+    let (twin, _) = twin(&pool, &HashMap::from([(value - 24, String::new())]));
+    let pool = Pool::new(KEYS);
+    replace(&pool, &name(KEYS - 1), &twin);
+    pool.lose(pool.last_page());
+    assert!(read(&pool.ks, &twin).is_err());
+}
+
+#[test]
+fn what_was_read_while_a_loss_was_met_and_settled_is_read_again() {
+    let pool = Pool::new(KEYS);
+    let before = pool.ks.losses();
+    assert!(!pool.ks.has_lost_since(before));
+    pool.lose(pool.last_page());
+    assert!(pool.ks.has_lost_since(before) && pool.ks.has_lost_since(pool.ks.losses()));
+    let during = pool.ks.losses();
+    pool.ks.settle();
+    assert!(!pool.ks.is_unsettled());
+    assert!(pool.ks.has_lost_since(before) && pool.ks.has_lost_since(during));
+    assert!(!pool.ks.has_lost_since(pool.ks.losses()));
 }

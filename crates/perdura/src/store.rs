@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyspace::{Db, Entry, Expire, Harm, Key, Keyspace, Txn};
+use keyspace::{Db, Entry, Expire, Harm, Key, Keyspace, Losses, Txn};
 use pmem::Domain;
 
 use crate::background::{self, Background};
 use crate::transaction::{Transaction, later};
 use crate::{CloseError, Error, OpenError, Options};
+
+/// How often a read is tried while the medium goes on losing bytes.
+const TRIES: usize = 3;
 
 /// How full a store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +81,9 @@ impl Perdura {
         if shards.is_empty() {
             return Err(Error::Undeclared.into());
         }
+        let losses = self.keyspace.losses();
         keys.iter().try_for_each(|key| self.refuse_lost(key.as_ref()))?;
-        self.finish(self.keyspace.begin(&shards, (self.clock)()), work)
+        self.finish(losses, self.keyspace.begin(&shards, (self.clock)()), work)
     }
 
     pub(crate) fn on<R>(
@@ -87,9 +91,10 @@ impl Perdura {
         key: &[u8],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        let losses = self.keyspace.losses();
         self.refuse_lost(key)?;
         let shard = self.keyspace.key(key).shard();
-        self.finish(self.keyspace.begin_one(shard, (self.clock)()), work)
+        self.finish(losses, self.keyspace.begin_one(shard, (self.clock)()), work)
     }
 
     /// As [`Perdura::on`], on a key and others.
@@ -107,12 +112,13 @@ impl Perdura {
     /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium lost meanwhile.
     fn finish<R, E: From<Error>>(
         &self,
+        losses: Losses,
         txn: Txn<'_>,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let mut tx = Transaction::new(txn);
         let result = work(&mut tx);
-        if self.keyspace.is_unsettled() {
+        if self.keyspace.has_lost_since(losses) {
             drop(tx);
             self.keyspace.settle();
             return Err(Error::Unsettled.into());
@@ -144,16 +150,17 @@ impl Perdura {
 
     /// The value of a key. A large one is copied without keeping others from its shard.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
-        self.refuse_lost(key.as_ref())?;
-        let value = self.read(key.as_ref());
-        if !self.keyspace.is_unsettled() {
-            return value;
+        for _ in 0..TRIES {
+            let losses = self.keyspace.losses();
+            self.refuse_lost(key.as_ref())?;
+            let value = self.read(key.as_ref());
+            if !self.keyspace.has_lost_since(losses) {
+                return value;
+            }
+            // Zeros may have been read in the place of what the medium lost.
+            self.keyspace.settle();
         }
-        // Zeros may have been read in the place of what the medium lost.
-        self.keyspace.settle();
-        self.refuse_lost(key.as_ref())?;
-        let value = self.read(key.as_ref());
-        if self.keyspace.is_unsettled() { Err(Error::Unsettled) } else { value }
+        Err(Error::Unsettled)
     }
 
     fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
@@ -177,9 +184,10 @@ impl Perdura {
         key: impl AsRef<[u8]>,
         mut look: impl FnMut(&[u8]),
     ) -> Result<bool, Error> {
+        let losses = self.keyspace.losses();
         self.refuse_lost(key.as_ref())?;
         let found = self.show(key.as_ref(), &mut look);
-        if self.keyspace.is_unsettled() {
+        if self.keyspace.has_lost_since(losses) {
             self.keyspace.settle();
             return Err(Error::Unsettled);
         }

@@ -36,7 +36,8 @@ fn lost_bytes_cost_the_keys_that_they_were() {
         })
         .expect("a pool whose last span is that of the long values");
     let file = OpenOptions::new().write(true).open(&path).expect("the pool");
-    file.set_len((last & !65535) + 4096).expect("a shorter file");
+    // One page: writing one of several anew would give the file the others back, as zeros.
+    file.set_len(last & !4095).expect("a shorter file");
     let mut damaged = 0;
     for i in 0..100 {
         match store.get(format!("{{t}}long:{i}")) {
@@ -50,7 +51,7 @@ fn lost_bytes_cost_the_keys_that_they_were() {
         }
     }
     file.set_len(bytes.len() as u64).expect("as long as before");
-    assert!((50..100).contains(&damaged), "{damaged} keys");
+    assert!((5..20).contains(&damaged), "{damaged} keys");
     for i in 0..KEYS {
         assert_eq!(store.get(format!("key:{i}")), Ok(Some(value(i))));
     }

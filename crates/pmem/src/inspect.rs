@@ -55,10 +55,24 @@ impl Region {
 
 impl Region {
     /// Whether the medium lost bytes of this region since somebody looked into it: zeros may have been read in their
-    /// place. One relaxed load. What was read before a `false` is what is there.
+    /// place. One relaxed load. It says nothing of a loss that was met and settled meanwhile: that is for who holds what
+    /// settling needs, and for others [`Region::has_lost_since`].
     #[inline]
     pub fn is_unsettled(&self) -> bool {
         self.watch.is_unsettled()
+    }
+
+    /// How often losses were settled: to be asked before reading, for [`Region::has_lost_since`].
+    #[inline]
+    pub fn settlements(&self) -> u64 {
+        self.watch.settlements()
+    }
+
+    /// Whether what was read since there were so many settlements may be zeros in the place of lost bytes, or what lost bytes
+    /// meant may have become known since.
+    #[inline]
+    pub fn has_lost_since(&self, settlements: u64) -> bool {
+        self.watch.has_lost_since(settlements)
     }
 
     /// How many damaged pages nobody has looked into, and the bytes that were lost with them.

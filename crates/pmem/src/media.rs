@@ -22,7 +22,7 @@ use crate::lines::LINE;
 use crate::mapping::PAGE;
 use crate::readable;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Regions that can be watched at a time.
 pub(crate) const REGIONS: usize = 64;
@@ -63,6 +63,8 @@ pub(crate) struct Watched {
     fenced_off: AtomicUsize,
     /// Pages whose loss nobody has looked into.
     unsettled: AtomicUsize,
+    /// How often losses were settled.
+    settlements: AtomicU64,
     /// Pages fenced off since the region was opened.
     total: AtomicU64,
     pages: [Page; PAGES],
@@ -91,6 +93,7 @@ impl Watched {
             lock: AtomicBool::new(false),
             fenced_off: AtomicUsize::new(0),
             unsettled: AtomicUsize::new(0),
+            settlements: AtomicU64::new(0),
             total: AtomicU64::new(0),
             pages: [const {
                 Page {
@@ -184,6 +187,20 @@ impl Watched {
     #[inline]
     pub(crate) fn is_unsettled(&self) -> bool {
         self.unsettled.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn settlements(&self) -> u64 {
+        // What whoever settled a loss left behind is seen by who sees the count.
+        self.settlements.load(Ordering::Acquire)
+    }
+
+    /// Whether bytes were lost, or losses settled, since there were so many settlements.
+    #[inline]
+    pub(crate) fn has_lost_since(&self, settlements: u64) -> bool {
+        // Whatever was read was read before this; and a loss that is settled meanwhile is seen by one of the two.
+        fence(Ordering::Acquire);
+        self.unsettled.load(Ordering::Acquire) != 0
+            || self.settlements.load(Ordering::Relaxed) != settlements
     }
 
     /// Whether some page of the region is a private one.
@@ -311,6 +328,7 @@ impl Watched {
             to.lost.store(from.lost.load(Ordering::Relaxed), Ordering::Relaxed);
             to.mended.store(from.mended.load(Ordering::Relaxed), Ordering::Relaxed);
         }
+        self.settlements.fetch_add(1, Ordering::SeqCst);
         self.unsettled.store(known - gone, Ordering::SeqCst);
         known == gone
     }

@@ -20,7 +20,7 @@ use resp::Writer;
 
 use crate::call::Call;
 use crate::failure::{Failure, TOO_LONG};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, WRITE};
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[
@@ -62,9 +62,11 @@ fn reply_string(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result
         return Ok(false);
     };
     let value = txn.read_string(&entry)?;
+    // Only a read can be run again, if the medium loses bytes while they are copied.
+    let may_pin = call.may_pin && !call.command.spec.has(WRITE);
     if let Some(bytes) = value.as_slice() {
         call.out.bulk(bytes);
-    } else if call.may_pin && value.len() >= Keyspace::LARGE {
+    } else if may_pin && value.len() >= Keyspace::LARGE {
         call.pinned = Some(txn.pin_string(&entry)?);
     } else {
         reply_part(call.out, &value, 0, value.len());

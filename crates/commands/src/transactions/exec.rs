@@ -85,6 +85,7 @@ fn attempt(
     may_give_up: bool,
 ) -> Result<bool, Failure> {
     let keyspace = call.engine.keyspace();
+    let losses = keyspace.losses();
     if keyspace.has_alert() {
         for step in steps {
             call.engine.refuse_harmed(call.session.db, step.command, step.args, step.keys)?;
@@ -120,7 +121,7 @@ fn attempt(
         }
     }
     call.next = next;
-    if keyspace.is_unsettled() {
+    if keyspace.has_lost_since(losses) {
         return Err(Failure::unsettled());
     }
     call.durable_at = call.engine.commit(&mut txn, call.effects, keys)?;

@@ -5,9 +5,8 @@
 //! byte. The entry that it hit is marked, in its value word, by an ordinary transaction, so that the mark outlives a
 //! restart; an index is made anew from the entries; what the heap knows it makes again. What nothing tells any more stops
 //! the store: no write is taken, and every command on data is answered with the reason.
-//!
-//! An entry whose key is lost cannot be found by name. It is remembered here, in DRAM, by what its slot says of its
-//! hash: 24 bits or more, so that a command that names the key is answered with the damage and not with "no such key".
+
+mod nameless;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -24,21 +23,11 @@ use crate::layout::{
     map_word, marked,
 };
 use crate::verify::{self, Fault, Seen};
-use crate::{CommitError, DamagedKey, Db, Key, Keyspace, entry};
+use crate::{CommitError, DamagedKey, Keyspace, entry};
+use nameless::Nameless;
 
 /// Damaged keys that are remembered by name.
 const REMEMBERED: usize = 1024;
-
-/// An entry that leads to no name.
-#[derive(Clone, Copy, Debug)]
-struct Nameless {
-    shard: usize,
-    db: u8,
-    at: Ptr,
-    near: Near,
-    /// Whether the log was told the name by which somebody asked for it.
-    named: bool,
-}
 
 /// Why a command on a key is refused before it is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,13 +38,17 @@ pub enum Harm {
     Nameless(u64),
 }
 
+/// A moment in the life of a store whose medium may lose bytes; from [`Keyspace::losses`].
+#[derive(Clone, Copy, Debug)]
+pub struct Losses(u64);
+
 /// What a keyspace knows of damage.
 #[derive(Default)]
 pub(crate) struct Damage {
     /// Whether `harm` has anything to say: one load for each command.
     alert: AtomicBool,
     settling: Mutex<()>,
-    nameless: Mutex<Vec<Nameless>>,
+    nameless: Mutex<Nameless>,
     keys: Mutex<Vec<DamagedKey>>,
     /// What happened and was not told yet.
     news: Mutex<Vec<String>>,
@@ -94,10 +87,24 @@ impl Damage {
 type Hits = HashMap<u64, Vec<(u64, u64)>>;
 
 impl Keyspace {
-    /// Whether bytes were lost and nobody knows yet what they were: what was read may be zeros. One load.
+    /// Whether bytes were lost and nobody knows yet what they were: what was read in a transaction that is still open may
+    /// be zeros. One load.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
         self.heap().region().is_unsettled()
+    }
+
+    /// The losses so far: to be asked before [`Keyspace::has_alert`].
+    #[inline]
+    pub fn losses(&self) -> Losses {
+        Losses(self.heap().region().settlements())
+    }
+
+    /// Whether what was read and asked since may be untrue: zeros in the place of lost bytes, even if the loss was settled by
+    /// another thread in between, or a key not found whose damage was not known yet. Two loads.
+    #[inline]
+    pub fn has_lost_since(&self, losses: Losses) -> bool {
+        self.heap().region().has_lost_since(losses.0)
     }
 
     /// Whether [`Keyspace::harm`] is to be asked before a command. One load.
@@ -119,98 +126,6 @@ impl Keyspace {
     /// What was found and done since this was asked last, for the log.
     pub fn damage_news(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.damage.news))
-    }
-
-    /// Why a command on this key cannot be tried. The caller holds no shard.
-    pub fn harm(&self, db: Db, key: &Key<'_>) -> Option<Harm> {
-        if let Some(why) = self.stopped() {
-            return Some(Harm::Stopped(why.to_owned()));
-        }
-        let physical = self.physical_of(db.number());
-        let fits = |entry: &Nameless| {
-            (entry.shard, entry.db) == (key.shard(), physical) && entry.near.fits(key.hash)
-        };
-        let found = lock(&self.damage.nameless).iter().copied().find(fits)?;
-        if self.is_whole(physical, key) {
-            return None;
-        }
-        if self.is_still_lost(&found) {
-            self.name(&found, db, key);
-            return Some(Harm::Nameless(found.at.raw()));
-        }
-        self.forget_nameless(found.at);
-        None
-    }
-
-    /// Where an entry lies that lost its name and may have been this key's: for a key that was not found, while its shard is
-    /// held.
-    pub fn may_have_lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
-        let physical = self.physical_of(db.number());
-        let fits = |entry: &&Nameless| {
-            (entry.shard, entry.db) == (key.shard(), physical) && entry.near.fits(key.hash)
-        };
-        lock(&self.damage.nameless).iter().find(fits).map(|entry| entry.at.raw())
-    }
-
-    /// Whether the key is there under its name: then a lost entry whose known bits are the same is another's.
-    fn is_whole(&self, db: u8, key: &Key<'_>) -> bool {
-        let shard = self.heap().lock(key.shard());
-        let named = |at| {
-            entry::has_key(&shard, at, key.bytes())
-                && verify::entry(&shard, at, shard.capacity(at), None).key.is_some()
-        };
-        Index::at(shard.root(keys_root(db))).find(&shard, key.hash, named).is_some()
-    }
-
-    /// Tells the log once what the key is called whose name was lost: somebody asked for it.
-    fn name(&self, lost: &Nameless, db: Db, key: &Key<'_>) {
-        let mut nameless = lock(&self.damage.nameless);
-        let Some(known) = nameless.iter_mut().find(|known| known.at == lost.at) else { return };
-        if !std::mem::replace(&mut known.named, true) {
-            let (db, name) = (db.number(), key.bytes().escape_ascii());
-            let at = lost.at.raw();
-            self.damage.tell(format!(
-                "Media error: database {db}, key \"{name}\" is lost (entry at {at:#x})"
-            ));
-        }
-    }
-
-    fn is_still_lost(&self, lost: &Nameless) -> bool {
-        let shard = self.heap().lock(lost.shard);
-        let index = Index::at(shard.root(keys_root(lost.db)));
-        let linked = index.find(&shard, lost.near.hash(), |at| at == lost.at).is_some();
-        let seen = verify::entry(&shard, lost.at, shard.capacity(lost.at), None);
-        // Where nothing could be marked, what is remembered is all that there is.
-        linked && (seen.fault.is_some() || self.heap().is_poisoned())
-    }
-
-    fn forget_nameless(&self, at: Ptr) {
-        let mut nameless = lock(&self.damage.nameless);
-        nameless.retain(|entry| entry.at != at);
-        if nameless.is_empty() && self.stopped().is_none() {
-            self.damage.alert.store(false, Relaxed);
-        }
-    }
-
-    /// Takes a lost entry that this key led to out of the indexes: whoever names it deletes or overwrites it.
-    pub fn cut_nameless(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
-        let Some(Harm::Nameless(at)) = self.harm(db, key) else { return Ok(()) };
-        let mut shard = self.heap().lock(key.shard());
-        let lost = DamagedKey {
-            shard: key.shard(),
-            db: db.number(),
-            key: None,
-            entry: at,
-            what: "key",
-            at,
-            hash: key.hash,
-            bits: 64,
-        };
-        self.cut(&mut shard, &lost);
-        shard.commit()?;
-        drop(shard);
-        self.forget_nameless(Ptr::from_raw(at));
-        Ok(())
     }
 
     /// Finds out what lost bytes meant, until nothing is unsettled. The caller holds no shard.
@@ -386,7 +301,6 @@ impl Keyspace {
         let room = |at| shard.capacity(at);
         let deep = Deep { hashing: &self.hashing, room: &room };
         let seen = verify::entry(shard, at, capacity, Some(deep));
-        let seen = seen.by(near, &self.hashing).owned();
         let own = hits.get(&at.raw());
         let words_hit = own.is_some_and(|own| {
             let (words, cell) = (at.raw() + EXPIRY_AT + 8, entry::cell(shard, at).raw());
@@ -401,7 +315,7 @@ impl Keyspace {
             return Ok(());
         }
         let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });
-        let seen = Seen { fault: Some(fault), ..seen };
+        let seen = Seen { fault: Some(fault), ..seen }.by(near, &self.hashing).owned();
         if self.heap().is_poisoned() {
             // The mark cannot be written: it is kept in mind.
             self.remember_slot(shard.id(), db, at, near);
@@ -426,14 +340,6 @@ impl Keyspace {
         shard.commit()?;
         self.remember(shard.id(), db, at, near, seen);
         Ok(())
-    }
-
-    fn remember_slot(&self, shard: usize, db: u8, at: Ptr, near: Near) {
-        let mut nameless = lock(&self.damage.nameless);
-        if !nameless.iter().any(|known| known.at == at) {
-            nameless.push(Nameless { shard, db, at, near, named: false });
-        }
-        self.damage.alert.store(true, Relaxed);
     }
 
     /// Remembers a damaged entry, by name or by what its slot says of its hash.
