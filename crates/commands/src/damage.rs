@@ -1,13 +1,13 @@
 //! Commands and damage: what a client is told of a key whose bytes the medium lost, and running a command again that may
 //! have read zeros in their place.
 //!
-//! While nothing is damaged this costs a command three loads of words that nobody writes.
+//! While nothing is damaged this costs a command loads of three words that nobody writes.
 
 use keyspace::{Db, Harm, Key};
 
 use resp::Mark;
 
-use crate::call::Call;
+use crate::call::{Call, Next};
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -68,6 +68,7 @@ impl Engine {
             call.out.truncate(mark);
             call.effects.clear();
             call.pinned = None;
+            call.next = Next::Reply;
             self.stop_waiting(call.session);
             done = self.run(call);
         }

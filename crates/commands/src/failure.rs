@@ -83,6 +83,11 @@ impl Failure {
         self.unsettled
     }
 
+    /// The same, for who does not try again.
+    pub(crate) fn at_last(self) -> Failure {
+        Failure { no_room: false, unsettled: false, ..self }
+    }
+
     /// The medium lost bytes while the command ran.
     #[cold]
     pub(crate) fn unsettled() -> Failure {

@@ -57,7 +57,7 @@ impl Txn<'_> {
             })?;
             let shard = &self.shards[place.shard];
             let Some(at) = self.keys_index(place).random(shard, &mut *random) else { break };
-            if self.live(place, at) {
+            if self.shows(place, at) {
                 return Some(entry::key(shard, at).into_owned());
             }
         }
@@ -70,7 +70,7 @@ impl Txn<'_> {
         let (mut found, mut cursor) = (None, 0);
         loop {
             cursor = self.keys_index(place).scan(shard, cursor, WALK, |at| {
-                if found.is_none() && self.live(place, at) {
+                if found.is_none() && self.shows(place, at) {
                     found = Some(entry::key(shard, at).into_owned());
                 }
             });
@@ -124,7 +124,7 @@ impl Txn<'_> {
         let shard = &self.shards[place.shard];
         let hashing = &self.keyspace.hashing;
         self.keys_index(place).scan(shard, cursor, count, |at: Ptr| {
-            if self.live(place, at) {
+            if self.shows(place, at) {
                 let key = entry::key(shard, at);
                 let hash = hashing.hash(&key);
                 visit(&key, &Entry { shard: place.shard, at, hash });
@@ -139,6 +139,7 @@ impl Txn<'_> {
         let mut keys = 0;
         for place in self.places(db) {
             self.note_flushed(place, db, None);
+            self.keyspace.forget_nameless_of(self.shards[place.shard].id(), place.db);
             keys += u64::from(self.counts(place).keys);
             let queue = self.queue(place.shard);
             let shard = &mut self.shards[place.shard];

@@ -118,6 +118,10 @@ impl Keyspace {
         expiring: Index,
         old: Ptr,
     ) -> Result<Option<Ptr>, Full> {
+        if Kind::decode(shard.word(old)).is_none() {
+            // Damaged: where it lies is all that is known of some.
+            return Ok(None);
+        }
         let cell = entry::cell(shard, old);
         let moved = match entry::kind(shard, old) {
             Kind::Inline { .. } | Kind::Int => None,

@@ -10,7 +10,7 @@ use structures::index::{Found, Index, Near};
 use crate::collection::{Deep, Large, Within};
 use crate::key::DATABASES;
 use crate::layout::{Kind, keys_root};
-use crate::verify::{self, Seen};
+use crate::verify;
 use crate::{CommitError, Keyspace, entry};
 
 /// Entries asked of the index at a time.
@@ -199,30 +199,19 @@ impl Keyspace {
             let room = |at| locked.capacity(at);
             let deep = Deep { hashing: &self.hashing, room: &room };
             let seen = verify::entry(&locked, at, locked.capacity(at), Some(deep));
-            let seen = seen.by(near, &self.hashing).owned();
             if seen.fault.is_none() {
                 continue;
             }
             found += 1;
-            self.condemn_one(&mut locked, db, at, near, seen)?;
+            let is_entry = seen.key.as_ref().is_some_and(|key| near.fits(self.hashing.hash(key)));
+            let seen = seen.by(near, &self.hashing).owned();
+            if is_entry {
+                self.mark(&mut locked, db, at, near, seen)?;
+            } else {
+                // The slot may be what is damaged: then this is no entry, and not to be written to.
+                self.remember(locked.id(), db, at, near, seen);
+            }
         }
         Ok(found)
-    }
-
-    fn condemn_one(
-        &self,
-        shard: &mut Shard<'_>,
-        db: u8,
-        at: Ptr,
-        near: Near,
-        seen: Seen<'_>,
-    ) -> Result<(), CommitError> {
-        let hash = seen.key.as_ref().map(|key| self.hashing.hash(key));
-        if hash.is_some_and(|hash| near.fits(hash)) {
-            return self.mark(shard, db, at, near, seen);
-        }
-        // The slot may be what is damaged: then this is no entry, and not to be written to.
-        self.remember(shard.id(), db, at, near, seen);
-        Ok(())
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{NOW, check, db, emulated, set, write};
-use keyspace::{CheckError, Error, Expire, Harm, Keyspace, Scrub};
+use keyspace::{CheckError, Defragmentation, Error, Expire, Harm, Keyspace, Scrub};
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -52,6 +52,17 @@ impl Pool {
             self.ks.heap().region().load(page);
         }
         file.set_len(len).expect("as long as before, with zeros");
+        assert!(self.ks.is_unsettled());
+    }
+
+    /// Loses one page and leaves what lies behind it.
+    fn lose_one(&self, page: u64) {
+        let bytes = self.bytes();
+        let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
+        file.set_len(page).expect("a shorter file");
+        self.ks.heap().region().load(page);
+        let behind = page + PAGE;
+        file.write_all_at(&bytes[behind as usize..], behind).expect("what lies behind");
         assert!(self.ks.is_unsettled());
     }
 
@@ -382,4 +393,146 @@ fn what_was_read_while_a_loss_was_met_and_settled_is_read_again() {
     assert!(!pool.ks.is_unsettled());
     assert!(pool.ks.has_lost_since(before) && pool.ks.has_lost_since(during));
     assert!(!pool.ks.has_lost_since(pool.ks.losses()));
+}
+
+/// Keys of which some were lost with their names; which.
+fn with_nameless() -> (Pool, Vec<usize>) {
+    let pool = Pool::new(KEYS);
+    let page = pool.entry(&name(KEYS / 2)) & !(PAGE - 1);
+    pool.lose_one(page);
+    pool.ks.settle();
+    let lost: Vec<usize> = (0..KEYS).filter(|&i| read(&pool.ks, &name(i)).is_err()).collect();
+    assert!((10..100).contains(&lost.len()), "{} keys", lost.len());
+    (pool, lost)
+}
+
+#[track_caller]
+fn check_lost(pool: &Pool, lost: &[usize]) {
+    for i in 0..KEYS {
+        let expected = lost.contains(&i).then_some(()).map_or(Some(value(i)), |()| None);
+        assert_eq!(read(&pool.ks, &name(i)).ok().flatten(), expected, "key {i}");
+        assert_eq!(read(&pool.ks, &name(i)).is_err(), lost.contains(&i), "key {i}");
+    }
+}
+
+#[test]
+fn lost_names_are_known_when_the_index_has_grown() {
+    let (pool, lost) = with_nameless();
+    for i in KEYS..5 * KEYS {
+        set(&pool.ks, &name(i), &value(i));
+    }
+    check_lost(&pool, &lost);
+    for &i in &lost {
+        let name = name(i);
+        pool.ks.cut_nameless(db(0), &pool.ks.key(name.as_bytes())).expect("a commit");
+        // One was cut in two and kept its name.
+        write(&pool.ks, &[&name], |txn| txn.delete(db(0), &txn.key(name.as_bytes())).is_ok());
+        assert_eq!(read(&pool.ks, &name), Ok(None));
+    }
+    assert!(!pool.ks.has_alert());
+    assert_eq!(pool.ks.count(db(0)).0, (5 * KEYS - lost.len()) as u64);
+}
+
+/// A page with slots of an index, as they lead to keys other than `lost`.
+fn index_page(pool: &Pool, lost: &[usize]) -> u64 {
+    // The low bits of a slot are the entry's place.
+    let bytes = pool.bytes();
+    let entries: Vec<u64> =
+        (0..KEYS).filter(|i| !lost.contains(i)).map(|i| pool.entry(&name(i))).collect();
+    let leads = |word: &[u8]| {
+        let word = u64::from_le_bytes(word.try_into().expect("a word"));
+        entries.binary_search(&(word & ((1 << 48) - 1))).is_ok()
+    };
+    let pages = bytes.chunks(PAGE as usize).skip((ZONES / PAGE) as usize);
+    let slots = pages.map(|page| page.chunks(8).filter(|word| leads(word)).count());
+    let (page, _) = slots.enumerate().max_by_key(|(_, slots)| *slots).expect("pages");
+    ZONES + page as u64 * PAGE
+}
+
+#[test]
+fn lost_names_are_known_when_the_index_was_made_anew() {
+    let (pool, lost) = with_nameless();
+    pool.lose_one(index_page(&pool, &lost));
+    pool.ks.settle();
+    let news = pool.ks.damage_news().join("\n");
+    assert!(news.contains("was made anew"), "{news}");
+    check_lost(&pool, &lost);
+}
+
+#[test]
+fn names_that_are_lost_together_with_a_part_of_the_index_are_known() {
+    let pool = Pool::new(KEYS);
+    let page = pool.entry(&name(KEYS / 2)) & !(PAGE - 1);
+    let lost: Vec<usize> =
+        (0..KEYS).filter(|&i| pool.entry(&name(i)) & !(PAGE - 1) == page).collect();
+    pool.lose_one(index_page(&pool, &[]));
+    pool.lose_one(page);
+    pool.ks.settle();
+    let news = pool.ks.damage_news().join("\n");
+    assert!(news.contains("was made anew"), "{news}");
+    // Nothing leads to those whose slots were in the lost page.
+    let known = lost.iter().filter(|&&i| read(&pool.ks, &name(i)).is_err()).count();
+    assert!(known > lost.len() / 2, "{known} of {}", lost.len());
+    for i in (0..KEYS).filter(|i| !lost.contains(i)) {
+        let whole = read(&pool.ks, &name(i));
+        // One may reach into the lost page.
+        assert!(
+            whole == Ok(Some(value(i))) || i + 1 == lost[0] && whole.is_err(),
+            "{i}: {whole:?}"
+        );
+    }
+}
+
+#[test]
+fn lost_names_are_not_shown_to_who_walks_over_all_keys() {
+    let (pool, lost) = with_nameless();
+    let is_nameless =
+        |i: &&usize| pool.ks.harm(db(0), &pool.ks.key(name(**i).as_bytes())).is_some();
+    let nameless = lost.iter().filter(is_nameless).count();
+    assert!(nameless >= lost.len() - 1);
+    let txn = pool.ks.begin_one(0, NOW);
+    let mut seen = 0;
+    txn.for_each(db(0), &mut |key, _| {
+        assert!(!key.is_empty());
+        seen += 1;
+    });
+    assert_eq!(seen, KEYS - nameless);
+}
+
+#[test]
+fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
+    let (pool, lost) = with_nameless();
+    let gone = |i: &usize| !lost.contains(i) && !i.is_multiple_of(16);
+    for i in (0..KEYS).filter(gone) {
+        let key = name(i);
+        write(&pool.ks, &[&key], |txn| txn.delete(db(0), &txn.key(key.as_bytes())).expect("room"));
+    }
+    while pool.ks.reclaim_until(|| false) {}
+    let (mut at, mut moved) = (Defragmentation::default(), 0);
+    for _ in 0..10_000 {
+        let Some(next) = pool.ks.defragment_step(0, at, 16).expect("a commit") else { break };
+        at = next;
+        moved = moved.max(at.moved);
+    }
+    assert!(moved > 0, "nothing to do");
+    for &i in &lost {
+        assert!(read(&pool.ks, &name(i)).is_err(), "key {i}");
+    }
+    write(&pool.ks, &[&name(0)], |txn| txn.flush(db(0)).expect("room"));
+    assert!(!pool.ks.has_alert());
+    assert_eq!(read(&pool.ks, &name(lost[0])), Ok(None));
+}
+
+#[test]
+fn the_empty_key_is_one_that_a_scrub_can_find_damaged() {
+    let pool = Pool::new(10);
+    set(&pool.ks, "", &"a value in a block of its own ".repeat(500));
+    let bytes = pool.bytes();
+    let at = memchr::memmem::find(&bytes, b"of its own a value").expect("the value");
+    let file = OpenOptions::new().write(true).open(&pool.path).expect("the pool");
+    file.write_all_at(b"x", at as u64).expect("a flipped byte");
+    assert_eq!(scrub(&pool.ks).1, 1);
+    assert!(read(&pool.ks, "").is_err());
+    assert_eq!(scrub(&pool.ks).1, 1, "still there");
+    assert!(read(&pool.ks, "").is_err());
 }

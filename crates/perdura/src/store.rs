@@ -233,12 +233,13 @@ impl Perdura {
         value: &[u8],
         expire: impl Fn(u64) -> Expire,
     ) -> Result<(), Error> {
+        let losses = self.keyspace.losses();
         let key = self.keyspace.key(key);
         self.replace_lost(&key)?;
-        match self.try_set(&key, value, &expire) {
+        match self.try_set(losses, &key, value, &expire) {
             // What deletes left may make the room.
             Err(Error::Full) if self.keyspace.reclaim_until(|| false) => {
-                self.try_set(&key, value, &expire)
+                self.try_set(losses, &key, value, &expire)
             }
             done => done,
         }
@@ -246,6 +247,7 @@ impl Perdura {
 
     fn try_set(
         &self,
+        losses: Losses,
         key: &Key<'_>,
         value: &[u8],
         expire: impl Fn(u64) -> Expire,
@@ -258,6 +260,11 @@ impl Perdura {
         }
         let expire = expire(txn.now());
         txn.set(Db::default(), key, value, expire)?;
+        if self.keyspace.has_lost_since(losses) {
+            drop(txn);
+            self.keyspace.settle();
+            return Err(Error::Unsettled);
+        }
         Ok(txn.commit()?)
     }
 

@@ -36,6 +36,12 @@ impl<'s> Transaction<'s> {
     }
 
     pub(crate) fn key<'a>(&self, key: &'a impl AsRef<[u8]>) -> Result<Key<'a>, Error> {
+        let key = self.any_key(key)?;
+        self.txn.lost(self.db, &key).map_or(Ok(key), |at| Err(Error::Damaged(at)))
+    }
+
+    /// A key that may have been lost.
+    fn any_key<'a>(&self, key: &'a impl AsRef<[u8]>) -> Result<Key<'a>, Error> {
         let key = self.txn.key(key.as_ref());
         if self.txn.covers(&key) { Ok(key) } else { Err(Error::Undeclared) }
     }
@@ -70,7 +76,7 @@ impl<'s> Transaction<'s> {
     /// Sets a value; the key does not expire.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         self.whole(|tx| {
-            let key = tx.key(&key)?;
+            let key = tx.any_key(&key)?;
             Ok(tx.txn.set(tx.db, &key, value.as_ref(), Expire::Clear)?)
         })
     }

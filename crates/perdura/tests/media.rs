@@ -51,6 +51,9 @@ fn lost_bytes_cost_the_keys_that_they_were() {
         }
     }
     file.set_len(bytes.len() as u64).expect("as long as before");
+    // In a transaction that was not declared for it, but covers its shard.
+    let told = store.transaction(&["{t}other"], |tx| tx.get("{t}long:99").map(|_| ()));
+    assert!(matches!(told, Err(Error::Damaged(_))), "{told:?}");
     assert!((5..20).contains(&damaged), "{damaged} keys");
     for i in 0..KEYS {
         assert_eq!(store.get(format!("key:{i}")), Ok(Some(value(i))));

@@ -75,8 +75,9 @@ fn strangers_are_turned_away_unless_there_is_a_password() {
 fn port_and_addresses_change_while_serving() {
     let server = start(&[]);
     let mut client = server.client();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = free.local_addr().expect("an address").port();
+    // Not one of those that the kernel gives to whoever connects: another test's client could be that.
+    let port = testkit::free_port();
+    let free = std::net::TcpListener::bind(("127.0.0.1", port)).expect("a free port");
     let taken = client.run(&format!("CONFIG SET port {port}")).text();
     assert!(taken.contains("Unable to listen on this port"), "{taken}");
     server.client().check("PING", "PONG");

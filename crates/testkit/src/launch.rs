@@ -178,7 +178,7 @@ impl Launch {
 }
 
 /// A free port below those that the kernel gives to outgoing connections, so that it is still free for a restart.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(20_000..32_000);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

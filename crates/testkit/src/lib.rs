@@ -19,6 +19,6 @@ mod server;
 
 pub use binary::{example, perdura_server};
 pub use client::Client;
-pub use launch::{Launch, Medium};
+pub use launch::{Launch, Medium, free_port};
 pub use reply::Reply;
 pub use server::{Ended, Server};

@@ -220,7 +220,9 @@ impl<'e> Round<'e> {
             for what in self.engine.waiting().wanted(*db, &key) {
                 if holds(txn, *db, &key, what) {
                     self.serve_key(txn, *db, &key, what);
-                } else if self.engine.waiting().ends_with(*db, &key, what) {
+                } else if txn.lost(*db, &key).is_none()
+                    && self.engine.waiting().ends_with(*db, &key, what)
+                {
                     self.end_lost(*db, &key, what);
                 }
             }
@@ -270,7 +272,10 @@ impl<'e> Round<'e> {
         let (savepoint, mark) = (txn.savepoint_of(&touched), self.effects.mark());
         let mut out = Writer::new(waiter.protocol);
         let mut serving = Serving::new(self.engine, db, &mut out, self.stripe, &mut self.effects);
-        let done = waiter.wish.serve(&mut serving, txn, key);
+        let done = match target.and_then(|target| txn.lost(db, &target)) {
+            Some(at) => Err(Failure::damaged(at)),
+            None => waiter.wish.serve(&mut serving, txn, key),
+        };
         if !matches!(done, Ok(true)) {
             txn.rollback_to(savepoint);
             self.effects.truncate(mark);

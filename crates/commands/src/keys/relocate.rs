@@ -92,6 +92,7 @@ fn move_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if from == to {
         return Err(SAME_OBJECT.into());
     }
+    refuse_lost(txn, to, &key)?;
     let moved = txn.find_mut(from, &key)?.is_some()
         && txn.find_mut(to, &key)?.is_none()
         && txn.rename((from, &key), (to, &key))?;
@@ -100,6 +101,11 @@ fn move_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     call.out.integer(i64::from(moved));
     Ok(())
+}
+
+/// Refuses a key in another database whose entry was lost with its name: nobody has asked there.
+fn refuse_lost(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> Done {
+    txn.lost(db, key).map_or(Ok(()), |at| Err(Failure::damaged(at)))
 }
 
 fn database(call: &Call<'_>, at: usize) -> Result<Db, Failure> {
@@ -134,6 +140,7 @@ fn copy(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if db == target && from.bytes() == to.bytes() {
         return Err(SAME_OBJECT.into());
     }
+    refuse_lost(txn, target, &to)?;
     let copied = txn.find(db, &from).is_some()
         && (replace || txn.find_mut(target, &to)?.is_none())
         && txn.copy((db, &from), (target, &to))?;

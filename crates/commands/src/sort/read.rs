@@ -1,6 +1,6 @@
 //! Reading what is sorted, and what other keys say of it.
 
-use keyspace::{Db, Entry, Key, Keyspace, Text, Txn, Type};
+use keyspace::{Db, Entry, Key, Text, Txn, Type};
 
 use super::Bytes;
 use super::options::Options;
@@ -17,7 +17,6 @@ const NO_NUMBER: &str = "ERR One or more scores can't be converted into double";
 /// Looks keys up for a SORT.
 pub(super) struct Reader<'t, 'k> {
     pub(super) txn: &'t mut Txn<'k>,
-    keyspace: &'t Keyspace,
     db: Db,
     /// Whether what is read decides what is stored: then a key that has expired, and a field, is deleted first, so that a
     /// replay, for which nothing expires, reads the same.
@@ -28,8 +27,7 @@ pub(super) struct Reader<'t, 'k> {
 
 impl<'t, 'k> Reader<'t, 'k> {
     pub(super) fn new(call: &Call<'t>, txn: &'t mut Txn<'k>, stores: bool) -> Reader<'t, 'k> {
-        let (keyspace, db) = (call.engine.keyspace(), call.db());
-        Reader { txn, keyspace, db, stores, name: Vec::new(), value: Vec::new() }
+        Reader { txn, db: call.db(), stores, name: Vec::new(), value: Vec::new() }
     }
 
     /// A key, for one who reads it.
@@ -43,8 +41,7 @@ impl<'t, 'k> Reader<'t, 'k> {
             found = self.txn.find_mut(self.db, key)?;
         }
         if found.is_none()
-            && self.keyspace.has_alert()
-            && let Some(at) = self.keyspace.may_have_lost(self.db, key)
+            && let Some(at) = self.txn.lost(self.db, key)
         {
             return Err(Failure::damaged(at));
         }

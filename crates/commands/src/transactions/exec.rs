@@ -1,10 +1,11 @@
 //! EXEC: all queued commands in one transaction of the keyspace.
 
-use keyspace::Key;
+use keyspace::{Db, Key};
 
 use super::{Queue, take};
 use crate::call::{Call, Next, Run};
 use crate::damage::TRIES;
+use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::spec::*;
 use crate::step::Step;
@@ -62,12 +63,20 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
                 engine.keyspace().settle();
                 tries += 1;
             }
-            Err(failure) => return Err(failure),
+            // The queue is gone: nobody is to run this again.
+            Err(failure) => return Err(failure.at_last()),
         }
         call.session.select(db);
         call.out.truncate(mark);
         call.effects.truncate(effects);
     }
+}
+
+/// The database that a step selects.
+fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
+    let is_select = step.command.spec.name == "select";
+    let number = step.args.get(1).filter(|_| is_select)?;
+    engine.config().database(std::str::from_utf8(number).ok()?.parse().ok()?)
 }
 
 /// What is locked for all steps and watches.
@@ -87,8 +96,10 @@ fn attempt(
     let keyspace = call.engine.keyspace();
     let losses = keyspace.losses();
     if keyspace.has_alert() {
+        let mut db = call.session.db;
         for step in steps {
-            call.engine.refuse_harmed(call.session.db, step.command, step.args, step.keys)?;
+            call.engine.refuse_harmed(db, step.command, step.args, step.keys)?;
+            db = selected(call.engine, step).unwrap_or(db);
         }
     }
     let (mut txn, keys) = match locks {

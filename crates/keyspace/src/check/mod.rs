@@ -10,6 +10,7 @@ mod repair;
 mod walk;
 
 pub use problem::{CheckError, Checked, DamagedKey};
+pub(crate) use repair::slot_of;
 pub use repair::{Refusal, Repaired};
 
 use crate::Keyspace;

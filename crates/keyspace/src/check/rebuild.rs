@@ -28,10 +28,17 @@ pub(crate) struct Rebuilt {
 }
 
 impl Keyspace {
-    /// Makes both indexes of a database in a locked shard anew. Damaged keys are left out.
+    /// Makes both indexes of a database in a locked shard anew. Damaged keys without a name that nobody remembers are left out.
     pub(crate) fn rebuild(&self, shard: &mut Shard<'_>, db: u8) -> Result<Rebuilt, Refusal> {
+        let nameless = self.nameless_of(shard, db);
         let (sound, lost) = Walk::new(self, shard, &|_| {}, &mut |_: CheckError| {}).collect();
         let mut keys: Vec<Sound> = sound.into_iter().filter(|entry| entry.db == db).collect();
+        // Whoever asks for one of these is still to be told of the damage.
+        for (at, hash) in nameless {
+            if keys.iter().all(|key| key.at != at) {
+                keys.push(Sound { db, at, hash, expires: entry::expiry_word(shard, at) != 0 });
+            }
+        }
         let linked = keys.len();
         for block in lost {
             let room = |at| shard.capacity(at);

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use heap::{CommitError, Ptr, Shard, View};
-use structures::index::{Found, Index};
+use structures::index::{Found, Index, Slot};
 
 use super::walk::Walk;
 use super::{CheckError, DamagedKey};
@@ -142,23 +142,12 @@ impl Keyspace {
         let at = Ptr::from_raw(key.entry);
         let mut counts = Counts::decode(shard.word(shard.root(counts_root(db))));
         let keys = Index::at(shard.root(keys_root(db)));
-        if let Some(slot) = keys.find(shard, key.hash, |entry| entry == at) {
+        if let Some(slot) = slot_of(shard, keys, key.hash, at) {
             keys.remove(shard, slot);
             counts.keys = counts.keys.saturating_sub(1);
         }
         let expiring = Index::at(shard.root(expiry_root(db)));
-        let mut slot = expiring.find(shard, key.hash, |entry| entry == at);
-        if slot.is_none() {
-            expiring.survey(shard, |found| {
-                if let Found::Entry(this, _) = found
-                    && this.entry() == at
-                {
-                    slot = Some(this);
-                }
-                true
-            });
-        }
-        if let Some(slot) = slot {
+        if let Some(slot) = slot_of(shard, expiring, key.hash, at) {
             expiring.remove(shard, slot);
             // What the damaged entry says may be wrong: then a repair counts anew.
             let said = FieldCounts::of(crate::entry::expiry_word(shard, at));
@@ -207,4 +196,20 @@ impl Keyspace {
         done.counts += u64::from(shard.recount()?);
         Ok(())
     }
+}
+
+/// The slot of an entry that may have lost its name: a split puts it where zeros belong, and not where the hash says.
+pub(crate) fn slot_of(shard: &Shard<'_>, index: Index, hash: u64, at: Ptr) -> Option<Slot> {
+    let mut slot = index.find(shard, hash, |entry| entry == at);
+    if slot.is_none() {
+        index.survey(shard, |found| {
+            if let Found::Entry(this, _) = found
+                && this.entry() == at
+            {
+                slot = Some(this);
+            }
+            true
+        });
+    }
+    slot
 }

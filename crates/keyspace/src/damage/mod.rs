@@ -165,6 +165,8 @@ impl Keyspace {
     fn stop(&self, why: String) {
         self.heap().stop();
         self.damage.tell(format!("Media error: {why}. No write is taken any more"));
+        // Who forgets the last lost entry looks at this before it takes the alert back.
+        let _nameless = lock(&self.damage.nameless);
         let _ = self.damage.stopped.set(why);
         self.damage.alert.store(true, Relaxed);
     }
@@ -220,12 +222,14 @@ impl Keyspace {
     }
 
     fn settle_blocks(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
+        // Before an index is made anew, which leaves out what was not found to be lost.
+        self.settle_entries(shard, hits)?;
         let (keys, all) = self.hit_indexes(shard, hits);
         if keys.len() > 1 {
             let text = format!("shard {}: the indexes of several databases were lost", shard.id());
             return Err(Refusal::Metadata(text));
         }
-        for db in all {
+        for &db in &all {
             let done = self.rebuild(shard, db)?;
             self.damage.tell(format!(
                 "Media error: an index of shard {} was made anew: {} keys, {} of them found again",
@@ -234,6 +238,10 @@ impl Keyspace {
                 done.found
             ));
         }
+        if all.is_empty() { Ok(()) } else { self.settle_entries(shard, hits) }
+    }
+
+    fn settle_entries(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
         for db in 0..DATABASES as u8 {
             for (at, near) in self.hit_entries(shard, db, hits) {
                 self.settle_entry(shard, db, at, near, hits)?;

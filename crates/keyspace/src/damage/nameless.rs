@@ -8,10 +8,11 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use heap::Ptr;
+use heap::{Ptr, Shard};
 use structures::index::{Index, Near};
 
 use super::{Harm, lock};
+use crate::check::slot_of;
 use crate::layout::keys_root;
 use crate::{CommitError, DamagedKey, Db, Key, Keyspace, entry, verify};
 
@@ -62,9 +63,9 @@ impl Nameless {
         }
     }
 
-    /// Forgets an entry; whether none is left.
-    fn remove(&mut self, at: Ptr) -> bool {
-        self.entries.retain(|lost| lost.at != at);
+    /// Forgets entries; whether none is left.
+    fn retain(&mut self, stays: impl Fn(&Lost) -> bool) -> bool {
+        self.entries.retain(stays);
         if self.entries.is_empty() {
             self.cleared.clear();
         }
@@ -94,7 +95,7 @@ impl Keyspace {
 
     /// Where an entry lies that lost its name and may have been this key's: for a key that was not found, while its shard is
     /// held.
-    pub fn may_have_lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
+    pub(crate) fn may_have_lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
         let name = self.name(db, key);
         lock(&self.damage.nameless).find(&name).map(|lost| lost.at.raw())
     }
@@ -119,6 +120,22 @@ impl Keyspace {
         drop(shard);
         self.forget_nameless(Ptr::from_raw(at));
         Ok(())
+    }
+
+    /// Forgets the entries of a database in a shard, which go with all others.
+    pub(crate) fn forget_nameless_of(&self, shard: usize, db: u8) {
+        if self.has_alert() {
+            self.retain_nameless(|lost| (lost.shard, lost.db) != (shard, db));
+        }
+    }
+
+    /// The entries of a database in a shard that are remembered without a name, by hashes that lead to their slots.
+    pub(crate) fn nameless_of(&self, shard: &Shard<'_>, db: u8) -> Vec<(Ptr, u64)> {
+        let nameless = lock(&self.damage.nameless);
+        let here = nameless.entries.iter().filter(|lost| (lost.shard, lost.db) == (shard.id(), db));
+        here.filter(|lost| is_damaged(shard, lost.at))
+            .map(|lost| (lost.at, lost.near.hash()))
+            .collect()
     }
 
     pub(super) fn remember_slot(&self, shard: usize, db: u8, at: Ptr, near: Near) {
@@ -163,16 +180,23 @@ impl Keyspace {
     fn is_still_lost(&self, lost: &Lost) -> bool {
         let shard = self.heap().lock(lost.shard);
         let index = Index::at(shard.root(keys_root(lost.db)));
-        let linked = index.find(&shard, lost.near.hash(), |at| at == lost.at).is_some();
-        let seen = verify::entry(&shard, lost.at, shard.capacity(lost.at), None);
+        let linked = slot_of(&shard, index, lost.near.hash(), lost.at).is_some();
         // Where nothing could be marked, what is remembered is all that there is.
-        linked && (seen.fault.is_some() || self.heap().is_poisoned())
+        linked && (is_damaged(&shard, lost.at) || self.heap().is_poisoned())
     }
 
     fn forget_nameless(&self, at: Ptr) {
+        self.retain_nameless(|lost| lost.at != at);
+    }
+
+    fn retain_nameless(&self, stays: impl Fn(&Lost) -> bool) {
         let mut nameless = lock(&self.damage.nameless);
-        if nameless.remove(at) && self.stopped().is_none() {
+        if nameless.retain(stays) && self.stopped().is_none() {
             self.damage.alert.store(false, Relaxed);
         }
     }
+}
+
+fn is_damaged(shard: &Shard<'_>, at: Ptr) -> bool {
+    verify::entry(shard, at, shard.capacity(at), None).fault.is_some()
 }
