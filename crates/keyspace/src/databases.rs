@@ -139,7 +139,6 @@ impl Txn<'_> {
         let mut keys = 0;
         for place in self.places(db) {
             self.note_flushed(place, db, None);
-            self.keyspace.forget_nameless_of(self.shards[place.shard].id(), place.db);
             keys += u64::from(self.counts(place).keys);
             let queue = self.queue(place.shard);
             let shard = &mut self.shards[place.shard];

@@ -13,7 +13,7 @@ use crate::collection::{self, Large, Within};
 use crate::key::DATABASES;
 use crate::layout::{Kind, expiry_root, keys_root};
 use crate::rules::Step;
-use crate::{CommitError, Keyspace, entry};
+use crate::{CommitError, Keyspace, entry, verify};
 
 const INDEXES: usize = 2 * DATABASES;
 
@@ -135,6 +135,9 @@ impl Keyspace {
             shard.set(cell, word);
         }
         if !shard.is_sparse(old) {
+            return Ok(None);
+        }
+        if verify::entry(shard, old, shard.capacity(old), None).key.is_none() {
             return Ok(None);
         }
         let size = entry::size(shard, old);

@@ -54,6 +54,9 @@ struct Rest {
 impl Keyspace {
     /// Verifies some keys of the shard. None when it has been through the whole shard; the last answer has the sums.
     pub fn scrub_step(&self, shard: usize, from: Scrub) -> Result<(Scrub, bool), CommitError> {
+        if from.keys == 0 && self.has_alert() {
+            self.sweep_nameless(shard);
+        }
         let held = self.hold();
         let mut rest = Rest::default();
         let mut next = from;
@@ -182,9 +185,6 @@ impl Keyspace {
     /// Marks what is still there and still damaged; how many keys.
     fn condemn(&self, shard: usize, db: u8, rest: Rest) -> Result<u64, CommitError> {
         let mut locked = self.heap().lock(shard);
-        if rest.misled && self.rebuild(&mut locked, db).is_ok() {
-            self.tell_rebuilt(shard, db);
-        }
         let mut slots: Vec<(Ptr, Near)> = Vec::new();
         Index::at(locked.root(keys_root(db))).survey(&locked, |found| {
             if let Found::Entry(slot, near) = found
@@ -211,6 +211,10 @@ impl Keyspace {
                 // The slot may be what is damaged: then this is no entry, and not to be written to.
                 self.remember(locked.id(), db, at, near, seen);
             }
+        }
+        // Afterwards, since it leaves out what nobody remembers.
+        if rest.misled && self.rebuild(&mut locked, db).is_ok() {
+            self.tell_rebuilt(shard, db);
         }
         Ok(found)
     }

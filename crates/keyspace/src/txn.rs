@@ -24,7 +24,6 @@ use crate::met::Met;
 use crate::side::Side;
 use crate::streams;
 use crate::value::{self, Encoding, Str, Type};
-use crate::verify;
 use crate::watch::After;
 use crate::{
     Change, CommitError, Content, Db, Error, Event, Key, Keyspace, Members, Prepared, Watch,
@@ -232,24 +231,6 @@ impl<'k> Txn<'k> {
 
     pub(crate) fn live(&self, place: Place, at: Ptr) -> bool {
         !entry::is_expired(&self.shards[place.shard], at, self.now)
-    }
-
-    /// Whether whoever walks over all keys sees this one: it is live, and still has its name.
-    pub(crate) fn shows(&self, place: Place, at: Ptr) -> bool {
-        let shard = &self.shards[place.shard];
-        let named = || {
-            let seen = verify::entry(shard, at, shard.capacity(at), None);
-            seen.key.is_some_and(|key| !key.is_empty())
-        };
-        self.live(place, at) && (Kind::decode(shard.word(at)).is_some() || named())
-    }
-
-    /// Where an entry lies that lost its name and may have been this key's, if the key is not there.
-    pub fn lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
-        if !self.keyspace.has_alert() || self.slot(self.place(db, key), key).is_some() {
-            return None;
-        }
-        self.keyspace.may_have_lost(db, key)
     }
 
     /// For a command that reads: counts a hit or a miss, notes the access. Expired keys are not found.

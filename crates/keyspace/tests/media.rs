@@ -519,8 +519,10 @@ fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
         assert!(read(&pool.ks, &name(i)).is_err(), "key {i}");
     }
     write(&pool.ks, &[&name(0)], |txn| txn.flush(db(0)).expect("room"));
-    assert!(!pool.ks.has_alert());
     assert_eq!(read(&pool.ks, &name(lost[0])), Ok(None));
+    assert_eq!(scrub(&pool.ks).1, 0);
+    assert!(!pool.ks.has_alert());
+    assert_eq!(read(&pool.ks, &name(lost[1])), Ok(None));
 }
 
 #[test]
@@ -535,4 +537,25 @@ fn the_empty_key_is_one_that_a_scrub_can_find_damaged() {
     assert!(read(&pool.ks, "").is_err());
     assert_eq!(scrub(&pool.ks).1, 1, "still there");
     assert!(read(&pool.ks, "").is_err());
+}
+
+#[test]
+fn an_index_made_anew_does_not_lead_to_a_block_that_was_given_up() {
+    let pool = Pool::new(KEYS);
+    set(&pool.ks, "", &"a value in a block of its own ".repeat(500));
+    let bytes = pool.bytes();
+    let at = memchr::memmem::find(&bytes, b"of its own a value").expect("the value");
+    let file = OpenOptions::new().write(true).open(&pool.path).expect("the pool");
+    file.write_all_at(b"x", at as u64).expect("a flipped byte");
+    assert_eq!(scrub(&pool.ks).1, 1);
+    // The entry is remembered without a name, and deleted under it.
+    let key = pool.ks.key(b"");
+    pool.ks.cut_nameless(db(0), &key).expect("a commit");
+    write(&pool.ks, &[""], |txn| txn.delete(db(0), &key).expect("room"));
+    pool.lose_one(index_page(&pool, &[]));
+    pool.ks.settle();
+    let news = pool.ks.damage_news().join("\n");
+    assert!(news.contains("was made anew: 4000 keys"), "{news}");
+    assert_eq!(pool.ks.count(db(0)).0, KEYS as u64);
+    check_lost(&pool, &[]);
 }

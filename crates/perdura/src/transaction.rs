@@ -89,7 +89,7 @@ impl<'s> Transaction<'s> {
         ttl: Duration,
     ) -> Result<(), Error> {
         self.whole(|tx| {
-            let (key, until) = (tx.key(&key)?, tx.until(ttl));
+            let (key, until) = (tx.any_key(&key)?, tx.until(ttl));
             Ok(tx.txn.set(tx.db, &key, value.as_ref(), Expire::At(until))?)
         })
     }

@@ -76,8 +76,9 @@ fn port_and_addresses_change_while_serving() {
     let server = start(&[]);
     let mut client = server.client();
     // Not one of those that the kernel gives to whoever connects: another test's client could be that.
-    let port = testkit::free_port();
-    let free = std::net::TcpListener::bind(("127.0.0.1", port)).expect("a free port");
+    let bind = || std::net::TcpListener::bind(("127.0.0.1", testkit::free_port())).ok();
+    let free = std::iter::repeat_with(bind).flatten().next().expect("a free port");
+    let port = free.local_addr().expect("an address").port();
     let taken = client.run(&format!("CONFIG SET port {port}")).text();
     assert!(taken.contains("Unable to listen on this port"), "{taken}");
     server.client().check("PING", "PONG");

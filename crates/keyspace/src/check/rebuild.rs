@@ -4,8 +4,10 @@
 //! one more. A crash before that leaves the old index as it was, and blocks that nothing leads to. The old index's
 //! blocks are then such blocks too: who repairs frees them at last.
 
-use heap::{Full, Shard};
-use structures::index::Index;
+use std::collections::HashSet;
+
+use heap::{Full, Ptr, Shard, View};
+use structures::index::{Found, Index};
 
 use super::walk::{Sound, Walk};
 use super::{CheckError, Refusal};
@@ -31,11 +33,21 @@ impl Keyspace {
     /// Makes both indexes of a database in a locked shard anew. Damaged keys without a name that nobody remembers are left out.
     pub(crate) fn rebuild(&self, shard: &mut Shard<'_>, db: u8) -> Result<Rebuilt, Refusal> {
         let nameless = self.nameless_of(shard, db);
+        let mut led_to = HashSet::new();
+        Index::at(shard.root(keys_root(db))).survey(shard, |found| {
+            if let Found::Entry(slot, _) = found {
+                led_to.insert(slot.entry());
+            }
+            true
+        });
         let (sound, lost) = Walk::new(self, shard, &|_| {}, &mut |_: CheckError| {}).collect();
         let mut keys: Vec<Sound> = sound.into_iter().filter(|entry| entry.db == db).collect();
         // Whoever asks for one of these is still to be told of the damage.
+        // Whose block was given up and taken again is another's.
+        led_to.extend(lost.iter().map(|block| block.ptr));
+        let kept: HashSet<Ptr> = keys.iter().map(|key| key.at).collect();
         for (at, hash) in nameless {
-            if keys.iter().all(|key| key.at != at) {
+            if led_to.contains(&at) && !kept.contains(&at) {
                 keys.push(Sound { db, at, hash, expires: entry::expiry_word(shard, at) != 0 });
             }
         }
@@ -90,7 +102,6 @@ impl Keyspace {
             shard.commit()?;
             shard.use_reserve(true);
         }
-        use heap::View;
         let word = shard.word(scratch);
         shard.set(root, word);
         shard.set(scratch, 0);

@@ -142,12 +142,12 @@ impl Keyspace {
         let at = Ptr::from_raw(key.entry);
         let mut counts = Counts::decode(shard.word(shard.root(counts_root(db))));
         let keys = Index::at(shard.root(keys_root(db)));
-        if let Some(slot) = slot_of(shard, keys, key.hash, at) {
+        if let Some((slot, _)) = slot_of(shard, keys, key.hash, at) {
             keys.remove(shard, slot);
             counts.keys = counts.keys.saturating_sub(1);
         }
         let expiring = Index::at(shard.root(expiry_root(db)));
-        if let Some(slot) = slot_of(shard, expiring, key.hash, at) {
+        if let Some((slot, _)) = slot_of(shard, expiring, key.hash, at) {
             expiring.remove(shard, slot);
             // What the damaged entry says may be wrong: then a repair counts anew.
             let said = FieldCounts::of(crate::entry::expiry_word(shard, at));
@@ -198,15 +198,16 @@ impl Keyspace {
     }
 }
 
-/// The slot of an entry that may have lost its name: a split puts it where zeros belong, and not where the hash says.
-pub(crate) fn slot_of(shard: &Shard<'_>, index: Index, hash: u64, at: Ptr) -> Option<Slot> {
-    let mut slot = index.find(shard, hash, |entry| entry == at);
+/// The slot of an entry that may have lost its name, and a hash that leads there: a split puts it where zeros belong, and not
+/// where the hash says.
+pub(crate) fn slot_of(shard: &Shard<'_>, index: Index, hash: u64, at: Ptr) -> Option<(Slot, u64)> {
+    let mut slot = index.find(shard, hash, |entry| entry == at).map(|slot| (slot, hash));
     if slot.is_none() {
         index.survey(shard, |found| {
-            if let Found::Entry(this, _) = found
+            if let Found::Entry(this, near) = found
                 && this.entry() == at
             {
-                slot = Some(this);
+                slot = Some((this, near.hash()));
             }
             true
         });

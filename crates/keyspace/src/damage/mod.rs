@@ -173,13 +173,14 @@ impl Keyspace {
 
     fn settle_parts(&self, parts: &[LostPart]) {
         let mut blocks: BTreeMap<usize, Hits> = BTreeMap::new();
+        let mut roots = Vec::new();
         for part in parts {
             match *part {
                 LostPart::Block { shard, at, from, to } => {
                     let hits = blocks.entry(shard).or_default();
                     hits.entry(at.raw()).or_default().push((from, to));
                 }
-                LostPart::Roots { shard, from, to } => self.settle_roots(shard, from, to),
+                LostPart::Roots { shard, from, to } => roots.push((shard, from, to)),
             }
         }
         for (shard, hits) in blocks {
@@ -189,6 +190,8 @@ impl Keyspace {
                 self.stop(refusal.to_string());
             }
         }
+        // Behind the entries: this makes indexes anew, which leaves out what was not found to be lost.
+        roots.into_iter().for_each(|(shard, from, to)| self.settle_roots(shard, from, to));
     }
 
     /// Lost root words read as zero. Counts and the index of expiry times follow from the keys; what the free queue led to is

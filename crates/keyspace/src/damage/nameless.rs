@@ -8,13 +8,14 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use heap::{Ptr, Shard};
+use heap::{Ptr, Shard, View};
 use structures::index::{Index, Near};
 
 use super::{Harm, lock};
 use crate::check::slot_of;
-use crate::layout::keys_root;
-use crate::{CommitError, DamagedKey, Db, Key, Keyspace, entry, verify};
+use crate::layout::{Kind, keys_root};
+use crate::txn::Place;
+use crate::{CommitError, DamagedKey, Db, Key, Keyspace, Txn, entry, verify};
 
 /// What is remembered of entries without names.
 #[derive(Default)]
@@ -25,12 +26,14 @@ pub(super) struct Nameless {
 }
 
 /// An entry that leads to no name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Lost {
     shard: usize,
     db: u8,
     at: Ptr,
     near: Near,
+    /// A hash that leads to its slot.
+    slot: u64,
     /// Whether the log was told the name by which somebody asked for it.
     named: bool,
 }
@@ -57,7 +60,11 @@ impl Nameless {
     }
 
     fn add(&mut self, lost: Lost) {
-        if !self.entries.iter().any(|known| known.at == lost.at) {
+        let is_known = |known: &Lost| {
+            (known.shard, known.db, known.at, known.near)
+                == (lost.shard, lost.db, lost.at, lost.near)
+        };
+        if !self.entries.iter().any(is_known) {
             self.cleared.retain(|name| !lost.fits(name));
             self.entries.push(lost);
         }
@@ -104,6 +111,10 @@ impl Keyspace {
     pub fn cut_nameless(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
         let Some(Harm::Nameless(at)) = self.harm(db, key) else { return Ok(()) };
         let mut shard = self.heap().lock(key.shard());
+        if !is_damaged(&shard, Ptr::from_raw(at)) {
+            // It was given up meanwhile, and its block is another's.
+            return Ok(());
+        }
         let lost = DamagedKey {
             shard: key.shard(),
             db: db.number(),
@@ -117,19 +128,21 @@ impl Keyspace {
         self.cut(&mut shard, &lost);
         shard.commit()?;
         lock(&self.damage.nameless).cleared.insert(self.name(db, key));
-        drop(shard);
         self.forget_nameless(Ptr::from_raw(at));
         Ok(())
     }
 
-    /// Forgets the entries of a database in a shard, which go with all others.
-    pub(crate) fn forget_nameless_of(&self, shard: usize, db: u8) {
-        if self.has_alert() {
-            self.retain_nameless(|lost| (lost.shard, lost.db) != (shard, db));
+    /// Forgets the entries of a shard that went with their database.
+    pub(crate) fn sweep_nameless(&self, shard: usize) {
+        let known = lock(&self.damage.nameless).entries.clone();
+        for lost in known.iter().filter(|lost| lost.shard == shard) {
+            if !self.is_still_lost(lost) {
+                self.forget_nameless(lost.at);
+            }
         }
     }
 
-    /// The entries of a database in a shard that are remembered without a name, by hashes that lead to their slots.
+    /// The entries of a database in a shard that are remembered without a name, and what is known of their hashes.
     pub(crate) fn nameless_of(&self, shard: &Shard<'_>, db: u8) -> Vec<(Ptr, u64)> {
         let nameless = lock(&self.damage.nameless);
         let here = nameless.entries.iter().filter(|lost| (lost.shard, lost.db) == (shard.id(), db));
@@ -139,7 +152,14 @@ impl Keyspace {
     }
 
     pub(super) fn remember_slot(&self, shard: usize, db: u8, at: Ptr, near: Near) {
-        lock(&self.damage.nameless).add(Lost { shard, db, at, near, named: false });
+        lock(&self.damage.nameless).add(Lost {
+            shard,
+            db,
+            at,
+            near,
+            slot: near.hash(),
+            named: false,
+        });
         self.damage.alert.store(true, Relaxed);
     }
 
@@ -180,9 +200,16 @@ impl Keyspace {
     fn is_still_lost(&self, lost: &Lost) -> bool {
         let shard = self.heap().lock(lost.shard);
         let index = Index::at(shard.root(keys_root(lost.db)));
-        let linked = slot_of(&shard, index, lost.near.hash(), lost.at).is_some();
+        let slot = slot_of(&shard, index, lost.slot, lost.at);
+        if let Some((_, hash)) = slot
+            && hash != lost.slot
+        {
+            let mut nameless = lock(&self.damage.nameless);
+            let moved = nameless.entries.iter_mut().filter(|known| known.at == lost.at);
+            moved.for_each(|known| known.slot = hash);
+        }
         // Where nothing could be marked, what is remembered is all that there is.
-        linked && (is_damaged(&shard, lost.at) || self.heap().is_poisoned())
+        slot.is_some() && (is_damaged(&shard, lost.at) || self.heap().is_poisoned())
     }
 
     fn forget_nameless(&self, at: Ptr) {
@@ -194,6 +221,26 @@ impl Keyspace {
         if nameless.retain(stays) && self.stopped().is_none() {
             self.damage.alert.store(false, Relaxed);
         }
+    }
+}
+
+impl Txn<'_> {
+    /// Whether whoever walks over all keys sees this one: it is live, and still has its name.
+    pub(crate) fn shows(&self, place: Place, at: Ptr) -> bool {
+        let shard = &self.shards[place.shard];
+        let named = || {
+            let seen = verify::entry(shard, at, shard.capacity(at), None);
+            seen.key.is_some_and(|key| !key.is_empty())
+        };
+        self.live(place, at) && (Kind::decode(shard.word(at)).is_some() || named())
+    }
+
+    /// Where an entry lies that lost its name and may have been this key's, if the key is not there.
+    pub fn lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
+        if !self.keyspace.has_alert() || self.slot(self.place(db, key), key).is_some() {
+            return None;
+        }
+        self.keyspace.may_have_lost(db, key)
     }
 }
 
