@@ -69,6 +69,7 @@ impl Engine {
             call.effects.clear();
             call.pinned = None;
             call.next = Next::Reply;
+            call.losses = self.keyspace().losses();
             self.stop_waiting(call.session);
             done = self.run(call);
         }

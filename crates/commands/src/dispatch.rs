@@ -214,7 +214,6 @@ impl Engine {
     pub(crate) fn run(&self, call: &mut Call<'_>) -> Done {
         let now = call.now_ms();
         let keyspace = self.keyspace();
-        call.losses = keyspace.losses();
         if keyspace.has_alert() {
             self.refuse_harmed(call.db(), call.command, call.args, call.keys)?;
         }

@@ -55,6 +55,12 @@ impl Pool {
         assert!(self.ks.is_unsettled());
     }
 
+    /// Changes a bit behind the keyspace's back.
+    fn flip(&self, at: u64) {
+        let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
+        file.write_all_at(&[self.bytes()[at as usize] ^ 1], at).expect("a write");
+    }
+
     /// Loses one page and leaves what lies behind it.
     fn lose_one(&self, page: u64) {
         let bytes = self.bytes();
@@ -274,12 +280,10 @@ fn a_scrub_finds_what_was_changed_behind_the_keyspaces_back() {
     set(&pool.ks, "large", &"large ".repeat(100_000));
     set(&pool.ks, "block", &"block ".repeat(1000));
     assert_eq!(scrub(&pool.ks), (KEYS as u64 + 2, 0));
-    let file = OpenOptions::new().write(true).open(&pool.path).expect("the pool");
-    let flip = |at: u64| file.write_all_at(&[pool.bytes()[at as usize] ^ 1], at).expect("a write");
     let bytes = pool.bytes();
-    flip(pool.entry(&name(7)) + 40);
-    flip(memchr::memmem::rfind(&bytes, b"large large").expect("a chunk") as u64);
-    flip(memchr::memmem::rfind(&bytes, b"block block").expect("a block") as u64);
+    pool.flip(pool.entry(&name(7)) + 40);
+    pool.flip(memchr::memmem::rfind(&bytes, b"large large").expect("a chunk") as u64);
+    pool.flip(memchr::memmem::rfind(&bytes, b"block block").expect("a block") as u64);
     assert!(read(&pool.ks, &name(7)).is_err(), "a short value is verified when it is read");
     assert_eq!(read(&pool.ks, "block").map(|text| text.is_some()), Ok(true), "a long one is not");
     assert_eq!(scrub(&pool.ks), (KEYS as u64 + 2, 3));
@@ -525,15 +529,19 @@ fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
     assert_eq!(read(&pool.ks, &name(lost[1])), Ok(None));
 }
 
+/// Keys, and the empty one, whose value a scrub has found to be damaged.
+fn with_damaged_empty_key(keys: usize) -> Pool {
+    let pool = Pool::new(keys);
+    set(&pool.ks, "", &"a value in a block of its own ".repeat(500));
+    let at = memchr::memmem::find(&pool.bytes(), b"of its own a value").expect("the value");
+    pool.flip(at as u64);
+    assert_eq!(scrub(&pool.ks).1, 1);
+    pool
+}
+
 #[test]
 fn the_empty_key_is_one_that_a_scrub_can_find_damaged() {
-    let pool = Pool::new(10);
-    set(&pool.ks, "", &"a value in a block of its own ".repeat(500));
-    let bytes = pool.bytes();
-    let at = memchr::memmem::find(&bytes, b"of its own a value").expect("the value");
-    let file = OpenOptions::new().write(true).open(&pool.path).expect("the pool");
-    file.write_all_at(b"x", at as u64).expect("a flipped byte");
-    assert_eq!(scrub(&pool.ks).1, 1);
+    let pool = with_damaged_empty_key(10);
     assert!(read(&pool.ks, "").is_err());
     assert_eq!(scrub(&pool.ks).1, 1, "still there");
     assert!(read(&pool.ks, "").is_err());
@@ -541,13 +549,7 @@ fn the_empty_key_is_one_that_a_scrub_can_find_damaged() {
 
 #[test]
 fn an_index_made_anew_does_not_lead_to_a_block_that_was_given_up() {
-    let pool = Pool::new(KEYS);
-    set(&pool.ks, "", &"a value in a block of its own ".repeat(500));
-    let bytes = pool.bytes();
-    let at = memchr::memmem::find(&bytes, b"of its own a value").expect("the value");
-    let file = OpenOptions::new().write(true).open(&pool.path).expect("the pool");
-    file.write_all_at(b"x", at as u64).expect("a flipped byte");
-    assert_eq!(scrub(&pool.ks).1, 1);
+    let pool = with_damaged_empty_key(KEYS);
     // The entry is remembered without a name, and deleted under it.
     let key = pool.ks.key(b"");
     pool.ks.cut_nameless(db(0), &key).expect("a commit");

@@ -76,7 +76,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
 fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
     let is_select = step.command.spec.name == "select";
     let number = step.args.get(1).filter(|_| is_select)?;
-    engine.config().database(std::str::from_utf8(number).ok()?.parse().ok()?)
+    engine.config().database(resp::number::parse_i64(number)?.try_into().ok()?)
 }
 
 /// What is locked for all steps and watches.
