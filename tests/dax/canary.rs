@@ -13,11 +13,15 @@ pub(crate) fn all(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     looking_at_an_older_copy(bed, random)
 }
 
+/// It must be the clients who miss their writes: a server that did not start shows nothing about them.
 fn noticed(what: &str, result: Result<(), Failure>) -> Result<(), Failure> {
     match result {
-        Err(Failure::Lost(Violation(how))) => {
+        Err(Failure::Lost(Violation(how))) if how.starts_with("client ") => {
             println!("  {what}: noticed ({})", how.chars().take(90).collect::<String>());
             Ok(())
+        }
+        Err(Failure::Lost(Violation(how))) => {
+            Err(Violation(format!("{what}: noticed by no client: {how}")).into())
         }
         Err(setup) => Err(setup),
         Ok(()) => Err(Violation(format!("{what}: nobody noticed")).into()),
@@ -35,9 +39,10 @@ fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
 }
 
 /// A pool on a DAX file system that is mapped without `MAP_SYNC` and never synced: its bytes reach the medium, but not
-/// what the file system knows of them.
+/// what the file system knows of them. The file system keeps that to itself until it commits its journal, which it does
+/// every five seconds unless it is told otherwise: by then a slow machine may not have begun to write.
 fn mapping_without_sync(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
-    let mount = "fsdax && mount -t ext4 -o dax=always /dev/pmem0 /pm";
+    let mount = "fsdax && mount -t ext4 -o dax=always,commit=3600 /dev/pmem0 /pm";
     let server = "--dir /pm --backend pmem --domain process --pool-size 384mb".to_owned();
     let mut subject = Subject::over(bed, "canary", Format::Ext4, mount, server, random.u64(..))?;
     let machine = subject.come_back()?;

@@ -8,17 +8,20 @@
 use crate::Bed;
 use crate::image::{Format, Image};
 use crate::inspect::{POOL, copy_holds};
-use crate::machine::{Hardware, Machine, USUAL};
+use crate::machine::{Hardware, Machine, PATIENCE, USUAL};
 use crate::place::{Setup, cache, program};
 use fastrand::Rng;
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::Client;
 use testkit::load::{Crew, Habits, View, Violation};
 
 const CLIENTS: usize = 5;
+
+/// Steps that are acknowledged before a cut of the whole machine: where nothing was, nothing can be lost.
+const AT_STAKE: u64 = 100;
 
 /// The guest reads its clock from the board, to the second.
 const HABITS: Habits = Habits { lag: 3_000, ..Habits::USUAL };
@@ -156,6 +159,7 @@ impl<'b> Subject<'b> {
     ) -> Result<(), Failure> {
         let address = machine.address();
         let view = self.crew.view();
+        let before = view.steps();
         let (tally, image) = (&mut self.tally, &self.image);
         let mut benchmark = beside.start(address)?;
         let meanwhile = || {
@@ -165,6 +169,7 @@ impl<'b> Subject<'b> {
                 tally.snapshots += 1;
             }
             thread::sleep(Duration::from_millis(random.u64(20..1500)));
+            wait_for_steps(&view, before + AT_STAKE)?;
             machine.cut();
             tally.machines += 1;
             Ok::<(), Failure>(())
@@ -199,6 +204,19 @@ impl<'b> Subject<'b> {
         self.image.copy(&cache().join("copy.img"))?;
         self.look_into_the_copy()
     }
+}
+
+/// Waits until so many steps have been acknowledged: an emulated machine may take its time.
+fn wait_for_steps(view: &View, steps: u64) -> Result<(), Setup> {
+    let end = Instant::now() + PATIENCE;
+    while view.steps() < steps {
+        if Instant::now() > end {
+            let found = view.steps();
+            return Err(Setup(format!("{found} of {steps} steps are acknowledged, and no more")));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// Copies the medium at one moment, and compares it with what the clients know at that moment.

@@ -11,7 +11,7 @@ use crate::{Bed, debian::Kernel};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use testkit::Client;
 
 /// How long a guest may take to boot or to run a line: the host may have other things to do.
-const PATIENCE: Duration = Duration::from_secs(240);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Which memory the guest is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Machine {
     pub(crate) fn boot(bed: &Bed, hardware: &Hardware, image: &Image) -> Result<Machine, Setup> {
         let root = cache().join("root.cpio");
         initramfs::write(&root, &bed.kernel, &modules(hardware, image), &bed.files())?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = testkit::free_port();
         let console = cache().join("console.log");
         let monitor = cache().join("monitor");
         let _ = fs::remove_file(&monitor);

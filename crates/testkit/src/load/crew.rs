@@ -18,6 +18,11 @@ pub struct View {
 }
 
 impl View {
+    /// Steps acknowledged since the beginning.
+    pub fn steps(&self) -> u64 {
+        self.loads.iter().map(|(_, _, knowledge)| lock(knowledge).steps).sum()
+    }
+
     /// To be called before a copy of the medium is taken: what is acknowledged now must be in it.
     pub fn begin(&self) {
         for (_, _, knowledge) in &self.loads {
@@ -131,7 +136,7 @@ impl Crew {
 
     /// Steps acknowledged since the beginning.
     pub fn steps(&self) -> u64 {
-        self.loads.iter().map(|load| load.steps).sum()
+        self.view().steps()
     }
 
     /// Commands refused for want of room since the beginning.

@@ -74,6 +74,8 @@ struct Knowledge {
     known: Known,
     /// What was known when a view began; what has been sent since is open there.
     viewed: Option<Known>,
+    /// Steps acknowledged since the beginning.
+    steps: u64,
 }
 
 impl Knowledge {
@@ -91,8 +93,6 @@ pub struct Load {
     habits: Habits,
     random: Rng,
     knowledge: Arc<Mutex<Knowledge>>,
-    /// Steps acknowledged since the beginning.
-    steps: u64,
     /// Commands refused for want of room since the beginning.
     refused: u64,
 }
@@ -109,14 +109,13 @@ impl Load {
             habits,
             random: Rng::with_seed(seed.wrapping_add(number as u64)),
             knowledge: Arc::default(),
-            steps: 0,
             refused: 0,
         }
     }
 
     /// A client that goes on from what another one knew.
     fn from_known(number: usize, habits: Habits, known: Known) -> Load {
-        let knowledge = Knowledge { known, viewed: None };
+        let knowledge = Knowledge { known, ..Knowledge::default() };
         Load { knowledge: Arc::new(Mutex::new(knowledge)), ..Load::new(number, 0, habits) }
     }
 
@@ -173,7 +172,7 @@ impl Load {
             return Ok(Ok(Some(why)));
         }
         self.refused += replies.iter().map(refusals).sum::<u64>();
-        let known = &mut lock(&self.knowledge).known;
+        let Knowledge { known, steps, .. } = &mut *lock(&self.knowledge);
         let (Some(step), Some((last, before))) = (known.open.pop_front(), replies.split_last())
         else {
             return Ok(Err(Violation("a reply to nothing".into())));
@@ -193,7 +192,7 @@ impl Load {
                 "client {number}, {step}: replied {found}, expected {expected}"
             ))));
         }
-        self.steps += 1;
+        *steps += 1;
         Ok(Ok(None))
     }
 
