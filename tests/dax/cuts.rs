@@ -8,13 +8,13 @@
 use crate::Bed;
 use crate::image::{Format, Image};
 use crate::inspect::{POOL, copy_holds};
-use crate::machine::{Hardware, Machine, PATIENCE, USUAL};
-use crate::place::{Setup, cache, program};
+use crate::machine::{Hardware, Machine, USUAL};
+use crate::place::{Setup, cache, program, wait_until};
 use fastrand::Rng;
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testkit::Client;
 use testkit::load::{Crew, Habits, View, Violation};
 
@@ -169,7 +169,7 @@ impl<'b> Subject<'b> {
                 tally.snapshots += 1;
             }
             thread::sleep(Duration::from_millis(random.u64(20..1500)));
-            wait_for_steps(&view, before + AT_STAKE)?;
+            wait_until("steps acknowledged", || view.steps() >= before + AT_STAKE)?;
             machine.cut();
             tally.machines += 1;
             Ok::<(), Failure>(())
@@ -204,19 +204,6 @@ impl<'b> Subject<'b> {
         self.image.copy(&cache().join("copy.img"))?;
         self.look_into_the_copy()
     }
-}
-
-/// Waits until so many steps have been acknowledged: an emulated machine may take its time.
-fn wait_for_steps(view: &View, steps: u64) -> Result<(), Setup> {
-    let end = Instant::now() + PATIENCE;
-    while view.steps() < steps {
-        if Instant::now() > end {
-            let found = view.steps();
-            return Err(Setup(format!("{found} of {steps} steps are acknowledged, and no more")));
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 /// Copies the medium at one moment, and compares it with what the clients know at that moment.

@@ -22,11 +22,11 @@ impl Kernel {
     pub(crate) fn fetch(flavour: &str) -> Result<Kernel, Setup> {
         let folder = cache().join(format!("kernel-{flavour}"));
         if !folder.join("complete").exists() {
-            unpack(&kernel_package(flavour)?, &folder)?;
+            unpack(|| kernel_package(flavour), &folder)?;
         }
         let shell = cache().join("busybox");
         if !shell.join("complete").exists() {
-            unpack("busybox-static", &shell)?;
+            unpack(|| Ok("busybox-static".to_owned()), &shell)?;
         }
         let busybox = first(&shell, &["usr/bin/busybox", "bin/busybox"])?;
         let image = only(&folder.join("boot"), "vmlinuz-")?;
@@ -73,8 +73,7 @@ impl Kernel {
 /// The package behind the one that only names the newest.
 fn kernel_package(flavour: &str) -> Result<String, Setup> {
     let meta = format!("linux-image-{flavour}");
-    let ask = || run(Command::new("apt-cache").args(["depends", &meta]));
-    let text = ask().or_else(|_| update().and_then(|()| ask()))?;
+    let text = run(Command::new("apt-cache").args(["depends", &meta]))?;
     let package = text.lines().find_map(|line| {
         let name = line.trim().strip_prefix("Depends: ")?;
         name.starts_with("linux-image-").then(|| name.to_owned())
@@ -84,20 +83,26 @@ fn kernel_package(flavour: &str) -> Result<String, Setup> {
 
 /// Renews the lists of packages, which only root may.
 fn update() -> Result<(), Setup> {
-    run(Command::new("apt-get").args(["update", "-qq"])).map(drop)
+    run(Command::new("apt-get").args(["update", "-qq", "-o", "Acquire::Retries=3"])).map(drop)
 }
 
-/// Downloads a package and unpacks it; `complete` is made last.
-fn unpack(package: &str, folder: &Path) -> Result<(), Setup> {
+/// Downloads a package and unpacks it; `complete` is made last. Where that fails the lists of packages are renewed: they
+/// may be missing, or name a package that has been replaced since.
+fn unpack(name: impl Fn() -> Result<String, Setup>, folder: &Path) -> Result<(), Setup> {
     let _ = fs::remove_dir_all(folder);
     let download = folder.join("package");
     fs::create_dir_all(&download)?;
     let fetch = || {
-        let options = ["-qq", "-o", "APT::Sandbox::User=root", "download", package];
-        run(Command::new("apt-get").args(options).current_dir(&download))
+        let package = name()?;
+        let options = ["-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3"];
+        run(Command::new("apt-get")
+            .args(options)
+            .args(["download", &package])
+            .current_dir(&download))?;
+        only(&download, &package)
     };
-    fetch().or_else(|_| update().and_then(|()| fetch()))?;
-    run(Command::new("dpkg-deb").arg("-x").arg(only(&download, package)?).arg(folder))?;
+    let package = fetch().or_else(|_| update().and_then(|()| fetch()))?;
+    run(Command::new("dpkg-deb").arg("-x").arg(package).arg(folder))?;
     fs::remove_dir_all(&download)?;
     fs::write(folder.join("complete"), "")?;
     Ok(())

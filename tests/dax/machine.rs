@@ -6,7 +6,7 @@
 
 use crate::image::{Format, Image};
 use crate::initramfs;
-use crate::place::{Setup, cache, program};
+use crate::place::{PATIENCE, Setup, cache, program};
 use crate::{Bed, debian::Kernel};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::fs;
@@ -19,9 +19,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use testkit::Client;
-
-/// How long a guest may take to boot or to run a line: the host may have other things to do.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Which memory the guest is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use crate::Bed;
 use crate::cuts::Failure;
 use crate::image::{Format, Image};
 use crate::machine::{Hardware, Machine, Memory, USUAL};
+use crate::place::wait_until;
 use testkit::Client;
 use testkit::load::Violation;
 
@@ -184,6 +185,10 @@ fn a_machine_check_under_a_key() -> Result<(), Failure> {
     let address = start + victim.sector();
     machine.monitor(&format!("mce 0 9 0xbd000000000000c0 0x5 {address:#x} 0x86"))?;
     machine.run("until dmesg | grep -q 'Memory failure'; do sleep 0.1; done")?;
+    // The kernel says so before the server has heard of it.
+    wait_until("a media error that the server has heard of", || {
+        client.info("persistence")["media_errors"] != "0"
+    })?;
     let lost = only_these_are_lost(&mut machine, &mut client, victim.key, &others)?;
     let most = others.len();
     println!("  a machine check: {lost} of {KEYS} keys damaged, of {most} on its page");

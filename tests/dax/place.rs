@@ -7,6 +7,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Why there is no bed to test on: nothing is said about Perdura.
 #[derive(Debug)]
@@ -22,6 +24,21 @@ impl From<io::Error> for Setup {
     fn from(error: io::Error) -> Setup {
         Setup(error.to_string())
     }
+}
+
+/// How long a guest may take to boot or to run a line: the host may have other things to do.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Waits until something holds.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Result<(), Setup> {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        if Instant::now() > end {
+            return Err(Setup(format!("{what}: not within {PATIENCE:?}")));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// The target directory that this test was built into.
