@@ -75,10 +75,11 @@ CRASH := cargo run $(BUILD) --quiet --package perdura-sim --example crash --
 crash:
 	@$(CRASH) --minutes $(MINUTES) $(if $(LOG),--log $(LOG))
 
-# Leaves out each step in turn, for up to three minutes: each must be missed. ONE_IN=12 takes a sample, another one each day.
+# Leaves out each step in turn, for up to EACH minutes: each must be missed. ONE_IN=12 takes a sample, another one each day.
 ONE_IN ?= 1
+EACH ?= 3
 mutate:
-	@$(CRASH) --mutate --minutes 3 --one-in $(ONE_IN) --offset $$(date +%j) $(if $(LOG),--log $(LOG))
+	@$(CRASH) --mutate --minutes $(EACH) --one-in $(ONE_IN) --offset $$(date +%j) $(if $(LOG),--log $(LOG))
 
 # Ways to persist, side by side, with redis-server beside them: half an hour, and then target/bench/report.html. QUICK=1 takes
 # three minutes, FULL=1 hours; MEDIA=1 takes five, for pools on played media with and without a read cache alone, and

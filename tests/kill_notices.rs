@@ -9,13 +9,20 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::load::{Crew, Habits, Violation};
 use testkit::{Client, Launch, Server};
 
+/// How long clients write at least.
 const LOADED: Duration = Duration::from_millis(150);
+
+/// Steps that are acknowledged before a server is killed.
+const ENOUGH: u64 = 200;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Loads a server, kills it, does something to its folder, starts it again and compares.
 fn round(
@@ -24,8 +31,13 @@ fn round(
     through: SocketAddr,
     plant: impl FnOnce(&Path),
 ) -> Result<(), Violation> {
+    let view = crew.view();
+    let (began, enough) = (Instant::now(), view.steps() + ENOUGH);
     let kill = || {
         thread::sleep(LOADED);
+        while view.steps() < enough && began.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(2));
+        }
         server.kill();
     };
     crew.run(|| Client::connect(through), kill)?;
@@ -71,7 +83,7 @@ fn redis_with_a_synced_log_keeps_the_rule() {
         let kept = round(&mut server, &mut crew, address, |_| {});
         assert!(kept.is_ok(), "{kept:?}");
     }
-    assert!(crew.steps() > 50);
+    assert!(crew.steps() >= ENOUGH);
 }
 
 #[test]
@@ -122,7 +134,7 @@ fn a_proxy_that_drops_nothing_is_not_blamed() {
     let proxy = proxy(server.address(), usize::MAX);
     let kept = round(&mut server, &mut crew, proxy, |_| {});
     assert!(kept.is_ok(), "{kept:?}");
-    assert!(crew.steps() > 50);
+    assert!(crew.steps() >= ENOUGH);
 }
 
 /// Acknowledges every tenth SET and forgets it.
@@ -130,21 +142,23 @@ fn forgetful_proxy(server: SocketAddr) -> SocketAddr {
     proxy(server, 10)
 }
 
-/// Stands between clients and a server. It goes on until the test's process ends.
+/// Stands between clients and a server, and forgets every so many SETs. It goes on until the test's process ends.
 fn proxy(server: SocketAddr, drop_every: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
+    let sets = Arc::new(AtomicUsize::new(0));
+    let forgets = move || sets.fetch_add(1, Ordering::Relaxed) % drop_every == drop_every - 1;
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            thread::spawn(move || drop(pass_on(client, server, drop_every)));
+            let forgets = forgets.clone();
+            thread::spawn(move || drop(pass_on(client, server, forgets)));
         }
     });
     address
 }
 
 /// One command and its reply after the other.
-fn pass_on(client: TcpStream, server: SocketAddr, drop_every: usize) -> io::Result<()> {
-    static SETS: AtomicUsize = AtomicUsize::new(0);
+fn pass_on(client: TcpStream, server: SocketAddr, forgets: impl Fn() -> bool) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     server.set_nodelay(true)?;
     client.set_nodelay(true)?;
@@ -159,7 +173,7 @@ fn pass_on(client: TcpStream, server: SocketAddr, drop_every: usize) -> io::Resu
             _ => in_transaction,
         };
         let is_set = name == b"SET" && !in_transaction;
-        if is_set && SETS.fetch_add(1, Ordering::Relaxed) % drop_every == drop_every - 1 {
+        if is_set && forgets() {
             answers.write_all(b"+OK\r\n")?;
             continue;
         }

@@ -15,9 +15,9 @@ use crate::case::{Case, Outcome, parse};
 use crate::suite::{Setup, Suite};
 
 /// Seconds without the end of a case after which it counts as hung.
-const PATIENCE: u32 = 60;
+const PATIENCE: u32 = 180;
 /// A unit is given up after this.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(900);
 /// How often a unit is begun again without the case that hung.
 const HANGS: usize = 5;
 /// The first port on which the suite's own parts meet; each run takes the next 40.

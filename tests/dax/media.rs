@@ -30,9 +30,9 @@ const PAGE: u64 = 4096;
 const HEAD: u64 = 3 * 8 + 7;
 
 /// Both ways for a line to go bad.
-pub(crate) fn all(bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn all(bed: &Bed, whole: &Bed) -> Result<(), Failure> {
     a_bad_sector_under_a_key(bed)?;
-    a_machine_check_under_a_key()
+    a_machine_check_under_a_key(whole)
 }
 
 fn name(key: usize) -> String {
@@ -161,11 +161,10 @@ fn a_bad_sector_under_a_key(bed: &Bed) -> Result<(), Failure> {
 }
 
 /// The processor meets a bad line while the server has it mapped.
-fn a_machine_check_under_a_key() -> Result<(), Failure> {
-    let bed = Bed::make("amd64")?;
+fn a_machine_check_under_a_key(bed: &Bed) -> Result<(), Failure> {
     let hardware = Hardware { memory: Memory::Nvdimm, cpu: "max,vendor=GenuineIntel" };
     let image = Image::make("media", Format::Ext4, MEDIUM, true)?;
-    let mut machine = Machine::boot(&bed, &hardware, &image)?;
+    let mut machine = Machine::boot(bed, &hardware, &image)?;
     machine.run(MOUNT)?;
     // Processes that have the page mapped hear of it at once, not when they touch it: emulated memory never refuses.
     machine.run("echo 1 >/proc/sys/vm/memory_failure_early_kill")?;

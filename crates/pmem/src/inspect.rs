@@ -4,13 +4,12 @@
 
 use crate::domain::Domain;
 use crate::error::MapError;
+use crate::locked::LockedFile;
 use crate::mapping::{Mapping, accepts_sync};
 use crate::media::{Lost, Mapped, Watch};
 use crate::readable;
 use crate::region::{Parts, Region};
 use rustix::fd::AsRawFd;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use std::fs::File;
 use std::path::Path;
 
@@ -26,10 +25,7 @@ impl Region {
             let found = "a device or a folder: only a file can be mapped privately";
             return Err(MapError::WrongKind { path: path.to_owned(), found });
         }
-        flock(&file, FlockOperation::NonBlockingLockShared).map_err(|errno| match errno {
-            Errno::WOULDBLOCK => MapError::Locked { path: path.to_owned() },
-            other => failed("lock", other.into()),
-        })?;
+        let file = LockedFile::shared(path, file)?;
         let len = metadata.len();
         // Where the file is persistent memory, what it refuses by pages its device may still give by sectors.
         let device = if accepts_sync(&file).is_ok() { readable::block_device(&file) } else { -1 };

@@ -22,6 +22,7 @@ mod growth;
 mod inspect;
 mod lane;
 mod lines;
+mod locked;
 mod mapping;
 mod media;
 mod open;

@@ -5,6 +5,7 @@
 
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
 use crate::error::MapError;
+use crate::locked::LockedFile;
 use crate::mapping::{HUGE, Mapping, accepts_sync, dax_device, file_flags};
 use crate::media::{Mapped, Watch};
 use crate::options::{DomainRequest, MapOptions};
@@ -13,7 +14,6 @@ use crate::readable;
 use crate::recorder::Recorder;
 use crate::region::{Parts, Region};
 use rustix::fd::AsRawFd;
-use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,8 +26,7 @@ impl Region {
     /// Maps a file or a DAX device and locks it against other processes.
     pub fn open(path: impl AsRef<Path>, options: &MapOptions) -> Result<Region, MapError> {
         let path = path.as_ref();
-        let file = open_file(path, options)?;
-        lock(path, &file)?;
+        let file = LockedFile::exclusive(path, open_file(path, options)?)?;
         let (len, align, device) = extent(path, &file, options)?;
         if device && options.domain == DomainRequest::Msync {
             return Err(MapError::WrongKind {
@@ -118,13 +117,6 @@ fn watch(file: &File, mapping: &Mapping, domain: Domain, emulated: bool) -> Watc
         file: file.as_raw_fd(),
         device: if synced { readable::block_device(file) } else { -1 },
         flags: file_flags(synced).bits() as i32,
-    })
-}
-
-fn lock(path: &Path, file: &File) -> Result<(), MapError> {
-    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
-        Errno::WOULDBLOCK => MapError::Locked { path: path.to_owned() },
-        other => MapError::Io { path: path.to_owned(), step: "lock", source: other.into() },
     })
 }
 

@@ -199,7 +199,7 @@ impl Region {
         self.syncs.sync(&pages, |pages| {
             let synced = match pages {
                 &[(first, end)] => self.msync_range(first * PAGE, (end - first) * PAGE),
-                _ => self.file.as_ref().map_or(Ok(()), |file| retry(|| fdatasync(file))),
+                _ => self.file.as_ref().map_or(Ok(()), |file| retry(|| fdatasync(&**file))),
             };
             if synced.is_err() {
                 self.fail();

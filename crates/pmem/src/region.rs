@@ -14,12 +14,12 @@ use crate::domain::Domain;
 use crate::emulation::Emulation;
 use crate::error::GrowError;
 use crate::growth::{extend, prefault};
+use crate::locked::LockedFile;
 use crate::mapping::{Mapping, PAGE};
 use crate::media::Watch;
 #[cfg(feature = "sim")]
 use crate::recorder::Recorder;
 use crate::syncs::Syncs;
-use std::fs::File;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -41,7 +41,7 @@ pub struct Region {
     /// Tells regions apart in what a thread remembers.
     pub(crate) id: u64,
     growing: Mutex<()>,
-    pub(crate) file: Option<File>,
+    pub(crate) file: Option<LockedFile>,
     #[cfg(feature = "sim")]
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     #[cfg(feature = "emulate-media")]
@@ -56,7 +56,7 @@ pub(crate) struct Parts {
     pub(crate) domain: Domain,
     pub(crate) emulated: bool,
     pub(crate) device: bool,
-    pub(crate) file: Option<File>,
+    pub(crate) file: Option<LockedFile>,
 }
 
 impl Region {

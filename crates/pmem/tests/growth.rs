@@ -43,18 +43,23 @@ fn in_each_domain() {
     }
 }
 
+/// The kernel may not find a huge page at one moment and find one at the next; not so many times in a row.
 #[test]
 fn in_memory_by_huge_pages_where_the_kernel_has_them() {
-    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-    let path = dir.path().join("pool");
-    let region = open(&path, DomainRequest::Process, 8 * STEP);
-    region.grow(4 * STEP).unwrap();
-    // SAFETY: nobody else uses the region.
-    let all = unsafe { region.bytes(0, 4 * STEP as usize) };
-    let joined = kib_in_huge_pages(&path);
-    // SAFETY: no contents change.
-    let asked = unsafe { libc::madvise(all.as_ptr() as *mut _, all.len(), libc::MADV_COLLAPSE) };
-    assert!(joined << 10 == all.len() || asked != 0, "{joined} KiB, though the kernel would");
+    let joined = (0..5).any(|_| {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = dir.path().join("pool");
+        let region = open(&path, DomainRequest::Process, 8 * STEP);
+        region.grow(4 * STEP).unwrap();
+        // SAFETY: nobody else uses the region.
+        let all = unsafe { region.bytes(0, 4 * STEP as usize) };
+        let joined = kib_in_huge_pages(&path) << 10 == all.len();
+        let (at, len) = (all.as_ptr() as *mut _, all.len());
+        // SAFETY: no contents change.
+        let refused = unsafe { libc::madvise(at, len, libc::MADV_COLLAPSE) } != 0;
+        joined || refused
+    });
+    assert!(joined, "pages stay small, though the kernel would join them");
 }
 
 /// How much of a mapped file of a tmpfs is mapped by huge pages.

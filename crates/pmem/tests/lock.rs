@@ -1,6 +1,9 @@
 //! One process at a time works on a file.
 
+#![allow(unsafe_code, reason = "a descriptor is borrowed by its number")]
+
 use pmem::{DomainRequest, MapError, MapOptions, Region};
+use std::os::fd::BorrowedFd;
 use std::process::Command;
 
 #[test]
@@ -16,6 +19,23 @@ fn a_file_is_open_once_and_free_again_when_dropped() {
 
     drop(region);
     Region::open(&path, &options).unwrap();
+}
+
+/// As in a child that was forked by another thread and has not yet executed its program.
+#[test]
+fn a_descriptor_that_lives_on_keeps_no_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap().join("pool");
+    let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(1 << 20) };
+    let region = Region::open(&path, &options).unwrap();
+    let mut open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let ours = open.find(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path)).unwrap();
+    let number = ours.file_name().to_str().unwrap().parse().unwrap();
+    // SAFETY: the region has the descriptor open.
+    let copy = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned().unwrap();
+    drop(region);
+    Region::open(&path, &options).unwrap();
+    drop(copy);
 }
 
 #[test]

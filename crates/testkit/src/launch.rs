@@ -3,8 +3,11 @@
 use crate::{Ended, Server, perdura_server, server};
 use std::ffi::OsString;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -177,10 +180,15 @@ impl Launch {
     }
 }
 
-/// A free port below those that the kernel gives to outgoing connections, so that it is still free for a restart.
+/// A free port below those that the kernel gives to outgoing connections, so that it is still free for a restart. None is
+/// given twice, until all have been.
 pub fn free_port() -> u16 {
+    const PORTS: Range<u16> = 20_000..32_000;
+    static FIRST: LazyLock<u16> = LazyLock::new(|| fastrand::u16(..PORTS.len() as u16));
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
     loop {
-        let port = fastrand::u16(20_000..32_000);
+        let number = FIRST.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + number % PORTS.len() as u16;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }

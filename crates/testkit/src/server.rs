@@ -203,7 +203,8 @@ impl Server {
                 }
                 return Start::Ended(status);
             }
-            if answers(self.address()) {
+            // What answers is this child only if it has not found the port taken.
+            if answers(self.address()) && matches!(child.try_wait(), Ok(None)) {
                 self.took = began.elapsed();
                 return Start::Ready(child);
             }
