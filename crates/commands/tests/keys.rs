@@ -9,9 +9,19 @@ use commands::{Engine, EngineOptions};
 use support::wire::{Reply, parse};
 use support::{Client, TestClock, engine, volatile};
 
+const NOW: u64 = 1_700_000_000_000;
+
+/// A client of an engine that goes by this clock.
+fn client(clock: &Arc<TestClock>) -> Client {
+    let options =
+        EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
+    Client::new(&Arc::new(Engine::new(options)))
+}
+
+/// No time passes between the lines.
 #[track_caller]
 fn check(lines: &[(&str, &str)]) {
-    let mut client = Client::new(&engine());
+    let mut client = client(&TestClock::new(NOW));
     for (line, expected) in lines {
         client.check(line, expected);
     }
@@ -59,10 +69,8 @@ fn expire_obeys_its_conditions() {
 
 #[test]
 fn expired_keys_are_gone() {
-    let clock = TestClock::new(1_700_000_000_000);
-    let options =
-        EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
-    let mut client = Client::new(&Arc::new(Engine::new(options)));
+    let clock = TestClock::new(NOW);
+    let mut client = client(&clock);
     client.run("SET k v PX 100");
     client.check("PTTL k", "(integer) 100");
     clock.advance_ms(99);

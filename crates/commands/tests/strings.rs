@@ -2,11 +2,17 @@
 
 mod support;
 
-use support::{Client, engine};
+use std::sync::Arc;
 
+use commands::{Engine, EngineOptions};
+use support::{Client, TestClock, volatile};
+
+/// No time passes between the lines.
 #[track_caller]
 fn check(lines: &[(&str, &str)]) {
-    let mut client = Client::new(&engine());
+    let clock = TestClock::new(1_700_000_000_000);
+    let options = EngineOptions { clock, ..EngineOptions::new(volatile(4, 64 << 20)) };
+    let mut client = Client::new(&Arc::new(Engine::new(options)));
     for (line, expected) in lines {
         client.check(line, expected);
     }

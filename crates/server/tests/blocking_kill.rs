@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::{Client, Launch, Reply, Server};
 
@@ -16,8 +18,11 @@ const ROUNDS: usize = 3;
 const PUSHERS: usize = 2;
 const WAITING: usize = 8;
 
-/// What a client saw acknowledged before the server was gone.
-type Seen = JoinHandle<Vec<String>>;
+/// What a client saw acknowledged before the server was gone, and how much that is by now.
+struct Seen {
+    count: Arc<AtomicUsize>,
+    thread: JoinHandle<Vec<String>>,
+}
 
 /// Sends the same kind of command until the connection breaks; keeps what `of` reads from each reply.
 fn client(
@@ -26,15 +31,19 @@ fn client(
     of: impl Fn(usize, &Reply) -> Option<String> + Send + 'static,
 ) -> Seen {
     let mut client: Client = server.client();
-    std::thread::spawn(move || {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let thread = std::thread::spawn(move || {
         let mut seen = Vec::new();
         for n in 0.. {
             let Ok(reply) = client.try_call(&command(n)) else { break };
             assert!(!reply.is_error(), "{reply}");
             seen.extend(of(n, &reply));
+            counted.store(seen.len(), Relaxed);
         }
         seen
-    })
+    });
+    Seen { count, thread }
 }
 
 fn words(line: &str) -> Vec<String> {
@@ -54,7 +63,16 @@ fn pushers(server: &Server, key: &'static str, round: usize) -> Vec<Seen> {
 }
 
 fn joined(seen: Vec<Seen>) -> Vec<String> {
-    seen.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    seen.into_iter().flat_map(|one| one.thread.join().expect("no panic")).collect()
+}
+
+/// Returns when a client of each kind has seen something.
+fn await_all(kinds: [&[Seen]; 4]) {
+    let begin = Instant::now();
+    while !kinds.iter().all(|seen| seen.iter().any(|one| one.count.load(Relaxed) > 0)) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "nothing happened");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 fn list(client: &mut Client, key: &str) -> Vec<String> {
@@ -87,11 +105,11 @@ fn kill_while_serving(launch: Launch) {
         });
         let movers: Vec<Seen> = movers.collect();
         std::thread::sleep(Duration::from_millis(250));
+        await_all([&to_take, &to_move, &takers, &movers]);
         server.kill();
         let (to_take, to_move) = (joined(to_take), joined(to_move));
         taken.extend(joined(takers));
         moved.extend(joined(movers));
-        assert!(!to_take.is_empty() && !moved.is_empty(), "nothing happened");
         pushed.extend(to_take.into_iter().chain(to_move));
         server.start_again();
 

@@ -14,7 +14,8 @@ fn heard(client: &mut Client) -> String {
     client.receive().expect("a reply").to_string()
 }
 
-/// Sends lines of one connection and collects all that comes back, up to the answer to a last PING.
+/// Sends lines of one connection and collects all that comes back, up to the answer to a last PING. What it subscribed to
+/// is given up before the next session.
 fn session(server: &Server, lines: &[&str]) -> Vec<String> {
     let mut client = server.client();
     let words = |line: &&str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -25,6 +26,7 @@ fn session(server: &Server, lines: &[&str]) -> Vec<String> {
     loop {
         let reply = heard(&mut client);
         if reply.contains("the end") {
+            client.check("RESET", "RESET");
             return all;
         }
         all.push(reply);

@@ -229,9 +229,11 @@ fn another_client_is_told_in_the_old_protocol() {
 fn expiry_and_eviction_are_told_of() {
     let server = start();
     let (mut reader, mut writer) = (newer(&server), server.client());
-    reader.check("CLIENT TRACKING on", "OK");
-    writer.run("SET brief 1 PX 50");
-    reader.check("GET brief", "\"1\"");
+    reader.check("CLIENT TRACKING on NOLOOP", "OK");
+    reader.check("MULTI", "OK");
+    reader.check("SET brief 1 PX 50", "QUEUED");
+    reader.check("GET brief", "QUEUED");
+    reader.check("EXEC", "[OK, \"1\"]");
     assert_eq!(heard(&mut reader), ">[\"invalidate\", [\"brief\"]]");
 
     writer.run("SETEX volatile 1000 1");
