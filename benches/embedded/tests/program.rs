@@ -18,9 +18,9 @@ fn a_short_run_reports_every_cell_and_loses_nothing() {
     let arguments = ["--rounds", "2", "--seconds", "0.01", "--keys", "1000"];
     let done = run(out.path(), &[&arguments[..], &["--systems", "unsynced disk"]].concat());
     let errors = String::from_utf8_lossy(&done.stderr);
-    // sled and redb may lose what was not synced; the program says that of those who may not.
-    assert!(done.status.success(), "{errors}");
-    let text = fs::read_to_string(out.path().join("embedded.md")).expect("the report");
+    let read =
+        |name| fs::read_to_string(out.path().join(name)).unwrap_or_else(|_| panic!("{errors}"));
+    let text = read("embedded.md");
     assert_eq!(
         text,
         String::from_utf8_lossy(&done.stdout).trim_end_matches('\n').to_owned() + "\n"
@@ -33,11 +33,19 @@ fn a_short_run_reports_every_cell_and_loses_nothing() {
     }
     let kill = text.lines().find(|line| line.starts_with("| perdura process unsynced disk | "));
     assert!(kill.is_some_and(|line| line.ends_with("| 0 |")), "{text}");
-    let rates = fs::read_to_string(out.path().join("embedded.tsv")).expect("the figures");
+    let rates = read("embedded.tsv");
     assert!(rates.lines().count() > 2 * 2 * 5 * 8, "{rates}");
-    let json = fs::read(out.path().join("embedded.json")).expect("the report as JSON");
-    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
-    assert_eq!(json["problems"], serde_json::json!([]));
+    let json: serde_json::Value = serde_json::from_str(&read("embedded.json")).expect("JSON");
+    let problems = json["problems"].as_array().expect("a list").iter().filter_map(|p| p.as_str());
+    // What kill -9 does to another store is said, and is no fault of the program.
+    let of_others =
+        |problem: &&str| problem.contains(", kill -9: ") && !problem.contains("perdura");
+    let (others, ours): (Vec<_>, Vec<_>) = problems.partition(of_others);
+    assert!(ours.is_empty(), "{ours:?}");
+    let lost = errors.lines().filter(|line| line.ends_with("lost what it had acknowledged"));
+    let others = [others, lost.collect()].concat();
+    assert_eq!(done.status.success(), others.is_empty(), "{errors}");
+    println!("{others:?}");
 }
 
 #[test]

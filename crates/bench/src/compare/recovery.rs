@@ -38,7 +38,7 @@ pub(super) struct Task {
     pub(super) target_bytes: u64,
     /// From 0.
     pub(super) round: u32,
-    /// How long the steady load runs before the kill, and the writers until it.
+    /// How long the steady load runs before the kill, and the writers until it, if there is an answer by then.
     pub(super) load: Duration,
     /// Cores of the clients.
     pub(super) client_cores: Vec<usize>,
@@ -65,7 +65,12 @@ pub(super) fn measure(
     launch::stay_on(&task.client_cores)?;
     let ledger = Ledger::new(task.keys(), VALUE_BYTES);
     writers::fill(&mut server.connect()?, &ledger, cancel)?;
+    let began = Instant::now();
     let before = writers::steady(server.port(), &ledger, task.load, None, cancel);
+    if before.rate == 0.0 {
+        server.still_runs()?;
+        return Err(silent(&server, began));
+    }
     kill_under_load(&mut server, &ledger, task.load, cancel)?;
     let stored_bytes = server.stored();
     let mut row = Recovery {
@@ -111,13 +116,9 @@ fn kill_under_load(
     load: Duration,
     cancel: &AtomicBool,
 ) -> Result<(), Failure> {
-    let began = ledger.writes();
+    let (before, began) = (ledger.writes(), Instant::now());
     let mut alive = Ok(());
-    writers::write_until_the_end(server.port(), ledger, || {
-        let until = Instant::now() + load;
-        while Instant::now() < until && !cancel.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(10));
-        }
+    writers::write_until_the_end(server.port(), ledger, load, cancel, || {
         alive = server.still_runs();
         server.kill();
     });
@@ -125,11 +126,15 @@ fn kill_under_load(
     if cancel.load(Ordering::Relaxed) {
         return Err(Failure::Cancelled);
     }
-    if ledger.writes() == began {
-        let log = server.last_lines();
-        return Err(Failure::Silent { seconds: load.as_secs(), log });
+    if ledger.writes() == before {
+        return Err(silent(server, began));
     }
     Ok(())
+}
+
+/// There was no answer since then.
+fn silent(server: &Server, since: Instant) -> Failure {
+    Failure::Silent { seconds: since.elapsed().as_secs(), log: server.last_lines() }
 }
 
 /// The time from exec to the first GET that is answered with a value; `None` when the key is not there.
@@ -152,7 +157,7 @@ fn first_get(
             return Err(Failure::Cancelled);
         }
         if began.elapsed() > patience {
-            return Err(Failure::Silent { seconds: patience.as_secs(), log: server.last_lines() });
+            return Err(silent(server, began));
         }
         thread::sleep(Duration::from_micros(500));
     }

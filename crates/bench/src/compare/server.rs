@@ -7,7 +7,7 @@
 use super::client;
 use super::launch::{now, stamped};
 use redis::Connection;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -29,6 +29,9 @@ const LAST_LINES: usize = 15;
 
 /// How long a server without data may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a server may take to end that found its port taken.
+const TIME_TO_END: Duration = Duration::from_secs(2);
 
 /// A server did not start, or is gone.
 #[derive(Debug, Error)]
@@ -158,10 +161,16 @@ impl Server {
     }
 
     fn wait_for_answer(&mut self, patience: Duration, cancel: &AtomicBool) -> Result<(), Failure> {
-        let began = Instant::now();
+        let (began, mut answered) = (Instant::now(), None);
         loop {
-            match self.connect().and_then(|mut c| client::ask::<String>(&mut c, "PING")) {
-                Ok(_) => return Ok(()),
+            match self.connect().and_then(|mut connection| self.answers(&mut connection)) {
+                Ok(true) => return Ok(()),
+                // Another server on this port, unless the child stays.
+                Ok(false) => {
+                    if answered.get_or_insert_with(Instant::now).elapsed() > TIME_TO_END {
+                        return self.still_runs();
+                    }
+                }
                 Err(error) if error.is_io_error() || client::is_loading(&error) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -177,6 +186,15 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Whether what answers is known to be the child, or a child of its own.
+    fn answers(&self, connection: &mut Connection) -> redis::RedisResult<bool> {
+        client::ask::<String>(connection, "PING")?;
+        let fields = client::info(connection, "server").unwrap_or_default();
+        let process = fields.get("process_id").and_then(|text| Pid::from_raw(text.parse().ok()?));
+        let group = process.and_then(|process| getpgid(Some(process)).ok());
+        Ok(group.is_some() && group == self.child.as_ref().map(Pid::from_child))
     }
 
     /// Fails if the process has ended by itself.

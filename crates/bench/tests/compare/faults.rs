@@ -80,12 +80,23 @@ fn a_peer_that_does_not_start_is_named_with_its_last_words() {
     assert!(page.contains(said), "the page says it");
 }
 
+/// A server that dies under load: a thousand commands are more than fill it.
+const MORTAL: &str = r#"
+redis-server "$@" & server=$!
+until redis-cli -p "$2" info stats 2>&1 | grep -q 'commands_processed:[0-9]\{4\}'; do
+    sleep 0.1
+    kill -0 $server || exit
+done
+kill -9 $server
+echo Fatal: out of luck
+exit 3
+"#;
+
 #[test]
 fn a_server_that_dies_meanwhile_costs_its_own_runs_alone() {
-    let script = r#"redis-server "$@" & server=$!; sleep 2; kill -9 $server; echo Fatal: out of luck; exit 3"#;
     let arguments = [&SHORT[..2], &["--seconds", "4", "--recovery", "none"]].concat();
     let arguments = [&arguments[..], &["--systems", "mortal-off,perdura-volatile"]].concat();
-    let mut comparison = Comparison::new(&arguments).peer("mortal", script);
+    let mut comparison = Comparison::new(&arguments).peer("mortal", MORTAL);
     let text = comparison.check(1);
     assert!(text.contains("mortal-off with throughput-100: it ended"), "{text}");
     assert!(text.contains("Fatal: out of luck"), "{text}");

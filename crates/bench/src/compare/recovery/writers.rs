@@ -8,7 +8,7 @@ use crate::compare::client;
 use fastrand::Rng;
 use redis::{Connection, RedisResult, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// Clients at once.
@@ -19,6 +19,9 @@ const PIPELINE: u64 = 16;
 
 /// Keys that the steady load writes to.
 const WARM_KEYS: u64 = 1000;
+
+/// How much longer than asked for a load goes on that had no answer: one flush of a busy disk may take longer than a load.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes that are sent at once while a data set is made.
 const BATCH: usize = 1 << 20;
@@ -57,10 +60,23 @@ fn write(
     Ok(())
 }
 
-/// Writes to random keys until the server is gone. Each client has keys of its own.
-pub(super) fn write_until_the_end(port: u16, ledger: &Ledger, meanwhile: impl FnOnce()) {
+/// Whether a load goes on that began then: for the time that was asked for, and until it had an answer.
+fn goes_on(began: Instant, at_most: Duration, had_answer: impl Fn() -> bool) -> bool {
+    let elapsed = began.elapsed();
+    elapsed < at_most || (elapsed < at_most + PATIENCE && !had_answer())
+}
+
+/// Writes to random keys for a while, until `end` ends the server. Each client has keys of its own.
+pub(super) fn write_until_the_end(
+    port: u16,
+    ledger: &Ledger,
+    load: Duration,
+    cancel: &AtomicBool,
+    end: impl FnOnce(),
+) {
+    let before = ledger.writes();
     thread::scope(|scope| {
-        for client in 0..CLIENTS.min(ledger.keys()) {
+        let spawn = move |client| {
             scope.spawn(move || {
                 let mut random = Rng::with_seed(client);
                 let own = (ledger.keys() - client).div_ceil(CLIENTS);
@@ -70,16 +86,29 @@ pub(super) fn write_until_the_end(port: u16, ledger: &Ledger, meanwhile: impl Fn
                     (0..PIPELINE).map(|_| random.u64(0..own) * CLIENTS + client).collect()
                 };
                 while write(&mut connection, ledger, keys(&mut random).into_iter()).is_ok() {}
-            });
+            })
+        };
+        let clients: Vec<_> = (0..CLIENTS.min(ledger.keys())).map(spawn).collect();
+        let began = Instant::now();
+        while goes_on(began, load, || ledger.writes() > before)
+            && work(&clients)
+            && !cancel.load(Ordering::Relaxed)
+        {
+            thread::sleep(Duration::from_millis(10));
         }
-        meanwhile();
+        end();
     });
+}
+
+/// Whether there is a client that has not given up.
+fn work(clients: &[ScopedJoinHandle<'_, ()>]) -> bool {
+    clients.iter().any(|client| !client.is_finished())
 }
 
 /// A rate, looked at every tenth of a second.
 #[derive(Debug)]
 pub(super) struct Steady {
-    /// Operations per second over all of the time.
+    /// Operations per second over all of the time; 0 if there was no answer at all.
     pub(super) rate: f64,
     /// When the wanted rate was first reached, from the start of the load.
     pub(super) reached: Option<Duration>,
@@ -97,8 +126,8 @@ pub(super) fn steady(
     let done = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        for client in 0..CLIENTS {
-            let (done, stop) = (&done, &stop);
+        let (done, stop) = (&done, &stop);
+        let spawn = move |client| {
             scope.spawn(move || {
                 let Ok(mut connection) = client::connect(port) else { return };
                 let mut random = Rng::with_seed(client);
@@ -108,11 +137,15 @@ pub(super) fn steady(
                     }
                     done.fetch_add(PIPELINE, Ordering::Relaxed);
                 }
-            });
-        }
+            })
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(spawn).collect();
         let began = Instant::now();
         let (mut before, mut looked, mut reached) = (0, began, None);
-        while began.elapsed() < at_most && !cancel.load(Ordering::Relaxed) {
+        while goes_on(began, at_most, || done.load(Ordering::Relaxed) > 0)
+            && work(&clients)
+            && !cancel.load(Ordering::Relaxed)
+        {
             thread::sleep(LOOK);
             let (now, all) = (Instant::now(), done.load(Ordering::Relaxed));
             let rate = (all - before) as f64 / (now - looked).as_secs_f64();
