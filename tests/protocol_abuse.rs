@@ -151,6 +151,24 @@ fn a_request_beyond_the_query_buffer_is_closed() {
     });
 }
 
+/// What a browser sends, with a command in its body, ends at the first of its words that is known.
+#[test]
+fn http_is_not_taken_for_commands() {
+    on_both(&[], |server, bystander| {
+        let body = "SET planted 1\r\n";
+        for head in ["POST / HTTP/1.1", "GET / HTTP/1.1\r\nHost: here", "host: here"] {
+            let mut stream = connect(server);
+            let _ = write!(stream, "{head}\r\n{body}");
+            assert!(is_closed(&stream), "{head}");
+        }
+        let mut stream = connect(server);
+        let _ = stream.write_all(&[command(&[b"Post", b"x"]), body.into()].concat());
+        assert!(is_closed(&stream));
+        bystander.check("EXISTS planted", "(integer) 0");
+        bystander.check("PING", "PONG");
+    });
+}
+
 #[test]
 fn a_command_may_arrive_byte_by_byte() {
     on_both(&[], |server, bystander| {

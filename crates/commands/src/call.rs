@@ -23,8 +23,8 @@ pub enum Run {
     Reach(fn(&[&[u8]]) -> bool, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// In a transaction over all shards.
     All(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
-    /// In a transaction over the one shard in which the scan of its cursor (argument 1) goes on.
-    Scan(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// SCAN: in one transaction after the other, each over the shard in which the cursor goes on.
+    Scan,
 }
 
 /// What is to happen to the connection beside sending the reply.

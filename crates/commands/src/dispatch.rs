@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::admin;
 use crate::call::{Call, Next, Outcome, Run};
+use crate::cross_protocol::is_http;
 use crate::engine::Engine;
 use crate::failure::{self, Done, Failure};
 use crate::log::Effects;
@@ -46,6 +47,7 @@ impl Engine {
             Lookup::Container(command) => {
                 return self.reject(session, None, unknown_subcommand(command, args), out);
             }
+            Lookup::Unknown if is_http(args[0]) => return self.refuse_http(),
             Lookup::Unknown => return self.reject(session, None, unknown_command(args), out),
         };
         if let Err(failure) = self.admit(session, command, args.len()) {
@@ -243,10 +245,7 @@ impl Engine {
                 }
             },
             Run::All(run) => self.transact(call, &mut keyspace.begin_all(now), run),
-            Run::Scan(run) => {
-                let shard = keyspace.scan_shard(scan_cursor(call.args));
-                self.transact(call, &mut keyspace.begin_one(shard, now), run)
-            }
+            Run::Scan => self.scan(call),
         };
         if !self.waiting().is_empty() {
             self.serve_uncovered(call.session.stripe);
@@ -268,11 +267,11 @@ impl Engine {
     }
 
     /// Runs a command in a transaction of its own. Dropped uncommitted, the transaction did nothing.
-    fn transact(
+    pub(crate) fn transact(
         &self,
         call: &mut Call<'_>,
         txn: &mut Txn<'_>,
-        run: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
+        run: impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
         txn.set_touches(call.session.touches(call.command));
         call.session.reads_of_changed.clear();
@@ -421,12 +420,6 @@ pub(crate) fn send_pinned(call: &mut Call<'_>) -> bool {
     value.append_to(call.out.buffer());
     call.out.bulk_end();
     true
-}
-
-/// The cursor of a SCAN; where it is malformed any shard will do, since the command fails.
-pub(crate) fn scan_cursor(args: &[&[u8]]) -> u64 {
-    let text = args.get(1).and_then(|arg| std::str::from_utf8(arg).ok());
-    text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 fn unknown_subcommand(command: &Command, args: &[&[u8]]) -> Failure {

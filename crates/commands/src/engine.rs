@@ -13,6 +13,7 @@ use crate::blocking::{Missed, Waiting};
 use crate::client::{Clients, Peer};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
+use crate::cross_protocol::Told;
 use crate::log::CommandLog;
 use crate::pubsub::{self, Hub};
 use crate::session::Session;
@@ -64,6 +65,7 @@ pub struct Engine {
     missed: Missed,
     hub: Hub,
     tracker: Tracker,
+    pub(crate) told_of_http: Told,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
@@ -116,6 +118,7 @@ impl Engine {
             missed: Missed::default(),
             hub: Hub::default(),
             tracker,
+            told_of_http: Told::default(),
             seed: options.seed,
             log_ends,
         }

@@ -24,6 +24,7 @@ mod clock;
 mod collections;
 mod config;
 mod connection;
+mod cross_protocol;
 mod damage;
 mod dispatch;
 mod engine;

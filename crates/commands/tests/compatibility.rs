@@ -52,11 +52,17 @@ Known differences:
   unspecified, finds something else.
 - CLIENT TRACKING: changes of one transaction, or of one pipelined run, are broadcast in one message, where Redis makes one of all that happens in a
   turn of its event loop. A client is told of changes that it made itself in a run behind the run's last reply.
-- Keys are evicted by commands that may need room; in Redis by reads, too.
+- Keys are evicted by commands that may need room; in Redis by reads, too. maxmemory is compared with what the heap holds, which is
+  nothing at first; Redis counts about a megabyte of its own.
+- BGREWRITEAOF says of a pool that there is no append-only file to rewrite. MEMORY STATS tells no overheads by database.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC.
 - After a restart from the append-only file OBJECT ENCODING tells how a string would be stored now (`int` for what
   INCRBYFLOAT made), as Redis does after a restart of its own. A pool keeps encodings over restarts.
 
+";
+
+const SCRIPTS: &str = "
+Software that brings scripts of its own does not run without EVAL: Celery with its kombu, BullMQ, the locks of redis-py.
 ";
 
 fn page(engine: &Engine) -> String {
@@ -83,6 +89,7 @@ fn page(engine: &Engine) -> String {
     }
     let lack: Vec<String> = lack.iter().map(|n| n.replace('|', " ").to_uppercase()).collect();
     let _ = writeln!(page, "\nNot there yet: {}.", lack.join(", "));
+    page.push_str(SCRIPTS);
     page
 }
 

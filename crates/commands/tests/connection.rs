@@ -31,6 +31,11 @@ fn a_password_is_asked_for_before_anything_else() {
     let mut client = Client::new(&engine);
     for (line, expected) in [
         ("GET k", "(error) NOAUTH Authentication required."),
+        (
+            "HELLO 3",
+            "(error) NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
+             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+        ),
         ("nonsense", "(error) ERR unknown command \\'nonsense\\', with args beginning with: "),
         ("GET", "(error) ERR wrong number of arguments for \\'get\\' command"),
         ("AUTH wrong", "(error) WRONGPASS invalid username-password pair or user is disabled."),

@@ -152,6 +152,25 @@ fn a_scan_returns_every_key_that_stays() {
 }
 
 #[test]
+fn a_scan_that_may_meet_all_keys_ends_at_once() {
+    let mut client = Client::new(&engine());
+    client.check("SCAN 0", "[\"0\", []]");
+    for n in 0..7 {
+        client.run(&format!("SET key:{n} v"));
+    }
+    let keys = |reply: &str| reply.matches("key:").count();
+    for line in ["SCAN 0", "SCAN 0 COUNT 1000", "SCAN 0 COUNT 1000 TYPE string MATCH k*"] {
+        let reply = client.run(line);
+        assert!(reply.starts_with("[\"0\", ") && keys(&reply) == 7, "{line}: {reply}");
+        client.check("MULTI", "OK");
+        client.check(line, "QUEUED");
+        assert_eq!(client.run("EXEC"), format!("[{reply}]"));
+    }
+    let reply = client.run("SCAN 0 COUNT 3");
+    assert!(!reply.starts_with("[\"0\", ") && (3..6).contains(&keys(&reply)), "{reply}");
+}
+
+#[test]
 fn a_random_key_is_a_key() {
     let mut client = Client::new(&engine());
     client.check("RANDOMKEY", "(nil)");

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crossbeam_utils::CachePadded;
 use heap::{Heap, Ptr, View};
 use smallvec::SmallVec;
-use structures::index::{Bucket, Index};
+use structures::index::{Bucket, CURSOR_BITS, Index};
 
 use crate::access::Lfu;
 use crate::damage::Damage;
@@ -164,6 +164,11 @@ impl Keyspace {
     /// The shard in which a SCAN goes on from this cursor: lock it for [`Txn::scan`].
     pub fn scan_shard(&self, cursor: u64) -> usize {
         cursor_shard(cursor).min(self.shards() - 1)
+    }
+
+    /// Whether a scan with this cursor has met nothing in its shard yet.
+    pub fn begins_shard(cursor: u64) -> bool {
+        cursor.is_multiple_of(1 << CURSOR_BITS)
     }
 
     /// Stops watching.

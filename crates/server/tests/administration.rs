@@ -270,6 +270,10 @@ fn slow_commands_are_logged() {
     let words = |entry: usize| log.items()[entry].items()[3].items()[0].text();
     assert_eq!((words(0), words(1)), ("GET".into(), "SET".into()));
     client.check("SLOWLOG LEN", "(integer) 3");
+    for count in ["-2", "abc"] {
+        let refused = "(error) ERR count should be greater than or equal to -1";
+        client.check(&format!("SLOWLOG GET {count}"), refused);
+    }
     client.check("CONFIG SET slowlog-log-slower-than -1", "OK");
     client.check("SLOWLOG RESET", "OK");
     client.check("SLOWLOG LEN", "(integer) 0");

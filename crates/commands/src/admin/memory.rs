@@ -123,9 +123,9 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let used = call.engine.keyspace().heap().used();
     let peak = facts.peak_memory.max(used);
     let keys: u64 = Db::all().map(|db| txn.count(db)).sum();
-    let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
+    let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+    let pool = facts.persistence.pool_size;
     let count = |n: u64| Figure::Count(n as i64);
-    let ratio = facts.rss as f64 / used.max(1) as f64;
     let rows: Vec<(&str, Figure)> = vec![
         ("peak.allocated", count(peak)),
         ("total.allocated", count(used)),
@@ -142,11 +142,17 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         ("keys.bytes-per-key", count(used.checked_div(keys).unwrap_or(0))),
         ("dataset.bytes", count(used)),
         ("dataset.percentage", Figure::Ratio(100.0)),
-        ("peak.percentage", Figure::Ratio(percent(used, peak))),
+        ("peak.percentage", Figure::Ratio(share(used, peak) * 100.0)),
         ("allocator.allocated", count(used)),
-        ("allocator.active", count(facts.persistence.pool_size)),
+        ("allocator.active", count(pool)),
         ("allocator.resident", count(facts.rss)),
-        ("fragmentation", Figure::Ratio(ratio)),
+        ("allocator-fragmentation.ratio", Figure::Ratio(share(pool, used))),
+        ("allocator-fragmentation.bytes", count(pool.saturating_sub(used))),
+        ("allocator-rss.ratio", Figure::Ratio(share(facts.rss, pool))),
+        ("allocator-rss.bytes", Figure::Count(facts.rss as i64 - pool as i64)),
+        ("rss-overhead.ratio", Figure::Ratio(1.0)),
+        ("rss-overhead.bytes", count(0)),
+        ("fragmentation", Figure::Ratio(share(facts.rss, used))),
         ("fragmentation.bytes", Figure::Count(facts.rss as i64 - used as i64)),
     ];
     call.out.map(rows.len());

@@ -170,10 +170,9 @@ const SLOWLOG_RESET: CommandSpec = CommandSpec {
 };
 
 fn slowlog_get(call: &mut Call<'_>) -> Done {
-    let count = if call.args.len() > 2 { call.int(2)? } else { 10 };
-    if count < -1 {
-        return Err("ERR count should be greater than or equal to -1".into());
-    }
+    let count = if call.args.len() > 2 { call.int(2).ok() } else { Some(10) };
+    let count = count.filter(|count| *count >= -1);
+    let count = count.ok_or("ERR count should be greater than or equal to -1")?;
     let log = call.engine.admin().slow_log.ring();
     let count = if count < 0 { log.entries.len() } else { log.entries.len().min(count as usize) };
     call.out.array(count);

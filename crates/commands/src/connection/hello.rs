@@ -54,7 +54,7 @@ fn hello(call: &mut Call<'_>) -> Done {
     if !call.session.authenticated {
         return Err(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise \
-                    the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
+                    the HELLO AUTH <user> <pass> option can be used to authenticate the \
                     client and select the RESP protocol version at the same time"
                 .into(),
         );

@@ -1,13 +1,14 @@
 //! SCAN, KEYS, RANDOMKEY: keys that the client does not name.
 //!
-//! A SCAN locks one shard for one step; the cursor says in which it goes on. KEYS and RANDOMKEY see all
-//! shards at one moment.
+//! A SCAN locks one shard after the other, until it has met as many keys as asked for; the cursor says in which it goes on.
+//! KEYS and RANDOMKEY see all shards at one moment.
 
-use keyspace::{Entry, Txn, Type};
-use resp::glob;
+use keyspace::{Db, Entry, Keyspace, Txn, Type};
+use resp::{Writer, glob};
 
 use super::object::type_name;
 use crate::call::{Call, Run};
+use crate::engine::Engine;
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
 
@@ -28,7 +29,7 @@ pub(crate) const SCAN: CommandSpec = CommandSpec {
         integer("count").token("COUNT").optional(),
         string("type").token("TYPE").since("6.0.0").optional(),
     ],
-    run: Run::Scan(scan),
+    run: Run::Scan,
     ..CommandSpec::EMPTY
 };
 
@@ -39,23 +40,77 @@ pub(crate) struct Options<'a> {
     kind: Option<&'a [u8]>,
 }
 
-fn scan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let cursor = cursor(call.args[1]).ok_or("ERR invalid cursor")?;
-    let options = parse(call, 2)?;
-    let wanted = |key: &[u8], kind: Type| {
-        options.pattern.is_none_or(|pattern| glob::matches(pattern, key))
-            && options.kind.is_none_or(|name| name.eq_ignore_ascii_case(type_name(kind).as_bytes()))
-    };
-    let mut found: Vec<Vec<u8>> = Vec::new();
-    let next = txn.scan(call.db(), cursor, options.count, &mut |key, entry: &Entry| {
-        if wanted(key, txn.type_of(entry)) {
-            found.push(key.to_vec());
+impl<'a> Options<'a> {
+    fn wants(&self, key: &[u8], kind: Type) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, key))
+            && self.kind.is_none_or(|name| name.eq_ignore_ascii_case(type_name(kind).as_bytes()))
+    }
+}
+
+/// A SCAN on its way through the shards.
+struct Walk<'a> {
+    options: Options<'a>,
+    /// Where it goes on.
+    cursor: u64,
+    /// Keys that it may still meet.
+    left: usize,
+    found: Vec<Vec<u8>>,
+}
+
+impl<'a> Walk<'a> {
+    fn of(call: &Call<'a>) -> Result<Walk<'a>, Failure> {
+        let cursor = cursor(call.args[1]).ok_or("ERR invalid cursor")?;
+        let options = parse(call, 2)?;
+        let left = options.count;
+        Ok(Walk { options, cursor, left, found: Vec::new() })
+    }
+
+    /// Goes on in the shard of the cursor; whether it may go on in the next.
+    fn step(&mut self, db: Db, txn: &Txn<'_>) -> bool {
+        let mut met = 0;
+        self.cursor = txn.scan(db, self.cursor, self.left, &mut |key, entry: &Entry| {
+            met += 1;
+            if self.options.wants(key, txn.type_of(entry)) {
+                self.found.push(key.to_vec());
+            }
+        });
+        self.left = self.left.saturating_sub(met);
+        self.left > 0 && self.cursor != 0 && Keyspace::begins_shard(self.cursor)
+    }
+
+    fn reply(&self, out: &mut Writer) {
+        out.array(2);
+        out.bulk(itoa::Buffer::new().format(self.cursor));
+        out.array(self.found.len());
+        self.found.iter().for_each(|key| out.bulk(key));
+    }
+}
+
+impl Engine {
+    /// SCAN by itself. No more than one shard is locked at any time.
+    pub(crate) fn scan(&self, call: &mut Call<'_>) -> Done {
+        let (keyspace, now, db) = (self.keyspace(), call.now_ms(), call.db());
+        let mut walk = Walk::of(call)?;
+        let (mut goes_on, mut durable_at) = (true, 0);
+        while goes_on {
+            let mut txn = keyspace.begin_one(keyspace.scan_shard(walk.cursor), now);
+            self.transact(call, &mut txn, |_, txn| {
+                goes_on = walk.step(db, txn);
+                Ok(())
+            })?;
+            durable_at = call.durable_at.max(durable_at);
         }
-    });
-    call.out.array(2);
-    call.out.bulk(itoa::Buffer::new().format(next));
-    call.out.array(found.len());
-    found.iter().for_each(|key| call.out.bulk(key));
+        call.durable_at = durable_at;
+        walk.reply(call.out);
+        Ok(())
+    }
+}
+
+/// SCAN as a part of a transaction that has locked all shards.
+pub(crate) fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let mut walk = Walk::of(call)?;
+    while walk.step(call.db(), txn) {}
+    walk.reply(call.out);
     Ok(())
 }
 

@@ -1,0 +1,42 @@
+//! HTTP that arrives where commands are expected.
+//!
+//! A page that a browser shows can make it send a request to a server on the same machine, with commands in its body. The
+//! words at its start would be answered with errors, and the commands then executed. So a connection ends, without a reply,
+//! at a command whose name is one of those words, as it does in Redis.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::call::{Next, Outcome};
+use crate::engine::Engine;
+
+/// Seconds between two lines of the log.
+const SILENCE: u64 = 60;
+
+/// When the log told of this last, in seconds of unix time.
+#[derive(Default)]
+pub(crate) struct Told(AtomicU64);
+
+/// Whether a request with this first word is one of HTTP.
+pub(crate) fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
+impl Engine {
+    /// Ends the connection, and says so in the log if that has not been said a short time ago.
+    #[cold]
+    pub(crate) fn refuse_http(&self) -> Outcome {
+        let now = self.clock.unix_ns() / 1_000_000_000;
+        let Told(told) = &self.told_of_http;
+        if now.abs_diff(told.load(Relaxed)) > SILENCE
+            && let Some(host) = self.host()
+        {
+            told.store(now, Relaxed);
+            host.log(
+                "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to Perdura. \
+                 This is likely due to an attacker attempting to use Cross Protocol Scripting to compromise your Perdura \
+                 instance. Connection aborted.",
+            );
+        }
+        Outcome { next: Next::Close, ..Outcome::default() }
+    }
+}
