@@ -133,8 +133,7 @@ impl<'b> Subject<'b> {
             }
         }
         // A server that does not start after a cut has lost everything.
-        let client = machine.serve(&self.server);
-        let mut client = client.map_err(|error| Violation(error.to_string()))?;
+        let mut client = machine.serve(&self.server)?;
         self.crew.verify(&mut client)?;
         Ok(machine)
     }

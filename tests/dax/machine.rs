@@ -4,6 +4,7 @@
 //! port. A cut is SIGKILL: the guest's memory is gone, with its page cache, its file system's dirty metadata and its
 //! open journal; what it stored in the NVDIMM is in the image. A machine that is dropped is cut as well.
 
+use crate::cuts::Failure;
 use crate::image::{Format, Image};
 use crate::initramfs;
 use crate::place::{PATIENCE, Setup, cache, program};
@@ -19,6 +20,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use testkit::Client;
+use testkit::load::Violation;
 
 /// Which memory the guest is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +144,7 @@ impl Machine {
     }
 
     /// Starts the server in the guest and waits until it answers.
-    pub(crate) fn serve(&mut self, arguments: &str) -> Result<Client, Setup> {
+    pub(crate) fn serve(&mut self, arguments: &str) -> Result<Client, Failure> {
         self.begin_to_serve(arguments)?;
         let end = Instant::now() + PATIENCE;
         loop {
@@ -155,10 +157,11 @@ impl Machine {
             match client {
                 Ok((client, reply)) if reply == "PONG" => return Ok(client),
                 _ if self.shell("kill -0 $server")?.0 != 0 => {
-                    return Err(Setup(format!("the server ended: {}", self.log()?)));
+                    return Err(Violation(format!("the server ended: {}", self.log()?)).into());
                 }
                 _ if Instant::now() > end => {
-                    return Err(Setup(format!("the server does not answer: {}", self.log()?)));
+                    let log = self.log()?;
+                    return Err(Violation(format!("the server does not answer: {log}")).into());
                 }
                 _ => thread::sleep(Duration::from_millis(20)),
             }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::load::Violation;
 
 /// Why there is no bed to test on: nothing is said about Perdura.
 #[derive(Debug)]
@@ -30,11 +31,11 @@ impl From<io::Error> for Setup {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Waits until something holds.
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Result<(), Setup> {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Result<(), Violation> {
     let end = Instant::now() + PATIENCE;
     while !holds() {
         if Instant::now() > end {
-            return Err(Setup(format!("{what}: not within {PATIENCE:?}")));
+            return Err(Violation(format!("{what}: not within {PATIENCE:?}")));
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -16,8 +16,9 @@ const SILENCE: u64 = 60;
 #[derive(Default)]
 pub(crate) struct Told(AtomicU64);
 
-/// Whether a request with this first word is one of HTTP.
+/// Whether a request with this first word, which for Redis ends at a zero byte, is one of HTTP.
 pub(crate) fn is_http(name: &[u8]) -> bool {
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
@@ -27,10 +28,11 @@ impl Engine {
     pub(crate) fn refuse_http(&self) -> Outcome {
         let now = self.clock.unix_ns() / 1_000_000_000;
         let Told(told) = &self.told_of_http;
-        if now.abs_diff(told.load(Relaxed)) > SILENCE
+        let last = told.load(Relaxed);
+        if now.abs_diff(last) > SILENCE
+            && told.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
             && let Some(host) = self.host()
         {
-            told.store(now, Relaxed);
             host.log(
                 "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to Perdura. \
                  This is likely due to an attacker attempting to use Cross Protocol Scripting to compromise your Perdura \

@@ -30,7 +30,8 @@ Known differences:
 - SORT with ALPHA compares bytes, whatever the locale. Where it leaves elements equal (ALPHA with BY), those of a list or a sorted
   set keep their order and those of a set are put in that of their bytes.
 - There are 16 databases.
-- The cursors of SCAN, HSCAN, SSCAN and ZSCAN are other numbers; their guarantee is the same. The order of the elements of what is
+- The cursors of SCAN, HSCAN, SSCAN and ZSCAN are other numbers; their guarantee is the same. One SCAN goes through parts of a database that
+  are locked one after the other: a key that is renamed meanwhile may be met under both names or neither, as between two calls. The order of the elements of what is
   encoded as a hashtable is another, and a small one is scanned by one call.
 - HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
 - Clients that wait for the same key are served in the order in which the server's threads read their requests. Requests of clients on

@@ -123,7 +123,7 @@ impl Txn<'_> {
     ) -> u64 {
         let shard = &self.shards[place.shard];
         let hashing = &self.keyspace.hashing;
-        self.keys_index(place).scan(shard, cursor, count, |at: Ptr| {
+        self.keys_index(place).scan_segments(shard, cursor, count, |at: Ptr| {
             if self.shows(place, at) {
                 let key = entry::key(shard, at);
                 let hash = hashing.hash(&key);

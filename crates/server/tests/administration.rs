@@ -191,6 +191,17 @@ fn a_pause_holds_writes_back() {
     one.check("GET k", "\"v\"");
 }
 
+#[test]
+fn what_is_no_command_does_not_wait_for_the_end_of_a_pause() {
+    let server = start(&[]);
+    let mut other = server.client();
+    server.client().check("CLIENT PAUSE 600000 ALL", "OK");
+    let refused = other.run("NOSUCH");
+    assert!(refused.text().starts_with("ERR unknown command 'NOSUCH'"), "{refused}");
+    other.send_raw(b"POST / HTTP/1.1\r\n").expect("sent");
+    assert_eq!(other.receive().expect_err("closed").kind(), std::io::ErrorKind::UnexpectedEof);
+}
+
 /// What would reach a replica waits with the writes, though it is none.
 #[test]
 fn a_pause_of_writes_holds_back_messages_too() {

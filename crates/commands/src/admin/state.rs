@@ -93,12 +93,8 @@ impl Engine {
             state.unpause();
             return false;
         }
-        if state.pause_all.load(Relaxed) {
-            return true;
-        }
-        match self.table().find(args) {
-            Lookup::Found(command) => transactions::may_replicate(session, command),
-            _ => false,
-        }
+        // What is no command is refused at once.
+        let Lookup::Found(command) = self.table().find(args) else { return false };
+        state.pause_all.load(Relaxed) || transactions::may_replicate(session, command)
     }
 }

@@ -174,7 +174,23 @@ impl Index {
         count: usize,
         visit: impl FnMut(Ptr),
     ) -> u64 {
-        scan::scan(view, self.root, cursor, count, visit)
+        let count = count.max(1);
+        let homes = count.saturating_mul(scan::HOMES_PER_ENTRY);
+        scan::scan(view, self.root, cursor, (count, homes), visit)
+    }
+
+    /// The same, of no fewer home buckets than a segment has: an index of one segment is visited at once, unless it has more
+    /// entries than asked for.
+    pub fn scan_segments<V: View>(
+        &self,
+        view: &V,
+        cursor: u64,
+        count: usize,
+        visit: impl FnMut(Ptr),
+    ) -> u64 {
+        let count = count.max(1);
+        let homes = count.saturating_mul(scan::HOMES_PER_ENTRY).max(layout::HOMES);
+        scan::scan(view, self.root, cursor, (count, homes), visit)
     }
 
     /// An entry picked nearly uniformly with the random numbers given.
