@@ -42,10 +42,10 @@ impl Keyspace {
         });
         let (sound, lost) = Walk::new(self, shard, &|_| {}, &mut |_: CheckError| {}).collect();
         let mut keys: Vec<Sound> = sound.into_iter().filter(|entry| entry.db == db).collect();
-        // Whoever asks for one of these is still to be told of the damage.
         // Whose block was given up and taken again is another's.
         led_to.extend(lost.iter().map(|block| block.ptr));
         let kept: HashSet<Ptr> = keys.iter().map(|key| key.at).collect();
+        // Whoever asks for one of these is still to be told of the damage.
         for (at, hash) in nameless {
             if led_to.contains(&at) && !kept.contains(&at) {
                 keys.push(Sound { db, at, hash, expires: entry::expiry_word(shard, at) != 0 });

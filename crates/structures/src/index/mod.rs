@@ -174,9 +174,7 @@ impl Index {
         count: usize,
         visit: impl FnMut(Ptr),
     ) -> u64 {
-        let count = count.max(1);
-        let homes = count.saturating_mul(scan::HOMES_PER_ENTRY);
-        scan::scan(view, self.root, cursor, (count, homes), visit)
+        scan::scan(view, self.root, cursor, (count, 0), visit)
     }
 
     /// The same, of no fewer home buckets than a segment has: an index of one segment is visited at once, unless it has more
@@ -188,9 +186,7 @@ impl Index {
         count: usize,
         visit: impl FnMut(Ptr),
     ) -> u64 {
-        let count = count.max(1);
-        let homes = count.saturating_mul(scan::HOMES_PER_ENTRY).max(layout::HOMES);
-        scan::scan(view, self.root, cursor, (count, homes), visit)
+        scan::scan(view, self.root, cursor, (count, layout::HOMES), visit)
     }
 
     /// An entry picked nearly uniformly with the random numbers given.

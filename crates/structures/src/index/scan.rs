@@ -18,7 +18,7 @@ const _: () = assert!(HOMES == 1 << HOME_BITS);
 const _: () = assert!(MAX_DEPTH + 1 + HOME_BITS == super::CURSOR_BITS);
 
 /// How many home buckets a call visits for each entry asked for, so that a sparse index costs no more.
-pub(super) const HOMES_PER_ENTRY: usize = 10;
+const HOMES_PER_ENTRY: usize = 10;
 
 /// Where a scan stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,16 +73,18 @@ pub(super) fn scan<V: View>(
     view: &V,
     root: Ptr,
     cursor: u64,
-    (most_entries, most_homes): (usize, usize),
+    (count, least_homes): (usize, usize),
     mut visit: impl FnMut(Ptr),
 ) -> u64 {
+    let count = count.max(1);
+    let most_homes = count.saturating_mul(HOMES_PER_ENTRY).max(least_homes);
     let mut entries = 0;
     let mut homes = 0;
     let mut from = Some(Position::from_cursor(cursor));
     while let Some(position) = from {
         let Some((place, mut position)) = locate(view, root, position) else { return 0 };
         while position.home < HOMES {
-            if entries >= most_entries || homes >= most_homes {
+            if entries >= count || homes >= most_homes {
                 return position.cursor();
             }
             visit_home(view, place.segment, position.home, |_, slot| {
