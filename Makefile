@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential compat dax crash mutate bench lint doc ci
+.PHONY: run build test packages kill differential compat dax crash mutate miri tsan bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -74,6 +74,20 @@ BUILD ?= --release
 CRASH := cargo run $(BUILD) --quiet --package perdura-sim --example crash --
 crash:
 	@$(CRASH) --minutes $(MINUTES) $(if $(LOG),--log $(LOG))
+
+# Undefined behaviour in what runs without system calls, by an interpreter: make miri MIRI="-p perdura-structures --test list".
+# It needs a nightly toolchain: rustup toolchain install nightly --component miri --component rust-src
+NIGHTLY := cargo +nightly
+MIRI ?= --package perdura-resp --lib -- glob
+miri:
+	@$(NIGHTLY) miri --version >/dev/null || { sed -n 's/^# It needs/It needs/p' Makefile | head -n 1; exit 1; }
+	$(NIGHTLY) miri test --target-dir $(TARGET)/miri $(MIRI)
+
+# Data races, found by a sanitizer while tests with several threads run; it needs the same toolchain.
+TSAN ?= --package perdura-heap --package perdura-keyspace
+tsan:
+	@$(NIGHTLY) --version >/dev/null || { sed -n 's/^# It needs/It needs/p' Makefile | head -n 1; exit 1; }
+	RUSTFLAGS="-Z sanitizer=thread" $(NIGHTLY) test -Z build-std --target $(GUEST) --target-dir $(TARGET)/tsan $(TSAN)
 
 # Leaves out each step in turn, for up to EACH minutes: each must be missed. ONE_IN=12 takes a sample, another one each day.
 ONE_IN ?= 1

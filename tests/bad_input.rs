@@ -270,7 +270,14 @@ fn a_full_pool_answers_oom_and_loses_nothing() {
         written += 1;
         assert!(written < 100_000, "128 MiB never fill up");
     };
-    assert_eq!(refusal, "(error) OOM command not allowed when used memory > 'maxmemory'.");
+    assert!(refusal.starts_with("(error) OOM the store is full"), "{refusal}");
+    for _ in 0..10 {
+        assert!(!client.call(&["SET", &format!("key{written}"), &value]).is_ok());
+    }
+    let info = client.run("INFO persistence").text();
+    assert!(info.contains("full_refused_commands:11\r\n"), "{info}");
+    let told = server.log().matches("The store is full and refuses writes with OOM").count();
+    assert_eq!(told, 1, "the log is told once");
     client.check("DBSIZE", &format!("(integer) {written}"));
     server.crash();
     let mut client = server.client();

@@ -12,6 +12,8 @@ use std::path::Path;
 mod aof;
 #[path = "../fuzz/bodies/pool.rs"]
 mod pool;
+#[path = "../fuzz/bodies/rdb.rs"]
+mod rdb_target;
 #[path = "../fuzz/bodies/requests.rs"]
 mod requests;
 
@@ -43,4 +45,9 @@ fn pools_of_the_corpus() {
 #[test]
 fn append_only_files_of_the_corpus() {
     replay("aof", aof::check);
+}
+
+#[test]
+fn dumps_of_the_corpus() {
+    replay("rdb", rdb_target::check);
 }

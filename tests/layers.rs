@@ -14,9 +14,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-heap", &["perdura-pmem"]),
     ("perdura-structures", &["perdura-heap"]),
     ("perdura-keyspace", &["perdura-heap", "perdura-structures"]),
-    ("perdura-aof", &[]),
+    // In a build for simulation alone: so that its locks can be scheduled, and its steps left out.
+    ("perdura-aof", &["perdura-pmem"]),
     ("perdura-resp", &[]),
-    ("perdura-commands", &["perdura-heap", "perdura-keyspace", "perdura-aof", "perdura-resp"]),
+    ("perdura-rdb", &["perdura-resp"]),
+    (
+        "perdura-commands",
+        &["perdura-heap", "perdura-keyspace", "perdura-aof", "perdura-resp", "perdura-rdb"],
+    ),
     ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace"]),
     (
         "perdura-server",
@@ -29,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-commands",
         ],
     ),
-    ("perdura-tool", &["perdura-pmem", "perdura-heap", "perdura-keyspace"]),
+    ("perdura-tool", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-rdb"]),
     // Servers are programs to it, started and talked to. The medium itself is measured with what the heap is made of.
     ("perdura-bench", &["perdura-pmem", "perdura-heap"]),
 ];

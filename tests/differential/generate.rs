@@ -21,6 +21,7 @@ const LEFT_OUT: &[&str] = &[
     "refcount",  // nothing is shared here
     "idletime",  // in whole seconds of another clock
     "freq",      // grows by chance
+    "dump",      // in the order of a table
     "scan",      // other cursors
     "hscan",     // likewise
     "hrandfield",

@@ -4,6 +4,7 @@
 //! present incremental file from what belongs to the next one.
 
 use crate::record::encode_select;
+use crate::step::Step;
 
 /// What was appended and not yet written out.
 #[derive(Default)]
@@ -53,7 +54,9 @@ impl Buffer {
 
     /// What is appended from now on belongs to the next file.
     pub(crate) fn cut(&mut self) -> u64 {
-        self.db = None;
+        if Step::SelectAfterCut.done() {
+            self.db = None;
+        }
         let end = self.end();
         self.cut = Some(end);
         end
@@ -86,6 +89,11 @@ impl Buffer {
         self.bytes = bytes;
         self.start = from;
         self.cut = cut.or(self.cut);
+    }
+
+    /// What waits.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// How many bytes wait.

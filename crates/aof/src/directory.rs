@@ -1,8 +1,10 @@
 //! The log's directory: writing the manifest, moving an old-style log into it, deleting history.
 //!
-//! A manifest is written beside the old one and renamed over it; after the directory was synced the switch is
-//! durable. A failure before the rename changes nothing, one after it leaves open which of the two a crash finds:
-//! both name files that exist, since history is deleted only later.
+//! A manifest is written beside the old one and renamed over it; after the directory was synced the
+//! switch is durable. The names of the files that it lists are made durable before: a file system
+//! need not keep the order of names. A failure before the rename changes nothing, one after it
+//! leaves open which of the two a crash finds: both name files that exist, since history is deleted
+//! only later.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,6 +14,7 @@ use crate::error::{LoadError, ManifestError, OpenError};
 use crate::manifest::{Listed, Manifest};
 use crate::options::Options;
 use crate::rewrite::TEMPORARY_BASE;
+use crate::step::Step;
 use crate::storage::LogFile;
 
 impl Options {
@@ -56,7 +59,7 @@ impl Options {
         self.at(&self.staged_manifest_name(), |path| {
             let file = self.storage.create(path)?;
             write_all(&*file, &manifest.to_bytes())?;
-            file.sync()
+            if Step::SyncManifest.done() { file.sync() } else { Ok(()) }
         })
     }
 
@@ -64,7 +67,7 @@ impl Options {
     pub(crate) fn switch_manifest(&self) -> Result<(), OpenError> {
         self.at(&self.manifest_name(), |path| {
             self.storage.rename(&self.path(&self.staged_manifest_name()), path)?;
-            self.storage.sync_dir(&self.folder())
+            if Step::SyncNames.done() { self.storage.sync_dir(&self.folder()) } else { Ok(()) }
         })
     }
 
@@ -84,7 +87,15 @@ impl Options {
         make().map_err(|source| OpenError { path: path.clone(), source })
     }
 
-    /// Makes an empty file. Its name becomes durable with the manifest that lists it.
+    /// Makes the names of files durable, before a manifest lists them.
+    pub(crate) fn sync_names(&self) -> Result<(), OpenError> {
+        match Step::SyncListed.done() {
+            true => self.at("", |_| self.storage.sync_dir(&self.folder())),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes an empty file. Its name is made durable by [`Options::sync_names`].
     pub(crate) fn make_file(&self, name: &str) -> Result<Arc<dyn LogFile>, OpenError> {
         self.at(name, |path| self.storage.create(path))
     }

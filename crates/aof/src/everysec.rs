@@ -48,11 +48,12 @@ impl Ticker {
 
 fn run(shared: &Shared, woken: &Receiver<()>) {
     while let Ok(()) | Err(RecvTimeoutError::Timeout) = woken.recv_timeout(PERIOD) {
-        if shared.fsync() == Fsync::EverySecond {
-            tick(shared);
-        } else if shared.health.is_stalled() {
+        match shared.fsync() {
+            Fsync::EverySecond => tick(shared),
+            Fsync::Always if shared.health.is_stalled() => tick(shared),
             // A failure is kept in the log.
-            let _ = shared.flush();
+            Fsync::No if shared.health.is_stalled() => _ = shared.flush(),
+            Fsync::Always | Fsync::No => {}
         }
     }
 }

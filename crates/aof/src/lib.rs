@@ -34,6 +34,7 @@ mod options;
 mod parse;
 mod record;
 mod rewrite;
+mod step;
 mod storage;
 mod words;
 mod writer;
@@ -46,4 +47,6 @@ pub use options::{Fsync, Now, Options};
 pub use parse::{Command, Parsed, Parser};
 pub use record::{encode, encode_multi, encode_select};
 pub use rewrite::{Growth, Rewrite, Rewritten};
+#[cfg(feature = "sim")]
+pub use step::Step;
 pub use storage::{Disk, LogFile, Storage};

@@ -78,6 +78,27 @@ enum Step {
     End,
 }
 
+impl Options {
+    /// Returns the number of bytes that loading the log would read; changes nothing.
+    pub fn stored(&self) -> Result<u64, LoadError> {
+        let manifest = self.read_manifest()?;
+        let old = self.dir.join(&self.filename);
+        let old = self.storage.len(&old).ok().flatten().filter(|_| manifest.is_empty());
+        let files = manifest.to_load();
+        let lengths = files.iter().map(|(_, listed)| self.length(listed));
+        Ok(lengths.sum::<Result<u64, LoadError>>()? + old.unwrap_or(0))
+    }
+
+    fn length(&self, listed: &Listed) -> Result<u64, LoadError> {
+        let file = listed.file.clone();
+        match self.storage.len(&self.path(&file)) {
+            Ok(Some(len)) => Ok(len),
+            Ok(None) => Err(LoadError::Missing { file }),
+            Err(source) => Err(LoadError::Open { file, source }),
+        }
+    }
+}
+
 impl Loader {
     /// Opens the log; an old single-file log is moved into the directory first. There may be no log at all: then
     /// it is an empty one.
@@ -103,12 +124,7 @@ impl Loader {
 
     fn measure(&mut self) -> Result<(), LoadError> {
         for (kind, listed) in &self.files {
-            let file = listed.file.clone();
-            let len = match self.options.storage.len(&self.options.path(&file)) {
-                Ok(Some(len)) => len,
-                Ok(None) => return Err(LoadError::Missing { file }),
-                Err(source) => return Err(LoadError::Open { file, source }),
-            };
+            let len = self.options.length(listed)?;
             if *kind == Kind::Base {
                 self.base_len = len;
             }

@@ -64,7 +64,11 @@ pub struct Figures {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    #[cfg(feature = "sim")]
+    let locked = pmem::lock(mutex);
+    #[cfg(not(feature = "sim"))]
+    let locked = mutex.lock();
+    locked.unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Aof {
@@ -117,7 +121,12 @@ impl Aof {
     /// Does what the policy asks for before replies may leave that saw the log up to `offset`.
     pub fn settle(&self, offset: u64) -> Result<(), Failure> {
         match self.fsync() {
-            Fsync::Always => self.sync_to(offset),
+            Fsync::Always if self.durable() >= offset => Ok(()),
+            Fsync::Always => {
+                // What has failed is tried again by the ticker, not by each caller.
+                self.shared.health.check()?;
+                self.sync_to(offset)
+            }
             Fsync::EverySecond | Fsync::No => self.write_to(offset),
         }
     }
@@ -161,8 +170,18 @@ impl Aof {
         self.sync_to(self.end())
     }
 
-    /// Whether the log takes commands; if not, why. A failed write of `everysec` and `no` is tried again about once a
-    /// second, and when it has succeeded the log takes commands again; every other failure stays.
+    /// Returns a copy of what waits to be written again after a failed write, where all that was written is durable.
+    pub fn unwritten(&self) -> Option<Vec<u8>> {
+        // Nobody is writing meanwhile: what is not in the file is in the buffer.
+        let _writer = lock(&self.shared.writer);
+        if !self.shared.health.is_stalled() || self.durable() < self.written() {
+            return None;
+        }
+        Some(lock(&self.shared.buffer).bytes().to_vec())
+    }
+
+    /// Whether the log takes commands; if not, why. A failed write is tried again about once a second, and when it has
+    /// succeeded the log takes commands again; every other failure stays.
     pub fn status(&self) -> Result<(), Failure> {
         self.shared.health.check()
     }
@@ -223,6 +242,13 @@ impl Aof {
         }
         let size = lock(&self.shared.writer).size();
         lock(&self.shared.history).due(rule, size, (self.shared.options.now)())
+    }
+
+    /// Does what the thread behind `everysec` does once a second, for a simulation, which has a
+    /// thread of its own for it.
+    #[cfg(feature = "sim")]
+    pub fn tick(&self) {
+        crate::everysec::tick(&self.shared);
     }
 
     /// Figures for INFO. Waits for a write that is under way.

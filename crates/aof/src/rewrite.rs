@@ -23,6 +23,7 @@ use crate::directory::write_all;
 use crate::error::{OpenError, RewriteError};
 use crate::log::{Shared, lock};
 use crate::record::{encode, encode_select};
+use crate::step::Step;
 use crate::storage::LogFile;
 use crate::writer::NextFile;
 
@@ -142,6 +143,7 @@ impl Rewrite {
             let mut manifest = writer.manifest.clone();
             let next = manifest.add_increment(&shared.options).file;
             let file = shared.options.make_file(&next)?;
+            shared.options.sync_names()?;
             writer.next = Some(NextFile { manifest, file });
             writer.is_listed &= !revives;
             Ok((base, next))
@@ -213,7 +215,10 @@ impl Rewrite {
 
     fn sync_base(&mut self) -> Result<(), RewriteError> {
         self.synced = self.written;
-        self.base_step(|rewrite| rewrite.base.sync())
+        match Step::SyncBase.done() {
+            true => self.base_step(|rewrite| rewrite.base.sync()),
+            false => Ok(()),
+        }
     }
 
     fn base_step(
@@ -241,6 +246,7 @@ impl Rewrite {
         let from = options.path(&self.base_name);
         options.at(&base.file, |to| options.storage.rename(&from, to)).map_err(file)?;
         self.base_name = base.file;
+        options.sync_names().map_err(file)?;
         options.stage_manifest(&manifest).map_err(file)?;
         // From here on either manifest may be the one that a crash leaves: both sets of files stay.
         self.finished = true;

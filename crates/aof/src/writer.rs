@@ -1,11 +1,11 @@
 //! Writing out: from the buffer into the last incremental file, and from one such file into the next.
 //!
-//! A write that fails or is cut short is taken back, so that the file ends with a whole command. With `everysec` and
-//! `no` what was not written goes back to the front of the buffer, and the ticker tries again: it was not
-//! acknowledged, and until the write succeeds nothing else is taken (`health`). With `always`, where a read waits for
-//! what it saw, a failed write ends the log's life; so does everywhere a part of a write that could not be taken back,
-//! since the next try would stand behind it, a write to a file that is not listed, and a failed sync: the kernel may
-//! have dropped the pages, so a second one would prove nothing.
+//! A write that fails or is cut short is taken back, so that the file ends with a whole command. What was not written
+//! goes back to the front of the buffer, and the ticker tries again: it was not acknowledged, and until the write
+//! succeeds nothing else is taken (`health`). With `always`, where a read waits for what it saw, nobody is shown it
+//! meanwhile. Three failures end the log's life: a part of a write that could not be taken back, since the next try
+//! would stand behind it, a write to a file that is not listed, and a failed sync: the kernel may have dropped the
+//! pages, so a second one would prove nothing.
 //!
 //! The next file is listed in the manifest only after the one before is durable, and is written to only after the
 //! manifest is: a reader of the directory never finds a short file before a longer one, nor commands in no file.
@@ -18,7 +18,8 @@ use crate::directory::write_all;
 use crate::error::{Failure, OpenError, Operation};
 use crate::log::{Shared, lock};
 use crate::manifest::Manifest;
-use crate::options::{Fsync, Options};
+use crate::options::Options;
+use crate::step::Step;
 use crate::storage::LogFile;
 
 /// Room kept between two writes; what one large value took is given back.
@@ -76,6 +77,7 @@ impl Writer {
                 (name.clone(), options.make_file(&name)?)
             }
         };
+        options.sync_names()?;
         options.persist_manifest(&manifest)?;
         options.delete_history(&mut manifest);
         options.delete_unfinished();
@@ -135,6 +137,7 @@ impl Shared {
             (buffer.take(std::mem::take(&mut writer.spare)), buffer.end())
         };
         let start = end - bytes.len() as u64;
+        let cut = cut.map(|cut| if Step::DivideAtCut.done() { cut } else { bytes.len() });
         let mut now = 0..bytes.len();
         if let Some(cut) = cut {
             let at = start + cut as u64;
@@ -170,7 +173,7 @@ impl Shared {
         bytes: Vec<u8>,
         cut: Option<u64>,
     ) -> Failure {
-        if writer.is_torn || !writer.is_listed || self.fsync() == Fsync::Always {
+        if writer.is_torn || !writer.is_listed {
             return self.fail(failure);
         }
         lock(&self.buffer).put_back(from, bytes, cut);
@@ -185,9 +188,11 @@ impl Shared {
     /// Goes on in the next file. Where its manifest cannot be written the present file is kept.
     fn enter_next(&self, writer: &mut Writer, cut: u64) -> Result<(), Failure> {
         let Some(next) = writer.next.take() else { return Ok(()) };
-        writer.file.sync().map_err(|error| Failure::new(Operation::Sync, &error))?;
+        if Step::SyncBeforeNext.done() {
+            writer.file.sync().map_err(|error| Failure::new(Operation::Sync, &error))?;
+        }
         self.durable.fetch_max(cut, Ordering::AcqRel);
-        if writer.is_listed {
+        if writer.is_listed && Step::ListNext.done() {
             if let Err(error) = self.options.stage_manifest(&next.manifest) {
                 tracing::warn!("{error}");
                 return Ok(());

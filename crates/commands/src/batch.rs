@@ -40,7 +40,7 @@ impl Engine {
             && self.monitors() == 0
             && self.admin().paused_until_ms() == 0
             && !self.config().loading()
-            && !self.config().lacks_replicas()
+            && !self.config().refuses_writes()
     }
 
     /// Executes requests `from` and following as one transaction: how many were. Where that cannot be: how many are to
@@ -67,7 +67,7 @@ impl Engine {
             return Err(1);
         }
         let needs_room = steps.iter().any(|step| step.command.spec.has(DENYOOM));
-        if needs_room && !self.make_room() {
+        if needs_room && !self.has_room() {
             return Err(steps.len());
         }
         let mark = out.mark();

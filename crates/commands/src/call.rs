@@ -23,8 +23,8 @@ pub enum Run {
     Reach(fn(&[&[u8]]) -> bool, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// In a transaction over all shards.
     All(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
-    /// SCAN: in one transaction after the other, each over the shard in which the cursor goes on.
-    Scan,
+    /// In one transaction after the other, each over one shard; the second is for inside of a transaction over all shards.
+    Walk(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
 }
 
 /// What is to happen to the connection beside sending the reply.
@@ -50,6 +50,8 @@ pub enum Next {
     Monitor,
     /// Nothing was executed: try the command again when the pause of writes (CLIENT PAUSE) is over.
     Paused,
+    /// The command is not done: give others their turn, then call [`Engine::go_on`] until that gives the reply.
+    Walk,
     /// The session is blocked: wait until [`Engine::unblocked`] or [`Engine::time_out`] gives the reply.
     Block,
 }
@@ -92,6 +94,8 @@ pub struct Call<'a> {
     pub(crate) may_block: bool,
     /// A large string that is the rest of the reply; it is copied after the locks were released.
     pub pinned: Option<Pinned>,
+    /// How long this thread had waited for locks before this began.
+    pub(crate) waited_ns: u64,
     /// What the medium had lost before this began: what it reads counts only if that is still all.
     pub(crate) losses: Losses,
 }
@@ -120,6 +124,7 @@ impl<'a> Call<'a> {
             may_pin: true,
             may_block: true,
             pinned: None,
+            waited_ns: heap::waited_ns(),
             losses: engine.keyspace().losses(),
         }
     }
@@ -132,6 +137,11 @@ impl<'a> Call<'a> {
             may_block: false,
             ..Call::new(engine, session, command, out, *now_ns, effects)
         }
+    }
+
+    /// Returns true if it is a part of another call's transaction.
+    pub(crate) fn is_inner(&self) -> bool {
+        !self.may_block
     }
 
     /// The selected database.

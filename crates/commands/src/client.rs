@@ -68,12 +68,18 @@ pub struct Client {
     pub query_buffer: AtomicUsize,
     /// Spare room of the query buffer.
     pub query_buffer_free: AtomicUsize,
-    /// Bytes of the arguments of the current command.
+    /// Bytes of the words of the command that waits, or that shows itself (CLIENT LIST).
     pub argv_mem: AtomicUsize,
     /// Bytes of queued commands.
     pub multi_mem: AtomicUsize,
     /// Bytes of replies not yet sent.
     pub output: AtomicUsize,
+    /// Bytes of memory that the buffer of replies takes.
+    pub reply_buffer: AtomicUsize,
+    /// Bytes that others have left for it ([`Client::post`]).
+    pub mail: AtomicUsize,
+    /// Its buffers are to be released when it is next found idle.
+    pub release: AtomicBool,
     /// It waits: for a key, or for a pause of clients to end.
     pub blocked: AtomicBool,
     /// Channels, patterns and shard channels that it listens to.
@@ -86,9 +92,19 @@ pub struct Client {
     pub(crate) tracking: Tracking,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Mutex<Option<Arc<Waiter>>>,
-    inbox: Mutex<Vec<u8>>,
+    inbox: Mutex<Inbox>,
     waker: Mutex<Option<Waker>>,
 }
+
+/// What others left for a client, and how far the log must be settled before it is sent.
+#[derive(Default)]
+struct Inbox {
+    bytes: Vec<u8>,
+    after: u64,
+}
+
+/// Bytes that a connection without buffers takes, about.
+const BASE: usize = size_of::<Client>() + size_of::<crate::Session>() + 1024;
 
 /// Wakes the thread that serves a connection, so that it looks at the kill flag.
 pub type Waker = Box<dyn Fn() + Send>;
@@ -106,19 +122,39 @@ impl Client {
         }
     }
 
-    /// Leaves bytes that the connection sends beside its replies (MONITOR), and wakes it.
-    pub fn post(&self, bytes: &[u8]) {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+    /// Leaves bytes that the connection sends beside its replies (MONITOR), and wakes it. They are
+    /// sent when the log is settled up to the offset `after`, as they may tell of what it holds.
+    pub fn post(&self, bytes: &[u8], after: u64) {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        inbox.bytes.extend_from_slice(bytes);
+        inbox.after = inbox.after.max(after);
+        self.mail.store(inbox.bytes.len(), Relaxed);
+        drop(inbox);
         if !self.has_mail.swap(true, AcqRel) {
             self.wake();
         }
     }
 
-    /// Moves what was left into `out`.
-    pub fn take_mail(&self, out: &mut Vec<u8>) {
-        if self.has_mail.swap(false, AcqRel) {
-            out.append(&mut self.inbox.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Moves what was left into `out`. Returns the offset up to which the log must be settled
+    /// before that is sent; 0 for none.
+    #[must_use]
+    pub fn take_mail(&self, out: &mut Vec<u8>) -> u64 {
+        if !self.has_mail.swap(false, AcqRel) {
+            return 0;
         }
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let Inbox { bytes, after } = std::mem::take(&mut *inbox);
+        out.extend_from_slice(&bytes);
+        self.mail.store(0, Relaxed);
+        after
+    }
+
+    /// Returns the bytes of memory that it takes: CLIENT LIST's `tot-mem`.
+    pub fn memory(&self) -> usize {
+        let query = self.query_buffer.load(Relaxed) + self.query_buffer_free.load(Relaxed);
+        let arguments = self.argv_mem.load(Relaxed) + self.multi_mem.load(Relaxed);
+        let replies = self.reply_buffer.load(Relaxed).max(self.output.load(Relaxed));
+        BASE + query + arguments + replies + self.mail.load(Relaxed)
     }
 
     /// Whether it listens to anything.
@@ -137,6 +173,7 @@ impl Client {
 #[derive(Default)]
 pub struct Clients {
     next: AtomicU64,
+    evicted: AtomicU64,
     all: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
@@ -175,6 +212,52 @@ impl Clients {
         self.map().values().cloned().collect()
     }
 
+    /// Returns the bytes of memory that all take.
+    pub fn memory(&self) -> usize {
+        self.map().values().map(|client| client.memory()).sum()
+    }
+
+    /// Returns how many were closed since all took more memory than `maxmemory-clients`.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Relaxed)
+    }
+
+    /// Counts a client that is closed since all take too much memory.
+    pub fn note_evicted(&self) {
+        self.evicted.fetch_add(1, Relaxed);
+    }
+
+    /// Zeroes the count: CONFIG RESETSTAT.
+    pub fn reset_evicted(&self) {
+        self.evicted.store(0, Relaxed);
+    }
+
+    /// Closes the clients that take most memory until the others take `limit` bytes at most; those with CLIENT NO-EVICT
+    /// are neither counted nor closed, as in Redis. Returns those that were closed.
+    pub fn evict(&self, limit: usize) -> Vec<Arc<Client>> {
+        let mut all: Vec<(usize, Arc<Client>)> = self
+            .list()
+            .into_iter()
+            .filter(|client| !client.no_evict.load(Relaxed) && !client.killed.load(Relaxed))
+            .map(|client| (client.memory(), client))
+            .collect();
+        let mut total: usize = all.iter().map(|(memory, _)| memory).sum();
+        if total <= limit {
+            return Vec::new();
+        }
+        all.sort_unstable_by_key(|(memory, client)| (*memory, client.id));
+        let mut evicted = Vec::new();
+        while total > limit
+            && let Some((memory, client)) = all.pop()
+        {
+            total -= memory;
+            client.kill();
+            self.note_evicted();
+            evicted.push(client);
+        }
+        evicted
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.map().len()
@@ -187,5 +270,30 @@ impl Clients {
 
     fn map(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_clients_are_evicted_first_and_those_that_asked_not_to_be_are_not() {
+        let clients = Clients::default();
+        let client = |output: usize| {
+            let client = clients.enter(Peer::default(), 0);
+            client.output.store(output, Relaxed);
+            client
+        };
+        let [small, largest, kept, large] = [1000, 3 << 20, 9 << 20, 2 << 20].map(client);
+        kept.no_evict.store(true, Relaxed);
+        assert!(clients.memory() > 14 << 20);
+        assert!(clients.evict(6 << 20).is_empty(), "5 MiB are below the limit");
+        let ids = |evicted: Vec<Arc<Client>>| evicted.iter().map(|c| c.id).collect::<Vec<_>>();
+        assert_eq!(ids(clients.evict(4 << 20)), [largest.id]);
+        assert_eq!(ids(clients.evict(1 << 20)), [large.id]);
+        assert_eq!(clients.evicted(), 2);
+        let killed = [&small, &largest, &kept, &large].map(|c| c.killed.load(Relaxed));
+        assert_eq!(killed, [false, true, false, true]);
     }
 }

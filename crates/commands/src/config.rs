@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
+use crate::failure::{Failure, NO_REPLICAS};
 use keyspace::{Db, Limits, NodeLimits, StreamLimits};
 
 /// Settings read by commands.
@@ -14,7 +15,10 @@ pub struct Config {
     requirepass: RwLock<Vec<u8>>,
     proto_max_bulk_len: AtomicU64,
     loading: AtomicBool,
+    refuses_writes: AtomicBool,
     lacks_replicas: AtomicBool,
+    /// Why no write is taken for now, for the server's own reasons; empty: none.
+    writes_refused: RwLock<String>,
     databases: AtomicUsize,
     hll_sparse_max_bytes: AtomicUsize,
     tracking_table_max_keys: AtomicUsize,
@@ -56,7 +60,9 @@ impl Default for Config {
             requirepass: RwLock::default(),
             proto_max_bulk_len: AtomicU64::new(512 << 20),
             loading: AtomicBool::new(false),
+            refuses_writes: AtomicBool::new(false),
             lacks_replicas: AtomicBool::new(false),
+            writes_refused: RwLock::default(),
             databases: AtomicUsize::new(keyspace::DATABASES),
             hash: Threshold::new(Limits { entries: 512, value: 64 }),
             set: Threshold::new(Limits { entries: 512, value: 0 }),
@@ -158,6 +164,11 @@ impl Config {
         }
     }
 
+    /// Returns `list-max-listpack-size` as it was set.
+    pub(crate) fn list_node(&self) -> i32 {
+        self.list_node.load(Relaxed)
+    }
+
     /// Sets `list-max-listpack-size`: a number of elements, or from -1 to -5 for 4 to 64 KiB.
     pub fn set_list_node(&self, size: i32) {
         self.list_node.store(size, Relaxed);
@@ -166,6 +177,11 @@ impl Config {
     /// How large a node of a stream may become.
     pub fn stream_limits(&self) -> StreamLimits {
         StreamLimits::new(self.stream_node.0.load(Relaxed), self.stream_node.1.load(Relaxed))
+    }
+
+    /// Returns `stream-node-max-bytes` and `stream-node-max-entries` as they were set.
+    pub(crate) fn stream_node(&self) -> (usize, usize) {
+        (self.stream_node.0.load(Relaxed), self.stream_node.1.load(Relaxed))
     }
 
     /// How many entries a trim of whole nodes takes out at most where it is not told.
@@ -182,14 +198,39 @@ impl Config {
         self.stream_node.1.store(entries, Relaxed);
     }
 
-    /// Whether writes are refused since they would reach fewer replicas than `min-replicas-to-write` asks for.
-    pub fn lacks_replicas(&self) -> bool {
-        self.lacks_replicas.load(Relaxed)
+    /// Returns true if no write is taken for now.
+    pub fn refuses_writes(&self) -> bool {
+        self.refuses_writes.load(Relaxed)
+    }
+
+    /// Returns the error with which writes are refused.
+    #[cold]
+    pub(crate) fn why_writes_are_refused(&self) -> Failure {
+        match self.writes_refused() {
+            why if why.is_empty() => NO_REPLICAS.into(),
+            why => Failure::text(format!("MISCONF {why}")),
+        }
+    }
+
+    /// Returns why the server refuses writes for now; empty if it takes them.
+    pub fn writes_refused(&self) -> String {
+        self.writes_refused.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets whether there are fewer replicas than a write has to reach.
     pub fn set_lacks_replicas(&self, yes: bool) {
         self.lacks_replicas.store(yes, Relaxed);
+        self.set_refuses_writes(&self.writes_refused());
+    }
+
+    /// Sets why the server refuses writes for now; empty: it takes them.
+    pub fn set_writes_refused(&self, why: &str) {
+        *self.writes_refused.write().unwrap_or_else(PoisonError::into_inner) = why.to_owned();
+        self.set_refuses_writes(why);
+    }
+
+    fn set_refuses_writes(&self, why: &str) {
+        self.refuses_writes.store(!why.is_empty() || self.lacks_replicas.load(Relaxed), Relaxed);
     }
 
     /// Whether data is being loaded, so that most commands are refused.

@@ -20,7 +20,8 @@ pub(crate) const TRIES: usize = 8;
 const REPLACING: [&str; 6] = ["del", "unlink", "set", "setex", "psetex", "mset"];
 
 impl Engine {
-    /// Refuses a command on a key that is lost with its name, and every command on data when the store was stopped.
+    /// Refuses a command on a key that is lost with its name, and when the store was stopped each write, and each read
+    /// if keys may not be found.
     #[cold]
     pub(crate) fn refuse_harmed(
         &self,
@@ -30,10 +31,11 @@ impl Engine {
         keys: &[Key<'_>],
     ) -> Done {
         let keyspace = self.keyspace();
-        if let Some(why) = keyspace.stopped()
-            && command.spec.has(READONLY | WRITE)
-        {
-            return Err(stopped(why));
+        if let Some(why) = keyspace.stopped() {
+            let refused = if keyspace.hides_keys() { READONLY | WRITE } else { WRITE };
+            if command.spec.has(refused) {
+                return Err(stopped(why));
+            }
         }
         for key in keys {
             match keyspace.harm(db, key) {
@@ -53,12 +55,11 @@ impl Engine {
     #[cold]
     pub(crate) fn again(&self, call: &mut Call<'_>, mark: Mark, first: Done) -> Done {
         let mut done = first;
-        let mut made_room = false;
-        for _ in 0..TRIES {
+        for tries in 0..TRIES {
             match &done {
-                Err(failure) if failure.is_no_room() && !made_room => {
-                    made_room = true;
-                    if !self.find_room() {
+                Err(failure) if failure.is_no_room() => {
+                    let bytes = call.args.iter().map(|arg| arg.len()).sum();
+                    if !self.find_room(bytes, tries) {
                         break;
                     }
                 }

@@ -90,8 +90,8 @@ impl Engine {
         {
             return Err(Failure::text(format!("{}{text}", failure::LOG_FAILED)));
         }
-        if self.config().lacks_replicas() && transactions::writes(session, command) {
-            return Err(failure::NO_REPLICAS.into());
+        if self.config().refuses_writes() && transactions::writes(session, command) {
+            return Err(self.config().why_writes_are_refused());
         }
         if session.only_listens() && !is_for_listeners(command) {
             let name = command.full_name();
@@ -109,17 +109,14 @@ impl Engine {
         Ok(())
     }
 
-    fn log_failure(&self) -> Option<String> {
-        self.log().and_then(|log| log.failure())
+    /// Returns true unless the log has failed: nothing is to be deleted by itself meanwhile, since what the deletion's
+    /// place in the log is waited for could no longer be read.
+    pub fn takes_writes(&self) -> bool {
+        self.log_failure().is_none()
     }
 
-    /// Makes room where the limit is exceeded, and refuses what needs more.
-    fn check_memory(&self, session: &Session, command: &Command) -> Done {
-        let needs_room = transactions::needs_room(session, command);
-        if needs_room && !self.make_room() {
-            return Err(failure::OOM.into());
-        }
-        Ok(())
+    fn log_failure(&self) -> Option<String> {
+        self.log().and_then(|log| log.failure())
     }
 
     /// Refuses a command before it was executed: a transaction that is being queued is spoilt by it.
@@ -170,12 +167,17 @@ impl Engine {
         }
         if let Err(failure) = &done {
             self.stop_waiting(call.session);
+            if failure.is_no_room() {
+                self.note_full();
+            }
             call.next = Next::Reply;
             call.out.truncate(mark);
             call.out.error(failure.as_bytes());
             self.stats().error(failure.code());
         }
-        self.finish(&mut call, now_ns, done.is_err());
+        if call.next != Next::Walk {
+            self.finish(&mut call, now_ns, done.is_err());
+        }
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
         if logged {
             session.effects = effects.into_room();
@@ -195,7 +197,8 @@ impl Engine {
             return;
         }
         let ended_ns = self.clock.unix_ns();
-        let nanos = ended_ns.saturating_sub(started_ns);
+        let waited_ns = heap::waited_ns().wrapping_sub(call.waited_ns);
+        let nanos = ended_ns.saturating_sub(started_ns).saturating_sub(waited_ns);
         if call.session.in_batch {
             call.session.ended_ns = Some(ended_ns);
         }
@@ -244,8 +247,13 @@ impl Engine {
                     self.transact(call, &mut self.cover_writes(txn, call), run)
                 }
             },
-            Run::All(run) => self.transact(call, &mut keyspace.begin_all(now), run),
-            Run::Scan => self.scan(call),
+            Run::All(run) => {
+                let held = keyspace.hold();
+                let done = self.transact(call, &mut keyspace.begin_all(now), run);
+                held.done();
+                done
+            }
+            Run::Walk(run, _) => run(call),
         };
         if !self.waiting().is_empty() {
             self.serve_uncovered(call.session.stripe);
@@ -287,11 +295,23 @@ impl Engine {
             Err(failure) => {
                 // While nobody else can serve it: the command that blocks has failed.
                 self.stop_waiting(call.session);
+                // An error shows data too: that there is no such key, or another type.
+                if call.command.spec.has(READONLY | WRITE) {
+                    call.durable_at = self.check_read(keys, self.logged_until(keys))?;
+                }
                 return Err(failure);
             }
         };
         // What shows no data (INFO) answers also when the log has failed.
-        call.durable_at = if call.command.spec.has(READONLY | WRITE) { settled } else { 0 };
+        call.durable_at = match call.command.spec {
+            spec if spec.has(READONLY) && settled > 0 => {
+                let names_all = matches!(spec.run, Run::Keys(_));
+                self.check_read(if names_all { call.keys } else { keys }, settled)?
+            }
+            spec if spec.has(READONLY | WRITE) => settled,
+            _ => 0,
+        };
+        self.deliver_all(call.session, call.effects);
         self.tell_trackers(txn, Some(call.session));
         if !self.waiting().is_empty() && call.command.spec.has(WRITE) {
             self.serve_waiting(
@@ -338,47 +358,28 @@ impl Engine {
             txn.commit()?;
         }
         let Some(log) = self.log() else { return Ok(0) };
-        let end = effects.append_to(log);
-        let mut durable_at = end.unwrap_or(0);
-        let mut visit = |shard: usize| {
-            let last = &self.log_ends[shard];
-            match end {
-                Some(end) => last.store(end, Relaxed),
-                None => durable_at = durable_at.max(last.load(Relaxed)),
-            }
-        };
+        let Some(end) = effects.append_to(log) else { return Ok(self.logged_until(keys)) };
+        let note = |shard: usize| self.log_ends[shard].store(end, Relaxed);
         if keys.is_empty() {
-            (0..self.log_ends.len()).for_each(&mut visit);
+            (0..self.log_ends.len()).for_each(note);
         } else {
-            keys.iter().map(Key::shard).for_each(&mut visit);
+            keys.iter().map(Key::shard).for_each(note);
         }
-        Ok(if log.is_synchronous() { durable_at } else { end.unwrap_or(0) })
+        Ok(end)
     }
 
-    /// Deletes keys by the eviction policy until the limit holds again; whether it does.
-    pub(crate) fn make_room(&self) -> bool {
-        const KEYS_AT_ONCE: usize = 16;
-        let keyspace = self.keyspace();
-        while keyspace.excess() > 0 {
-            let now = self.clock.unix_ns();
-            match keyspace.evict_step(KEYS_AT_ONCE, now / 1_000_000, now) {
-                Ok(Some(mut txn)) => self.log_changes(&mut txn),
-                Ok(None) | Err(_) => return keyspace.excess() == 0,
-            }
+    /// How far the log must be durable before a reply may leave that shows something of these keys as they are, or with no
+    /// keys, of any.
+    pub(crate) fn logged_until(&self, keys: &[Key<'_>]) -> u64 {
+        if !self.log().is_some_and(|log| log.is_synchronous()) {
+            return 0;
         }
-        true
-    }
-
-    /// Frees what deletes left behind, for a command that found no room, and lets all shards have what each has to spare;
-    /// whether there was any. No shard may be locked by this thread.
-    pub(crate) fn find_room(&self) -> bool {
-        const STEPS: usize = 1000;
-        let mut steps = 0;
-        let freed = self.keyspace().reclaim_until(|| {
-            steps += 1;
-            steps > STEPS
-        });
-        self.keyspace().heap().share_free_spans() || freed
+        let last = |shard: usize| self.log_ends[shard].load(Relaxed);
+        let newest = match keys {
+            [] => (0..self.log_ends.len()).map(last).max(),
+            keys => keys.iter().map(Key::shard).map(last).max(),
+        };
+        newest.unwrap_or(0)
     }
 
     /// Logs the deletions of a committed, still locked transaction of the keyspace's own (expiry, eviction), and tells the
@@ -388,7 +389,10 @@ impl Engine {
             let mut effects = Effects::new(Vec::new(), true);
             effects.put_before(txn.changes());
             if let Some(end) = effects.append_to(log) {
-                self.log_ends.iter().for_each(|last| _ = last.fetch_max(end, Relaxed));
+                for change in txn.changes() {
+                    let shard = self.keyspace().key(change.key).shard();
+                    self.log_ends[shard].fetch_max(end, Relaxed);
+                }
             }
         }
         self.tell_trackers(txn, None);

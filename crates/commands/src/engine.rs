@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::cross_protocol::Told;
 use crate::log::CommandLog;
 use crate::pubsub::{self, Hub};
+use crate::room::Full;
 use crate::session::Session;
 use crate::stats::Stats;
 use crate::table::Table;
@@ -65,6 +66,7 @@ pub struct Engine {
     missed: Missed,
     hub: Hub,
     tracker: Tracker,
+    full: Full,
     pub(crate) told_of_http: Told,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
@@ -118,6 +120,7 @@ impl Engine {
             missed: Missed::default(),
             hub: Hub::default(),
             tracker,
+            full: Full::default(),
             told_of_http: Told::default(),
             seed: options.seed,
             log_ends,
@@ -192,6 +195,11 @@ impl Engine {
     /// Who is told of which changed keys.
     pub(crate) fn tracker(&self) -> &Tracker {
         &self.tracker
+    }
+
+    /// What was refused because the store was full.
+    pub(crate) fn full(&self) -> &Full {
+        &self.full
     }
 
     /// Keys whose blocked clients could not be served.

@@ -33,6 +33,8 @@ const UNSOUND_HYPERLOGLOG: &str = "INVALIDOBJ Corrupted HLL object detected";
 pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 /// Over the memory limit.
 pub(crate) const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// The heap has no block to give.
+pub(crate) const FULL: &str = "OOM the store is full: its heap is at its limit or its file cannot grow (INFO persistence: pool_used, pool_size, pool_limit)";
 /// A string that would become too long.
 pub(crate) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 /// A key that is too long for the store.
@@ -74,7 +76,7 @@ impl Failure {
     }
 
     fn no_room() -> Failure {
-        Failure { no_room: true, ..OOM.into() }
+        Failure { no_room: true, ..FULL.into() }
     }
 
     /// Whether zeros may have been read in the place of bytes that the medium lost: to be tried again once that is

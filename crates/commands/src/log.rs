@@ -7,11 +7,15 @@
 
 use keyspace::{Change, Db, Event};
 
+use crate::delivery::Delivery;
+
 /// A log of commands. Implemented for the append-only file; tests put a buffer in its place.
 pub trait CommandLog: Send + Sync {
     /// Appends effects whose first needs `first` selected and whose last leaves `last` selected. Returns the
     /// offset at which they end.
     fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64;
+    /// The offset at which all that was appended ends.
+    fn end(&self) -> u64;
     /// Whether replies, those of reads too, wait until the log is durable (`appendfsync always`).
     fn is_synchronous(&self) -> bool;
     /// Why no more writes may be taken, if a write or a sync has failed: the operating system's words.
@@ -20,6 +24,10 @@ pub trait CommandLog: Send + Sync {
     fn is_on(&self) -> bool;
     /// Whether it is durable up to `offset`.
     fn is_durable(&self, offset: u64) -> bool;
+    /// The commands that wait to be written again after a failed write, where all that was written is durable.
+    fn unwritten(&self) -> Option<Vec<u8>> {
+        None
+    }
     /// Makes it durable up to `offset`, whatever its policy; whether that went well.
     fn sync_to(&self, offset: u64) -> bool;
 }
@@ -34,6 +42,8 @@ pub struct Effects {
     enabled: bool,
     /// Changes of the transaction that were looked at for what is gone.
     seen: usize,
+    /// What is sent to clients after the commit.
+    deliveries: Vec<Delivery>,
 }
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -75,7 +85,13 @@ impl Effects {
 
     /// A place to go back to when a command fails.
     pub(crate) fn mark(&self) -> EffectsMark {
-        EffectsMark { len: self.bytes.len(), count: self.count, last: self.last, seen: self.seen }
+        EffectsMark {
+            len: self.bytes.len(),
+            count: self.count,
+            last: self.last,
+            seen: self.seen,
+            deliveries: self.deliveries.len(),
+        }
     }
 
     /// Takes back what was added since.
@@ -84,6 +100,23 @@ impl Effects {
         self.count = mark.count;
         self.last = mark.last;
         self.seen = self.seen.min(mark.seen);
+        self.deliveries.truncate(mark.deliveries);
+    }
+
+    /// Adds something that is sent to clients when the transaction is committed.
+    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+        self.deliveries.push(delivery);
+    }
+
+    /// Returns true if something is to be sent to clients.
+    #[inline]
+    pub(crate) fn has_deliveries(&self) -> bool {
+        !self.deliveries.is_empty()
+    }
+
+    /// Takes what is to be sent to clients, in order.
+    pub(crate) fn take_deliveries(&mut self) -> Vec<Delivery> {
+        std::mem::take(&mut self.deliveries)
     }
 
     /// Puts a DEL before everything else for each key that expired or was evicted, and an HDEL for each field that expired: of
@@ -155,6 +188,7 @@ impl Effects {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
+        self.deliveries.clear();
         (self.count, self.seen) = (0, 0);
     }
 
@@ -171,6 +205,7 @@ pub(crate) struct EffectsMark {
     count: usize,
     last: Db,
     seen: usize,
+    deliveries: usize,
 }
 
 fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {

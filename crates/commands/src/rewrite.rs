@@ -127,16 +127,21 @@ fn add_part<E>(
                 let id = text((*last).max(StreamId { ms: 0, seq: 1 }));
                 each(&[b"XADD", key, b"MAXLEN", b"0", &id, b"x", b"y"])?;
             }
+            // XSETID takes no greater deleted ID than the last one that it sets; one set before
+            // stays.
+            let most = text(*last.max(deleted));
+            let is_behind = last < deleted;
             let (last, deleted, added) = (text(*last), text(*deleted), added.to_string());
             let added = added.as_bytes();
-            each(&[b"XSETID", key, &last, b"ENTRIESADDED", added, b"MAXDELETEDID", &deleted])
+            each(&[b"XSETID", key, &most, b"ENTRIESADDED", added, b"MAXDELETEDID", &deleted])?;
+            if is_behind { each(&[b"XSETID", key, &last]) } else { Ok(()) }
         }
         StreamPart::Group { name, last, read } => {
             let (last, read) = (text(*last), read.map_or("-1".into(), |read| read.to_string()));
             each(&[b"XGROUP", b"CREATE", key, name, &last, b"ENTRIESREAD", read.as_bytes()])
         }
         // The others are made with what is pending of them.
-        StreamPart::Consumer { group, name, pending: 0 } => {
+        StreamPart::Consumer { group, name, pending: 0, .. } => {
             each(&[b"XGROUP", b"CREATECONSUMER", key, group, name])
         }
         StreamPart::Consumer { .. } => Ok(()),
@@ -165,6 +170,10 @@ impl CommandLog for Aof {
         Aof::append(self, first.number() as u32, last.number() as u32, bytes)
     }
 
+    fn end(&self) -> u64 {
+        Aof::end(self)
+    }
+
     fn is_synchronous(&self) -> bool {
         self.fsync() == aof::Fsync::Always
     }
@@ -179,6 +188,10 @@ impl CommandLog for Aof {
 
     fn is_durable(&self, offset: u64) -> bool {
         self.durable() >= offset
+    }
+
+    fn unwritten(&self) -> Option<Vec<u8>> {
+        Aof::unwritten(self)
     }
 
     fn sync_to(&self, offset: u64) -> bool {

@@ -13,6 +13,7 @@ use resp::Protocol;
 
 use crate::blocking::Waiter;
 use crate::client::Client;
+use crate::keys::Walk;
 use crate::pubsub::Subscriptions;
 use crate::table::Command;
 use crate::tracking::Readers;
@@ -63,6 +64,10 @@ pub struct Session {
     pub(crate) effects: Vec<u8>,
     /// Whether its commands may block.
     pub(crate) can_block: bool,
+    /// Whether a command may take several steps, with [`crate::Engine::go_on`] between other clients' commands.
+    pub(crate) can_walk: bool,
+    /// The command that is in the middle of its steps.
+    pub(crate) walk: Option<Box<Walk>>,
     pub(crate) subscriptions: Subscriptions,
     /// CLIENT CACHING came before the command that is executed now.
     pub(crate) caching: bool,
@@ -100,6 +105,8 @@ impl Session {
             written_to: 0,
             effects: Vec::new(),
             can_block: false,
+            can_walk: false,
+            walk: None,
             subscriptions: Subscriptions::default(),
             caching: false,
             reads_of_changed: Vec::new(),
@@ -118,6 +125,16 @@ impl Session {
     pub fn begin_batch(&mut self) {
         self.in_batch = true;
         self.ended_ns = None;
+    }
+
+    /// Says that whoever serves it goes on with commands that take several steps ([`crate::Next::Walk`]).
+    pub fn set_can_walk(&mut self) {
+        self.can_walk = true;
+    }
+
+    /// Releases memory that is kept for the next command.
+    pub fn shrink(&mut self) {
+        self.effects = Vec::new();
     }
 
     /// Whether commands are being queued.

@@ -4,7 +4,6 @@ use keyspace::{Key, Txn};
 
 use crate::call::{Call, Next, Run};
 use crate::failure::{Failure, SYNTAX};
-use crate::keys::scan;
 use crate::request::Request;
 use crate::spec::{FAST, READONLY};
 use crate::table::{Command, Lookup};
@@ -34,7 +33,7 @@ impl<'a> Step<'a> {
     /// Whether it goes to shards that its keys do not name.
     pub(crate) fn needs_all(&self) -> bool {
         match self.command.spec.run {
-            Run::All(_) | Run::Scan => true,
+            Run::All(_) | Run::Walk(..) => true,
             Run::Reach(beyond, _) => beyond(self.args),
             Run::Container | Run::Session(_) | Run::Keys(_) => false,
         }
@@ -62,8 +61,9 @@ impl<'a> Step<'a> {
         };
         let done = match spec.run {
             Run::Session(run) => run(call),
-            Run::Keys(run) | Run::Reach(_, run) | Run::All(run) => run(call, txn),
-            Run::Scan => scan::within(call, txn),
+            Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Walk(_, run) => {
+                run(call, txn)
+            }
             Run::Container => Err(Failure::from(SYNTAX)),
         };
         call.engine.remember_reads(call, txn);

@@ -414,3 +414,16 @@ fn readers_of_a_group_are_told_that_it_is_gone() {
         "m: OK; b: OK; b: QUEUED; b: QUEUED; b: QUEUED; b: [(integer) 1, OK, \"2-1\"]; a: [[\"x\", [[\"2-1\", [\"f\", \"v\"]]]]]",
     );
 }
+
+#[test]
+fn the_words_of_a_command_that_waits_are_shown_until_it_ends() {
+    let mut stage = Stage::new(engine());
+    let mut shown = |script: &str| {
+        let list = stage.play(&format!("{script}; b CLIENT LIST"));
+        let fields = list.split_whitespace().filter_map(|word| word.strip_prefix("argv-mem="));
+        fields.map(|bytes| bytes.parse::<usize>().expect("a number")).collect::<Vec<_>>()
+    };
+    let own = "CLIENTLIST".len();
+    assert_eq!(shown("a BLPOP kk 0"), ["BLPOPkk0".len(), own]);
+    assert_eq!(shown("b RPUSH kk 1"), [0, own]);
+}

@@ -13,9 +13,10 @@ use commands::spec::{READONLY, WRITE};
 use commands::{Engine, EngineOptions, Run};
 use fastrand::Rng;
 use pmem::{Counters, counters};
-use support::{Client, emulated};
+use support::{Client, emulated, wire};
 
-/// What one execution may cost at most. `#` stands for the number of the round, `$` for 32 bytes.
+/// What one execution may cost at most. `#` stands for the number of the round, `$` for 32 bytes, `^` before a key for what
+/// DUMP answers for it.
 struct Budget {
     name: &'static str,
     before: &'static [&'static str],
@@ -138,6 +139,7 @@ const BUDGETS: &[Budget] = &[
     row("renamenx", &["SET {#}a $"], "RENAMENX {#}a {#}b", NEW),
     row("move", &["SET key:# $"], "MOVE key:# 1", NEW),
     row("copy", &["SET {#}a $"], "COPY {#}a {#}b", NEW),
+    row("restore", &["SET from:# $"], "RESTORE key:# 0 ^from:#", NEW),
     row("swapdb", &["SET key:# $"], "SWAPDB 0 1", RECORD),
     row("flushdb", &["SET key:# $"], "FLUSHDB", SHARDS * RECORD),
     row("flushall", &["SET key:# $"], "FLUSHALL", SHARDS * RECORD),
@@ -295,9 +297,20 @@ fn line(template: &str, round: usize) -> String {
 }
 
 fn cost(client: &mut Client, request: &str) -> (u64, u64) {
+    let words: Vec<Vec<u8>> = request
+        .split_whitespace()
+        .map(|word| match word.strip_prefix('^') {
+            Some(key) => match wire::read(&mut &client.raw(&["DUMP", key])[..]) {
+                wire::Reply::Bulk(_, Some(payload)) => payload,
+                other => panic!("{other:?}"),
+            },
+            None => word.as_bytes().to_vec(),
+        })
+        .collect();
     let before = counters();
-    let reply = client.run(request);
+    let reply = client.raw(&words);
     let spent: Counters = counters().since(&before);
+    let reply = wire::show(&reply);
     assert!(!reply.starts_with("(error)"), "{request}: {reply}");
     (spent.fences, spent.lines + spent.streamed / 64)
 }

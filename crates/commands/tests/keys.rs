@@ -5,7 +5,8 @@ mod support;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use commands::{Engine, EngineOptions};
+use commands::{Engine, EngineOptions, Next};
+use resp::{Protocol, Writer};
 use support::wire::{Reply, parse};
 use support::{Client, TestClock, engine, volatile};
 
@@ -193,4 +194,65 @@ fn objects_tell_how_they_are_kept() {
         ("TYPE nothing", "none"),
         ("TOUCH k nothing k", "(integer) 2"),
     ]);
+}
+
+/// An engine by a clock that a test sets, with this many keys.
+fn filled(keys: usize) -> (Arc<Engine>, Arc<TestClock>) {
+    let clock = TestClock::new(1_000_000);
+    let options =
+        EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 256 << 20)) };
+    let engine = Arc::new(Engine::new(options));
+    let mut client = Client::new(&engine);
+    (0..keys).for_each(|n| client.check(&format!("SET key:{n} v"), "OK"));
+    (engine, clock)
+}
+
+/// A client of which the rest of a long command is asked for.
+fn walker(engine: &Arc<Engine>) -> Client {
+    let mut client = Client::new(engine);
+    client.session.set_can_walk();
+    client
+}
+
+#[test]
+fn keys_lets_others_be_served_between_its_steps() {
+    const KEYS: usize = 5000;
+    let (engine, clock) = filled(KEYS);
+    let (mut client, mut other) = (walker(&engine), Client::new(&engine));
+    engine.admin().slow_log.set_slower_than(0);
+    assert_eq!(client.raw(&["KEYS", "key:*"]), b"");
+    assert_eq!(client.outcome.next, Next::Walk);
+    let (mut out, mut steps) = (Writer::new(Protocol::Resp2), 0);
+    let outcome = loop {
+        // Somebody else's turn: any shard can be locked, and time goes by.
+        other.check(&format!("MSET a:{steps} v b:{steps} v c:{steps} v d:{steps} v"), "OK");
+        clock.advance_ms(1000);
+        steps += 1;
+        if let Some(outcome) = engine.go_on(&mut client.session, &mut out) {
+            break outcome;
+        }
+        assert!(out.is_empty(), "there is no part of a reply");
+    };
+    assert_eq!(outcome.next, Next::Reply);
+    assert!((KEYS / 2000..=KEYS / 500).contains(&steps), "{steps} steps");
+    let reply = String::from_utf8(out.take()).expect("text");
+    let listed: BTreeSet<&str> = reply.lines().filter(|line| line.starts_with("key:")).collect();
+    assert!(reply.starts_with(&format!("*{KEYS}\r\n")) && listed.len() == KEYS);
+    let slow = other.run("SLOWLOG GET 1");
+    assert!(slow.contains("(integer) 0, [\"KEYS\", \"key:*\"]"), "its own time: {slow}");
+    client.check("GET key:7", "\"v\"");
+}
+
+#[test]
+fn keys_of_a_transaction_or_of_few_keys_is_answered_at_once() {
+    let (engine, _) = filled(3000);
+    let mut client = walker(&engine);
+    for (line, start) in [("MULTI", "OK"), ("KEYS *", "QUEUED"), ("EXEC", "[[\"key:")] {
+        let reply = client.run(line);
+        assert!(reply.starts_with(start) && client.outcome.next == Next::Reply, "{line}");
+    }
+    let (few, _) = filled(2);
+    let mut client = walker(&few);
+    assert!(client.run("KEYS *:1").ends_with("[\"key:1\"]"));
+    assert_eq!(client.outcome.next, Next::Reply);
 }

@@ -134,6 +134,10 @@ impl CommandLog for Broken {
         0
     }
 
+    fn end(&self) -> u64 {
+        0
+    }
+
     fn is_synchronous(&self) -> bool {
         true
     }

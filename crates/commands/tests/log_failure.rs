@@ -161,6 +161,56 @@ fn replies_that_do_not_wait_for_the_log_are_noticed() {
     assert!(noticed, "acknowledging before the log is settled was not noticed");
 }
 
+/// In one shard, so that what decides is the key: what was executed and not written is refused, all else is answered.
+#[test]
+fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
+    let medium = Medium::default();
+    let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
+    let log = Arc::new(loader.into_log().expect("a log"));
+    let shared: Arc<dyn commands::CommandLog> = log.clone();
+    let options = EngineOptions { log: Some(shared), ..EngineOptions::new(volatile(1, 64 << 20)) };
+    let mut client = Client::new(&Arc::new(Engine::new(options)));
+    client.check("SET kept value", "OK");
+    client.check("SET old before", "OK");
+    log.settle(client.outcome.durable_at).expect("it is written");
+    medium.room(Some(0));
+    for line in ["SET old after", "SET new 1"] {
+        client.check(line, "OK");
+    }
+    assert!(log.settle(client.outcome.durable_at).is_err(), "nobody is told that");
+    let refused = "(error) MISCONF Errors writing to the AOF file: No space left on device";
+    for (line, expected) in [
+        ("GET kept", "\"value\""),
+        ("EXISTS kept absent", "(integer) 1"),
+        ("GET old", refused),
+        ("MGET kept old", refused),
+        ("EXISTS new", refused),
+        ("DBSIZE", refused),
+        ("KEYS *", refused),
+        ("SET kept value", refused),
+        ("PING", refused),
+        ("MULTI", "OK"),
+        ("GET kept", "QUEUED"),
+        ("EXEC", "[\"value\"]"),
+        ("MULTI", "OK"),
+        ("GET kept", "QUEUED"),
+        ("GET new", "QUEUED"),
+        ("EXEC", refused),
+        ("MULTI", "OK"),
+        ("TIME", "QUEUED"),
+    ] {
+        client.check(line, expected);
+        assert!(log.settle(client.outcome.durable_at).is_ok(), "{line} waits for nothing");
+    }
+    assert!(client.run("EXEC").starts_with("[["), "it read nothing");
+    medium.room(None);
+    log.flush().expect("there is room");
+    for (line, expected) in [("GET old", "\"after\""), ("EXISTS new", "(integer) 1")] {
+        client.check(line, expected);
+        log.settle(client.outcome.durable_at).expect("it is written");
+    }
+}
+
 /// A life on a disk that is full again and again, beside a rewrite; how many transactions were executed, and how many of
 /// them were acknowledged.
 fn full_life(policy: Fsync, seed: u64) -> Result<Counts, String> {

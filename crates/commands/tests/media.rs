@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use commands::{Engine, EngineOptions, Next};
-use keyspace::Keyspace;
+use keyspace::{Eviction, Keyspace, Policy};
 use support::{Client, emulated, wire};
 
 const PAGE: usize = 4096;
@@ -212,4 +212,27 @@ fn who_waits_for_a_stream_is_not_told_that_it_was_deleted() {
     assert_eq!(waiting.unblocked(), None);
     client.check("SELECT 1", "OK");
     check_lost(&client.run(&format!("XLEN {key}")));
+}
+
+/// No span counts as free before the loss is resolved, which does not make the store full.
+#[test]
+fn a_transaction_that_meets_a_loss_does_not_say_that_the_store_is_full() {
+    let pool = Pool::new("SET KEY value");
+    let eviction = Eviction { policy: Policy::AllkeysRandom, ..Eviction::default() };
+    pool.keyspace.set_eviction(eviction, 0);
+    let lost = name(KEYS / 2);
+    pool.lose(pool.place(KEYS / 2));
+    let mut client = Client::new(&pool.engine);
+    client.check("SELECT 1", "OK");
+    client.check("MULTI", "OK");
+    client.check(&format!("STRLEN {lost}"), "QUEUED");
+    let value = "v".repeat(30_000);
+    for i in 0..32 {
+        client.check(&format!("SET long:{i} {value}"), "QUEUED");
+    }
+    let replies = client.run("EXEC");
+    assert!(!replies.contains("OOM"), "{replies:.200}");
+    let (stats, full) = (client.run("INFO stats"), client.run("INFO persistence"));
+    assert!(stats.contains("evicted_keys:0\\r"), "{stats}");
+    assert!(full.contains("full_refused_commands:0\\r"), "{full}");
 }

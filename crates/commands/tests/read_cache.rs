@@ -72,13 +72,13 @@ impl Store {
     fn evict(&self, seed: u64) -> Vec<u8> {
         let maxmemory = (self.keyspace.heap().used() * 3 / 4).max(1);
         let policy = Policy::AllkeysRandom;
-        self.keyspace.set_eviction(Eviction { maxmemory, policy, ..Eviction::default() });
+        self.keyspace.set_eviction(Eviction { maxmemory, policy, ..Eviction::default() }, 0);
         let now = commands::Clock::unix_ms(&*self.clock);
         let evicted = self.keyspace.evict_step(1, now, seed).expect("a commit");
         let gone = evicted.iter().flat_map(|txn| txn.changes()).map(|change| change.key.to_vec());
         let gone = gone.collect::<Vec<_>>().concat();
         drop(evicted);
-        self.keyspace.set_eviction(Eviction::default());
+        self.keyspace.set_eviction(Eviction::default(), 0);
         gone
     }
 }

@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use commands::{Engine, EngineOptions};
 use fastrand::Rng;
-use support::{Client, MemoryLog, TestClock, engine, requests, volatile};
+use support::{Client, MemoryLog, TestClock, requests, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 
 /// A line's reply; each `-> ` is asserted.
 #[track_caller]
 fn check(script: &[(&str, &str)]) {
-    let engine = engine();
-    let mut client = Client::new(&engine);
+    let options =
+        EngineOptions { clock: TestClock::new(NOW), ..EngineOptions::new(volatile(4, 256 << 20)) };
+    let mut client = Client::new(&Arc::new(Engine::new(options)));
     for (line, expected) in script {
         assert_eq!(client.run(line), *expected, "{line}");
     }

@@ -100,8 +100,10 @@ pub(crate) struct Alloc {
     current: [Option<u32>; CLASSES],
     partial: Vec<Vec<u32>>,
     unvisited: Vec<Vec<u32>>,
-    /// Free spans of this shard.
+    /// Free spans of this shard; the one freed last is taken first.
     free_spans: Vec<u32>,
+    /// How many of the first of them were not taken since they were last looked through.
+    rested: usize,
     /// Spans whose last block was freed: the next commit may release them.
     pub(crate) emptied: Vec<u32>,
     recycled: Recycled,
@@ -120,6 +122,7 @@ impl Alloc {
             partial: vec![Vec::new(); CLASSES],
             unvisited: vec![Vec::new(); CLASSES],
             free_spans: Vec::new(),
+            rested: 0,
             emptied: Vec::new(),
             recycled: Recycled::new(),
         }
@@ -161,6 +164,7 @@ impl Alloc {
     /// Gives a block back that was reserved, or that was freed and may be used again.
     #[inline]
     pub(crate) fn release(&mut self, block: Place) {
+        pmem::panic_point();
         if block.class == WHOLE {
             return self.free_spans.extend(self.number_at(block.at));
         }
@@ -250,6 +254,14 @@ impl Alloc {
         (whole && self.geometry.span_at(number) == at).then(|| Place::whole(at))
     }
 
+    /// Takes blocks that turned out to be in use, by a word of their bitmap.
+    pub(crate) fn take_reached(&mut self, number: u32, word: usize, bits: u64) {
+        let Some(at) = self.by_number.get(number) else { return };
+        let Some(span) = &mut self.spans[at as usize] else { return };
+        span.free -= (bits & !span.busy[word]).count_ones();
+        span.busy[word] |= bits;
+    }
+
     /// The number of the span in which `at` lies.
     #[inline]
     fn number_at(&self, at: u64) -> Option<u32> {
@@ -334,6 +346,7 @@ impl Alloc {
 
     /// Forgets an empty span whose release is durable; it is free for any class.
     pub(crate) fn forget(&mut self, at: u32) {
+        pmem::panic_point();
         let Some(span) = self.spans[at as usize].take() else { return };
         self.by_number.remove(span.number);
         self.partial[span.class as usize].retain(|&other| other != at);
@@ -342,6 +355,7 @@ impl Alloc {
     }
 
     pub(crate) fn give_span(&mut self, number: u32) {
+        pmem::panic_point();
         self.free_spans.push(number);
     }
 
@@ -363,7 +377,17 @@ impl Alloc {
 
     /// Takes all free spans away, to be handed to others.
     pub(crate) fn surrender(&mut self) -> Vec<u32> {
+        self.rested = 0;
         std::mem::take(&mut self.free_spans)
+    }
+
+    /// Takes the free spans away that were not needed since the call before, if there are at least
+    /// this many.
+    pub(crate) fn surrender_rested(&mut self, least: usize) -> Vec<u32> {
+        let rested = Some(self.rested).filter(|rested| *rested >= least).unwrap_or(0);
+        let spans = self.free_spans.drain(..rested).collect();
+        self.rested = self.free_spans.len();
+        spans
     }
 
     /// A free span for this shard, for any use.
@@ -376,6 +400,7 @@ impl Alloc {
     ) -> Option<u32> {
         loop {
             if let Some(number) = self.free_spans.pop() {
+                self.rested = self.rested.min(self.free_spans.len());
                 return Some(number);
             }
             match spans.take(region, self.shard, for_delete) {
@@ -510,6 +535,7 @@ impl Alloc {
     }
 
     fn enter(&mut self, span: Span) -> u32 {
+        pmem::panic_point();
         let number = span.number;
         let at = self.vacant.pop().unwrap_or_else(|| {
             self.spans.push(None);

@@ -3,7 +3,7 @@
 //! The layer above knows which blocks it can reach: allocated and reachable are the same set in an intact pool. A
 //! [`Ledger`] holds both for one shard, a bit for a block, and is filled with that shard locked.
 
-use crate::class::{BITMAP_AT, TABLE, WHOLE};
+use crate::class::{BITMAP_AT, Class, TABLE, WHOLE};
 use crate::header::Header;
 use crate::heap::Heap;
 use crate::layout::{HEADER_A, HEADER_B};
@@ -170,6 +170,20 @@ impl<'h> Ledger<'h> {
         ledger
     }
 
+    /// As [`Ledger::of`], of a shard whose bitmaps are not relied on: each block of its spans counts as allocated.
+    pub fn of_all(shard: &Shard<'h>) -> Ledger<'h> {
+        let mut ledger = Ledger::of(shard, &mut |_| {});
+        for own in ledger.spans.iter().flatten() {
+            let shape = &TABLE[own.class as usize];
+            for (word, bits) in
+                ledger.allocated[own.bits as usize..][..shape.words()].iter_mut().enumerate()
+            {
+                *bits = within(shape, word);
+            }
+        }
+        ledger
+    }
+
     fn enter(&mut self, span: u32, class: u8, problem: &mut dyn FnMut(CheckError)) {
         let shape = &TABLE[class as usize];
         let base = self.heap.geometry.span_at(span);
@@ -190,10 +204,7 @@ impl<'h> Ledger<'h> {
         }
         for word in 0..shape.words() as u64 {
             let bits = region.load(base + BITMAP_AT + 8 * word);
-            let within = match u64::from(shape.count) - 64 * word {
-                64.. => u64::MAX,
-                count => (1 << count) - 1,
-            };
+            let within = within(shape, word as usize);
             if bits & !within != 0 {
                 problem(CheckError::Bitmap { span });
             }
@@ -267,7 +278,43 @@ impl<'h> Ledger<'h> {
     }
 }
 
+/// The bits of a word of a bitmap that stand for a block.
+fn within(shape: &Class, word: usize) -> u64 {
+    match shape.count as usize - 64 * word {
+        64.. => u64::MAX,
+        count => (1 << count) - 1,
+    }
+}
+
 impl Shard<'_> {
+    /// Sets the bit of each block that the ledger has reached; of how many it was not set. With nothing staged.
+    pub fn allocate_reached(&mut self, ledger: &Ledger<'_>) -> Result<u64, crate::CommitError> {
+        const AT_ONCE: usize = 256;
+        let (mut blocks, mut staged) = (0, 0);
+        for (number, own) in ledger.spans.iter().enumerate() {
+            let Some(own) = own.filter(|own| own.class != WHOLE) else { continue };
+            let bitmap = self.heap().geometry.span_at(number as u32) + BITMAP_AT;
+            for word in 0..TABLE[own.class as usize].words() {
+                let at = bitmap + 8 * word as u64;
+                let old = self.heap().region.load(at);
+                let added = ledger.reached[own.bits as usize + word] & !old;
+                if added == 0 {
+                    continue;
+                }
+                self.state.alloc.take_reached(number as u32, word, added);
+                self.set(Ptr::from_raw(at), old | added);
+                blocks += u64::from(added.count_ones());
+                staged += 1;
+                if staged % AT_ONCE == 0 {
+                    self.commit()?;
+                }
+            }
+        }
+        self.commit()?;
+        self.recount()?;
+        Ok(blocks)
+    }
+
     /// Sets the shard's count of allocated bytes to what its blocks have. Whether it differed. With nothing staged.
     pub fn recount(&mut self) -> Result<bool, crate::CommitError> {
         let found = Ledger::of(self, &mut |_| {}).bytes();

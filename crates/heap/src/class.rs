@@ -29,6 +29,9 @@ pub(crate) struct Class {
 pub(crate) const BITMAP_AT: u64 = LINE;
 /// How many classes there are; the last one is the whole span.
 pub(crate) const CLASSES: usize = SIZES.len();
+/// More blocks than any span is cut into.
+pub(crate) const MOST_BLOCKS: usize = 4096;
+const _: () = assert!(shape(SIZES[0]).count < MOST_BLOCKS as u32 - 1);
 /// The class of blocks that take a whole span.
 pub(crate) const WHOLE: u8 = (CLASSES - 1) as u8;
 

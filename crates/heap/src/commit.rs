@@ -32,9 +32,27 @@ pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), Co
         abandon(heap, shard, state);
         return Err(refused);
     }
-    state.committing = true;
-    plan::make(heap, shard, state, Kind::default());
-    planned(heap, shard, state)
+    or_poison(heap, || {
+        state.committing = true;
+        plan::make(heap, shard, state, Kind::default());
+        planned(heap, shard, state)
+    })
+}
+
+/// Runs a part of a commit. A panic in it poisons the heap before any lock is released: the shard may be half changed,
+/// and only recovery can tell whether its record counts.
+#[inline]
+pub(crate) fn or_poison<R>(heap: &Heap, part: impl FnOnce() -> R) -> R {
+    struct Poison<'h>(&'h Heap);
+    impl Drop for Poison<'_> {
+        fn drop(&mut self) {
+            self.0.poison();
+        }
+    }
+    let unless_done = Poison(heap);
+    let done = part();
+    std::mem::forget(unless_done);
+    done
 }
 
 /// Commits what `plan::make` worked out.
@@ -51,8 +69,9 @@ pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<()
         }
         step::fence(&heap.region, Step::FenceCommit);
         if heap.region.failed() {
+            let poisoned = heap.poison();
             abandon(heap, shard, state);
-            return Err(heap.poison());
+            return Err(poisoned);
         }
     }
     store_words(heap, shard, state);
@@ -76,7 +95,7 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
         return;
     }
     ring.changes(plan.words.iter().map(|word| word.at));
-    let fenced = u64::from(heap.epoch) << 48 | (ring.seq - 1) & record::SEQ_MASK;
+    let fenced = record::fenced_word(heap.epoch, ring.seq - 1);
     // SAFETY: as above.
     unsafe { region.store(heap.area(shard).fenced(), fenced) };
 }
@@ -117,7 +136,7 @@ pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
 }
 
 /// Lets freed blocks be used again when no reader can look at them any more.
-fn reuse_freed(slot: &Slot, state: &mut State) {
+pub(crate) fn reuse_freed(slot: &Slot, state: &mut State) {
     let State { tx, alloc, limbo, .. } = state;
     if !tx.freed.is_empty() {
         match slot.pins.mark() {
@@ -135,11 +154,16 @@ fn reuse_freed(slot: &Slot, state: &mut State) {
     }
 }
 
-/// Drops the open transaction.
+/// Drops the open transaction. In a poisoned heap its blocks stay taken: its record may have been written and count
+/// after all, so that nobody may write into what it publishes.
 #[cold]
 pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
-    for block in &state.tx.reserved {
-        state.alloc.release(block.place);
+    let State { tx, alloc, .. } = state;
+    // Out of the list before it is released: a panic in between releases none twice.
+    while let Some(block) = tx.reserved.pop() {
+        if !heap.is_poisoned() {
+            alloc.release(block.place);
+        }
     }
     state.tx.clear();
     state.committing = false;

@@ -8,7 +8,7 @@
 //! behind its tail, was fenced, since the shard's lock is held until then; and the same fence made all of them durable.
 //! So `judge` follows the links over whole newest records until it is back, or meets a shard that has gone on.
 
-use crate::commit::{abandon, finish, one, store_words, undo};
+use crate::commit::{abandon, finish, one, or_poison, store_words, undo};
 use crate::error::CommitError;
 use crate::heap::Heap;
 use crate::log;
@@ -32,7 +32,7 @@ impl Heap {
         match dirty {
             0 => Ok(()),
             1 => one(self, shards[last].id(), &mut shards[last].state),
-            _ => self.commit_many(shards),
+            _ => or_poison(self, || self.commit_many(shards)),
         }
     }
 
@@ -54,8 +54,9 @@ impl Heap {
             }
             step::fence(&self.region, Step::FenceCommitAll);
             if self.region.failed() {
+                let poisoned = self.poison();
                 abandon_all(self, shards);
-                return Err(self.poison());
+                return Err(poisoned);
             }
         }
         for shard in committing(shards) {

@@ -74,7 +74,10 @@ impl<'h> Shard<'h> {
         block.adopted = true;
         // Its span may have been published since it was reserved.
         let span = self.state.alloc.span(block.place.span);
-        let published = block.place.class == WHOLE || span.is_some_and(|span| span.published);
+        let published = match Step::AskSpanAgain.done() {
+            true => block.place.class == WHOLE || span.is_some_and(|span| span.published),
+            false => block.place.published,
+        };
         let place = Place { published, ..block.place };
         self.enter(Reserved { fenced: true, ..Reserved::new(place) })
     }

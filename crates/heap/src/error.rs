@@ -14,6 +14,9 @@ pub enum CommitError {
     /// A durable step failed, now or earlier.
     #[error("a durable step failed: the store takes no more writes until it is opened again")]
     Poisoned,
+    /// The heap takes no writes for now.
+    #[error("the heap takes no writes while it is paused")]
+    Paused,
     /// The heap was closed.
     #[error("the heap is closed")]
     Closed,
@@ -53,12 +56,23 @@ pub enum CreateError {
     Failed,
 }
 
-/// Why a pool was not opened.
+/// What to do about a pool of an earlier format.
+const OLDER: &str =
+    "serve it with the program that made it and copy its keys over, or name another pool file";
+
+/// What to do about a pool that lost what an opening needs.
+const SALVAGE: &str = "`perdura salvage POOL --to NEW` copies what is sound in it into a new pool";
+
+/// Why a pool was not opened, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The file is something else.
-    #[error("not a Perdura pool: expected the magic {expected:02x?}, found {found:02x?}")]
+    #[error(
+        "not a Perdura pool: expected the magic {expected:02x?}, found {found:02x?}; name another \
+         file, or, if it was one, \
+         {SALVAGE}"
+    )]
     Magic {
         /// How a pool begins.
         expected: [u8; 8],
@@ -68,12 +82,15 @@ pub enum OpenError {
     /// What begins the file was lost.
     #[error(
         "both copies of the header are zeros, but what follows them is not: a pool that lost its begin, or something else. \
-         Nothing was changed; to make a new pool here, zero the first 4 MiB"
+         Nothing was changed. Put the pool back from a copy, or, if it was one, {SALVAGE}; to \
+         make a new pool here, remove \
+         the file (of a device, zero the first 4 MiB)"
     )]
     NoHeader,
     /// The pool was made by another version of the format.
     #[error(
-        "the pool has format {found}, this program reads format {expected}; use a newer program"
+        "the pool has format {found}, this program reads format {expected}; {}",
+        if found > expected { "use a newer program" } else { OLDER }
     )]
     Version {
         /// The format read here.
@@ -89,9 +106,27 @@ pub enum OpenError {
         /// Bits of the unknown features.
         unknown: u64,
     },
+    /// The pool has features that a program that does not know them must not write to.
+    #[error(
+        "the pool has features {unknown:#x} that this program does not know and so must not write to; use a newer \
+         program, or look at the pool with `perdura check`, which changes nothing"
+    )]
+    ReadOnly {
+        /// Bits of the unknown features.
+        unknown: u64,
+    },
+    /// Bytes of the header that hold nothing in this format are not zero.
+    #[error(
+        "the pool's header is whole, but its byte {at} is not zero, which is reserved: a newer program wrote it; use that"
+    )]
+    Reserved {
+        /// Byte of the header.
+        at: usize,
+    },
     /// Neither copy of the header is whole.
     #[error(
-        "both copies of the pool's header are damaged: checksum expected {expected:#010x}, found {found:#010x}"
+        "both copies of the pool's header are damaged: checksum expected {expected:#010x}, found \
+         {found:#010x}; {SALVAGE}"
     )]
     HeaderChecksum {
         /// What the bytes of the first copy give.
@@ -100,20 +135,38 @@ pub enum OpenError {
         found: u32,
     },
     /// The header is whole but makes no sense.
-    #[error("the pool's header has an impossible geometry: {0:?}")]
+    #[error(
+        "the pool's header is whole, but its geometry is none of this program's: {0:?}; a newer \
+         program wrote it; use that"
+    )]
     Geometry(Geometry),
     /// The file is shorter than the pool.
-    #[error("the pool was cut short: expected at least {expected} bytes, found {found}")]
+    #[error(
+        "the pool was cut short: expected at least {expected} bytes, found {found}; put it back \
+         from a copy, or {SALVAGE}"
+    )]
     Truncated {
         /// Bytes that the pool has.
         expected: u64,
         /// Bytes of the file.
         found: u64,
     },
+    /// The number of zones makes no sense.
+    #[error(
+        "the pool's number of zones is damaged: it is {found}, its file holds {most}; {SALVAGE}"
+    )]
+    DamagedZones {
+        /// What was found.
+        found: u64,
+        /// As many as the file holds.
+        most: u64,
+    },
     /// The pool does not survive power loss and was not closed before the machine went down.
     #[error(
         "the pool lies on memory that does not survive a restart of the machine, and it was not closed before \
-         the last one: what it holds cannot be trusted (made in boot {expected}, this is boot {found})"
+         the last one: what it holds cannot be trusted (made in boot {expected}, this is boot \
+         {found}); {SALVAGE}, some of \
+         it perhaps older than what was acknowledged"
     )]
     OtherBoot {
         /// The boot in which the pool was last open.
@@ -123,7 +176,8 @@ pub enum OpenError {
     },
     /// A record that was fenced is not readable any more.
     #[error(
-        "the log of shard {shard} is damaged: record {expected} is not whole, though {found} came after it"
+        "the log of shard {shard} is damaged: record {expected} is not whole, though {found} came \
+         after it; {SALVAGE}"
     )]
     DamagedLog {
         /// Shard number.
@@ -136,7 +190,7 @@ pub enum OpenError {
     /// The medium lost bytes where the log may have gone on.
     #[error(
         "the log of shard {shard} may have gone on at offset {at:#x}, where the medium cannot be read: what was \
-         acknowledged last may be lost"
+         acknowledged last may be lost; {SALVAGE}"
     )]
     LostLog {
         /// Shard number.
@@ -144,8 +198,15 @@ pub enum OpenError {
         /// Byte offset in the pool.
         at: u64,
     },
+    /// Media errors of an earlier incarnation are listed, and cannot be resolved here.
+    #[error(
+        "the pool lists media errors that were not resolved, and on this medium they cannot be: \
+         copy it to a file and open \
+         that, or {SALVAGE}"
+    )]
+    UnresolvedLosses,
     /// The word that says where a log begins names no place in its ring.
-    #[error("the log of shard {shard} is damaged: it begins on line {found} of {lines}")]
+    #[error("the log of shard {shard} is damaged: it begins on line {found} of {lines}; {SALVAGE}")]
     DamagedTail {
         /// Shard number.
         shard: usize,
@@ -155,11 +216,80 @@ pub enum OpenError {
         found: u64,
     },
     /// The pool was opened, or written to, so often that its numbers cannot tell old from new any more.
-    #[error(
-        "the pool's numbers are used up (2^32 lives, 2^48 commits): copy what it holds into a new one"
-    )]
+    #[error("the pool's numbers are used up (2^32 lives, 2^48 commits), or damaged; {SALVAGE}")]
     Exhausted,
     /// A durable step of recovery failed.
-    #[error("the medium failed during recovery")]
+    #[error(
+        "the medium failed during recovery: free space and a sound medium may help (see the \
+         kernel's log); else {SALVAGE}"
+    )]
     Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A way out of an error.
+    #[derive(Debug, PartialEq)]
+    enum Way {
+        Salvage,
+        OtherProgram,
+    }
+
+    /// Every error of opening: a variant that is not here does not compile.
+    fn way(error: &OpenError) -> Way {
+        match error {
+            OpenError::Version { .. }
+            | OpenError::Features { .. }
+            | OpenError::ReadOnly { .. }
+            | OpenError::Reserved { .. }
+            | OpenError::Geometry(_) => Way::OtherProgram,
+            OpenError::Magic { .. }
+            | OpenError::NoHeader
+            | OpenError::HeaderChecksum { .. }
+            | OpenError::Truncated { .. }
+            | OpenError::DamagedZones { .. }
+            | OpenError::OtherBoot { .. }
+            | OpenError::DamagedLog { .. }
+            | OpenError::LostLog { .. }
+            | OpenError::UnresolvedLosses
+            | OpenError::DamagedTail { .. }
+            | OpenError::Exhausted
+            | OpenError::Failed => Way::Salvage,
+        }
+    }
+
+    #[test]
+    fn every_error_of_opening_names_a_way_out() {
+        let boot = || "0123".to_owned();
+        let all = [
+            OpenError::Magic { expected: [0; 8], found: [1; 8] },
+            OpenError::NoHeader,
+            OpenError::Version { expected: 2, found: 1 },
+            OpenError::Version { expected: 2, found: 3 },
+            OpenError::Features { unknown: 1 },
+            OpenError::ReadOnly { unknown: 1 },
+            OpenError::Reserved { at: 109 },
+            OpenError::HeaderChecksum { expected: 1, found: 2 },
+            OpenError::Geometry(Geometry::default()),
+            OpenError::Truncated { expected: 2, found: 1 },
+            OpenError::DamagedZones { found: 0, most: 1 },
+            OpenError::OtherBoot { expected: boot(), found: boot() },
+            OpenError::DamagedLog { shard: 0, expected: 1, found: 2 },
+            OpenError::LostLog { shard: 0, at: 1 },
+            OpenError::UnresolvedLosses,
+            OpenError::DamagedTail { shard: 0, lines: 1, found: 2 },
+            OpenError::Exhausted,
+            OpenError::Failed,
+        ];
+        for error in all {
+            let text = error.to_string();
+            let names = match way(&error) {
+                Way::Salvage => text.contains("`perdura salvage POOL --to NEW`"),
+                Way::OtherProgram => text.contains("newer program") || text.contains(OLDER),
+            };
+            assert!(names, "{text}");
+        }
+    }
 }

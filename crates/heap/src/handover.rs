@@ -1,12 +1,15 @@
 //! Free spans go from a shard that has too many to one that has none.
 //!
-//! A span's word in the span table is logged by its owner. Before another shard may log it, the first owner's log is
-//! retired past the release: its tail is durable, so that recovery never stores the old word over the new one.
+//! A span's word in the span table is logged by its owner. Before another shard may log it, the
+//! first owner's log is retired past the release: its tail is durable, so that recovery never
+//! stores the old word over the new one. So it is before the space of a span is given back
+//! ([`crate::shrink`]).
 
 use crate::commit;
 use crate::heap::Heap;
 use crate::plan;
 use crate::record::Kind;
+use crate::shard::Shard;
 use crate::state::State;
 use crate::step::{self, Step};
 
@@ -20,7 +23,7 @@ pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
         .filter_map(|shard| {
             let mut shard = heap.try_lock(shard)?;
             let id = shard.id();
-            Some(collect(heap, id, &mut shard.state))
+            Some(commit::or_poison(heap, || collect(heap, id, &mut shard.state, Which::All)))
         })
         .flatten()
         .collect();
@@ -29,19 +32,63 @@ pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
     any
 }
 
+/// Collects all free spans of one shard, whoever holds it.
+pub(crate) fn from_one(heap: &Heap, shard: usize) {
+    if heap.check_open().is_ok() {
+        let mut shard = heap.lock(shard);
+        let spans = take(heap, &mut shard, Which::All);
+        heap.spans.give(spans);
+    }
+}
+
+/// Collects the free spans of one shard that it did not need since the call before, unless it is
+/// locked.
+pub(crate) fn rested(heap: &Heap, shard: usize) {
+    if heap.check_open().is_ok()
+        && let Some(mut shard) = heap.try_lock(shard)
+    {
+        let spans = take(heap, &mut shard, Which::Rested);
+        heap.spans.give_rested(spans);
+    }
+}
+
+fn take(heap: &Heap, shard: &mut Shard<'_>, which: Which) -> Vec<u32> {
+    let id = shard.id();
+    commit::or_poison(heap, || collect(heap, id, &mut shard.state, which))
+}
+
+/// Which free spans of a shard are collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    /// Those that were not needed for a while, if they are many.
+    Rested,
+}
+
+/// Spans of a shard that are worth the fences of a collection.
+const MANY: usize = 16;
+
 /// Releases the empty spans of a shard and takes its free ones, with its log retired.
-fn collect(heap: &Heap, shard: usize, state: &mut State) -> Vec<u32> {
+fn collect(heap: &Heap, shard: usize, state: &mut State, which: Which) -> Vec<u32> {
     // The lock's last holder may have left a commit half done.
     if heap.check_open().is_err() {
         return Vec::new();
     }
-    state.alloc.stop_filling_empty();
-    plan::make(heap, shard, state, Kind::default());
-    if !state.plan.releasing.is_empty() && commit::planned(heap, shard, state).is_err() {
-        return Vec::new();
+    commit::reuse_freed(&heap.slots[shard], state);
+    if which == Which::All {
+        state.alloc.stop_filling_empty();
     }
-    let mut spans = state.alloc.surrender();
-    let gives = !spans.is_empty() || state.ring.holds_long();
+    if which == Which::All || state.alloc.emptied.len() >= MANY {
+        plan::make(heap, shard, state, Kind::default());
+        if !state.plan.releasing.is_empty() && commit::planned(heap, shard, state).is_err() {
+            return Vec::new();
+        }
+    }
+    let mut spans = match which {
+        Which::All => state.alloc.surrender(),
+        Which::Rested => state.alloc.surrender_rested(MANY),
+    };
+    let gives = !spans.is_empty() || which == Which::All && state.ring.holds_long();
     if gives && !heap.volatile && Step::RetireBeforeHandover.done() {
         state.ring.retire_all(&heap.region);
         step::fence(&heap.region, Step::FenceHandover);

@@ -3,11 +3,14 @@
 //! Two copies are written in turn, so that one is whole whatever happens; the valid one with the higher generation
 //! counts. Magic and version keep their place for ever. All fields are little endian.
 //!
+//! A program that meets a feature that it does not know keeps the pool as it is (incompat), looks at it only (ro_compat),
+//! or uses it and leaves the bit (compat). Reserved bytes are zero: others are of a feature without a bit, or damage.
+//!
 //! ```text
 //! 0   magic "PERDURA\0"        8     64  generation              8
 //! 8   version u32              4     72  epoch u32               4
 //! 12  crc32c of 16..192 u32    4     76  state u32 (1 = clean)   4
-//! 16  compat features          8     80  lsn: all given are less 8
+//! 16  compat features          8     80  lsn: above all before   8
 //! 24  ro_compat features       8     88  boot id                16
 //! 32  incompat features        8     104 survives power loss u32 4
 //! 40  uuid                    16     108 zero
@@ -18,10 +21,16 @@
 use crate::layout::{Geometry, HEADER_A, HEADER_B};
 use crate::step::{self, Step};
 use pmem::Region;
+use std::ops::Range;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURA\0";
 /// The format that this code reads and writes.
-pub(crate) const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// Features that this code knows: none so far.
+const KNOWN_INCOMPAT: u64 = 0;
+const KNOWN_RO_COMPAT: u64 = 0;
+/// Bytes that hold nothing yet.
+const RESERVED: [Range<usize>; 2] = [108..112, 136..BYTES];
 /// Bytes of a copy.
 pub(crate) const BYTES: usize = 192;
 
@@ -37,6 +46,23 @@ pub(crate) struct Header {
     pub(crate) lsn: u64,
     pub(crate) boot_id: [u8; 16],
     pub(crate) power_safe: bool,
+    /// Features, as they were found.
+    pub(crate) features: Features,
+}
+
+/// What a pool has that others of its format do not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Features {
+    pub(crate) compat: u64,
+    pub(crate) ro_compat: u64,
+    pub(crate) incompat: u64,
+}
+
+impl Features {
+    /// Those that forbid this program to write to the pool.
+    pub(crate) fn forbid_writing(&self) -> u64 {
+        self.ro_compat & !KNOWN_RO_COMPAT
+    }
 }
 
 /// Why no header could be taken from a pool.
@@ -47,6 +73,7 @@ pub(crate) enum HeaderError {
     Features { incompat: u64 },
     Checksum { expected: u32, found: u32 },
     Geometry(Geometry),
+    Reserved { at: usize },
 }
 
 impl Header {
@@ -55,6 +82,9 @@ impl Header {
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &MAGIC);
         put(8, &VERSION.to_le_bytes());
+        put(16, &self.features.compat.to_le_bytes());
+        put(24, &self.features.ro_compat.to_le_bytes());
+        put(32, &self.features.incompat.to_le_bytes());
         put(40, &self.uuid);
         put(56, &(self.geometry.shards as u32).to_le_bytes());
         put(60, &(self.geometry.ring_parts as u32).to_le_bytes());
@@ -72,7 +102,7 @@ impl Header {
         out
     }
 
-    fn decode(raw: &[u8; BYTES]) -> Result<Header, HeaderError> {
+    pub(crate) fn decode(raw: &[u8; BYTES]) -> Result<Header, HeaderError> {
         let u32_at = |at: usize| u32::from_le_bytes(array(raw, at));
         let u64_at = |at: usize| u64::from_le_bytes(array(raw, at));
         if raw[..8] != MAGIC {
@@ -85,8 +115,12 @@ impl Header {
         if expected != found && Step::VerifyHeader.done() {
             return Err(HeaderError::Checksum { expected, found });
         }
-        if u64_at(32) != 0 {
-            return Err(HeaderError::Features { incompat: u64_at(32) });
+        let features = Features { compat: u64_at(16), ro_compat: u64_at(24), incompat: u64_at(32) };
+        if features.incompat & !KNOWN_INCOMPAT != 0 {
+            return Err(HeaderError::Features { incompat: features.incompat & !KNOWN_INCOMPAT });
+        }
+        if let Some(at) = RESERVED.into_iter().flatten().find(|&at| raw[at] != 0) {
+            return Err(HeaderError::Reserved { at });
         }
         let geometry = Geometry {
             shards: u32_at(56) as usize,
@@ -107,6 +141,7 @@ impl Header {
             lsn: u64_at(80),
             boot_id: array(raw, 88),
             power_safe: u32_at(104) == 1,
+            features,
         })
     }
 
@@ -122,17 +157,26 @@ impl Header {
     }
 
     pub(crate) fn read_at(region: &Region, at: u64) -> Result<Header, HeaderError> {
+        Self::decode(&Self::raw(region, at))
+    }
+
+    /// The bytes of a copy.
+    pub(crate) fn raw(region: &Region, at: u64) -> [u8; BYTES] {
         let mut raw = [0; BYTES];
         for (i, word) in raw.chunks_exact_mut(8).enumerate() {
             word.copy_from_slice(&region.load(at + i as u64 * 8).to_le_bytes());
         }
-        Self::decode(&raw)
+        raw
     }
 
     /// Makes this the pool's header: counts the generation up and writes over the older copy. Durable on return.
-    /// The magic goes last: while a pool is being made, it is either blank or whole.
+    /// The magic goes last: while a pool is being made, it is either blank or whole. After a fence that failed nothing more
+    /// is written: what the header speaks of may be lost, or the copy that would be left alone.
     #[allow(unsafe_code, reason = "the header is written through the region")]
     pub(crate) fn write(&mut self, region: &Region) {
+        if region.failed() {
+            return;
+        }
         self.generation += 1;
         let second = !self.generation.is_multiple_of(2) && Step::AlternateHeaders.done();
         let at = if second { HEADER_B } else { HEADER_A };
@@ -141,6 +185,9 @@ impl Header {
         unsafe { region.write(at + 8, &header[8..]) };
         step::flush(region, at, BYTES, Step::FlushHeader);
         step::fence(region, Step::FenceHeader);
+        if region.failed() {
+            return;
+        }
         // SAFETY: as above.
         unsafe { region.write(at, &header[..8]) };
         step::flush(region, at, 8, Step::FlushMagic);
@@ -169,6 +216,7 @@ mod tests {
             lsn: 77,
             boot_id: [1; 16],
             power_safe: false,
+            features: Features { compat: 6, ..Features::default() },
         }
     }
 
@@ -178,11 +226,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_known_is_refused_though_it_has_its_checksum() {
+        let check = |at: usize, refused| {
+            let mut raw = sample().encode();
+            raw[at] = 4;
+            let crc = crate::crc32c(&raw[16..]);
+            raw[12..16].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(Header::decode(&raw).err(), refused, "byte {at}");
+        };
+        check(16, None);
+        check(24, None);
+        check(32, Some(HeaderError::Features { incompat: 4 }));
+        check(39, Some(HeaderError::Features { incompat: 4 << 56 }));
+        for at in [108, 111, 136, BYTES - 1] {
+            check(at, Some(HeaderError::Reserved { at }));
+        }
+    }
+
+    #[test]
     fn every_flipped_bit_is_noticed() {
         for byte in 0..BYTES {
             let mut raw = sample().encode();
             raw[byte] ^= 1;
-            assert!(Header::decode(&raw).is_err(), "byte {byte}");
+            let refused = Header::decode(&raw).expect_err("a flipped bit");
+            let expected = match byte {
+                0..8 => matches!(refused, HeaderError::Magic { .. }),
+                8..12 => matches!(refused, HeaderError::Version { .. }),
+                _ => matches!(refused, HeaderError::Checksum { .. }),
+            };
+            assert!(expected, "byte {byte}: {refused:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::shard::Shard;
 use crate::spans::Spans;
 use crate::state::State;
 use pmem::{Domain, Region};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A shard with its lock, and what may be read of it without.
@@ -41,25 +41,44 @@ pub struct Heap {
     next_lsn: AtomicU64,
     poisoned: AtomicBool,
     closed: AtomicBool,
+    paused: AtomicBool,
+    /// Set while a repair rebuilds what nothing else tells.
+    pub(crate) repairing: AtomicBool,
     pub(crate) damaged: AtomicU64,
+    /// The medium was found to make no holes.
+    pub(crate) keeps_space: AtomicBool,
+    /// Somebody who cannot wait for it wants a purge.
+    pub(crate) purge_asked: AtomicBool,
+    /// How far the purge is that was asked for ([`Heap::purge_step`]).
+    pub(crate) purge_stage: AtomicUsize,
     /// Bytes that the read caches of all shards together may take.
     pub(crate) read_cache: AtomicU64,
 }
 
 impl Heap {
-    pub(crate) fn assemble(region: Region, header: Header, zones: u64, states: Vec<State>) -> Heap {
+    pub(crate) fn assemble(
+        region: Region,
+        header: Header,
+        (zones, is_new): (u64, bool),
+        states: Vec<State>,
+    ) -> Heap {
         let geometry = header.geometry;
         let max_zones = geometry.zones_in(region.reserved()).max(zones);
         Heap {
             geometry,
             epoch: header.epoch,
             volatile: region.domain() == Domain::Volatile,
-            spans: Spans::new(geometry, zones, max_zones),
+            spans: Spans::new(&region, geometry, (zones, max_zones), is_new),
             slots: states.into_iter().map(Slot::new).collect(),
             next_lsn: AtomicU64::new(header.lsn),
             poisoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
+            repairing: AtomicBool::new(false),
             damaged: AtomicU64::new(0),
+            keeps_space: AtomicBool::new(false),
+            purge_asked: AtomicBool::new(false),
+            purge_stage: AtomicUsize::new(0),
             read_cache: AtomicU64::new(0),
             header: Mutex::new(header),
             region,
@@ -106,9 +125,19 @@ impl Heap {
         self.geometry.pool_bytes(self.spans.zones())
     }
 
+    /// Bytes that the pool takes when it has grown as far as it may.
+    pub fn largest_size(&self) -> u64 {
+        self.geometry.pool_bytes(self.spans.max_zones())
+    }
+
     /// Bytes that spans may take at most.
     pub fn limit(&self) -> u64 {
         self.spans.limit()
+    }
+
+    /// Returns true if the pool has all the zones that it may have: it grows no more.
+    pub fn is_at_limit(&self) -> bool {
+        self.spans.is_at_limit()
     }
 
     /// The log sequence number that the next record will take.
@@ -155,28 +184,47 @@ impl Heap {
         self.poisoned.load(Ordering::Acquire)
     }
 
-    /// Retires every log, syncs, and marks the pool as closed cleanly. No write is taken afterwards.
+    /// Takes no write while paused, so that the file can be copied as it is. Commits that have begun come to their end.
+    pub fn pause(&self, yes: bool) {
+        if self.paused.swap(yes, Ordering::AcqRel) != yes && yes {
+            // Whoever checked before holds a shard.
+            (0..self.shards()).for_each(|shard| drop(self.lock(shard)));
+        }
+    }
+
+    /// Returns true while writes are refused by [`Heap::pause`].
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Retires every log, syncs, and marks the pool as closed cleanly. No write is taken afterwards. A poisoned heap is not
+    /// closed: the next opening recovers it.
     pub fn close(&self) -> std::io::Result<()> {
         let mut shards: Vec<_> = (0..self.shards()).map(|shard| self.lock(shard)).collect();
-        if self.volatile || self.is_poisoned() || self.closed.swap(true, Ordering::AcqRel) {
+        if self.volatile || self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
+        }
+        if self.is_poisoned() {
+            return Err(std::io::Error::other(
+                "it had stopped taking writes after a failure; the next start recovers what was acknowledged",
+            ));
         }
         for shard in &mut shards {
             shard.rollback();
             shard.state.ring.retire_all(&self.region);
         }
         self.region.fence();
-        self.region.sync_all()?;
+        self.region.sync_flushed()?;
         // The kernel tells of a lost page once: an earlier sync may have been told.
         if self.region.failed() {
-            self.stop();
+            self.poison();
             return Err(std::io::Error::other("what was written could not be made durable"));
         }
         let mut header = self.header();
         header.clean = true;
         header.lsn = self.lsn();
         header.write(&self.region);
-        self.region.sync_all()
+        self.region.sync_flushed()
     }
 
     /// Lets whoever locks the shard next see to what waits for it.
@@ -200,6 +248,9 @@ impl Heap {
         if self.closed.load(Ordering::Relaxed) {
             return Err(CommitError::Closed);
         }
+        if self.paused.load(Ordering::Relaxed) {
+            return Err(CommitError::Paused);
+        }
         if self.region.is_unsettled() && !crate::media::is_settling() {
             return Err(CommitError::Unsettled);
         }
@@ -211,6 +262,11 @@ impl Heap {
         CommitError::Poisoned
     }
 
+    /// Takes a poisoning back: for a repair of a pool that was opened stopped.
+    pub(crate) fn allow_commits(&self) {
+        self.poisoned.store(false, Ordering::Release);
+    }
+
     pub(crate) fn count_damage(&self) {
         self.damaged.fetch_add(1, Ordering::Relaxed);
     }
@@ -219,8 +275,7 @@ impl Heap {
         self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over a shard whose holder panicked: what it staged is dropped; when it was in a commit, the shard is
-    /// half changed, and only recovery can tell what counts.
+    /// Takes over a shard whose holder panicked: what it staged is dropped. A panic in a commit has poisoned the heap.
     #[cold]
     fn heal<'h>(
         &'h self,
@@ -228,9 +283,6 @@ impl Heap {
         poison: PoisonError<MutexGuard<'h, State>>,
     ) -> MutexGuard<'h, State> {
         let mut guard = poison.into_inner();
-        if guard.committing {
-            self.poison();
-        }
         self.slots[shard].state.clear_poison();
         crate::commit::abandon(self, shard, &mut guard);
         guard.cache = None;

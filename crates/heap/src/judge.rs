@@ -1,8 +1,8 @@
-//! Which newest records are believed after a crash.
+//! Which newest records are accepted after a crash.
 //!
 //! The newest record of a ring may have reached the medium before its fence, and so without its fresh ranges: it is
-//! believed only if their checksums hold. One that is linked to others is believed only if all of them are there. One
-//! whose fence is known to have completed must be believed: if it is not, the medium was damaged.
+//! accepted only if their checksums hold. One that is linked to others is accepted only if all of them are there. One
+//! whose fence is known to have completed must be accepted: if it is not, the medium was damaged.
 
 #![allow(unsafe_code, reason = "published bytes are read to compare their checksum")]
 
@@ -12,21 +12,15 @@ use crate::scan::{Found, Log};
 use crate::step::Step;
 use pmem::Region;
 
-/// Takes the newest record off each log in which it is not believed.
+/// Takes the newest record off each log in which it is not accepted.
 pub(crate) fn newest(
     region: &Region,
     geometry: &Geometry,
     logs: &mut [Log],
 ) -> Result<(), OpenError> {
-    let is_newest_whole = |log: &Log| {
-        log.records.last().is_some_and(|newest| is_whole(region, newest))
-            || !Step::VerifyFresh.done()
-    };
-    let whole: Vec<bool> = logs.iter().map(is_newest_whole).collect();
-    let believed: Vec<bool> =
-        (0..logs.len()).map(|shard| is_believed(logs, &whole, shard)).collect();
-    for (log, believed) in logs.iter_mut().zip(believed) {
-        if believed {
+    let accepted = accepted(region, logs);
+    for (log, accepted) in logs.iter_mut().zip(accepted) {
+        if accepted {
             continue;
         }
         let newest = log.seq - 1;
@@ -38,7 +32,17 @@ pub(crate) fn newest(
     Ok(())
 }
 
-fn is_believed(logs: &[Log], whole: &[bool], shard: usize) -> bool {
+/// Returns of each log whether its newest record is accepted.
+pub(crate) fn accepted(region: &Region, logs: &[Log]) -> Vec<bool> {
+    let is_newest_whole = |log: &Log| {
+        log.records.last().is_some_and(|newest| is_whole(region, newest))
+            || !Step::VerifyFresh.done()
+    };
+    let whole: Vec<bool> = logs.iter().map(is_newest_whole).collect();
+    (0..logs.len()).map(|shard| is_accepted(logs, &whole, shard)).collect()
+}
+
+fn is_accepted(logs: &[Log], whole: &[bool], shard: usize) -> bool {
     let Some(newest) = logs[shard].records.last() else { return true };
     let (mut at, mut found) = (shard, newest);
     for _ in 0..logs.len() {

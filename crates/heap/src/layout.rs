@@ -27,10 +27,11 @@ pub(crate) const ZONES_WORD: u64 = 8192;
 pub(crate) const SHARDS_AT: u64 = 12288;
 const SHARD_AREA: u64 = 2048;
 const MOST_SHARDS: usize = 1024;
-/// Behind the shards' areas of any pool.
-pub(crate) const AREAS_END: u64 = SHARDS_AT + MOST_SHARDS as u64 * SHARD_AREA;
+/// Zeros up to here say that a device is to hold a new pool. All shards' areas lie before it.
+pub(crate) const DEVICE_BLANK: u64 = 4 << 20;
 const ROOTS_IN_AREA: u64 = 1024;
 
+const _: () = assert!(SHARDS_AT + MOST_SHARDS as u64 * SHARD_AREA <= DEVICE_BLANK);
 const _: () = assert!(ROOTS_IN_AREA + ROOTS as u64 * 8 == SHARD_AREA);
 
 /// The sizes that are chosen when a pool is made.
@@ -50,6 +51,8 @@ pub struct Geometry {
 const LEAST_ZONE_SPANS: usize = 8;
 /// Spans of the smallest zone that is chosen by itself (8 MiB): in less there is room for nothing.
 const LEAST_FITTING_SPANS: usize = 128;
+/// A pool of more zones than this has them of the usual size: what they leave of it is little.
+const FEW_ZONES: u64 = 16;
 
 impl Default for Geometry {
     /// 4 shards with a ring of 8 parts of 32 KiB each (1 MiB of rings in all), zones of 64 MiB.
@@ -61,17 +64,21 @@ impl Default for Geometry {
 impl Geometry {
     /// For a machine with so many cores, and a pool that may grow to `limit` bytes.
     ///
-    /// Two shards for each core, so that threads seldom want the same one, and no more: a transaction over many keys writes
-    /// a record for each shard that it meets. From 4 to 64, and no more than that all rings take a 64th of the pool. A pool
-    /// that has no room for a zone of the usual size has one that takes all of it,
-    /// and at least 8 MiB.
+    /// Two shards for each core, so that threads seldom want the same one, and no more: a
+    /// transaction over many keys writes a record for each shard that it meets. From 4 to 64, and
+    /// no more than that all rings take a 64th of the pool. A pool of few zones has them of equal
+    /// size and of no more than the usual one, so that they take all of it; at least 8 MiB.
     pub fn fitting(cores: usize, limit: u64) -> Geometry {
         let of_rings = limit / 64 / Geometry::default().ring_bytes();
         let most = 1 << of_rings.clamp(1, 64).ilog2();
         let wanted = cores.clamp(2, 32).next_power_of_two() * 2;
         let usual = Geometry { shards: wanted.min(most), ..Geometry::default() };
         let room = limit.saturating_sub(usual.zones_at()) / SPAN;
-        let zone_spans = usize::try_from(room).unwrap_or(usize::MAX);
+        let zones = room.div_ceil(usual.zone_spans as u64).max(1);
+        let zone_spans = match zones {
+            ..=FEW_ZONES => (room / zones) as usize,
+            _ => usual.zone_spans,
+        };
         Geometry { zone_spans: zone_spans.clamp(LEAST_FITTING_SPANS, usual.zone_spans), ..usual }
     }
 
@@ -159,7 +166,7 @@ impl ShardArea {
         self.at
     }
 
-    /// The newest sequence number whose fence has completed, with the low half of its epoch; stored lazily.
+    /// The newest sequence number whose fence has completed, by `record::fenced_word`; stored lazily.
     pub(crate) fn fenced(self) -> u64 {
         self.at + LINE
     }
@@ -199,9 +206,9 @@ mod tests {
     }
 
     #[test]
-    fn a_small_pool_has_one_zone_that_takes_all_of_it() {
+    fn the_zones_of_a_pool_take_all_of_it() {
         const MIB: u64 = 1 << 20;
-        for mib in [9, 16, 17, 40, 63, 64, 65, 66, 100, 128, 200, 4096] {
+        for mib in [9, 16, 17, 40, 63, 64, 65, 66, 100, 128, 200, 300, 1000, 1024, 1500, 4096] {
             for cores in [1, 2, 8, 200] {
                 let (limit, geometry) = (mib * MIB, Geometry::fitting(cores, mib * MIB));
                 let zones = geometry.zones_in(limit);
@@ -210,9 +217,11 @@ mod tests {
                     "{mib} MiB, {cores} cores: {geometry:?}"
                 );
                 let rest = limit - geometry.pool_bytes(zones);
-                let is_small = geometry.zone_spans < Geometry::default().zone_spans;
-                assert!(!is_small || zones == 1 && rest < SPAN, "{mib} MiB: {rest} bytes unused");
-                assert_eq!(is_small, mib <= 65, "{mib} MiB: {geometry:?}");
+                let is_usual = geometry.zone_spans == Geometry::default().zone_spans;
+                let most = if is_usual { geometry.zone_bytes() } else { (zones + 1) * SPAN };
+                assert!(rest < most, "{mib} MiB: {rest} bytes unused");
+                assert_eq!(zones == 1, mib <= 65, "{mib} MiB: {geometry:?}");
+                assert!(!is_usual || zones > FEW_ZONES || rest < SPAN, "{mib} MiB: {geometry:?}");
             }
         }
     }

@@ -14,11 +14,15 @@ use crate::class::{BITMAP_AT, TABLE, WHOLE};
 use crate::error::OpenError;
 use crate::heap::Heap;
 use crate::layout::{Geometry, HEADER_B, LINE, ROOTS, SPAN, ZONES_WORD};
+use crate::losses::{self, Stop};
 use crate::ptr::Ptr;
 use crate::scan::Log;
 use crate::spans::{publish_zones, split_span_word};
+use crate::step::Step;
 use pmem::{Lost, Region};
 use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 thread_local! {
     static SETTLING: Cell<bool> = const { Cell::new(false) };
@@ -33,7 +37,7 @@ pub(crate) fn is_settling() -> bool {
 /// Lost bytes that only the layer above can tell the meaning of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostPart {
-    /// Some bytes of an allocated block: from, to, as offsets in the pool.
+    /// Some bytes of a block, which may be free: from, to, as offsets in the pool.
     Block {
         /// The shard that owns it.
         shard: usize,
@@ -53,6 +57,17 @@ pub enum LostPart {
         /// The first one behind.
         to: usize,
     },
+}
+
+/// What became of lost bytes.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// What only the layer above can tell the meaning of.
+    pub parts: Vec<LostPart>,
+    /// Lines that need nothing more.
+    pub resolved: Vec<Lost>,
+    /// The first of what cannot be made again.
+    pub irreplaceable: Option<Irreplaceable>,
 }
 
 /// Metadata was lost that nothing else tells.
@@ -81,15 +96,60 @@ impl Heap {
 
     /// Makes again what the heap knows of lost bytes, which read as zeros and whose pages were mended. Tells what else
     /// they were. The caller holds no shard.
-    pub fn restore(&self, lost: &[Lost]) -> Result<Vec<LostPart>, Irreplaceable> {
-        let mut parts = Vec::new();
+    pub fn restore(&self, lost: &[Lost]) -> Restored {
+        let mut restored = Restored::default();
+        // Without its fence a record has no words in place: its log is needed still.
+        let can_retire = !self.is_poisoned();
+        if !Step::ForgetResolved.done() {
+            losses::forget(&self.region, usize::MAX, lost);
+        }
+        if lost.iter().any(|lost| lost.at < HEADER_B + 4096) {
+            self.header().write(&self.region);
+            self.header().write(&self.region);
+            losses::restore(&self.region);
+        }
         for lost in lost {
             for line in (lost.at..lost.at + lost.len).step_by(LINE as usize) {
-                self.restore_line(line, &mut parts)?;
+                let parts = restored.parts.len();
+                match self.restore_line(line, &mut restored.parts) {
+                    Ok(()) if restored.parts.len() == parts && can_retire => {
+                        restored.resolved.push(Lost { at: line, len: LINE });
+                    }
+                    Ok(()) => {}
+                    Err(lost) => restored.irreplaceable = restored.irreplaceable.or(Some(lost)),
+                }
             }
         }
         self.region.fence();
-        Ok(parts)
+        restored
+    }
+
+    /// Says durably that these losses, of the region's first `pages` damaged pages, are resolved.
+    pub fn forget_losses(&self, pages: usize, resolved: &[Lost]) {
+        if !self.volatile && !self.region.failed() {
+            losses::forget(&self.region, pages, resolved);
+        }
+    }
+
+    /// Says durably that something was lost with its name: to be known before that is all that tells of it. Whoever opens
+    /// the pool has to look for it.
+    pub fn note_lost_names(&self) {
+        if !self.volatile
+            && !self.has_lost_names()
+            && !losses::record(&self.region, &[losses::NAMES])
+        {
+            self.poison();
+        }
+    }
+
+    /// Whether something was lost with its name.
+    pub fn has_lost_names(&self) -> bool {
+        losses::has_lost_names(&self.region)
+    }
+
+    /// Ends what [`Heap::note_lost_names`] said: nothing was found.
+    pub fn forget_lost_names(&self) {
+        losses::forget_names(&self.region);
     }
 
     /// Takes no write from here on: what is in the pool cannot be relied on.
@@ -97,12 +157,51 @@ impl Heap {
         self.poison();
     }
 
+    /// As [`Heap::stop`], in later incarnations too, until a repair lifts it.
+    pub fn stop_durably(&self, stop: &Stop) {
+        self.poison();
+        let known = self.stopped();
+        if !self.volatile && known.is_none_or(|known| stop.hides_keys && !known.hides_keys) {
+            losses::stop(&self.region, stop);
+        }
+    }
+
+    /// Why the pool takes no writes, if it was stopped durably.
+    pub fn stopped(&self) -> Option<Stop> {
+        losses::stopped(&self.region)
+    }
+
+    /// Lets commits through although the pool is stopped: for a repair, which rebuilds bitmaps first. Nobody else uses
+    /// the heap. The pool stays stopped until [`Heap::lift_stop`].
+    pub fn begin_repair(&self) {
+        self.repairing.store(true, Ordering::Relaxed);
+        self.allow_commits();
+    }
+
+    /// Ends a stop: everything was rebuilt and checked.
+    pub fn lift_stop(&self) {
+        losses::clear(&self.region);
+        self.repairing.store(false, Ordering::Relaxed);
+    }
+
+    /// The shards of which a part of a bitmap is among these bytes.
+    pub fn lost_bitmaps(&self, lost: &[Lost]) -> BTreeSet<usize> {
+        let lines =
+            lost.iter().flat_map(|lost| (lost.at..lost.at + lost.len).step_by(LINE as usize));
+        let in_bitmap = |line: u64| {
+            let span = self.geometry.span_of(line).filter(|span| !self.geometry.is_table(*span))?;
+            let word = self.region.load(self.geometry.span_word(span));
+            let (class, shard) = split_span_word(word, self.shards())?;
+            let bitmap = BITMAP_AT..u64::from(TABLE[class as usize].first);
+            let inside = line - self.geometry.span_at(span);
+            (class != WHOLE && bitmap.contains(&inside)).then_some(shard)
+        };
+        lines.filter_map(in_bitmap).collect()
+    }
+
     fn restore_line(&self, line: u64, parts: &mut Vec<LostPart>) -> Result<(), Irreplaceable> {
         let areas = self.geometry.shard_area(0).tail();
-        if line < HEADER_B + 4096 {
-            self.header().write(&self.region);
-            self.header().write(&self.region);
-        } else if line == ZONES_WORD {
+        if line == ZONES_WORD {
             publish_zones(&self.region, self.spans.zones());
         } else if (areas..self.geometry.shard_area(self.shards()).tail()).contains(&line) {
             self.restore_area(line, areas, parts);
@@ -176,16 +275,15 @@ impl Heap {
             // SAFETY: the span's header never changes while the span is published; these are its bytes.
             unsafe { self.region.write(base, &crate::alloc::header(class, shape)) };
             self.region.flush(base, LINE as usize);
+        } else if line < base + u64::from(shape.first) && self.repairing.load(Ordering::Relaxed) {
+            // Rebuilt before, from what can be reached.
         } else if line < base + u64::from(shape.first) {
             return Err(Irreplaceable { what: "a part of a span's bitmap", at: line });
         } else {
             let inside = (line - base) as u32 - shape.first;
             let (first, last) = (inside / shape.size, (inside + LINE as u32 - 1) / shape.size);
+            // Free ones too, to which nothing leads: the bitmap may be lost as well.
             for index in first..=last.min(shape.count.saturating_sub(1)) {
-                let bits = self.region.load(base + BITMAP_AT + u64::from(index / 64) * 8);
-                if bits & 1 << (index % 64) == 0 {
-                    continue;
-                }
                 let at = base + u64::from(shape.offset(index));
                 let to = (at + u64::from(shape.size)).min(line + LINE);
                 let at_ptr = Ptr::from_raw(at);
@@ -206,20 +304,27 @@ pub(crate) fn refuse_lost_logs(
     if !region.is_unsettled() {
         return Ok(());
     }
+    logs.iter().try_for_each(|log| refuse_lost_log(region, geometry, log))
+}
+
+/// As [`refuse_lost_logs`], of one log.
+pub(crate) fn refuse_lost_log(
+    region: &Region,
+    geometry: &Geometry,
+    log: &Log,
+) -> Result<(), OpenError> {
     let (_, lost) = region.lost();
-    for log in logs {
-        let tail = geometry.shard_area(log.shard).tail();
-        let base = geometry.ring_at(log.shard);
-        let part = geometry.ring_part as u64;
-        let end = base + log.end * LINE;
-        let begin_of_part = end - (end - base) % part;
-        let next = base + (begin_of_part + part - base) % geometry.ring_bytes();
-        let needed = [(tail, tail + 8), (end, begin_of_part + part), (next, next + part)];
-        for lost in &lost {
-            let meets = |&(from, to): &(u64, u64)| lost.at < to && lost.at + lost.len > from;
-            if needed.iter().any(meets) {
-                return Err(OpenError::LostLog { shard: log.shard, at: lost.at });
-            }
+    let tail = geometry.shard_area(log.shard).tail();
+    let base = geometry.ring_at(log.shard);
+    let part = geometry.ring_part as u64;
+    let end = base + log.end * LINE;
+    let begin_of_part = end - (end - base) % part;
+    let next = base + (begin_of_part + part - base) % geometry.ring_bytes();
+    let needed = [(tail, tail + 8), (end, begin_of_part + part), (next, next + part)];
+    for lost in &lost {
+        let meets = |&(from, to): &(u64, u64)| lost.at < to && lost.at + lost.len > from;
+        if needed.iter().any(meets) {
+            return Err(OpenError::LostLog { shard: log.shard, at: lost.at });
         }
     }
     Ok(())

@@ -4,9 +4,10 @@
 
 use crate::alloc::Alloc;
 use crate::error::{CreateError, OpenError};
-use crate::header::{Header, HeaderError, MAGIC, VERSION};
+use crate::header::{Features, Header, HeaderError, MAGIC, VERSION};
 use crate::heap::Heap;
-use crate::layout::{AREAS_END, Geometry, HEADER_A, HEADER_B, SHARDS_AT, SPAN, ZONES_WORD};
+use crate::layout::{DEVICE_BLANK, Geometry, HEADER_A, HEADER_B, SHARDS_AT, SPAN, ZONES_WORD};
+use crate::losses;
 use crate::recover::{self, Recovery};
 use crate::ring::Ring;
 use crate::spans::publish_zones;
@@ -56,6 +57,7 @@ impl Heap {
         if region.is_device() {
             blank(&region, &geometry);
         }
+        region.record_losses(losses::record);
         publish_zones(&region, 1);
         let mut header = Header {
             uuid: options.uuid,
@@ -67,6 +69,7 @@ impl Heap {
             lsn: 1,
             boot_id: options.boot_id,
             power_safe: survives_power_loss(&region),
+            features: Features::default(),
         };
         write_both(&mut header, &region);
         if region.failed() {
@@ -74,7 +77,7 @@ impl Heap {
         }
         let states =
             (0..geometry.shards).map(|shard| state(&region, &geometry, shard, 0, 0)).collect();
-        Ok(Heap::assemble(region, header, 1, states))
+        Ok(Heap::assemble(region, header, (1, true), states))
     }
 
     /// A heap in anonymous memory, which holds up to `limit` bytes and survives nothing.
@@ -85,15 +88,16 @@ impl Heap {
         Heap::create(region, options)
     }
 
-    /// Whether the region holds nothing: a new file, or one whose pool was never finished. A pool that lost its header does
-    /// not: its shards' areas are not zero.
+    /// Whether the region certainly holds nothing: a new file, or one whose pool was never finished. What comes after the
+    /// header's pages is zeros or holes then, to the file's end. Of a device, whose bytes may be anything, what
+    /// [`OpenError::NoHeader`] tells to zero for a new pool.
     pub fn is_blank(region: &Region) -> bool {
-        let is_zero = |at: u64| region.load(at) == 0;
-        let mut words = (0..region.len().min(AREAS_END)).step_by(8);
-        words.all(|at| match at {
-            HEADER_A | HEADER_B | SHARDS_AT.. => is_zero(at),
-            _ => true,
-        })
+        let has_magic = |at: u64| region.len() > at && region.load(at) != 0;
+        if has_magic(HEADER_A) || has_magic(HEADER_B) || !region.len().is_multiple_of(8) {
+            return false;
+        }
+        let end = if region.is_device() { region.len().min(DEVICE_BLANK) } else { region.len() };
+        region.is_zero(SHARDS_AT.min(end), end)
     }
 
     /// Opens a pool and recovers it. `boot_id` is that of the machine's present boot.
@@ -103,6 +107,11 @@ impl Heap {
         }
         let mut header = Header::read(&region).map_err(refusal)?;
         let geometry = header.geometry;
+        let unknown = header.features.forbid_writing();
+        if unknown != 0 && !region.is_private() {
+            return Err(OpenError::ReadOnly { unknown });
+        }
+        replay_losses(&region)?;
         let zones = zones(&region, &geometry)?;
         if !header.power_safe && !header.clean && header.boot_id != boot_id {
             let (expected, found) = (hex(header.boot_id), hex(boot_id));
@@ -117,10 +126,15 @@ impl Heap {
         if Step::NextEpoch.done() {
             header.epoch = epoch;
         }
+        let power_safe = survives_power_loss(&region);
+        // What was acknowledged before may be in no more than the caches, also where no log speaks of it.
+        if power_safe && !header.power_safe && !header.clean && region.sync_all().is_err() {
+            return Err(OpenError::Failed);
+        }
         header.lsn = recovered.lsn;
         header.clean = false;
         header.boot_id = boot_id;
-        header.power_safe = survives_power_loss(&region);
+        header.power_safe = power_safe;
         write_both(&mut header, &region);
         if region.failed() {
             return Err(OpenError::Failed);
@@ -128,8 +142,20 @@ impl Heap {
         let ends = recovered.ends.iter().enumerate();
         let states = ends.map(|(shard, &(line, seq))| state(&region, &geometry, shard, line, seq));
         let states = states.collect();
-        Ok((Heap::assemble(region, header, zones, states), report))
+        let heap = Heap::assemble(region, header, (zones, false), states);
+        if heap.stopped().is_some() {
+            heap.poison();
+        }
+        Ok((heap, report))
     }
+}
+
+/// What was lost and not resolved in an earlier incarnation is lost in this one too, though it can be read.
+fn replay_losses(region: &Region) -> Result<(), OpenError> {
+    region.record_losses(losses::record);
+    let pages = if Step::ReplayLosses.done() { losses::read(region) } else { Vec::new() };
+    let all = pages.into_iter().all(|page| region.lose(page));
+    if all { Ok(()) } else { Err(OpenError::UnresolvedLosses) }
 }
 
 /// Begins a life in both copies. Were one of the last life left and the other damaged later, the pool would go on from the
@@ -145,11 +171,20 @@ fn write_both(header: &mut Header, region: &Region) {
 fn zones(region: &Region, geometry: &Geometry) -> Result<u64, OpenError> {
     let zones = region.load(ZONES_WORD);
     let most = geometry.zones_in(region.len());
+    let is_lost = zones == 0
+        && region.lost().1.iter().any(|lost| (lost.at..lost.at + lost.len).contains(&ZONES_WORD));
+    if is_lost && most > 0 {
+        // What was grown and not published is zeros: spans that are free.
+        return Ok(most);
+    }
     if (1..=most).contains(&zones) {
         return Ok(zones);
     }
     let expected =
         geometry.zones_at().saturating_add(zones.max(1).saturating_mul(geometry.zone_bytes()));
+    if expected <= region.len() || zones > u64::from(u32::MAX) {
+        return Err(OpenError::DamagedZones { found: zones, most });
+    }
     Err(OpenError::Truncated { expected, found: region.len() })
 }
 
@@ -191,7 +226,7 @@ fn blank(region: &Region, geometry: &Geometry) {
     }
 }
 
-fn refusal(error: HeaderError) -> OpenError {
+pub(crate) fn refusal(error: HeaderError) -> OpenError {
     match error {
         HeaderError::Magic { found } if found == [0; 8] => OpenError::NoHeader,
         HeaderError::Magic { found } => OpenError::Magic { expected: MAGIC, found },
@@ -199,6 +234,7 @@ fn refusal(error: HeaderError) -> OpenError {
         HeaderError::Features { incompat } => OpenError::Features { unknown: incompat },
         HeaderError::Checksum { expected, found } => OpenError::HeaderChecksum { expected, found },
         HeaderError::Geometry(geometry) => OpenError::Geometry(geometry),
+        HeaderError::Reserved { at } => OpenError::Reserved { at },
     }
 }
 

@@ -79,4 +79,29 @@ mod tests {
         drop(after);
         assert_eq!(pins.mark(), None);
     }
+
+    /// Several pins have one number where nothing is freed between them; they go in any order.
+    #[test]
+    fn a_block_waits_for_each_pin_however_many_there_are() {
+        for seed in 0..200 {
+            let (pins, mut random) = (Arc::new(Pins::default()), fastrand::Rng::with_seed(seed));
+            // Pins and marks, each with the time at which it was taken or made.
+            let (mut held, mut marks) = (Vec::<(usize, Pin)>::new(), Vec::<(usize, u64)>::new());
+            for time in 0..60 {
+                match random.u8(..6) {
+                    0..3 if held.len() < 5 => held.push((time, pins.take())),
+                    3 => match pins.mark() {
+                        Some(mark) => marks.push((time, mark)),
+                        None => assert!(held.is_empty(), "seed {seed}, time {time}: a pin is held"),
+                    },
+                    _ if !held.is_empty() => drop(held.swap_remove(random.usize(..held.len()))),
+                    _ => {}
+                }
+                for (freed, mark) in &marks {
+                    let waits = held.iter().any(|(taken, _)| taken < freed);
+                    assert_eq!(pins.allows(*mark), !waits, "seed {seed}, {time}: freed at {freed}");
+                }
+            }
+        }
+    }
 }

@@ -304,9 +304,45 @@ fn split(body: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
     })
 }
 
+/// The hint that the record of this number was fenced: low half of the epoch, a check of all three, low half of the number.
+/// One store of one word, so that a commit pays nothing for it.
+#[inline]
+pub(crate) fn fenced_word(epoch: u32, seq: u64) -> u64 {
+    let seq = seq & SEQ_MASK;
+    // Each bit changes the high bits of the product.
+    let check = (seq ^ u64::from(epoch) << 16).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    u64::from(epoch) << 48 | check << 32 | seq & 0xffff_ffff
+}
+
+/// The number that a hint of this epoch tells, where `next` is the number of the next record as far as the log is read. None
+/// if the hint is of another epoch, or not whole: nothing follows from it then.
+pub(crate) fn fenced_seq(word: u64, epoch: u32, next: u64) -> Option<u64> {
+    let near = next & !0xffff_ffff | word & 0xffff_ffff;
+    let may_be = [near, near.wrapping_add(1 << 32), near.wrapping_sub(1 << 32)];
+    may_be.into_iter().map(|seq| seq & SEQ_MASK).find(|&seq| fenced_word(epoch, seq) == word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_counts_while_it_is_whole_and_of_its_epoch() {
+        for seq in [0, 1, 77, 0xffff_ffff, 1 << 32, (5 << 32) + 3, SEQ_MASK - 9] {
+            for epoch in [1, 2, 0xffff, 0x1_0000, u32::MAX] {
+                let word = fenced_word(epoch, seq);
+                for next in [seq, seq + 1, seq.saturating_sub(1), seq.saturating_sub(1000)] {
+                    assert_eq!(fenced_seq(word, epoch, next), Some(seq), "{seq} {epoch} {next}");
+                }
+                assert_eq!(fenced_seq(word, epoch ^ 1, seq), None, "{seq} {epoch}");
+                for bit in 0..64 {
+                    let found = fenced_seq(word ^ 1 << bit, epoch, seq + 1);
+                    assert_eq!(found, None, "bit {bit} of {seq} in epoch {epoch}");
+                }
+            }
+        }
+        assert_eq!(fenced_seq(0, 1, 1), None);
+    }
 
     const LINKED: Kind = Kind { linked: true, long: false };
 

@@ -76,7 +76,7 @@ pub(crate) fn all(
             // SAFETY: the pool is being opened: nobody else reads or writes it.
             unsafe { region.store(tail, word) };
         }
-        step::flush(region, tail, 8, Step::FlushRecoveredTail);
+        make_durable(region, tail, 8, Step::FlushRecoveredTail);
     }
     if region.failed() { Err(OpenError::Failed) } else { Ok(recovered) }
 }
@@ -85,24 +85,32 @@ pub(crate) fn all(
 /// words are stored already, nor a zone that this life is going to use, nor the newer header while the older one is
 /// written over.
 fn flush_believed(region: &Region, logs: &[Log]) {
-    step::flush(region, ZONES_WORD, 8, Step::FlushBelievedZones);
+    make_durable(region, ZONES_WORD, 8, Step::FlushBelievedZones);
     for header in [HEADER_A, HEADER_B] {
-        step::flush(region, header, header::BYTES, Step::FlushBelievedHeader);
+        make_durable(region, header, header::BYTES, Step::FlushBelievedHeader);
     }
     for newest in logs.iter().filter_map(|log| log.records.last()) {
-        step::flush(region, newest.at, newest.header.words * 8, Step::FlushBelieved);
+        make_durable(region, newest.at, newest.header.words * 8, Step::FlushBelieved);
         for range in &newest.fresh {
-            step::flush(region, range.at, range.len as usize, Step::FlushBelievedFresh);
+            make_durable(region, range.at, range.len as usize, Step::FlushBelievedFresh);
         }
         for &(at, len, _) in newest.long.iter().flat_map(|long| &long.pieces) {
-            step::flush(region, at, len as usize, Step::FlushBelievedLong);
+            make_durable(region, at, len as usize, Step::FlushBelievedLong);
         }
     }
     step::fence(region, Step::FenceBelieved);
 }
 
+/// Flushes what an earlier process stored. A sync of its may have failed: the kernel takes these pages for clean then, and
+/// a flush alone would not write them.
+fn make_durable(region: &Region, at: u64, len: usize, step: Step) {
+    // SAFETY: the pool is being opened: nobody else reads or writes it.
+    unsafe { region.make_dirty(at, len) };
+    step::flush(region, at, len, step);
+}
+
 /// Stores the words that the log changes, and flushes them; how many.
-fn store_words(region: &Region, log: &Log) -> u64 {
+pub(crate) fn store_words(region: &Region, log: &Log) -> u64 {
     let skipped = revoked(&log.records);
     let mut skipped = skipped.iter();
     let mut lines = Vec::new();

@@ -78,6 +78,54 @@ pub(crate) fn shard(
     Ok(log)
 }
 
+/// Reads what is sound of the log of one shard, and says what opening would refuse it for.
+/// `in_place`: every word that a
+/// record changed was stored, as when nothing but the process ended.
+///
+/// Then only the records after the last gap are taken: those before it would put older words over
+/// what the lost ones changed.
+/// Else nothing tells which words a lost record changed, and all that is there is taken in its
+/// order.
+pub(crate) fn rescue(
+    region: &Region,
+    geometry: &Geometry,
+    shard: usize,
+    epoch: u32,
+    in_place: bool,
+) -> (Log, Option<OpenError>) {
+    let reader = Reader { region, geometry, shard, epoch };
+    let (line, seq) = split_tail(region.load(geometry.shard_area(shard).tail()));
+    let mut log = reader.read();
+    let error = if line > reader.lines() {
+        Some(OpenError::DamagedTail { shard, lines: reader.lines(), found: line })
+    } else {
+        reader.check_end(&log).err()
+    };
+    if error.is_none() {
+        return (log, None);
+    }
+    let mut all: Vec<Found> = (0..reader.lines()).filter_map(|line| reader.any(line)).collect();
+    all.sort_unstable_by_key(|found| found.header.seq);
+    all.dedup_by_key(|found| found.header.seq);
+    // Those before the tail are retired. If there are no others, it may be the tail that is
+    // damaged.
+    if line <= reader.lines() && all.iter().any(|found| found.header.seq >= seq) {
+        all.retain(|found| found.header.seq >= seq);
+    }
+    if in_place {
+        let is_gap = |pair: &[Found]| pair[0].header.seq + 1 != pair[1].header.seq;
+        let gap = all.windows(2).rposition(is_gap).map_or(0, |gap| gap + 1);
+        all.drain(..gap);
+    }
+    if let Some(newest) = all.last() {
+        let line = (newest.at - geometry.ring_at(shard)) / LINE;
+        log.end = (line + newest.header.lines() as u64) % reader.lines();
+        log.seq = (newest.header.seq + 1) & SEQ_MASK;
+    }
+    log.records = all;
+    (log, error)
+}
+
 struct Reader<'a> {
     region: &'a Region,
     geometry: &'a Geometry,
@@ -123,9 +171,7 @@ impl Reader<'_> {
             seq = (seq + 1) & SEQ_MASK;
             records.push(found);
         }
-        let fenced = self.region.load(area.fenced());
-        let of_this_epoch = fenced >> 48 == u64::from(self.epoch) & 0xffff;
-        let fenced = of_this_epoch.then_some(fenced & SEQ_MASK);
+        let fenced = record::fenced_seq(self.region.load(area.fenced()), self.epoch, seq);
         Log { shard: self.shard, tail, records, end: line, seq, fenced }
     }
 
@@ -169,6 +215,13 @@ impl Reader<'_> {
             Some(newest) if newest + 1 != log.seq => Err(log.damaged(newest + 1, log.seq)),
             _ => Ok(()),
         }
+    }
+
+    /// The record of this epoch that begins on `line`, if one does.
+    fn any(&self, line: LineIndex) -> Option<Found> {
+        let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;
+        let is_own = header.epoch == self.epoch;
+        is_own.then(|| self.record(line, header.seq)).flatten()
     }
 
     /// The sequence numbers of the wanted records of this epoch that are whole, wherever they lie in the ring.

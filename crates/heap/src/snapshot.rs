@@ -11,6 +11,7 @@ use crate::heap::Heap;
 use crate::pins::Pin;
 use crate::ptr::{Ptr, View};
 use crate::shard::Shard;
+use crate::step::Step;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -46,8 +47,14 @@ impl Heap {
         for shard in &mut shards {
             shard.state.overlay = Some(FxHashMap::default());
         }
-        let made = at_cut();
-        drop(shards);
+        let made = if Step::CutUnderLocks.done() {
+            let made = at_cut();
+            drop(shards);
+            made
+        } else {
+            drop(shards);
+            at_cut()
+        };
         Ok((Snapshot { heap: Arc::clone(self), _pins: pins }, made))
     }
 }

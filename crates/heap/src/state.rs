@@ -62,6 +62,8 @@ impl Reserved {
     #[inline(always)]
     fn wrote_by(&mut self, from: u32, bytes: &[u8], cached: bool, append: impl FnOnce(u32) -> u32) {
         let to = from + bytes.len() as u32;
+        // These bytes have the record's fence alone: it has to be verified that they arrived.
+        self.fenced = false;
         if cached {
             self.cached = (self.cached.0.min(from), self.cached.1.max(to));
         }

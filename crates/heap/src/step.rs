@@ -138,8 +138,22 @@ pmem::steps! { 32:
     FlushZones,
     /// ... and fenced before a span of the new zone is used.
     FenceZones,
+    /// The space of a span that was given back is reserved again before a shard has the span.
+    BackHoles,
     /// A commit forgets the copies in DRAM of what it changes.
     ForgetCached,
+    /// A loss is recorded before its page is repaired in place,
+    RecordLosses,
+    /// ... opening a pool treats what is recorded as lost again,
+    ReplayLosses,
+    /// ... and it is removed only when what was lost has been resolved durably.
+    ForgetResolved,
+    /// A stop outlives the process.
+    RecordStop,
+    /// A block that is adopted is asked whether its span was published since it was reserved.
+    AskSpanAgain,
+    /// The cut of a snapshot is made under the locks of all shards.
+    CutUnderLocks,
 }
 
 /// Knocks a step out in all threads, or none.

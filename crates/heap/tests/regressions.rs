@@ -3,7 +3,7 @@
 //! Random crashes over the simulated medium found them first; others of their kind are shown there, by leaving out the
 //! step that prevents them (`crates/sim/tests/rules.rs`).
 
-use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, View};
+use heap::{CreateOptions, Detached, Full, Geometry, Heap, Ptr, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 const BOOT: [u8; 16] = [1; 16];
 const RESERVE: u64 = 2 * 64 * SPAN;
 const SPAN: u64 = 65536;
+/// Where shard 0 says which record was fenced last.
+const FENCED: u64 = 12288 + 64;
 
 struct Pool {
     _folder: tempfile::TempDir,
@@ -164,6 +166,81 @@ fn a_pool_that_lost_its_header_is_not_taken_for_a_new_file() {
     assert!(matches!(Heap::open(region, BOOT), Err(heap::OpenError::NoHeader)));
 }
 
+/// Zeros up to where the shards' areas may reach made a new pool over an old one's blocks.
+#[test]
+fn a_pool_whose_first_2_mib_are_zeros_is_not_taken_for_a_new_file() {
+    let (pool, heap) = Pool::new();
+    let mut shard = heap.lock(1);
+    for root in 0..40 {
+        put(&mut shard, root, &[7; 60_000]).unwrap();
+        shard.commit().unwrap();
+    }
+    drop(shard);
+    drop(heap);
+    let file = std::fs::File::options().write(true).open(&pool.path).expect("the file");
+    file.write_all_at(&vec![0; 2 << 20], 0).expect("zeros");
+    let region = region(&pool.path);
+    assert!(!Heap::is_blank(&region));
+    let refused = Heap::open(region, BOOT).expect_err("no header");
+    assert!(matches!(refused, heap::OpenError::NoHeader));
+}
+
+#[test]
+fn what_holds_nothing_is_blank_and_nothing_else_is() {
+    let check = |len: u64, bytes: &[(u64, u8)], is_blank: bool| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pool");
+        let file = std::fs::File::create(&path).expect("a file");
+        file.set_len(len).expect("a hole");
+        for &(at, byte) in bytes {
+            file.write_all_at(&[byte], at).expect("a byte");
+        }
+        assert_eq!(Heap::is_blank(&region(&path)), is_blank, "{bytes:?} of {len}");
+    };
+    check(0, &[], true);
+    check(100 << 20, &[], true);
+    check(100 << 20, &[(3 << 20, 0), (50 << 20, 0)], true);
+    // What the making of a pool writes before its header is whole.
+    check(100 << 20, &[(8192, 1), (40, 9), (4096 + 40, 9)], true);
+    check(100 << 20, &[(0, b'P')], false);
+    check(100 << 20, &[(4096, b'P')], false);
+    check(100 << 20, &[(12288, 1)], false);
+    check(100 << 20, &[(99 << 20, 1)], false);
+    check(100 << 20, &[((100 << 20) - 1, 1)], false);
+    check(3, &[(1, 1)], false);
+}
+
+/// One flipped bit of the hint that says which records were fenced, which had no checksum, and a pool that was closed
+/// cleanly opened no more.
+#[test]
+fn a_flipped_bit_of_the_fenced_hint_costs_nothing() {
+    for closed in [true, false] {
+        let (pool, heap) = Pool::new();
+        let mut shard = heap.lock(0);
+        for round in 0..20u8 {
+            put(&mut shard, 0, &[round; 50]).unwrap();
+            shard.commit().unwrap();
+        }
+        drop(shard);
+        if closed {
+            heap.close().expect("a clean close");
+        }
+        drop(heap);
+        let bytes = std::fs::read(&pool.path).expect("the pool");
+        let hint = 12288 + 64;
+        assert!(bytes[hint..hint + 8].iter().any(|byte| *byte != 0));
+        for bit in 0..64 {
+            let mut flipped = bytes.clone();
+            flipped[hint + bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&pool.path, &flipped).expect("the pool");
+            let opened = Heap::open(region(&pool.path), BOOT);
+            let (heap, _) = opened.unwrap_or_else(|why| panic!("bit {bit}: {why}"));
+            let shard = heap.lock(0);
+            assert_eq!(get(&shard, 0, 50), Some(vec![19; 50]), "bit {bit}");
+        }
+    }
+}
+
 /// Bytes followed by their own CRC have a CRC that does not depend on them: the record's checksum over the header of a
 /// new span would have taken any other span's header for it.
 #[test]
@@ -208,4 +285,36 @@ fn bytes_appended_to_a_block_that_is_freed_are_not_part_of_the_record() {
     let heap = pool.open(heap).expect("the newest record is whole");
     let shard = heap.lock(0);
     assert_eq!([0, 1].map(|root| shard.word(shard.root(root))), [0, 7]);
+}
+
+/// What was appended to a block that had a fence of its own was believed as if it had had that fence too.
+#[test]
+fn an_append_to_an_adopted_block_is_verified_with_it() {
+    let check = |appended: bool| {
+        let (pool, heap) = Pool::new();
+        let mut block = heap.lock(0).reserve_detached(1000).expect("room");
+        block.write(0, &[1; 500]);
+        Detached::persist(std::slice::from_ref(&block));
+        let mut shard = heap.lock(0);
+        let fresh = shard.adopt(block);
+        let at = shard.publish(fresh, 500);
+        if appended {
+            shard.append(at, 500, &[2; 100]);
+        }
+        let root = shard.root(0);
+        shard.set(root, at.raw());
+        shard.commit().expect("a commit");
+        drop(shard);
+        drop(heap);
+        // The record arrived, and neither what is stored after its fence, nor bytes that only this fence made durable.
+        let file = std::fs::OpenOptions::new().write(true).open(&pool.path).expect("the pool");
+        for (at, len) in [(at.raw() + 500, 100), (root.raw(), 8), (FENCED, 8)] {
+            file.write_all_at(&vec![0; len], at).expect("a write");
+        }
+        let heap = Heap::open(region(&pool.path), BOOT).expect("the pool opens").0;
+        let shard = heap.lock(0);
+        assert_eq!(get(&shard, 0, 500).is_some(), !appended, "appended: {appended}");
+    };
+    check(false);
+    check(true);
 }

@@ -44,13 +44,13 @@ fn read<'t>(shard: &'t mut Shard<'_>, entry: &Entry) -> Result<Str<'t>, Error> {
                 Some((block, from, len)) if (FROM..Keyspace::LARGE).contains(&len) => {
                     shard.bytes_by_cache(block, from, len, |_| true)
                 }
-                _ => return Ok(Str::read(shard, at)),
+                _ => return Str::read(shard, at),
             }
         }
         Some(Kind::Collection(_)) => return Err(Error::WrongType),
         _ => {
             let kind = entry::sound(shard, at)?;
-            return Ok(Str::read_as(shard, at, kind));
+            return Str::read_as(shard, at, kind);
         }
     };
     found.map(Str::of).ok_or(Error::Damaged(at.raw()))

@@ -21,7 +21,7 @@ pub(crate) fn cursor_shard(cursor: u64) -> usize {
 }
 
 impl Txn<'_> {
-    fn places(&self, db: Db) -> impl Iterator<Item = Place> + use<> {
+    pub(crate) fn places(&self, db: Db) -> impl Iterator<Item = Place> + use<> {
         let db = self.physical(db);
         (0..self.shards.len()).map(move |shard| Place { shard, db })
     }
@@ -126,8 +126,8 @@ impl Txn<'_> {
         self.keys_index(place).scan_segments(shard, cursor, count, |at: Ptr| {
             if self.shows(place, at) {
                 let key = entry::key(shard, at);
-                let hash = hashing.hash(&key);
-                visit(&key, &Entry { shard: place.shard, at, hash });
+                let which = place.which(hashing.hash(&key));
+                visit(&key, &Entry { shard: place.shard, at, which });
             }
         })
     }

@@ -14,7 +14,8 @@ use structures::reclaim::Queue;
 use crate::collection::{self, Head};
 use crate::key::Hashing;
 use crate::layout::{
-    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, word_at,
+    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, int_cell, key_word,
+    word_at,
 };
 
 /// Entries up to this length are written in one piece.
@@ -23,6 +24,7 @@ const SHORT: usize = 256;
 /// A value that is to be put into an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
+    /// One that has a cell.
     Int(i64),
     /// At most `VALUE_INLINE` bytes; `raw`: made by a command after which Redis says "raw".
     Inline {
@@ -40,15 +42,15 @@ pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
     Kind::decode(view.word(entry)).unwrap_or(Kind::Inline { raw: false, len: 0, crc: 0 })
 }
 
-/// Refuses an entry whose value word makes no sense, or that was marked as damaged, and a short value whose bytes are not
-/// those that were written. (In a volatile heap nothing changes them.)
+/// Refuses an entry whose value word makes no sense, or that was marked as damaged, one whose cell leads nowhere, and a short
+/// value whose bytes are not those that were written. (In a volatile heap nothing changes them.)
 #[inline]
 pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<Kind, crate::Error> {
     let kind = Kind::decode(shard.word(entry)).filter(|kind| match *kind {
         Kind::Inline { len, crc, .. } => {
             !shard.heap().is_durable() || heap::crc32c(body(shard, entry, len)) == crc
         }
-        Kind::Int | Kind::Blob | Kind::Collection(_) => true,
+        Kind::Int | Kind::Blob | Kind::Collection(_) => shard.word(cell(shard, entry)) != 0,
     });
     kind.ok_or(crate::Error::Damaged(entry.raw()))
 }
@@ -93,7 +95,8 @@ pub(crate) fn key<V: View>(view: &V, entry: Ptr) -> Cow<'_, [u8]> {
         None => Cow::Borrowed(view.bytes(word_at(entry, HEADER), key_len(view, entry))),
         Some(blob) => {
             let mut bytes = Vec::with_capacity(key_len(view, entry));
-            blob.read(view, 0..blob.len(view), |piece| bytes.extend_from_slice(piece));
+            // What of it cannot be read is missing: its length and its checksum say so.
+            blob.read(view, 0..u64::MAX, |piece| bytes.extend_from_slice(piece)).ok();
             Cow::Owned(bytes)
         }
     }
@@ -142,7 +145,7 @@ pub(crate) fn create<S: Store>(
     let long_key = long_key.map(|blob| blob.word().to_le_bytes());
     let key_bytes = long_key.as_ref().map_or(key, |word| word.as_slice());
     let cell = match value {
-        Value::Int(int) => Some(int as u64),
+        Value::Int(int) => int_cell(int),
         Value::Blob(blob) => Some(blob.word()),
         Value::Collection(_, word) => Some(word),
         Value::Inline { .. } => None,
@@ -160,7 +163,7 @@ pub(crate) fn create<S: Store>(
         }
     };
     let body_at = if cell.is_some() { cell_at(key.len()) } else { body_at(key.len()) };
-    let head = [kind.encode(), expiry, key.len() as u64 | u64::from(heap::crc32c(key)) << 32];
+    let head = [kind.encode(), expiry, key_word(key)];
     let fill = |room: &mut [u8]| {
         let (header, rest) = room.split_at_mut(HEADER);
         header

@@ -1,6 +1,7 @@
 //! Why an operation on keys failed. The texts that clients see are made by `commands`.
 
 pub use heap::CommitError;
+use heap::Ptr;
 
 /// Why an operation on keys failed. What it staged must be rolled back by whoever opened the savepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,5 +36,13 @@ pub enum Error {
 impl From<heap::Full> for Error {
     fn from(_: heap::Full) -> Error {
         Error::Full
+    }
+}
+
+/// Why a structure of the entry at a place could not be read or changed.
+pub(crate) fn refused(error: structures::Error, entry: Ptr) -> Error {
+    match error {
+        structures::Error::Full(_) => Error::Full,
+        structures::Error::Damaged(_) => Error::Damaged(entry.raw()),
     }
 }

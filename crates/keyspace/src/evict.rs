@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::access::Which;
 use crate::txn::Place;
 use crate::{Db, Error, Event, Keyspace, Txn, entry};
 
@@ -177,19 +178,20 @@ impl Txn<'_> {
                     continue;
                 }
                 let key = entry::key(shard, at);
-                let score = self.score(eviction, at, self.keyspace.hashing.hash(&key), random);
+                let which = place.which(self.keyspace.hashing.hash(&key));
+                let score = self.score(eviction, at, which, random);
                 pool.offer(score, db, &key);
             }
         }
     }
 
-    fn score(&self, eviction: &Eviction, at: heap::Ptr, hash: u64, random: &mut Random) -> u64 {
+    fn score(&self, eviction: &Eviction, at: heap::Ptr, which: Which, random: &mut Random) -> u64 {
         let access = &self.side(0).access;
         match eviction.policy {
             Policy::NoEviction | Policy::AllkeysRandom | Policy::VolatileRandom => random.next(),
-            Policy::AllkeysLru | Policy::VolatileLru => access.idle_ms(hash, self.now()),
+            Policy::AllkeysLru | Policy::VolatileLru => access.idle_ms(which, self.now()),
             Policy::AllkeysLfu | Policy::VolatileLfu => u64::from(
-                u8::MAX - access.frequency(hash, self.now(), self.keyspace.lfu_settings()),
+                u8::MAX - access.frequency(which, self.now(), self.keyspace.lfu_settings()),
             ),
             Policy::VolatileTtl => u64::MAX - entry::expiry(&self.shards[0], at),
         }
@@ -212,7 +214,7 @@ impl Txn<'_> {
                 let at = slot.entry();
                 let persistent = entry::expiry(&self.shards[0], at) == 0;
                 if persistent && eviction.policy.is_volatile()
-                    || self.score(eviction, at, key.hash, random) < candidate.score
+                    || self.score(eviction, at, place.which(key.hash), random) < candidate.score
                         && !matches!(
                             eviction.policy,
                             Policy::AllkeysRandom | Policy::VolatileRandom
@@ -239,6 +241,12 @@ impl Keyspace {
         }
     }
 
+    /// Returns true if more is in use than `maxmemory` allows.
+    pub fn exceeds_maxmemory(&self) -> bool {
+        let maxmemory = self.eviction().maxmemory;
+        maxmemory > 0 && self.heap().used() > maxmemory
+    }
+
     /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back committed and still
     /// locked, so that `changes` can go into a command log before it is dropped. `None` when nothing exceeds (any more:
     /// what earlier deletes left is freed first), or when the policy finds no key: `excess` tells which.
@@ -248,9 +256,22 @@ impl Keyspace {
         now: u64,
         random: u64,
     ) -> Result<Option<Txn<'_>>, Error> {
-        let eviction = self.eviction();
         self.reclaim_until(|| self.excess() == 0);
-        if eviction.policy == Policy::NoEviction || self.excess() == 0 {
+        if self.excess() == 0 {
+            return Ok(None);
+        }
+        self.evict_keys(budget, now, random)
+    }
+
+    /// Does the same whatever is in use: for a writer for which the heap had no block.
+    pub fn evict_keys(
+        &self,
+        budget: usize,
+        now: u64,
+        random: u64,
+    ) -> Result<Option<Txn<'_>>, Error> {
+        let eviction = self.eviction();
+        if eviction.policy == Policy::NoEviction {
             return Ok(None);
         }
         let mut random = Random::new(random);

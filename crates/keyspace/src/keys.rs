@@ -1,4 +1,4 @@
-//! Keys whatever they hold: deleting, expiry times, renaming, copying.
+//! Keys whatever they hold: deleting, expiry times, when they were used, renaming, copying.
 
 use heap::{Ptr, Shard, View};
 use structures::blob::Blob;
@@ -6,7 +6,8 @@ use structures::index::Slot;
 
 use crate::collection::{self, Head};
 use crate::entry::{self, Value};
-use crate::layout::{Counts, FIELDS, Kind};
+use crate::error::refused;
+use crate::layout::{Counts, FIELDS, Kind, int_of};
 use crate::strings::Old;
 use crate::txn::Place;
 use crate::{Db, Error, Event, Key, Txn};
@@ -30,6 +31,7 @@ impl Txn<'_> {
         release: bool,
     ) -> Result<(), Error> {
         self.forget();
+        self.side(place.shard).access.end(place.which(hash));
         let at = slot.entry();
         // Room for deletes is kept, so that a full heap can be emptied.
         self.shards[place.shard].use_reserve(true);
@@ -153,35 +155,29 @@ impl Txn<'_> {
     }
 
     fn copy_blob(&mut self, from: usize, at: Ptr, to: usize) -> Result<Blob, Error> {
+        let damaged = |damaged: structures::Damaged| refused(damaged.into(), at);
         if self.shards[from].heap().is_durable() {
-            let sound = entry::blob(&self.shards[from], at).check(&self.shards[from]);
-            sound.map_err(|damaged| refused(damaged.into(), at))?;
+            entry::blob(&self.shards[from], at).check(&self.shards[from]).map_err(damaged)?;
         }
         if from == to {
             // One shard is reader and writer: the bytes go through DRAM.
             let shard = &mut self.shards[from];
             let source = entry::blob(shard, at);
-            let mut bytes = Vec::with_capacity(source.len(shard) as usize);
-            source.read(shard, 0..u64::MAX, |piece| bytes.extend_from_slice(piece));
+            let bytes = source.to_vec(shard).map_err(damaged)?;
             return Ok(Blob::create(shard, &bytes)?);
         }
         let (from, to) = pair(&mut self.shards, from, to);
         let source = entry::blob(from, at);
-        Ok(Blob::create_with(to, source.len(from), |offset, room| {
-            let mut filled = 0;
-            source.read(from, offset..offset + room.len() as u64, |piece| {
+        let len = source.len(from).map_err(damaged)?;
+        Ok(Blob::create_with(to, len, |offset, room| {
+            let (mut filled, end) = (0, offset + room.len() as u64);
+            let read = |piece: &[u8]| {
                 room[filled..filled + piece.len()].copy_from_slice(piece);
                 filled += piece.len();
-            });
+            };
+            // It was verified above.
+            source.read(from, offset..end, read).ok();
         })?)
-    }
-}
-
-/// Why the value of the entry at a place was not copied.
-fn refused(error: structures::Error, entry: Ptr) -> Error {
-    match error {
-        structures::Error::Full(_) => Error::Full,
-        structures::Error::Damaged(_) => Error::Damaged(entry.raw()),
     }
 }
 
@@ -198,7 +194,7 @@ impl Held {
         let cell = || shard.word(entry::cell(shard, at));
         match entry::kind(shard, at) {
             Kind::Blob => Held::Blob(Blob::from_word(cell())),
-            Kind::Int => Held::Int(cell() as i64),
+            Kind::Int => Held::Int(int_of(cell())),
             Kind::Collection(head) => Held::Collection(head, cell()),
             Kind::Inline { raw, len, .. } => {
                 Held::Inline { bytes: entry::body(shard, at, len).to_vec(), raw }

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use structures::index::{Bucket, CURSOR_BITS, Index};
 
 use crate::access::Lfu;
+use crate::access::Which;
 use crate::damage::Damage;
 use crate::databases::cursor_shard;
 use crate::evict::Random;
@@ -24,7 +25,7 @@ use crate::side::Side;
 use crate::{DATABASES, Db, Eviction, Key, Stats, Txn, Watch};
 
 /// Keys of a shard whose accesses are told apart although no policy asks for it.
-const FEW_KEYS: u64 = 16 << 10;
+const FEW_KEYS: u64 = 2 << 10;
 
 /// Sixteen databases in the shards of a heap. `Send` and `Sync`: share it by an `Arc`.
 pub struct Keyspace {
@@ -75,7 +76,8 @@ impl Keyspace {
             room: AtomicU64::new(u64::MAX),
             lfu: AtomicU32::new(0),
         };
-        keyspace.set_eviction(Eviction::default());
+        keyspace.set_eviction(Eviction::default(), now);
+        keyspace.take_over_damage();
         keyspace
     }
 
@@ -108,6 +110,7 @@ impl Keyspace {
     #[inline]
     pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<Ahead> {
         let db = physical(self.map.load(Relaxed), db.number());
+        self.sides[key.shard()].access.prefetch(Which::new(key.hash, db));
         let index = Index::at(self.root(key.shard(), keys_root(db)));
         index.prefetch_bucket(&Hint(&self.heap), key.hash).map(Ahead)
     }
@@ -247,7 +250,7 @@ impl Keyspace {
     /// only OBJECT IDLETIME reads it, and every access writes it.
     pub(crate) fn grow_access(&self, shard: usize) {
         let most = if self.eviction().policy.is_by_access() { u64::MAX } else { FEW_KEYS };
-        self.sides[shard].access.grow(self.shard_count(shard, false).min(most));
+        self.sides[shard].access.grow(self.shard_count(shard, false), most);
     }
 
     /// How room is made.
@@ -255,9 +258,9 @@ impl Keyspace {
         *self.eviction.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes how room is made. Between LRU and LFU, what is known of past accesses is forgotten.
-    pub fn set_eviction(&self, eviction: Eviction) {
-        let forget = {
+    /// Changes how room is made. `now` is in unix ms.
+    pub fn set_eviction(&self, eviction: Eviction, now: u64) {
+        let is_other_kind = {
             let mut current = self.eviction.write().unwrap_or_else(PoisonError::into_inner);
             let before = std::mem::replace(&mut *current, eviction);
             before.policy.is_lfu() != eviction.policy.is_lfu()
@@ -269,8 +272,8 @@ impl Keyspace {
         self.room.store(eviction.room(self.heap.limit()), Relaxed);
         for side in &self.sides {
             heap::lock(&side.pool).unwrap_or_else(PoisonError::into_inner).clear();
-            if forget {
-                side.access.clear();
+            if is_other_kind {
+                side.access.convert(now, eviction.policy.is_lfu());
             }
         }
     }
@@ -306,23 +309,19 @@ fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
 /// A look-up that is to come, whose buckets are on their way.
 pub struct Ahead(Bucket);
 
-/// A view that takes no lock: words of some moment, which decide nothing but what to prefetch.
+/// A view that takes no lock: words of some moment, which decide nothing but what to prefetch and
+/// where to look first.
 struct Hint<'h>(&'h Heap);
 
 impl View for Hint<'_> {
     #[inline]
     fn word(&self, at: Ptr) -> u64 {
-        self.0.region().load(at.raw())
+        self.0.region().guess(at.raw())
     }
 
     #[inline]
     fn line(&self, at: Ptr) -> [u64; 8] {
-        self.0.region().line(at.raw())
-    }
-
-    #[inline]
-    fn tagged(&self, at: Ptr, tag: u16) -> u8 {
-        self.0.region().tagged(at.raw(), tag)
+        self.0.region().guess_line(at.raw())
     }
 
     fn bytes(&self, _at: Ptr, _len: usize) -> &[u8] {

@@ -89,7 +89,7 @@ impl<'k> Txn<'k> {
                 Some(at) => Piece::At(at, bytes.len()),
                 None => Piece::Zeros(bytes.len()),
             });
-        });
+        })?;
         let len = value.len();
         Ok(Pinned { heap: Arc::clone(&self.keyspace.heap), pin: shard.pin(), len, pieces })
     }

@@ -18,10 +18,10 @@
 //! ```text
 //!  0   value word (logged): tag in bits 0..4; an inline string: RAW in bit 4, length in bits 8..32, crc32c in bits 32..64
 //!  8   expiry time in unix ms, 0 for none; bit 63: a hash of which a field has a time of its own (logged)
-//! 16   key length u32 | crc32c of the key
+//! 16   key length u32 | inverted crc32c of the key
 //! 24   key; a key longer than KEY_INLINE: the word of a blob that holds it
 //! ..   inline string: its bytes; else, from the next multiple of 8 on, a cell of one word (logged):
-//!      the integer, the word of a blob, or what a collection hangs from
+//!      the integer XOR NO_INT, the word of a blob, or what a collection hangs from; never 0
 //! ```
 
 use heap::Ptr;
@@ -40,6 +40,9 @@ pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 /// Logical database n on physical database n.
 pub(crate) const IDENTITY: u64 = 0xfedc_ba98_7654_3210;
 const _: () = assert!(DATABASES * 4 == u64::BITS as usize);
+
+/// The integer that no cell holds.
+const NO_INT: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Which root word holds the index of all keys of physical database `db`.
 pub(crate) const fn keys_root(db: u8) -> usize {
@@ -148,6 +151,24 @@ impl Kind {
     }
 }
 
+/// The cell of an integer; none for the one integer whose cell would be 0, as which a lost cell reads: it is kept as text.
+pub(crate) const fn int_cell(int: i64) -> Option<u64> {
+    match int as u64 ^ NO_INT {
+        0 => None,
+        cell => Some(cell),
+    }
+}
+
+/// The integer in a cell.
+pub(crate) const fn int_of(cell: u64) -> i64 {
+    (cell ^ NO_INT) as i64
+}
+
+/// The length of a key and its checksum, which is inverted: a lost word must not be that of the empty key.
+pub(crate) fn key_word(key: &[u8]) -> u64 {
+    key.len() as u64 | u64::from(!heap::crc32c(key)) << 32
+}
+
 /// The value word of an entry that was found to be damaged.
 pub(crate) fn marked(word: u64) -> u64 {
     if is_marked(word) { word } else { word & !0xef | TAG_MARKED | (word & 7) << 5 }
@@ -251,6 +272,19 @@ mod tests {
         }
         assert_eq!(Kind::decode(0), None);
         assert_eq!(Kind::decode(15), None);
+    }
+
+    #[test]
+    fn integers_read_back_as_written_and_none_has_a_cell_of_0() {
+        for int in [0, 1, -1, i64::MIN, i64::MAX] {
+            assert_eq!(int_cell(int).map(int_of), Some(int));
+        }
+        assert_eq!(int_cell(NO_INT as i64), None);
+    }
+
+    #[test]
+    fn a_lost_key_word_is_not_that_of_the_empty_key() {
+        assert_ne!(key_word(b""), 0);
     }
 
     #[test]

@@ -94,11 +94,13 @@ impl Keyspace {
             entries.clear();
             let from = cursor;
             cursor = index.scan(shard, cursor, AT_ONCE, |at| entries.push(at));
+            rest.misled |= index.check_step(shard, from, cursor).is_err();
             for &at in &entries {
                 self.look_at(shard, index, at, next, rest);
             }
             next.within = Within::first(shard, (index, &self.hashing), from, AT_ONCE);
-            let enough = next.keys - begin >= ENTRIES as u64 || !rest.chunks.is_empty();
+            let enough =
+                rest.misled || next.keys - begin >= ENTRIES as u64 || !rest.chunks.is_empty();
             if cursor == 0 || enough || next.within.is_some() {
                 return cursor;
             }
@@ -173,11 +175,14 @@ impl Keyspace {
             let blob = entry::blob(shard, at);
             if blob.is_large() {
                 rest.pin.get_or_insert_with(|| shard.pin());
-                blob.sums(shard, |chunk, len, crc| {
+                let sound = blob.sums(shard, |chunk, len, crc| {
                     rest.chunks.push(Chunk { entry: at, at: chunk, len, crc });
                 });
+                if sound.is_err() {
+                    rest.damaged.push(at);
+                }
             } else {
-                next.bytes += blob.len(shard);
+                next.bytes += blob.len(shard).unwrap_or(0);
             }
         }
     }
@@ -197,7 +202,7 @@ impl Keyspace {
         let mut found = 0;
         for (at, near) in slots {
             let room = |at| locked.capacity(at);
-            let deep = Deep { hashing: &self.hashing, room: &room };
+            let deep = Deep { hashing: Some(&self.hashing), room: &room };
             let seen = verify::entry(&locked, at, locked.capacity(at), Some(deep));
             if seen.fault.is_none() {
                 continue;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use crate::access::AccessTable;
 use crate::evict::Pool;
 use crate::key::DATABASES;
+use crate::mean_ttl::MeanTtl;
 use crate::stats::Counters;
 use crate::watch::Watches;
 
@@ -20,6 +21,8 @@ pub(crate) struct Side {
     pub(crate) pool: Mutex<Pool>,
     /// Where the search for expired keys goes on, per logical database.
     pub(crate) expire_cursors: [AtomicU64; DATABASES],
+    /// Mean times to live, per logical database.
+    pub(crate) mean_ttls: [MeanTtl; DATABASES],
 }
 
 impl Side {
@@ -31,6 +34,7 @@ impl Side {
             followers: AtomicUsize::new(0),
             pool: Mutex::default(),
             expire_cursors: Default::default(),
+            mean_ttls: Default::default(),
         }
     }
 }

@@ -7,11 +7,11 @@
 //!
 //! A key whose time has passed is given like any other: whoever loads it lets it expire.
 
-use heap::{Ptr, SnapshotError, SnapshotShard, View};
+use heap::{Ptr, SnapshotError, View};
 use structures::index::Index;
 
 use crate::collection::Form;
-use crate::layout::{FIELDS, Kind, MAP_ROOT, keys_root, map_word, physical};
+use crate::layout::{FIELDS, Kind, MAP_ROOT, int_of, keys_root, map_word, physical};
 use crate::streams::{self, StreamPart};
 use crate::{Db, Keyspace, TimedField, Type, collection, entry};
 
@@ -169,7 +169,8 @@ impl Snapshot {
         for from in (0..len).step_by(BYTES_AT_ONCE as usize) {
             let view = self.heap.lock(shard);
             let to = len.min(from + BYTES_AT_ONCE);
-            entry::blob(&view, at).read(&view, from..to, |piece| value.extend_from_slice(piece));
+            let read = |piece: &[u8]| value.extend_from_slice(piece);
+            entry::blob(&view, at).read(&view, from..to, read).ok();
         }
     }
 
@@ -193,14 +194,14 @@ impl Item {
 
 /// An item without its value where that is a blob, of this length; of a large collection, some elements, and `within` says
 /// where to go on (0: the end).
-fn begin(view: &SnapshotShard<'_>, db: Db, at: Ptr, within: &mut u64) -> (Item, Option<u64>) {
+pub(crate) fn begin<V: View>(view: &V, db: Db, at: Ptr, within: &mut u64) -> (Item, Option<u64>) {
     let (value, rest) = match entry::kind(view, at) {
         Kind::Int => {
-            let int = view.word(entry::cell(view, at)) as i64;
+            let int = int_of(view.word(entry::cell(view, at)));
             (Content::String(itoa::Buffer::new().format(int).into()), None)
         }
         Kind::Inline { len, .. } => (Content::String(entry::body(view, at, len).to_vec()), None),
-        Kind::Blob => (Content::String(Vec::new()), Some(entry::blob(view, at).len(view))),
+        Kind::Blob => (Content::String(Vec::new()), entry::blob(view, at).len(view).ok()),
         Kind::Collection(head) if head.form == Form::Stream => {
             let (parts, next) = streams::parts(view, view.word(entry::cell(view, at)), *within);
             *within = next;

@@ -31,13 +31,14 @@ pub struct Progress {
 }
 
 /// Measures how long a step holds a lock.
-pub(crate) struct Hold<'k> {
+pub struct Hold<'k> {
     keyspace: &'k Keyspace,
     begin: u64,
 }
 
 impl Hold<'_> {
-    pub(crate) fn done(self) {
+    /// Ends it: the locks are released.
+    pub fn done(self) {
         let took = cpu_ns().saturating_sub(self.begin);
         self.keyspace.longest_hold.fetch_max(took, Relaxed);
     }
@@ -49,11 +50,12 @@ fn cpu_ns() -> u64 {
 }
 
 impl Keyspace {
-    pub(crate) fn hold(&self) -> Hold<'_> {
+    /// Begins to measure how long locks are held, in time of the thread's CPU.
+    pub fn hold(&self) -> Hold<'_> {
         Hold { keyspace: self, begin: cpu_ns() }
     }
 
-    /// Longest time that a background step held a lock, in nanoseconds of its thread's CPU time.
+    /// Longest time that a background step, or a command over all keys, held a lock, in nanoseconds of its thread's CPU time.
     pub fn longest_hold_ns(&self) -> u64 {
         self.longest_hold.load(Relaxed)
     }
@@ -120,6 +122,30 @@ impl Keyspace {
         freed
     }
 
+    /// Frees what deletes left behind and gives the space of all that is free back to the medium,
+    /// now; the bytes that were given back. The caller holds no shard. May take long where much is
+    /// to be freed.
+    pub fn purge(&self) -> u64 {
+        self.reclaim_until(|| false);
+        self.heap.purge()
+    }
+
+    /// A bounded step of giving space back that nobody needed for a while ([`heap::Heap::rest`]),
+    /// or a purge that was asked for; true if there is more to do.
+    pub fn give_back_step(&self) -> bool {
+        if self.heap.is_purge_asked() {
+            let mut steps = 0;
+            let enough = || {
+                steps += 1;
+                steps > 16
+            };
+            if self.reclaim_until(enough) {
+                return true;
+            }
+        }
+        self.heap.purge_step() || self.heap.give_back()
+    }
+
     /// Whether there is something for `reclaim_step` in the shard. Takes no lock.
     pub fn has_garbage(&self, shard: usize) -> bool {
         self.root_word(shard, QUEUE_ROOT) != 0
@@ -152,10 +178,14 @@ impl Txn<'_> {
         let shard: &Shard<'_> = &self.shards[0];
         let from = cursor.load(Relaxed);
         let (mut at, mut looked_at) = (from, 0);
+        let (mut ttl_sum, mut ttl_keys) = (0, 0);
         // A sparse index gives few entries a call: calls are bounded, too.
         for _ in 0..budget {
             at = self.expiry_index(place).scan(shard, at, 1, |entry| {
                 looked_at += 1;
+                if let Some(ttl) = entry::expiry(shard, entry).checked_sub(self.now()) {
+                    (ttl_sum, ttl_keys) = (ttl_sum + u128::from(ttl), ttl_keys + 1);
+                }
                 if entry::is_expired(shard, entry, self.now()) {
                     expired.push(entry);
                 } else if self.is_behind(place, entry) {
@@ -167,6 +197,7 @@ impl Txn<'_> {
             }
         }
         cursor.store(at, Relaxed);
+        self.side(0).mean_ttls[db.number()].note(ttl_sum, ttl_keys);
         progress.looked_at += looked_at;
         for at in expired {
             progress.done += usize::from(self.expire_entry(place, db, at));

@@ -91,6 +91,8 @@ pub enum StreamPart {
         name: Vec<u8>,
         /// How many entries are pending of it.
         pending: u64,
+        /// When it was last seen, in unix ms.
+        seen: u64,
     },
     /// An entry that is pending of a consumer.
     Pending {
@@ -163,7 +165,8 @@ fn add_parts<V: View>(
             let shown = group.some_consumers(view, from, AT_ONCE, |one| some.push(one))?;
             for one in some {
                 let (group, pending) = (name.clone(), one.pending_count(view));
-                parts.push(StreamPart::Consumer { group, name: one.name(view)?, pending });
+                let (name, seen) = (one.name(view)?, one.seen);
+                parts.push(StreamPart::Consumer { group, name, pending, seen });
             }
             return Ok(shown);
         }

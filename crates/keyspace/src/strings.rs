@@ -8,7 +8,8 @@ use structures::blob::Blob;
 use structures::index::Slot;
 
 use crate::entry::{self, Value};
-use crate::layout::{Counts, EXPIRY_AT, FIELDS, KEY_INLINE, Kind, VALUE_INLINE, body_at};
+use crate::error::refused;
+use crate::layout::{Counts, EXPIRY_AT, FIELDS, KEY_INLINE, Kind, VALUE_INLINE, body_at, int_cell};
 use crate::rules::Step;
 use crate::txn::Place;
 use crate::value::canonical_int;
@@ -53,7 +54,7 @@ impl Old {
 }
 
 impl Txn<'_> {
-    /// Sets a string; one that reads as an integer is kept as one.
+    /// Sets a string; one that reads as an integer is kept as one. It counts as a use of the key.
     #[inline]
     pub fn set(
         &mut self,
@@ -62,10 +63,16 @@ impl Txn<'_> {
         value: &[u8],
         expire: Expire,
     ) -> Result<(), Error> {
-        match canonical_int(value) {
-            Some(int) => self.set_int(db, key, int, expire),
-            None => self.set_bytes(db, key, value, false, expire),
+        let (place, old) = self.open(db, key)?;
+        if old.is_some() {
+            self.touch_key(place, key);
         }
+        match canonical_int(value) {
+            Some(int) => self.put_int(place, key, old, int, expire)?,
+            None => self.put_bytes(place, key, old, value, false, expire)?,
+        }
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(())
     }
 
     /// Sets a string, kept as it is.
@@ -99,17 +106,32 @@ impl Txn<'_> {
         expire: Expire,
     ) -> Result<(), Error> {
         let (place, old) = self.open(db, key)?;
+        self.put_int(place, key, old, value, expire)?;
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(())
+    }
+
+    fn put_int(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Option<Old>,
+        value: i64,
+        expire: Expire,
+    ) -> Result<(), Error> {
+        let Some(word) = int_cell(value) else {
+            let text = itoa::Buffer::new().format(value).to_owned();
+            return self.put_bytes(place, key, old, text.as_bytes(), false, expire);
+        };
         match old {
             Some(old) if old.kind == Kind::Int => {
                 let shard = &mut self.shards[place.shard];
                 let cell = entry::cell(shard, old.at);
-                shard.set(cell, value as u64);
-                self.move_expiry(place, key, old, expire.resolve(old.expiry))?;
+                shard.set(cell, word);
+                self.move_expiry(place, key, old, expire.resolve(old.expiry))
             }
-            _ => self.put(place, key, old, Value::Int(value), 0, expire)?,
+            _ => self.put(place, key, old, Value::Int(value), 0, expire),
         }
-        self.note(place.shard, db, key.bytes, Event::Written);
-        Ok(())
     }
 
     #[inline]
@@ -149,12 +171,12 @@ impl Txn<'_> {
         bytes: &[u8],
     ) -> Result<usize, Error> {
         let shard = &mut self.shards[place.shard];
-        let old_len = Str::read(shard, old.at).len();
+        let old_len = Str::read(shard, old.at)?.len();
         let len = checked_len(old_len, bytes.len())?;
         match old.kind {
             Kind::Blob => {
                 let blob = entry::blob(shard, old.at);
-                let grown = blob.append(shard, bytes)?;
+                let grown = blob.append(shard, bytes).map_err(|error| refused(error, old.at))?;
                 self.swing_blob(place, old, blob, grown);
             }
             Kind::Inline { crc, .. } if len <= VALUE_INLINE => {
@@ -182,7 +204,8 @@ impl Txn<'_> {
         bytes: &[u8],
     ) -> Result<usize, Error> {
         let (place, old) = self.open_string(db, key)?;
-        let old_len = old.map_or(0, |old| Str::read(&self.shards[place.shard], old.at).len());
+        let shard = &self.shards[place.shard];
+        let old_len = old.map_or(Ok(0), |old| Str::read(shard, old.at).map(|old| old.len()))?;
         if bytes.is_empty() {
             return Ok(old_len);
         }
@@ -191,7 +214,8 @@ impl Txn<'_> {
             Some(old) if old.kind == Kind::Blob => {
                 let shard = &mut self.shards[place.shard];
                 let blob = entry::blob(shard, old.at);
-                let changed = blob.set_range(shard, at as u64, bytes)?;
+                let changed = blob.set_range(shard, at as u64, bytes);
+                let changed = changed.map_err(|error| refused(error, old.at))?;
                 self.swing_blob(place, old, blob, changed);
             }
             _ => self.rewrite(place, key, old, at, bytes)?,
@@ -210,7 +234,8 @@ impl Txn<'_> {
         bytes: &[u8],
     ) -> Result<(), Error> {
         let shard = &self.shards[place.shard];
-        let mut copy = old.map_or(Vec::new(), |old| Str::read(shard, old.at).to_vec());
+        let mut copy = old
+            .map_or(Ok(Vec::new()), |old| Str::read(shard, old.at).and_then(|old| old.to_vec()))?;
         let len = copy.len().max(at + bytes.len());
         if len <= VALUE_INLINE {
             copy.resize(len, 0);
@@ -227,7 +252,8 @@ impl Txn<'_> {
             );
         }
         let shard = &mut self.shards[place.shard];
-        let blob = Blob::create(shard, &copy)?.set_range(shard, at as u64, bytes)?;
+        let blob = Blob::create(shard, &copy)?.set_range(shard, at as u64, bytes);
+        let blob = blob.map_err(|error| refused(error, Ptr::NULL))?;
         self.put(place, key, old, Value::Blob(blob), 0, Expire::Keep)
     }
 
@@ -371,7 +397,7 @@ impl Txn<'_> {
                 let counts = self.counts(place);
                 self.set_counts(place, Counts { keys: counts.keys + 1, ..counts });
                 let side = self.side(place.shard);
-                side.access.begin(key.hash, self.now(), self.keyspace.lfu());
+                side.access.begin(place.which(key.hash), self.now(), self.keyspace.lfu());
             }
         }
         if expiry == 0 && old.is_none_or(|old| old.expiry == 0) {

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use structures::index::{Index, Slot};
 use structures::reclaim::Queue;
 
+use crate::access::Which;
 use crate::changes::Changes;
 use crate::layout::{
     Counts, FIELDS, FieldCounts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
@@ -38,7 +39,7 @@ const SHARDS: usize = 4;
 pub struct Entry {
     pub(crate) shard: usize,
     pub(crate) at: Ptr,
-    pub(crate) hash: u64,
+    pub(crate) which: Which,
 }
 
 /// A point to which a transaction can be rolled back.
@@ -55,6 +56,14 @@ pub struct Savepoint {
 pub(crate) struct Place {
     pub(crate) shard: usize,
     pub(crate) db: u8,
+}
+
+impl Place {
+    /// Which key it is for the table of accesses.
+    #[inline]
+    pub(crate) fn which(self, hash: u64) -> Which {
+        Which::new(hash, self.db)
+    }
 }
 
 /// The key looked up last: commands look a key up, then write it.
@@ -81,7 +90,7 @@ pub struct Txn<'k> {
     /// A string that was written before the shards were locked.
     pub(crate) offered: Option<Box<Prepared<'k>>>,
     /// Whether keys that are found count as used.
-    touches: bool,
+    pub(crate) touches: bool,
 }
 
 impl<'k> Txn<'k> {
@@ -249,14 +258,14 @@ impl<'k> Txn<'k> {
         side.counters.hits.add(1);
         self.touch_key(place, key);
         self.remember(place, key, slot);
-        Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash })
+        Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) })
     }
 
     /// For TTL, OBJECT, TYPE: no access is noted, nothing is counted.
     pub fn peek(&self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
         let slot = self.slot(place, key).filter(|slot| self.live(place, slot.entry()))?;
-        Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash })
+        Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) })
     }
 
     /// For a command that writes: an expired key is deleted (and listed in `changes`) and not found; so are expired fields of a
@@ -271,7 +280,7 @@ impl<'k> Txn<'k> {
         }
         self.touch_key(place, key);
         self.remember(place, key, slot);
-        Ok(Some(Entry { shard: place.shard, at: slot.entry(), hash: key.hash }))
+        Ok(Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) }))
     }
 
     /// The slot of a key; an expired key is deleted.
@@ -328,7 +337,7 @@ impl<'k> Txn<'k> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
             Kind::Collection(_) => Err(Error::WrongType),
-            kind => Ok(Str::read_as(shard, entry.at, kind)),
+            kind => Str::read_as(shard, entry.at, kind),
         }
     }
 
@@ -347,7 +356,7 @@ impl<'k> Txn<'k> {
     pub fn content(&self, entry: &Entry) -> Result<Content, Error> {
         let shard = &self.shards[entry.shard];
         let Kind::Collection(head) = entry::kind(shard, entry.at) else {
-            return self.string(entry).map(|value| Content::String(value.to_vec()));
+            return Ok(Content::String(self.string(entry)?.to_vec()?));
         };
         entry::sound(shard, entry.at)?;
         let word = shard.word(entry::cell(shard, entry.at));
@@ -383,34 +392,6 @@ impl<'k> Txn<'k> {
             _ => entry::owned(shard, entry.at, |block| bytes += shard.capacity(block) as u64),
         }
         bytes
-    }
-
-    /// Milliseconds since the key was last used.
-    pub fn idle_ms(&self, entry: &Entry) -> u64 {
-        self.side(entry.shard).access.idle_ms(entry.hash, self.now)
-    }
-
-    /// Redis's logarithmic counter of uses; meaningful under an LFU policy.
-    pub fn frequency(&self, entry: &Entry) -> u8 {
-        self.side(entry.shard).access.frequency(entry.hash, self.now, self.keyspace.lfu_settings())
-    }
-
-    #[inline]
-    pub(crate) fn touch_key(&self, place: Place, key: &Key<'_>) {
-        if self.touches {
-            self.side(place.shard).access.touch(key.hash, self.now, self.keyspace.lfu());
-        }
-    }
-
-    /// Says whether keys that are found from now on count as used.
-    #[inline]
-    pub fn set_touches(&mut self, touches: bool) {
-        self.touches = touches;
-    }
-
-    /// Notes an access, as TOUCH does.
-    pub fn touch(&mut self, entry: &Entry) {
-        self.side(entry.shard).access.touch(entry.hash, self.now, self.keyspace.lfu());
     }
 
     /// Lists a change, where somebody wants to know.

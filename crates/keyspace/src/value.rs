@@ -3,8 +3,9 @@
 use heap::{Ptr, Shard, View};
 use structures::blob::Blob;
 
+use crate::Error;
 use crate::entry;
-use crate::layout::Kind;
+use crate::layout::{Kind, int_of};
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,31 +62,34 @@ pub struct Str<'t> {
 enum Repr<'t> {
     Int { value: i64, text: itoa::Buffer },
     Inline(&'t [u8]),
-    Blob { blob: Blob, len: usize, shard: &'t Shard<'t> },
+    Blob { blob: Blob, len: usize, shard: &'t Shard<'t>, at: Ptr },
 }
 
 impl<'t> Str<'t> {
-    pub(crate) fn read(shard: &'t Shard<'t>, at: Ptr) -> Str<'t> {
+    pub(crate) fn read(shard: &'t Shard<'t>, at: Ptr) -> Result<Str<'t>, Error> {
         Str::read_as(shard, at, entry::kind(shard, at))
     }
 
     /// The string of an entry whose value word says this.
     #[inline]
-    pub(crate) fn read_as(shard: &'t Shard<'t>, at: Ptr, kind: Kind) -> Str<'t> {
+    pub(crate) fn read_as(shard: &'t Shard<'t>, at: Ptr, kind: Kind) -> Result<Str<'t>, Error> {
         let repr = match kind {
             Kind::Int => {
-                let value = shard.word(entry::cell(shard, at)) as i64;
+                let value = int_of(shard.word(entry::cell(shard, at)));
                 Repr::Int { value, text: itoa::Buffer::new() }
             }
             Kind::Inline { len, .. } => Repr::Inline(entry::body(shard, at, len)),
             Kind::Blob => {
                 let blob = entry::blob(shard, at);
-                Repr::Blob { blob, len: blob.len(shard) as usize, shard }
+                // No long string is empty.
+                let len = blob.len(shard).ok().filter(|&len| len > 0);
+                let len = len.ok_or(Error::Damaged(at.raw()))? as usize;
+                Repr::Blob { blob, len, shard, at }
             }
             // Whoever reads a string has seen that it is one.
             Kind::Collection(_) => Repr::Inline(&[]),
         };
-        Str { repr }
+        Ok(Str { repr })
     }
 
     /// The string of these bytes.
@@ -124,8 +128,13 @@ impl<'t> Str<'t> {
         }
     }
 
-    /// Calls `visit` with the pieces of bytes `from..to` (cut to the length), in order.
-    pub fn pieces(&self, from: usize, to: usize, visit: &mut dyn FnMut(&[u8])) {
+    /// Calls `visit` with the pieces of bytes `from..to` (cut to the length), in order: up to where the string is damaged.
+    pub fn pieces(
+        &self,
+        from: usize,
+        to: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Error> {
         let cut = |bytes: &[u8], visit: &mut dyn FnMut(&[u8])| {
             let to = to.min(bytes.len());
             if from < to {
@@ -135,25 +144,28 @@ impl<'t> Str<'t> {
         match &self.repr {
             Repr::Int { value, text } => cut(text.clone().format(*value).as_bytes(), visit),
             Repr::Inline(bytes) => cut(bytes, visit),
-            Repr::Blob { blob, shard, .. } => {
-                blob.read(*shard, from as u64..to as u64, visit);
+            Repr::Blob { blob, shard, at, .. } => {
+                let done = blob.read(*shard, from as u64..to as u64, visit);
+                return done.map_err(|_| Error::Damaged(at.raw()));
             }
         }
+        Ok(())
     }
 
     /// Appends all of it to `out`.
-    pub fn append_to(&self, out: &mut Vec<u8>) {
+    pub fn append_to(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         match &self.repr {
             Repr::Inline(bytes) => out.extend_from_slice(bytes),
-            _ => self.pieces(0, usize::MAX, &mut |piece| out.extend_from_slice(piece)),
+            _ => self.pieces(0, usize::MAX, &mut |piece| out.extend_from_slice(piece))?,
         }
+        Ok(())
     }
 
     /// A copy of it.
-    pub fn to_vec(&self) -> Vec<u8> {
+    pub fn to_vec(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
-        self.append_to(&mut bytes);
-        bytes
+        self.append_to(&mut bytes)?;
+        Ok(bytes)
     }
 }
 

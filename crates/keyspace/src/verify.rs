@@ -12,9 +12,9 @@ use structures::index::Near;
 
 use crate::collection::{self, Deep};
 use crate::entry;
-use crate::key::{Hashing, Key};
+use crate::key::{Hashing, Key, slot};
 use crate::layout::{
-    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, is_marked,
+    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, is_marked, key_word,
 };
 
 /// What is wrong with an entry.
@@ -60,6 +60,11 @@ pub(crate) fn place(key: &[u8], hashing: &Hashing, shards: usize) -> (u64, usize
     (key.hash, key.shard())
 }
 
+/// The shard of a sound key.
+pub(crate) fn shard(key: &[u8], shards: usize) -> usize {
+    usize::from(slot(key)) % shards
+}
+
 /// Verifies the entry at `at`, whose block holds `capacity` bytes. `deep` says how what is large is read too.
 pub(crate) fn entry<'v, V: View>(
     view: &'v V,
@@ -88,8 +93,7 @@ fn key<V: View>(view: &V, at: Ptr, capacity: usize) -> Result<Cow<'_, [u8]>, Fau
         blob.check(view).map_err(|damaged| Fault { what: "key", at: damaged.at })?;
     }
     let key = entry::key(view, at);
-    let sum = (view.word(at.add(KEY_LEN_AT)) >> 32) as u32;
-    if heap::crc32c(&key) != sum {
+    if view.word(at.add(KEY_LEN_AT)) != key_word(&key) {
         return Err(fault("key", at.add(HEADER as u64)));
     }
     Ok(key)
@@ -112,6 +116,9 @@ fn value<V: View>(view: &V, at: Ptr, capacity: usize, deep: Option<Deep<'_>>) ->
             Err(fault("value", at.add(begin as u64)))
         }
         Some(_) if cell_at(len) + 8 > capacity => Err(fault("value word", at)),
+        Some(_) if view.word(entry::cell(view, at)) == 0 => {
+            Err(fault("value", entry::cell(view, at)))
+        }
         Some(Kind::Int) => Ok(()),
         Some(Kind::Blob) => {
             let blob = entry::blob(view, at);

@@ -96,7 +96,7 @@ fn writes_keep_within_their_budget() {
     let c = cost(&ks, &[KEY], |txn| set(txn, KEY, &large, Expire::Clear), |txn| delete(txn, KEY));
     check("DEL of 1 MiB", c, 1, 3);
     for shard in 0..ks.shards() {
-        while ks.reclaim_step(shard, 100).expect("a commit").more {}
+        while common::goes_on() && ks.reclaim_step(shard, 100).expect("a commit").more {}
     }
     let page = vec![b'v'; 4096];
     let c = cost(&ks, &[KEY], there, |txn| set(txn, KEY, &page, Expire::Clear));

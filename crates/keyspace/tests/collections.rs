@@ -172,11 +172,13 @@ fn maintain(ks: &Keyspace) {
     for shard in 0..ks.shards() {
         ks.reclaim_step(shard, 5).expect("a step");
         let mut at = Some(Defragmentation::default());
-        while let Some(from) = at {
+        while common::goes_on()
+            && let Some(from) = at
+        {
             at = ks.defragment_step(shard, from, 4).expect("a step");
         }
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(shard, at).expect("a step");
         }
         assert_eq!(at.found, 0);
@@ -205,7 +207,9 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
         }
     }
     let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
-    while (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more) {}
+    while common::goes_on()
+        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
+    {}
     ks.check().expect("a sound pool");
 }
 
@@ -293,7 +297,7 @@ fn a_damaged_member_costs_its_key_and_no_other() {
         let lost = |problem: &CheckError| matches!(problem, CheckError::Lost { .. });
         assert!(problems.iter().filter(others).all(lost), "{problems:?}");
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(0, at).expect("a step");
         }
         assert_eq!(at.found, 1, "the scrub finds it");
@@ -321,6 +325,7 @@ fn a_large_hash_goes_at_once_and_is_freed_in_bounded_steps() {
     assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
     let (mut steps, mut freed) = (0, 0);
     loop {
+        common::goes_on();
         let done = ks.reclaim_step(0, BUDGET).expect("a step");
         // A home bucket is freed as a whole.
         assert!(done.done <= BUDGET + 32, "{done:?}");

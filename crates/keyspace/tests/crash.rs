@@ -71,7 +71,7 @@ impl Subject for Subjected {
         for d in 0..DBS {
             txn.for_each(db(d), &mut |key, entry| {
                 let known = KEYS.iter().find(|k| k.as_bytes() == key).unwrap_or(&"a key unknown");
-                let value = txn.string(entry).map_or(Vec::new(), |string| string.to_vec());
+                let value = txn.string(entry).and_then(|value| value.to_vec()).unwrap_or_default();
                 state.insert((d, *known), (value, txn.expiry(entry).unwrap_or(0)));
             });
         }

@@ -11,7 +11,7 @@ fn contents(ks: &Keyspace) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> {
     let txn = ks.begin_all(NOW);
     let mut all = BTreeMap::new();
     txn.for_each(db(0), &mut |key, entry| {
-        let value = txn.string(entry).expect("a string").to_vec();
+        let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
         all.insert(key.to_vec(), (value, txn.expiry(entry)));
     });
     all
@@ -47,7 +47,9 @@ fn defragment(ks: &Keyspace, rounds: usize) -> u64 {
     for shard in 0..ks.shards() {
         for _ in 0..rounds {
             let mut at = Some(Defragmentation::default());
-            while let Some(from) = at {
+            while common::goes_on()
+                && let Some(from) = at
+            {
                 at = ks.defragment_step(shard, from, 16).expect("a commit");
                 moved += at.map_or(0, |to| to.moved - from.moved);
             }
@@ -77,6 +79,7 @@ fn room_of_one_size_serves_another_afterwards() {
         let value = vec![b'v'; len];
         let mut set = 0;
         loop {
+            common::goes_on();
             let name = format!("{prefix}:{set}");
             let key = ks.key(name.as_bytes());
             let mut txn = ks.begin_one(0, NOW);

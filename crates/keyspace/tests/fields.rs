@@ -240,7 +240,7 @@ fn many_expired_fields_go_in_bounded_steps_and_are_listed() {
     let ks = volatile(1, 64 << 20);
     filled(&ks, "h", 3000, true);
     let (mut gone, mut steps) = (0, 0);
-    while gone < 2000 {
+    while common::goes_on() && gone < 2000 {
         let (txn, progress) = ks.expire_step(0, 20, NOW + 2000).expect("a commit");
         assert!(progress.done <= 64 && progress.more, "{progress:?}");
         for change in txn.changes() {
@@ -285,13 +285,13 @@ fn what_takes_the_place_of_a_hash_has_no_fields() {
     filled(&ks, "g", 5, true);
     write_at(&ks, NOW, &["g"], |txn| assert_eq!(txn.flush(db(0)), Ok(2)));
     assert_eq!(counted(&ks), (0, 0));
-    while ks.reclaim_step(0, 1000).expect("a commit").more {}
+    while common::goes_on() && ks.reclaim_step(0, 1000).expect("a commit").more {}
     ks.check().expect("an intact keyspace");
 }
 
 fn snapshot_of(ks: &Keyspace, snapshot: &mut Snapshot, key: &str) -> Fields {
     let (mut fields, mut items) = (Fields::new(), Vec::new());
-    while snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items) {
         for item in items.drain(..).filter(|item| item.key == key.as_bytes()) {
             let Content::Fields(more) = item.value else { panic!("fields") };
             for one in more {
@@ -319,12 +319,16 @@ fn a_pool_keeps_times_through_all_that_is_done_with_it() {
     put(&ks, NOW, "table", &[("field7".into(), "7".into())], FieldTime::At(NOW + 7));
     for shard in 0..ks.shards() {
         let mut scrub = Scrub::default();
-        while let (next, true) = ks.scrub_step(shard, scrub).expect("a commit") {
+        while common::goes_on()
+            && let (next, true) = ks.scrub_step(shard, scrub).expect("a commit")
+        {
             scrub = next;
             assert_eq!(scrub.found, 0);
         }
         let mut at = Some(Defragmentation::default());
-        while let Some(from) = at {
+        while common::goes_on()
+            && let Some(from) = at
+        {
             at = ks.defragment_step(shard, from, 16).expect("a commit");
         }
     }

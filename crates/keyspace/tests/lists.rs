@@ -192,11 +192,13 @@ fn maintain(ks: &Keyspace) {
     for shard in 0..ks.shards() {
         ks.reclaim_step(shard, 5).expect("a step");
         let mut at = Some(Defragmentation::default());
-        while let Some(from) = at {
+        while common::goes_on()
+            && let Some(from) = at
+        {
             at = ks.defragment_step(shard, from, 4).expect("a step");
         }
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(shard, at).expect("a step");
         }
         assert_eq!(at.found, 0);
@@ -207,7 +209,7 @@ fn maintain(ks: &Keyspace) {
 fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
     let (mut items, mut found) = (Vec::new(), BTreeMap::new());
-    while snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items) {
         for item in items.drain(..) {
             let Content::Elements(Type::List, more) = item.value else { panic!("a list") };
             let all: &mut Vec<Vec<u8>> = found.entry((item.db.number(), item.key)).or_default();
@@ -243,7 +245,9 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
         }
     }
     let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
-    while (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more) {}
+    while common::goes_on()
+        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
+    {}
     ks.check().expect("a sound pool");
 }
 
@@ -288,7 +292,7 @@ fn a_damaged_element_costs_its_key_and_no_other() {
         let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
         assert_eq!(damaged.count(), 1, "{problems:?}");
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(0, at).expect("a step");
         }
         assert_eq!(at.found, 1, "the scrub finds it");
@@ -313,6 +317,7 @@ fn a_long_list_is_deleted_in_bounded_steps() {
     assert_eq!(read(&ks, 0, "a"), None);
     let mut steps = 0;
     loop {
+        common::goes_on();
         let progress = ks.reclaim_step(0, 50).expect("a step");
         assert!(progress.done <= 50 + 40, "{progress:?}");
         steps += 1;

@@ -1,116 +1,13 @@
-//! The medium loses bytes under a keyspace in use: here the file is cut short under its mapping, which raises the same
-//! signal as a line that persistent memory cannot give.
+//! The medium loses bytes under a keyspace in use.
 
 mod common;
 
+use common::medium::{KEYS, PAGE, Pool, ZONES, name, read, scrub, value};
 use common::{NOW, check, db, emulated, set, write};
-use keyspace::{CheckError, Defragmentation, Error, Expire, Harm, Keyspace, Scrub};
+use keyspace::{CheckError, Error, Expire, Harm, Keyspace};
 use std::collections::HashMap;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-
-const PAGE: u64 = 4096;
-const KEYS: usize = 4000;
-/// Of a pool with one shard, by the geometry of `common`.
-const ZONES: u64 = (12288u64 + 2048 + 8 * 32768).next_multiple_of(65536);
-
-struct Pool {
-    _folder: tempfile::TempDir,
-    path: PathBuf,
-    ks: Keyspace,
-}
-
-impl Pool {
-    fn new(keys: usize) -> Pool {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("pool");
-        let ks = emulated(&path, 1);
-        for i in 0..keys {
-            set(&ks, &name(i), &value(i));
-        }
-        Pool { _folder: folder, path, ks }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        fs::read(&self.path).expect("the pool")
-    }
-
-    /// The entry of a key, found by its bytes.
-    fn entry(&self, key: &str) -> u64 {
-        let text = format!("{key}the value");
-        memchr::memmem::find(&self.bytes(), text.as_bytes()).expect("the key") as u64 - 24
-    }
-
-    /// Loses all from this page on.
-    fn lose(&self, page: u64) {
-        let last = self.last_page();
-        let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
-        let len = file.metadata().expect("a file").len();
-        file.set_len(page).expect("a shorter file");
-        for page in (page..=last).step_by(PAGE as usize) {
-            self.ks.heap().region().load(page);
-        }
-        file.set_len(len).expect("as long as before, with zeros");
-        assert!(self.ks.is_unsettled());
-    }
-
-    /// Changes a bit behind the keyspace's back.
-    fn flip(&self, at: u64) {
-        let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
-        file.write_all_at(&[self.bytes()[at as usize] ^ 1], at).expect("a write");
-    }
-
-    /// Loses one page and leaves what lies behind it.
-    fn lose_one(&self, page: u64) {
-        let bytes = self.bytes();
-        let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
-        file.set_len(page).expect("a shorter file");
-        self.ks.heap().region().load(page);
-        let behind = page + PAGE;
-        file.write_all_at(&bytes[behind as usize..], behind).expect("what lies behind");
-        assert!(self.ks.is_unsettled());
-    }
-
-    /// The page behind which everything was zeros anyway.
-    fn last_page(&self) -> u64 {
-        let bytes = self.bytes();
-        let last = bytes.iter().rposition(|byte| *byte != 0).expect("a pool") as u64;
-        last & !(PAGE - 1)
-    }
-}
-
-fn name(i: usize) -> String {
-    format!("key:{i:05}")
-}
-
-fn value(i: usize) -> String {
-    format!("the value of key {i}, which is a bit longer")
-}
-
-/// Reads as a server does: what was read while bytes were lost is read again.
-fn read(ks: &Keyspace, key: &str) -> Result<Option<String>, String> {
-    loop {
-        let losses = ks.losses();
-        let key = ks.key(key.as_bytes());
-        if ks.has_alert()
-            && let Some(harm) = ks.harm(db(0), &key)
-        {
-            return Err(format!("{harm:?}"));
-        }
-        let mut txn = ks.begin_one(key.shard(), NOW);
-        let found = txn.find(db(0), &key);
-        let text = found.map(|entry| {
-            let text = txn.string(&entry).map(|text| text.to_vec());
-            text.map(|text| String::from_utf8_lossy(&text).into_owned())
-        });
-        drop(txn);
-        if !ks.has_lost_since(losses) {
-            return text.transpose().map_err(|error| error.to_string());
-        }
-        ks.settle();
-    }
-}
 
 #[test]
 fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
@@ -220,57 +117,154 @@ fn a_lost_part_of_an_index_is_made_anew_from_the_entries() {
     assert!(found.iter().all(|p| matches!(p, CheckError::Lost { .. })), "{found:?}");
 }
 
-#[test]
-fn what_nothing_else_tells_stops_the_store_and_says_so() {
-    let pool = Pool::new(400);
-    pool.lose(pool.last_page() & !65535);
-    let refused = (0..400).find_map(|i| read(&pool.ks, &name(i)).err()).expect("damage");
-    assert!(refused.contains("Stopped") && refused.contains("bitmap"), "{refused}");
-    assert!(pool.ks.stopped().is_some_and(|why| why.contains("bitmap")));
-    let key = pool.ks.key(b"more");
-    let harm = pool.ks.harm(db(0), &key);
-    assert!(matches!(harm, Some(Harm::Stopped(_))), "{harm:?}");
-    let mut txn = pool.ks.begin_one(0, NOW);
+/// Loses the page with the bitmap of the last span in use; a key whose entry lies before it.
+fn lose_bitmap(pool: &Pool) {
+    pool.lose_one(pool.last_page() & !65535);
+    pool.ks.settle();
+}
+
+#[track_caller]
+fn check_stopped(ks: &Keyspace) {
+    assert!(ks.stopped().is_some_and(|why| why.contains("bitmap")), "{:?}", ks.stopped());
+    let key = ks.key(b"more");
+    let mut txn = ks.begin_one(key.shard(), NOW);
     txn.set(db(0), &key, b"x", Expire::Clear).expect("room");
     assert!(txn.commit().is_err(), "no write is taken");
+}
+
+/// Each key has its value, or the damage is told; how many have it.
+#[track_caller]
+fn check_named(ks: &Keyspace, keys: usize) -> usize {
+    let answers = (0..keys).map(|i| (i, read(ks, &name(i))));
+    let whole = answers.filter(|(i, answer)| match answer {
+        Ok(found) => {
+            assert_eq!(*found, Some(value(*i)), "key {i}");
+            true
+        }
+        Err(_) => false,
+    });
+    whole.count()
+}
+
+#[test]
+fn what_nothing_else_tells_stops_the_store_and_says_so() {
+    let pool = Pool::new(KEYS);
+    lose_bitmap(&pool);
+    check_stopped(&pool.ks);
+    let key = pool.ks.key(b"more");
+    assert_eq!(pool.ks.harm(db(0), &key), None, "reads go on");
+    assert!(check_named(&pool.ks, KEYS) > KEYS - 100);
+    let news = pool.ks.damage_news().join("\n");
+    assert!(news.contains("perdura check --repair"), "{news}");
+}
+
+#[test]
+fn a_stop_outlives_the_process() {
+    let pool = Pool::new(KEYS);
+    lose_bitmap(&pool);
+    let whole = check_named(&pool.ks, KEYS);
+    let Pool { mut ks, path, _folder } = pool;
+    for life in 0..3 {
+        drop(ks);
+        ks = emulated(&path, 1);
+        let stopped = ks.stopped().map(str::to_owned);
+        assert!(stopped.is_some_and(|why| why.contains("bitmap")), "before anything is settled");
+        ks.settle();
+        check_stopped(&ks);
+        assert_eq!(check_named(&ks, KEYS), whole, "life {life}");
+    }
+}
+
+#[test]
+fn a_repaired_pool_is_written_again_and_no_block_in_use_was_given_away() {
+    let pool = Pool::new(KEYS);
+    lose_bitmap(&pool);
+    let damaged: Vec<usize> = (0..KEYS).filter(|&i| read(&pool.ks, &name(i)).is_err()).collect();
+    let Pool { ks, path, _folder } = pool;
+    drop(ks);
+    let ks = emulated(&path, 1);
+    let rebuilt = ks.begin_repair().expect("bitmaps that follow from what is reached");
+    assert!(rebuilt > 100, "{rebuilt} blocks");
+    let mut found = Vec::new();
+    ks.inspect(0, &|_| {}, &mut |problem| found.push(problem));
+    let done = ks.repair(&found).expect("a repair");
+    assert_eq!(done.cut.len(), damaged.len(), "{done:?}");
+    ks.check().expect("a keyspace without damage");
+    ks.heap().lift_stop();
+    ks.heap().close().expect("a clean close");
+    drop(ks);
+    let ks = emulated(&path, 1);
+    assert_eq!((ks.stopped(), ks.is_unsettled()), (None, false));
+    for i in KEYS..2 * KEYS {
+        set(&ks, &name(i), &value(i));
+    }
+    for i in 0..2 * KEYS {
+        let expected = if damaged.contains(&i) { None } else { Some(value(i)) };
+        assert_eq!(read(&ks, &name(i)), Ok(expected), "key {i}");
+    }
+    ks.check().expect("a keyspace without damage");
+}
+
+#[test]
+fn a_loss_is_known_when_the_process_ends_after_its_page_was_repaired() {
+    let pool = Pool::new(KEYS);
+    let page = pool.entry(&name(KEYS / 2)) & !(PAGE - 1);
+    pool.lose_one(page);
+    pool.ks.heap().region().mend();
+    let Pool { ks, path, _folder } = pool;
+    drop(ks);
+    let ks = emulated(&path, 1);
+    assert!(ks.is_unsettled(), "the pool lists it");
+    ks.settle();
+    let whole = check_named(&ks, KEYS);
+    assert!((KEYS - 100..KEYS - 10).contains(&whole), "{whole} keys");
+    assert_eq!(ks.damaged_keys(), (KEYS - whole) as u64);
+    drop(ks);
+    let ks = emulated(&path, 1);
+    assert!(!ks.is_unsettled(), "what was settled is listed no more");
+    assert!(scrub(&ks).1 > 0, "and its keys are marked");
+    assert_eq!(check_named(&ks, KEYS), whole);
 }
 
 #[test]
 fn a_transaction_that_may_have_read_lost_bytes_does_not_commit() {
     let pool = Pool::new(KEYS);
     pool.lose(pool.last_page());
-    let key = pool.ks.key(b"another");
+    let (first, last) = (name(0), name(KEYS - 1));
     let mut txn = pool.ks.begin_one(0, NOW);
-    let last = name(KEYS - 1);
-    let lost = txn.key(last.as_bytes());
+    let [kept, lost] = [&first, &last].map(|name| pool.ks.key(name.as_bytes()));
+    assert_eq!(txn.delete(db(0), &kept), Ok(true));
     let seen = txn.find(db(0), &lost);
     assert!(seen.is_none(), "its bytes read as zeros");
-    txn.set(db(0), &key, b"x", Expire::Clear).expect("room");
     assert!(txn.commit().is_err());
     drop(txn);
     pool.ks.settle();
-    check(&pool.ks, "another", None);
+    check(&pool.ks, &first, Some(&value(0)));
     set(&pool.ks, "another", "x");
     check(&pool.ks, "another", Some("x"));
     assert!(read(&pool.ks, &last).is_err());
 }
 
-/// Scrubs the whole keyspace once: keys, and damaged ones.
-fn scrub(ks: &Keyspace) -> (u64, u64) {
-    let (mut keys, mut found) = (0, 0);
-    for shard in 0..ks.shards() {
-        let mut at = Scrub::default();
-        loop {
-            let (next, more) = ks.scrub_step(shard, at).expect("a step");
-            at = next;
-            if !more {
-                break;
-            }
-        }
-        keys += at.keys;
-        found += at.found;
-    }
-    (keys, found)
+/// No span counts as free while a part of the span table may be lost.
+#[test]
+fn nothing_is_reserved_of_what_a_loss_may_have_freed() {
+    let pool = Pool::new(KEYS);
+    pool.lose(pool.last_page());
+    let mut txn = pool.ks.begin_one(0, NOW);
+    let lost = name(KEYS - 1);
+    assert!(txn.find(db(0), &pool.ks.key(lost.as_bytes())).is_none());
+    let values = (0..64).map(|n| (name(KEYS + n), vec![1; 30_000]));
+    let refused = values
+        .filter(|(name, value)| {
+            let key = pool.ks.key(name.as_bytes());
+            txn.set(db(0), &key, value, Expire::Clear).is_err()
+        })
+        .count();
+    assert!(refused > 0);
+    drop(txn);
+    pool.ks.settle();
+    set(&pool.ks, "another", "x");
+    check(&pool.ks, "another", Some("x"));
 }
 
 #[test]
@@ -397,167 +391,4 @@ fn what_was_read_while_a_loss_was_met_and_settled_is_read_again() {
     assert!(!pool.ks.is_unsettled());
     assert!(pool.ks.has_lost_since(before) && pool.ks.has_lost_since(during));
     assert!(!pool.ks.has_lost_since(pool.ks.losses()));
-}
-
-/// Keys of which some were lost with their names; which.
-fn with_nameless() -> (Pool, Vec<usize>) {
-    let pool = Pool::new(KEYS);
-    let page = pool.entry(&name(KEYS / 2)) & !(PAGE - 1);
-    pool.lose_one(page);
-    pool.ks.settle();
-    let lost: Vec<usize> = (0..KEYS).filter(|&i| read(&pool.ks, &name(i)).is_err()).collect();
-    assert!((10..100).contains(&lost.len()), "{} keys", lost.len());
-    (pool, lost)
-}
-
-#[track_caller]
-fn check_lost(pool: &Pool, lost: &[usize]) {
-    for i in 0..KEYS {
-        let expected = lost.contains(&i).then_some(()).map_or(Some(value(i)), |()| None);
-        assert_eq!(read(&pool.ks, &name(i)).ok().flatten(), expected, "key {i}");
-        assert_eq!(read(&pool.ks, &name(i)).is_err(), lost.contains(&i), "key {i}");
-    }
-}
-
-#[test]
-fn lost_names_are_known_when_the_index_has_grown() {
-    let (pool, lost) = with_nameless();
-    for i in KEYS..5 * KEYS {
-        set(&pool.ks, &name(i), &value(i));
-    }
-    check_lost(&pool, &lost);
-    for &i in &lost {
-        let name = name(i);
-        pool.ks.cut_nameless(db(0), &pool.ks.key(name.as_bytes())).expect("a commit");
-        // One was cut in two and kept its name.
-        write(&pool.ks, &[&name], |txn| txn.delete(db(0), &txn.key(name.as_bytes())).is_ok());
-        assert_eq!(read(&pool.ks, &name), Ok(None));
-    }
-    assert!(!pool.ks.has_alert());
-    assert_eq!(pool.ks.count(db(0)).0, (5 * KEYS - lost.len()) as u64);
-}
-
-/// A page with slots of an index, as they lead to keys other than `lost`.
-fn index_page(pool: &Pool, lost: &[usize]) -> u64 {
-    // The low bits of a slot are the entry's place.
-    let bytes = pool.bytes();
-    let entries: Vec<u64> =
-        (0..KEYS).filter(|i| !lost.contains(i)).map(|i| pool.entry(&name(i))).collect();
-    let leads = |word: &[u8]| {
-        let word = u64::from_le_bytes(word.try_into().expect("a word"));
-        entries.binary_search(&(word & ((1 << 48) - 1))).is_ok()
-    };
-    let pages = bytes.chunks(PAGE as usize).skip((ZONES / PAGE) as usize);
-    let slots = pages.map(|page| page.chunks(8).filter(|word| leads(word)).count());
-    let (page, _) = slots.enumerate().max_by_key(|(_, slots)| *slots).expect("pages");
-    ZONES + page as u64 * PAGE
-}
-
-#[test]
-fn lost_names_are_known_when_the_index_was_made_anew() {
-    let (pool, lost) = with_nameless();
-    pool.lose_one(index_page(&pool, &lost));
-    pool.ks.settle();
-    let news = pool.ks.damage_news().join("\n");
-    assert!(news.contains("was made anew"), "{news}");
-    check_lost(&pool, &lost);
-}
-
-#[test]
-fn names_that_are_lost_together_with_a_part_of_the_index_are_known() {
-    let pool = Pool::new(KEYS);
-    let page = pool.entry(&name(KEYS / 2)) & !(PAGE - 1);
-    let lost: Vec<usize> =
-        (0..KEYS).filter(|&i| pool.entry(&name(i)) & !(PAGE - 1) == page).collect();
-    pool.lose_one(index_page(&pool, &[]));
-    pool.lose_one(page);
-    pool.ks.settle();
-    let news = pool.ks.damage_news().join("\n");
-    assert!(news.contains("was made anew"), "{news}");
-    // Nothing leads to those whose slots were in the lost page.
-    let known = lost.iter().filter(|&&i| read(&pool.ks, &name(i)).is_err()).count();
-    assert!(known > lost.len() / 2, "{known} of {}", lost.len());
-    for i in (0..KEYS).filter(|i| !lost.contains(i)) {
-        let whole = read(&pool.ks, &name(i));
-        // One may reach into the lost page.
-        assert!(
-            whole == Ok(Some(value(i))) || i + 1 == lost[0] && whole.is_err(),
-            "{i}: {whole:?}"
-        );
-    }
-}
-
-#[test]
-fn lost_names_are_not_shown_to_who_walks_over_all_keys() {
-    let (pool, lost) = with_nameless();
-    let is_nameless =
-        |i: &&usize| pool.ks.harm(db(0), &pool.ks.key(name(**i).as_bytes())).is_some();
-    let nameless = lost.iter().filter(is_nameless).count();
-    assert!(nameless >= lost.len() - 1);
-    let txn = pool.ks.begin_one(0, NOW);
-    let mut seen = 0;
-    txn.for_each(db(0), &mut |key, _| {
-        assert!(!key.is_empty());
-        seen += 1;
-    });
-    assert_eq!(seen, KEYS - nameless);
-}
-
-#[test]
-fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
-    let (pool, lost) = with_nameless();
-    let gone = |i: &usize| !lost.contains(i) && !i.is_multiple_of(16);
-    for i in (0..KEYS).filter(gone) {
-        let key = name(i);
-        write(&pool.ks, &[&key], |txn| txn.delete(db(0), &txn.key(key.as_bytes())).expect("room"));
-    }
-    while pool.ks.reclaim_until(|| false) {}
-    let (mut at, mut moved) = (Defragmentation::default(), 0);
-    for _ in 0..10_000 {
-        let Some(next) = pool.ks.defragment_step(0, at, 16).expect("a commit") else { break };
-        at = next;
-        moved = moved.max(at.moved);
-    }
-    assert!(moved > 0, "nothing to do");
-    for &i in &lost {
-        assert!(read(&pool.ks, &name(i)).is_err(), "key {i}");
-    }
-    write(&pool.ks, &[&name(0)], |txn| txn.flush(db(0)).expect("room"));
-    assert_eq!(read(&pool.ks, &name(lost[0])), Ok(None));
-    assert_eq!(scrub(&pool.ks).1, 0);
-    assert!(!pool.ks.has_alert());
-    assert_eq!(read(&pool.ks, &name(lost[1])), Ok(None));
-}
-
-/// Keys, and the empty one, whose value a scrub has found to be damaged.
-fn with_damaged_empty_key(keys: usize) -> Pool {
-    let pool = Pool::new(keys);
-    set(&pool.ks, "", &"a value in a block of its own ".repeat(500));
-    let at = memchr::memmem::find(&pool.bytes(), b"of its own a value").expect("the value");
-    pool.flip(at as u64);
-    assert_eq!(scrub(&pool.ks).1, 1);
-    pool
-}
-
-#[test]
-fn the_empty_key_is_one_that_a_scrub_can_find_damaged() {
-    let pool = with_damaged_empty_key(10);
-    assert!(read(&pool.ks, "").is_err());
-    assert_eq!(scrub(&pool.ks).1, 1, "still there");
-    assert!(read(&pool.ks, "").is_err());
-}
-
-#[test]
-fn an_index_made_anew_does_not_lead_to_a_block_that_was_given_up() {
-    let pool = with_damaged_empty_key(KEYS);
-    // The entry is remembered without a name, and deleted under it.
-    let key = pool.ks.key(b"");
-    pool.ks.cut_nameless(db(0), &key).expect("a commit");
-    write(&pool.ks, &[""], |txn| txn.delete(db(0), &key).expect("room"));
-    pool.lose_one(index_page(&pool, &[]));
-    pool.ks.settle();
-    let news = pool.ks.damage_news().join("\n");
-    assert!(news.contains("was made anew: 4000 keys"), "{news}");
-    assert_eq!(pool.ks.count(db(0)).0, KEYS as u64);
-    check_lost(&pool, &[]);
 }

@@ -22,8 +22,9 @@ enum Step {
     Reclaim,
     Defragment,
     Evict(u64),
-    /// A snapshot is taken, and read after the operations were committed.
-    Snapshot(Vec<Op>),
+    /// A snapshot is taken, read for this many steps after the first operations were committed, and
+    /// dropped; another one is taken, and read after the other operations.
+    Snapshots(usize, Vec<Op>, Vec<Op>),
 }
 
 fn text() -> impl Strategy<Value = Text> {
@@ -34,7 +35,16 @@ fn text() -> impl Strategy<Value = Text> {
         2 => (any::<u8>(), prop_oneof![250..260usize, 1000..1010usize, 9000..9004usize])
             .prop_map(|(b, n)| Text::Bytes(b, n)),
         1 => (any::<u8>(), 60_000..200_000usize).prop_map(|(b, n)| Text::Bytes(b, n)),
+        3 => (any::<u8>(), bound()).prop_map(|(b, n)| Text::Bytes(b, n)),
     ]
+}
+
+/// Returns lengths at which a string is stored in another way, and one byte less or more: embedded,
+/// in its entry, filled without the lock, in one block, in two.
+fn bound() -> impl Strategy<Value = usize> {
+    let bounds = [0usize, 1, 44, 256, 4 << 10, 32 << 10, (64 << 10) - 8, 64 << 10, 128 << 10];
+    (prop::sample::select(bounds.to_vec()), 0..3usize)
+        .prop_map(|(at, more)| (at + more).saturating_sub(1))
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -43,7 +53,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (at(), text(), when).prop_map(|((d, k), v, w)| Op::Set(d, k, v, w)),
         4 => (at(), text()).prop_map(|((d, k), v)| Op::Append(d, k, v)),
-        2 => (at(), 0..9000usize, text()).prop_map(|((d, k), o, v)| Op::SetRange(d, k, o, v)),
+        2 => (at(), prop_oneof![0..9000usize, bound()], text())
+            .prop_map(|((d, k), o, v)| Op::SetRange(d, k, o, v)),
         3 => at().prop_map(|(d, k)| Op::Delete(d, k)),
         3 => (at(), prop::option::of(0..50u64)).prop_map(|((d, k), e)| Op::SetExpiry(d, k, e)),
         3 => (at(), at()).prop_map(|(a, b)| Op::Rename(a, b)),
@@ -63,7 +74,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Reclaim),
         1 => Just(Step::Defragment),
         1 => any::<u64>().prop_map(Step::Evict),
-        1 => vec(op(), 1..5).prop_map(Step::Snapshot),
+        1 => (0..4usize, vec(op(), 1..5), vec(op(), 1..5))
+            .prop_map(|(read, first, second)| Step::Snapshots(read, first, second)),
     ]
 }
 
@@ -72,20 +84,30 @@ fn compare(txn: &mut Txn<'_>, model: &mut Model) {
     let mut met = BTreeMap::new();
     for d in 0..DBS {
         txn.for_each(db(d), &mut |key, entry| {
-            let value = txn.string(entry).expect("a string").to_vec();
+            let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
             let known = KEYS.iter().find(|k| k.as_bytes() == key).expect("a key of ours");
             let again = met.insert((d, *known), (value, txn.expiry(entry).unwrap_or(0)));
-            assert!(again.is_none(), "{known} twice");
+            assert!(again.is_none(), "{known:.20} twice");
         });
     }
-    assert_eq!(&met, model.live());
+    let live = model.live();
+    let wrong = met.keys().chain(live.keys()).find(|place| met.get(place) != live.get(place));
+    if let Some(place) = wrong {
+        let told = |value: Option<&Value>| value.map(|(bytes, expiry)| (bytes.len(), *expiry));
+        let (name, found, expected) =
+            (&place.1[..place.1.len().min(20)], told(met.get(place)), told(live.get(place)));
+        panic!("{name} in database {}: (bytes, expiry) {found:?}, not {expected:?}", place.0);
+    }
     for ((d, name), (value, _)) in model.live() {
         let key = txn.key(name.as_bytes());
         let entry = txn.find(db(*d), &key).expect("a key that a walk meets");
-        let read = txn.read_string(&entry).expect("a string").to_vec();
-        assert!(read == *value, "{name} as a reply has it");
+        let read = txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string");
+        assert!(read == *value, "{name:.20} as a reply has it");
         let found = txn.string(&entry).expect("a string");
-        assert_eq!((found.len(), found.to_vec().len()), (value.len(), value.len()));
+        assert_eq!(
+            (found.len(), found.to_vec().map(|all| all.len())),
+            (value.len(), Ok(value.len()))
+        );
         assert_eq!(txn.encoding(&entry) == Encoding::Int, found.as_int().is_some());
     }
     for (d, name) in (0..DBS).flat_map(|d| KEYS.map(|name| (d, name))) {
@@ -98,13 +120,13 @@ fn compare(txn: &mut Txn<'_>, model: &mut Model) {
 fn evict(ks: &Keyspace, seed: u64, model: &mut Model) {
     let before = ks.eviction();
     let maxmemory = (ks.heap().used() / 2).max(1);
-    ks.set_eviction(Eviction { maxmemory, policy: Policy::AllkeysRandom, ..before });
+    ks.set_eviction(Eviction { maxmemory, policy: Policy::AllkeysRandom, ..before }, NOW);
     if let Some(txn) = ks.evict_step(2, model.now, seed).expect("a commit") {
         for change in txn.changes() {
             model.keys.retain(|(d, name), _| db(*d) != change.db || name.as_bytes() != change.key);
         }
     }
-    ks.set_eviction(before);
+    ks.set_eviction(before, NOW);
 }
 
 /// What the snapshot gives is what there was at its cut, but for what had expired and may be gone.
@@ -114,7 +136,7 @@ fn check_snapshot(
     now: u64,
 ) {
     let (mut found, mut items) = (BTreeMap::new(), Vec::new());
-    while snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items) {
         for item in items.drain(..) {
             let known = KEYS.iter().find(|k| k.as_bytes() == item.key).expect("a key of ours");
             let Content::String(value) = item.value else { panic!("a string") };
@@ -123,6 +145,18 @@ fn check_snapshot(
     }
     let live = |(_, (_, expiry)): &(&_, &Value)| *expiry == 0 || *expiry > now;
     assert!(found.iter().filter(live).eq(expected.iter().filter(live)), "a snapshot");
+}
+
+/// Does the operations, and compares what there is then.
+fn commit(ks: &Keyspace, ops: &[Op], model: &mut Model) {
+    let mut txn = ks.begin_all(model.now);
+    for op in ops {
+        apply(&mut txn, op).expect("room");
+        model.apply(op);
+    }
+    txn.commit().expect("a commit");
+    drop(txn);
+    compare(&mut ks.begin_all(model.now), model);
 }
 
 fn run(ks: &Keyspace, steps: &[Step]) {
@@ -143,23 +177,24 @@ fn run(ks: &Keyspace, steps: &[Step]) {
             Step::Defragment => {
                 for shard in 0..ks.shards() {
                     let mut at = Some(Defragmentation::default());
-                    while let Some(from) = at {
+                    while common::goes_on()
+                        && let Some(from) = at
+                    {
                         at = ks.defragment_step(shard, from, 20).expect("a commit");
                     }
                 }
             }
             Step::Evict(seed) => evict(ks, *seed, &mut model),
-            Step::Snapshot(ops) => {
+            Step::Snapshots(read, first, second) => {
+                let (mut given_up, ()) = ks.snapshot(|| ()).expect("a snapshot");
+                assert!(ks.snapshot(|| ()).is_err(), "one at a time");
+                commit(ks, first, &mut model);
+                let mut items = Vec::new();
+                let _ = (0..*read).take_while(|_| given_up.next(&mut items)).count();
+                drop(given_up);
                 let keys = model.keys.clone();
-                let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a snapshot");
-                let mut txn = ks.begin_all(model.now);
-                for op in ops {
-                    apply(&mut txn, op).expect("room");
-                    model.apply(op);
-                }
-                txn.commit().expect("a commit");
-                drop(txn);
-                compare(&mut ks.begin_all(model.now), &mut model);
+                let (mut snapshot, ()) = ks.snapshot(|| ()).expect("the other was given up");
+                commit(ks, second, &mut model);
                 check_snapshot(&mut snapshot, &keys, model.now);
             }
             Step::Commit(ops) => {

@@ -15,7 +15,7 @@ fn get_at(ks: &Keyspace, now: u64, number: usize, key: &str) -> Option<Vec<u8>> 
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), now);
     let entry = txn.find(db(number), &key)?;
-    Some(txn.read_string(&entry).expect("a string").to_vec())
+    Some(txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string"))
 }
 
 fn stats(ks: &Keyspace) -> ReadCacheStats {
@@ -165,7 +165,7 @@ fn names_and_databases_may_change_and_copies_follow_their_blocks() {
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(get_at(&ks, NOW, 1, "k"), None);
-    while ks.reclaim_step(0, 100).expect("a commit").more {}
+    while common::goes_on() && ks.reclaim_step(0, 100).expect("a commit").more {}
     assert_eq!(stats(&ks).entries, 0);
 }
 
@@ -196,7 +196,9 @@ fn a_moved_value_is_copied_anew() {
     assert_eq!(counted(&ks, read), (10, 0));
     let mut at = Some(Defragmentation::default());
     let mut moved = 0;
-    while let Some(from) = at {
+    while common::goes_on()
+        && let Some(from) = at
+    {
         at = ks.defragment_step(0, from, 100).expect("a commit");
         moved = at.map_or(moved, |at| at.moved);
     }
@@ -220,7 +222,7 @@ fn what_a_transaction_changed_is_neither_served_nor_kept_before_its_commit() {
     let (key, other) = (txn.key(b"k"), txn.key(b"other"));
     let read = |txn: &mut keyspace::Txn<'_>, key: &keyspace::Key<'_>| {
         let entry = txn.find(db(0), key).expect("the key");
-        txn.read_string(&entry).expect("a string").to_vec()
+        txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string")
     };
     let savepoint = txn.savepoint();
     txn.append(db(0), &key, b"tail").expect("room");

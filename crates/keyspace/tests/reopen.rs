@@ -68,7 +68,7 @@ fn a_pool_that_was_dropped_opens_with_all_it_had_committed() {
     let ks = emulated(&file, 4);
     check(&ks, "number", None);
     for shard in 0..ks.shards() {
-        while ks.reclaim_step(shard, 100).expect("a commit").more {}
+        while common::goes_on() && ks.reclaim_step(shard, 100).expect("a commit").more {}
     }
     assert_eq!(ks.check().expect("an intact keyspace").blocks, 0);
     assert_eq!(ks.heap().used(), 0);

@@ -26,7 +26,7 @@ fn state(ks: &Keyspace) -> State {
 fn read(snapshot: &mut Snapshot, mut between: impl FnMut()) -> State {
     let mut state = State::new();
     let mut items = Vec::new();
-    while snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items) {
         for item in items.drain(..) {
             let place = (item.db.number(), item.key);
             let value = match (state.remove(&place), item.value) {

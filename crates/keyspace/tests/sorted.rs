@@ -84,6 +84,7 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<Vec<(String, f64)>> {
     assert!(found == backwards && found.len() as u64 == sorted.len());
     let mut cursor = 0;
     loop {
+        common::goes_on();
         let keep = |member: &[u8], score: f64| _ = scanned.insert(text(member), score);
         cursor = sorted.scan(cursor, 10, keep).expect("sound");
         if cursor == 0 {
@@ -195,11 +196,13 @@ fn maintain(ks: &Keyspace) {
     for shard in 0..ks.shards() {
         ks.reclaim_step(shard, 5).expect("a step");
         let mut at = Some(Defragmentation::default());
-        while let Some(from) = at {
+        while common::goes_on()
+            && let Some(from) = at
+        {
             at = ks.defragment_step(shard, from, 4).expect("a step");
         }
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(shard, at).expect("a step");
         }
         assert_eq!(at.found, 0);
@@ -210,7 +213,7 @@ fn maintain(ks: &Keyspace) {
 fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
     let (mut items, mut found) = (Vec::new(), BTreeMap::new());
-    while snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items) {
         for item in items.drain(..) {
             let Content::Elements(Type::SortedSet, more) = item.value else { panic!("sorted") };
             let all: &mut Vec<Vec<u8>> = found.entry((item.db.number(), item.key)).or_default();
@@ -244,7 +247,9 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
         }
     }
     let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
-    while (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more) {}
+    while common::goes_on()
+        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
+    {}
     ks.check().expect("a sound pool");
 }
 
@@ -293,7 +298,7 @@ fn a_damaged_member_costs_its_key_and_no_other() {
         let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
         assert_eq!(damaged.count(), 1, "{problems:?}");
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(0, at).expect("a step");
         }
         assert_eq!(at.found, 1, "the scrub finds it");
@@ -318,6 +323,7 @@ fn a_large_sorted_set_is_deleted_in_bounded_steps() {
     assert_eq!(read(&ks, 0, "a"), None);
     let mut steps = 0;
     loop {
+        common::goes_on();
         let progress = ks.reclaim_step(0, 50).expect("a step");
         assert!(progress.done <= 50 + 100, "{progress:?}");
         steps += 1;
@@ -343,7 +349,7 @@ fn taking_nearly_all_members_is_a_small_transaction() {
         assert!(taken == before[rank as usize..end]);
         let left = [&before[..rank as usize], &before[end..]].concat();
         assert!(read(&ks, 0, "a").expect("a key") == left);
-        while ks.reclaim_step(0, 500).expect("a step").more {}
+        while common::goes_on() && ks.reclaim_step(0, 500).expect("a step").more {}
         ks.check().expect("a sound pool");
         assert!(ks.heap().used() < kept * 300 + 20_000);
     }

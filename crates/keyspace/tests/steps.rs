@@ -32,10 +32,32 @@ fn a_step_of_expiry_is_bounded_in_an_index_that_became_sparse() {
     for i in 0..20_000 {
         set_until(&ks, &format!("key:{i}"), "v", Expire::At(NOW + 10));
     }
-    while ks.count(db(0)).0 > 0 {
+    while common::goes_on() && ks.count(db(0)).0 > 0 {
         let (_, progress) = ks.expire_step(0, 64, NOW + 10).expect("a commit");
         assert!(progress.looked_at <= 192, "{progress:?}");
     }
+}
+
+#[test]
+fn steps_of_expiry_estimate_the_mean_time_to_live() {
+    let ks = volatile(2, 64 << 20);
+    let mean = || ks.begin_all(NOW).mean_ttl(db(0));
+    assert_eq!(mean(), 0);
+    for i in 0..2000 {
+        set(&ks, &format!("lasting:{i}"), "v");
+        set_until(&ks, &format!("key:{i}"), "v", Expire::At(NOW + 40_000 + i * 20));
+    }
+    assert_eq!(mean(), 0, "no step has come by");
+    let step = |now| (0..2).for_each(|shard| drop(ks.expire_step(shard, 2000, now)));
+    step(NOW);
+    assert!((59_900..60_000).contains(&mean()), "{}", mean());
+    // What the steps see counts for a fiftieth.
+    step(NOW + 20_000);
+    assert!((59_400..59_700).contains(&mean()), "{}", mean());
+    (0..300).for_each(|_| step(NOW + 20_000));
+    assert!((39_900..40_200).contains(&mean()), "{}", mean());
+    step(NOW + 100_000);
+    assert_eq!((ks.count(db(0)), mean()), ((2000, 0), 0));
 }
 
 fn eviction(policy: Policy, maxmemory: u64) -> Eviction {
@@ -46,7 +68,9 @@ fn eviction(policy: Policy, maxmemory: u64) -> Eviction {
 fn evict(ks: &Keyspace, now: u64) -> Vec<String> {
     let mut gone = Vec::new();
     let mut random = fastrand::Rng::with_seed(3);
-    while let Some(txn) = ks.evict_step(8, now, random.u64(..)).expect("room") {
+    while common::goes_on()
+        && let Some(txn) = ks.evict_step(8, now, random.u64(..)).expect("room")
+    {
         assert!(txn.changes().count() <= 8);
         for change in txn.changes() {
             assert_eq!(change.event, Event::Evicted);
@@ -61,7 +85,7 @@ const KEYS: u64 = 2000;
 /// `key:0` is the least recently and least frequently used, and the first to expire; every second key expires.
 fn aged(policy: Policy) -> Keyspace {
     let ks = volatile(2, 64 << 20);
-    ks.set_eviction(eviction(policy, 0));
+    ks.set_eviction(eviction(policy, 0), NOW);
     for i in 0..KEYS {
         let at = if i % 2 == 0 { Expire::At(NOW + 1_000_000 + i * 1000) } else { Expire::Clear };
         set_until(&ks, &format!("key:{i}"), "v", at);
@@ -81,7 +105,7 @@ fn aged(policy: Policy) -> Keyspace {
 fn check_policy(policy: Policy) -> f64 {
     let ks = aged(policy);
     let used = ks.heap().used();
-    ks.set_eviction(eviction(policy, used - KEYS / 4 * 40));
+    ks.set_eviction(eviction(policy, used - KEYS / 4 * 40), NOW);
     assert!(ks.excess() > 0);
     let gone = evict(&ks, NOW + KEYS * 100);
     assert_eq!(ks.excess(), 0, "{policy:?}");
@@ -114,9 +138,9 @@ fn the_policies_evict_what_they_name() {
 fn nothing_is_evicted_without_a_policy_or_a_candidate() {
     let ks = volatile(2, 64 << 20);
     set(&ks, "k", "v");
-    ks.set_eviction(eviction(Policy::NoEviction, 1));
+    ks.set_eviction(eviction(Policy::NoEviction, 1), NOW);
     assert!(ks.excess() > 0 && ks.evict_step(8, NOW, 1).expect("room").is_none());
-    ks.set_eviction(eviction(Policy::VolatileLru, 1));
+    ks.set_eviction(eviction(Policy::VolatileLru, 1), NOW);
     assert!(ks.evict_step(8, NOW, 1).expect("room").is_none());
     check(&ks, "k", Some("v"));
 }
@@ -131,7 +155,7 @@ fn what_deletes_left_is_freed_before_anything_is_evicted() {
     for i in 0..20 {
         set(&ks, &format!("large:{i}"), &"x".repeat(500_000));
     }
-    ks.set_eviction(eviction(Policy::AllkeysRandom, used + 100_000));
+    ks.set_eviction(eviction(Policy::AllkeysRandom, used + 100_000), NOW);
     for i in 0..20 {
         common::write(&ks, &[&format!("large:{i}")], |txn| {
             let name = format!("large:{i}");
@@ -191,7 +215,7 @@ fn idle_time_and_frequency_follow_the_accesses() {
     assert_eq!(look(NOW + 5000).0, 5000);
     get(&ks, NOW + 5000, 0, "k");
     assert_eq!(look(NOW + 5000).0, 0);
-    ks.set_eviction(eviction(Policy::AllkeysLfu, 0));
+    ks.set_eviction(eviction(Policy::AllkeysLfu, 0), NOW);
     for _ in 0..50 {
         get(&ks, NOW, 0, "k");
     }

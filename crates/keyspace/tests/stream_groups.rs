@@ -60,7 +60,7 @@ fn content(ks: &Keyspace, key: &str) -> Option<Vec<StreamPart>> {
 fn snapshot(ks: &Keyspace) -> BTreeMap<String, Vec<StreamPart>> {
     let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
     let (mut items, mut taken) = (Vec::new(), BTreeMap::<String, Vec<StreamPart>>::new());
-    while snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items) {
         for item in items.drain(..) {
             let Content::Stream(more) = item.value else { panic!("a stream") };
             taken.entry(String::from_utf8(item.key).expect("text")).or_default().extend(more);
@@ -77,11 +77,13 @@ fn all(ks: &Keyspace) -> BTreeMap<String, Vec<StreamPart>> {
 fn maintain(ks: &Keyspace) {
     for shard in 0..ks.shards() {
         let mut at = Some(Defragmentation::default());
-        while let Some(from) = at {
+        while common::goes_on()
+            && let Some(from) = at
+        {
             at = ks.defragment_step(shard, from, 4).expect("a step");
         }
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(shard, at).expect("a step");
         }
         assert_eq!(at.found, 0);
@@ -164,7 +166,9 @@ fn lives(ks: &Keyspace, seed: u64, steps: u64) {
     }
     assert!(most > 300, "{most}");
     write(ks, &KEYS, |txn| txn.flush(db(0))).expect("room");
-    while (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more) {}
+    while common::goes_on()
+        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
+    {}
     ks.check().expect("a sound pool");
 }
 
@@ -204,7 +208,7 @@ fn a_stream_of_many_pending_entries_is_deleted_in_bounded_steps() {
         txn.delete(db(0), &key).expect("room");
     });
     let (mut steps, mut more) = (0, true);
-    while more {
+    while common::goes_on() && more {
         let progress = ks.reclaim_step(0, 50).expect("a step");
         assert!(progress.done <= 50 + 40, "{progress:?}");
         (steps, more) = (steps + 1, progress.more);
@@ -246,7 +250,7 @@ fn a_damaged_group_costs_its_key_and_no_other() {
         let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
         assert_eq!(damaged.count(), 1, "{problems:?}");
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(0, at).expect("a step");
         }
         assert_eq!(at.found, 1, "the scrub finds it");

@@ -142,11 +142,13 @@ fn maintain(ks: &Keyspace) {
     for shard in 0..ks.shards() {
         ks.reclaim_step(shard, 5).expect("a step");
         let mut at = Some(Defragmentation::default());
-        while let Some(from) = at {
+        while common::goes_on()
+            && let Some(from) = at
+        {
             at = ks.defragment_step(shard, from, 4).expect("a step");
         }
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(shard, at).expect("a step");
         }
         assert_eq!(at.found, 0);
@@ -157,7 +159,7 @@ fn compare(ks: &Keyspace, model: &Model) {
     ks.check().expect("a sound pool");
     let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
     let (mut items, mut taken) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<StreamPart>>::new());
-    while snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items) {
         for item in items.drain(..) {
             let Content::Stream(more) = item.value else { panic!("a stream") };
             taken.entry(item.key).or_default().extend(more);
@@ -180,7 +182,9 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
         }
     }
     let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
-    while (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more) {}
+    while common::goes_on()
+        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
+    {}
     ks.check().expect("a sound pool");
 }
 
@@ -224,7 +228,7 @@ fn a_damaged_entry_costs_its_key_and_no_other() {
         let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
         assert_eq!(damaged.count(), 1, "{problems:?}");
         let (mut at, mut more) = (Scrub::default(), true);
-        while more {
+        while common::goes_on() && more {
             (at, more) = ks.scrub_step(0, at).expect("a step");
         }
         assert_eq!(at.found, 1, "the scrub finds it");
@@ -247,6 +251,7 @@ fn a_long_stream_is_deleted_in_bounded_steps() {
     assert_eq!(read(&ks, "a"), None);
     let mut steps = 0;
     loop {
+        common::goes_on();
         let progress = ks.reclaim_step(0, 50).expect("a step");
         assert!(progress.done <= 50 + 40, "{progress:?}");
         steps += 1;

@@ -105,7 +105,7 @@ fn reads(keyspace: &Keyspace, keys: &[usize]) -> Result<f64, Box<dyn Error>> {
         let mut txn = keyspace.begin_one(key.shard(), 0);
         let entry = txn.find(Db::default(), &key).ok_or("a key is missing")?;
         reply.clear();
-        txn.read_string(&entry)?.append_to(&mut reply);
+        txn.read_string(&entry)?.append_to(&mut reply)?;
         black_box(&reply);
     }
     Ok((cpu_ns() - begin) as f64 / keys.len() as f64)

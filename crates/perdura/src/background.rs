@@ -1,4 +1,5 @@
-//! The thread that keeps a store tidy: expired keys, what deletes left, room ahead of need.
+//! The thread that keeps a store tidy: expired keys, what deletes left, room ahead of need, space
+//! that nobody needs.
 //!
 //! It works in the keyspace's bounded steps, so that no call of the program waits long for it, and sleeps where
 //! there is nothing to do. It ends when the store is dropped.
@@ -12,6 +13,8 @@ use keyspace::Keyspace;
 /// Keys or blocks that one step looks at.
 const STEP: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
+/// Pauses after which free space that nobody took since may be given back.
+const REST: u32 = 100;
 
 /// One step in each shard; whether there is more to do at once.
 pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
@@ -28,7 +31,7 @@ pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
             more |= freed.more;
         }
     }
-    more
+    more | keyspace.give_back_step()
 }
 
 #[derive(Default)]
@@ -65,7 +68,12 @@ impl Background {
         let stop = Arc::new(Stop::default());
         let asked = Arc::clone(&stop);
         let run = move || {
+            let mut pauses = 0u32;
             while !asked.pause() {
+                pauses = pauses.wrapping_add(1);
+                if pauses.is_multiple_of(REST) {
+                    keyspace.heap().rest();
+                }
                 // Bounded, so that the end is noticed.
                 (0..100).any(|_| !maintain(&keyspace, clock()));
             }

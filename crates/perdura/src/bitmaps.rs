@@ -44,7 +44,7 @@ impl Transaction<'_> {
     pub fn get_bit(&mut self, key: impl AsRef<[u8]>, bit: u64) -> Result<bool, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(false) };
-        Ok(self.txn.string(&entry)?.bit(bit))
+        Ok(self.txn.string(&entry)?.bit(bit)?)
     }
 
     /// How many bits are set in part of a string; 0 where there is no key.
@@ -52,7 +52,7 @@ impl Transaction<'_> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0) };
         let value = self.txn.string(&entry)?;
-        Ok(range.within(value.len()).map_or(0, |bits| value.count_ones(bits)))
+        Ok(range.within(value.len()).map_or(Ok(0), |bits| value.count_ones(bits))?)
     }
 
     /// The number, from the begin of the string, of the first bit in part of it that is set, or clear.
@@ -69,7 +69,7 @@ impl Transaction<'_> {
         if let Some(entry) = self.txn.find(self.db, &key) {
             let value = self.txn.string(&entry)?;
             len = value.len();
-            found = range.within(len).and_then(|bits| value.find_bit(bits, on));
+            found = range.within(len).map_or(Ok(None), |bits| value.find_bit(bits, on))?;
         }
         let behind = (!on && range == BitRange::All).then_some(len as u64 * 8);
         Ok(found.or(behind))
@@ -105,7 +105,7 @@ impl Transaction<'_> {
     ) -> Result<i64, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0) };
-        Ok(self.txn.string(&entry)?.integer(integer, at))
+        Ok(self.txn.string(&entry)?.integer(integer, at)?)
     }
 
     /// Sets the integer in a string whose highest bit is number `at`; what it was, or `None` if the value does not fit and

@@ -63,6 +63,12 @@ pub enum Error {
     /// The transaction used a key that it did not declare.
     #[error("the transaction used a key that it did not declare")]
     Undeclared,
+    /// The store was called from inside one of its own transactions, or of what a value is shown to.
+    #[error(
+        "the store was called inside of its own transaction: use the transaction's calls, \
+         or call the store when it has ended"
+    )]
+    Reentrant,
     /// There are sixteen databases, 0 to 15.
     #[error("there is no such database")]
     NoSuchDatabase,

@@ -46,6 +46,7 @@ mod hyperloglog;
 mod lists;
 mod machine;
 mod options;
+mod reentry;
 mod sort;
 mod sorted;
 mod store;

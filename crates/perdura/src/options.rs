@@ -78,7 +78,7 @@ impl Options {
     }
 
     pub(crate) fn heap(&self) -> Result<Heap, OpenError> {
-        let boot_id = machine::boot_id();
+        let boot_id = pmem::boot_id();
         let geometry = Geometry::fitting(machine::cores(), self.limit);
         let new = || CreateOptions::random(geometry, boot_id);
         let Some(path) = &self.path else { return Ok(Heap::volatile(self.limit, &new()?)?) };

@@ -7,6 +7,7 @@ use keyspace::{Db, Entry, Expire, Harm, Key, Keyspace, Losses, Txn};
 use pmem::Domain;
 
 use crate::background::{self, Background};
+use crate::reentry::{self, Entered};
 use crate::transaction::{Transaction, later};
 use crate::{CloseError, Error, OpenError, Options};
 
@@ -18,8 +19,10 @@ const TRIES: usize = 3;
 pub struct Usage {
     /// Bytes that keys and values take.
     pub used: u64,
-    /// Bytes that the pool takes now.
+    /// Bytes of the pool's file.
     pub size: u64,
+    /// Bytes of it that take space: without what was given back.
+    pub space: u64,
     /// Bytes that it may take.
     pub limit: u64,
 }
@@ -56,7 +59,8 @@ impl Perdura {
     /// How full it is.
     pub fn usage(&self) -> Usage {
         let heap = self.keyspace.heap();
-        Usage { used: heap.used(), size: heap.size(), limit: heap.limit() }
+        let (used, size, limit) = (heap.used(), heap.size(), heap.limit());
+        Usage { used, size, space: heap.space_taken(), limit }
     }
 
     /// How many keys database 0 has, expired ones that nobody met yet included.
@@ -70,12 +74,14 @@ impl Perdura {
     }
 
     /// Runs `work` on the keys declared, all or nothing: an error, or a panic, undoes what it did. Nobody else sees
-    /// or changes these keys meanwhile. `work` must not call the store itself.
+    /// or changes these keys meanwhile. Calls of the store itself from inside of `work` return
+    /// [`Error::Reentrant`]; nor may `work` wait for another thread that calls it.
     pub fn transaction<K: AsRef<[u8]>, R, E: From<Error>>(
         &self,
         keys: &[K],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
+        let _entered = Entered::new(&self.keyspace)?;
         let shards: Vec<usize> =
             keys.iter().map(|key| self.keyspace.key(key.as_ref()).shard()).collect();
         if shards.is_empty() {
@@ -91,6 +97,7 @@ impl Perdura {
         key: &[u8],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        let _entered = Entered::new(&self.keyspace)?;
         let losses = self.keyspace.losses();
         self.refuse_lost(key)?;
         let shard = self.keyspace.key(key).shard();
@@ -150,6 +157,7 @@ impl Perdura {
 
     /// The value of a key. A large one is copied without keeping others from its shard.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        reentry::refuse(&self.keyspace)?;
         for _ in 0..TRIES {
             let losses = self.keyspace.losses();
             self.refuse_lost(key.as_ref())?;
@@ -169,21 +177,23 @@ impl Perdura {
         let Some(entry) = txn.find(Db::default(), &key) else { return Ok(None) };
         let value = txn.read_string(&entry)?;
         if value.len() < Keyspace::LARGE {
-            return Ok(Some(value.to_vec()));
+            return Ok(Some(value.to_vec()?));
         }
         copy_large(txn, &entry).map(Some)
     }
 
     /// Shows the bytes of a value to `look` where they lie, in order, in one piece or several; whether there is a key.
     ///
-    /// Calls for other keys of the same shard wait meanwhile: `look` is to be short, and must not call the store. A large
-    /// value is copied first, without keeping others from its shard, and shown in one piece. What was seen counts only
-    /// if this returns `Ok`: what the medium loses at that moment looks like zeros, and the answer is an error.
+    /// Calls for other keys of the same shard wait meanwhile: `look` is to be short. The store's calls return
+    /// [`Error::Reentrant`] inside of it. A large value is copied first, without keeping others from its shard, and shown in
+    /// one piece. What was seen counts only if this returns `Ok`: what the medium loses at that moment looks like zeros, and
+    /// the answer is an error.
     pub fn get_with(
         &self,
         key: impl AsRef<[u8]>,
         mut look: impl FnMut(&[u8]),
     ) -> Result<bool, Error> {
+        let _entered = Entered::new(&self.keyspace)?;
         let losses = self.keyspace.losses();
         self.refuse_lost(key.as_ref())?;
         let found = self.show(key.as_ref(), &mut look);
@@ -200,7 +210,7 @@ impl Perdura {
         let Some(entry) = txn.find(Db::default(), &key) else { return Ok(false) };
         let value = txn.read_string(&entry)?;
         if value.len() < Keyspace::LARGE {
-            value.pieces(0, usize::MAX, look);
+            value.pieces(0, usize::MAX, look)?;
         } else {
             look(&copy_large(txn, &entry)?);
         }
@@ -233,6 +243,7 @@ impl Perdura {
         value: &[u8],
         expire: impl Fn(u64) -> Expire,
     ) -> Result<(), Error> {
+        reentry::refuse(&self.keyspace)?;
         let losses = self.keyspace.losses();
         let key = self.keyspace.key(key);
         self.replace_lost(&key)?;
@@ -280,6 +291,7 @@ impl Perdura {
 
     /// Deletes a key; whether there was one.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        reentry::refuse(&self.keyspace)?;
         self.replace_lost(&self.keyspace.key(key.as_ref()))?;
         self.on(key.as_ref(), |tx| tx.delete(&key))
     }
@@ -300,9 +312,17 @@ impl Perdura {
     }
 
     /// Deletes some expired keys and frees some of what deletes left; whether there is more to do. The background
-    /// thread does the same.
+    /// thread does the same. Inside of a transaction it does nothing, and returns false.
     pub fn maintain(&self) -> bool {
-        background::maintain(&self.keyspace, (self.clock)())
+        !reentry::is_entered(&self.keyspace) && background::maintain(&self.keyspace, (self.clock)())
+    }
+
+    /// Frees what deletes left and gives the space of all that is free back to the file system now;
+    /// the bytes that were given back. The background thread does so with what nobody needed for a
+    /// while. May take long where much is to be freed. Inside of a transaction it does nothing, and
+    /// returns 0.
+    pub fn purge(&self) -> u64 {
+        if reentry::is_entered(&self.keyspace) { 0 } else { self.keyspace.purge() }
     }
 
     /// Closes the store and syncs the pool, which then opens after any boot of the machine. Dropping it instead loses

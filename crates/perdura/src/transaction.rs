@@ -64,7 +64,7 @@ impl<'s> Transaction<'s> {
     pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
-        Ok(Some(self.txn.read_string(&entry)?.to_vec()))
+        Ok(Some(self.txn.read_string(&entry)?.to_vec()?))
     }
 
     /// Whether a key exists.
@@ -104,7 +104,7 @@ impl<'s> Transaction<'s> {
                     let value = tx.txn.string(&entry)?;
                     match value.as_int() {
                         Some(int) => int,
-                        None => parse(&value.to_vec())?,
+                        None => parse(&value.to_vec()?)?,
                     }
                 }
             };

@@ -4,11 +4,17 @@
 
 use perdura::{Error, Options, Perdura};
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
 
 const KEYS: usize = 3000;
 
 fn value(i: usize) -> Vec<u8> {
     format!("the value of key {i:05}, which is a bit longer than that").into_bytes()
+}
+
+/// Where a text stands.
+fn places<'b>(bytes: &'b [u8], text: &'b [u8]) -> impl Iterator<Item = usize> + 'b {
+    bytes.windows(text.len()).enumerate().filter(move |(_, part)| *part == text).map(|(at, _)| at)
 }
 
 #[test]
@@ -36,8 +42,11 @@ fn lost_bytes_cost_the_keys_that_they_were() {
         })
         .expect("a pool whose last span is that of the long values");
     let file = OpenOptions::new().write(true).open(&path).expect("the pool");
-    // One page: writing one of several anew would give the file the others back, as zeros.
-    file.set_len(last & !4095).expect("a shorter file");
+    // The bytes of the values of one page.
+    let page = last & !4095;
+    for at in places(&bytes[page as usize..], b"long long ") {
+        file.write_all_at(b"lost", page + at as u64).expect("a write");
+    }
     let (mut damaged, mut lost) = (0, 0);
     for i in 0..100 {
         match store.get(format!("{{t}}long:{i}")) {
@@ -51,7 +60,6 @@ fn lost_bytes_cost_the_keys_that_they_were() {
             Err(other) => panic!("{other}"),
         }
     }
-    file.set_len(bytes.len() as u64).expect("as long as before");
     // In a transaction that was not declared for it, but covers its shard.
     let told =
         store.transaction(&["{t}other"], |tx| tx.get(format!("{{t}}long:{lost}")).map(|_| ()));

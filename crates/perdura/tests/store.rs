@@ -32,6 +32,25 @@ fn strings_are_set_appended_counted_and_deleted() {
 }
 
 #[test]
+fn a_purge_gives_back_what_deletes_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options::new(folder.path().join("pool")).limit(256 << 20);
+    let store = Perdura::open(options.domain(DomainRequest::Process)).expect("a store");
+    // So few that the background has no reason to grow the pool meanwhile.
+    let value = vec![7; 1 << 20];
+    (0..20).for_each(|n| store.set(n.to_string(), &value).expect("room"));
+    let full = store.usage();
+    assert!((0..20).all(|n| store.delete(n.to_string()) == Ok(true)));
+    assert!(store.purge() > 16 << 20);
+    let usage = store.usage();
+    assert!(usage.space + (16 << 20) < full.space && usage.size == full.size, "{usage:?}");
+    store.set("k", &value).expect("room");
+    assert_eq!(store.get("k"), Ok(Some(value)));
+    let inside = store.transaction::<_, _, Error>(&["k"], |_| Ok(store.purge()));
+    assert_eq!(inside, Ok(0));
+}
+
+#[test]
 fn a_value_is_shown_where_it_lies() {
     let store = volatile();
     let lengths = [0, 1, 100, 4096, 20_000, 40_000, 1 << 20];
@@ -143,7 +162,8 @@ fn a_store_on_a_file_is_there_again_closed_or_not() {
     let store = Perdura::open(options.clone()).expect("the same pool");
     check(&store, "dropped", Some("v"));
     store.set("closed", "v").expect("room");
-    assert!(Perdura::open(options.clone()).is_err(), "opened twice");
+    let twice = Perdura::open(options.clone()).map(drop).expect_err("it is open");
+    assert!(twice.to_string().contains("another process has locked it"), "{twice}");
     store.close().expect("a clean close");
     check(&Perdura::open(options).expect("the same pool"), "closed", Some("v"));
 }

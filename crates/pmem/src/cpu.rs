@@ -30,6 +30,12 @@ impl WriteBack {
     }
 }
 
+/// Asks the processor to load the line in which a value begins.
+#[inline]
+pub fn prefetch_value<T>(at: &T) {
+    prefetch(std::ptr::from_ref(at).cast());
+}
+
 /// Writes back `count` lines from `first`, with the best instruction there is.
 ///
 /// # Safety

@@ -77,6 +77,18 @@ pub enum GrowError {
         /// Address space of the region.
         reserved: u64,
     },
+    /// The file was cut short: growing it would hide what is missing.
+    #[error(
+        "cannot grow to {wanted} bytes: the file was cut short, from {expected} bytes to {found}"
+    )]
+    CutShort {
+        /// Length asked for.
+        wanted: u64,
+        /// Length of the region.
+        expected: u64,
+        /// Length of the file.
+        found: u64,
+    },
     /// The file system has no room.
     #[error("cannot grow to {wanted} bytes: no space left on the file system")]
     NoSpace {
@@ -90,6 +102,22 @@ pub enum GrowError {
         wanted: u64,
         /// What was tried.
         step: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// Why the space of a part of a region was not given back. The part holds its old bytes, zeros, or
+/// some of each.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PunchError {
+    /// A device, or a file system that makes no holes: nothing was changed.
+    #[error("the medium makes no holes in a file")]
+    Unsupported,
+    /// A system call failed.
+    #[error("cannot give space back: {source}")]
+    Io {
         /// The kernel's answer.
         source: io::Error,
     },

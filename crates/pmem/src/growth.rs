@@ -5,9 +5,11 @@
 //! On persistent memory and in the `msync` domain zeros are written and synced too: the first touch of an
 //! allocated but unwritten extent would commit the file system's journal in the middle of a client's write.
 
+use crate::calls::{self, Call};
 use crate::domain::Domain;
 use crate::error::GrowError;
-use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use crate::step::Step;
+use rustix::fs::{FallocateFlags, fallocate, fdatasync, ftruncate};
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 use std::fs::File;
@@ -17,23 +19,61 @@ use std::os::unix::fs::FileExt;
 /// Bytes of zeros written at once.
 const CHUNK: usize = 1 << 20;
 
+/// A file as its growth sees it.
+pub(crate) trait Backing {
+    /// Allocates `[from, to)` at its end.
+    fn allocate(&self, from: u64, to: u64) -> rustix::io::Result<()>;
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Makes its bytes and its length durable.
+    fn sync(&self) -> rustix::io::Result<()>;
+    /// Gives it a shorter length, if it can be had.
+    fn cut(&self, len: u64);
+}
+
+impl Backing for File {
+    fn allocate(&self, from: u64, to: u64) -> rustix::io::Result<()> {
+        calls::make(Call::Allocate, || fallocate(self, FallocateFlags::empty(), from, to - from))
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        calls::make(Call::Write, || self.write_all_at(bytes, at))
+    }
+
+    fn sync(&self) -> rustix::io::Result<()> {
+        // All pages of the file, and its length.
+        calls::sync((0, u64::MAX), || fdatasync(self))
+    }
+
+    fn cut(&self, len: u64) {
+        let _ = calls::make(Call::Truncate, || ftruncate(self, len));
+    }
+}
+
 /// Syncs a file.
-type Sync<'s> = &'s dyn Fn(&File) -> rustix::io::Result<()>;
+type Sync<'s> = &'s dyn Fn(&dyn Backing) -> rustix::io::Result<()>;
+
+/// Whether what a file holds is to outlive a loss of power, so that its growth is synced.
+pub(crate) fn is_synced(domain: Domain) -> bool {
+    match domain {
+        Domain::Process | Domain::Volatile => false,
+        Domain::Clwb | Domain::Eadr | Domain::Msync => true,
+    }
+}
 
 /// Gives `file` the bytes `[old, new)`, all zeros, synced by `sync`; on failure the file has its old length.
 pub(crate) fn extend(
-    file: &File,
+    file: &dyn Backing,
     domain: Domain,
     (old, new): (u64, u64),
     sync: Sync<'_>,
 ) -> Result<(), GrowError> {
-    let grown = allocate(file, old, new, sync).and_then(|()| match domain {
-        Domain::Process | Domain::Volatile => Ok(()),
-        Domain::Clwb | Domain::Eadr | Domain::Msync => write_zeros(file, old, new, sync),
+    let grown = allocate(file, old, new, sync).and_then(|()| match is_synced(domain) {
+        true => write_zeros(file, old, new, sync),
+        false => Ok(()),
     });
     grown.map_err(|(step, errno)| {
         // Best effort: the caller keeps its old length either way, and opening tolerates a longer file.
-        let _ = ftruncate(file, old);
+        file.cut(old);
         if errno.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) {
             GrowError::NoSpace { wanted: new }
         } else {
@@ -42,25 +82,34 @@ pub(crate) fn extend(
     })
 }
 
-type Failed = (&'static str, io::Error);
+pub(crate) type Failed = (&'static str, io::Error);
 
-fn allocate(file: &File, old: u64, new: u64, sync: Sync<'_>) -> Result<(), Failed> {
-    match retry(|| fallocate(file, FallocateFlags::empty(), old, new - old)) {
+fn allocate(file: &dyn Backing, old: u64, new: u64, sync: Sync<'_>) -> Result<(), Failed> {
+    match file.allocate(old, new) {
         // A file system without allocation in advance: writing zeros allocates.
         Err(Errno::OPNOTSUPP) => write_zeros(file, old, new, sync),
         other => other.map_err(|errno| ("allocate", errno.into())),
     }
 }
 
-fn write_zeros(file: &File, old: u64, new: u64, sync: Sync<'_>) -> Result<(), Failed> {
+pub(crate) fn write_zeros(
+    file: &dyn Backing,
+    old: u64,
+    new: u64,
+    sync: Sync<'_>,
+) -> Result<(), Failed> {
     let zeros = vec![0; CHUNK];
     let mut at = old;
     while at < new {
         let len = (new - at).min(CHUNK as u64) as usize;
-        file.write_all_at(&zeros[..len], at).map_err(|error| ("write zeros", error))?;
+        file.write_at(&zeros[..len], at).map_err(|error| ("write zeros", error))?;
+        calls::stored(at, len as u64);
         at += len as u64;
     }
-    retry(|| sync(file)).map_err(|errno| ("sync zeros", errno.into()))
+    if !Step::SyncGrown.done() {
+        return Ok(());
+    }
+    sync(file).map_err(|errno| ("sync zeros", errno.into()))
 }
 
 /// Maps `[at, at + len)` before anyone waits for it; where the kernel cannot, the first access does.
@@ -85,14 +134,4 @@ pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
 fn join_pages(at: *mut u8, len: usize) {
     // SAFETY: no contents change, and the caller's range is mapped and backed by the file.
     unsafe { libc::madvise(at.cast(), len, libc::MADV_COLLAPSE) };
-}
-
-/// Repeats a system call that a signal interrupted.
-pub(crate) fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
-    }
 }

@@ -6,12 +6,16 @@ use crate::domain::Domain;
 use crate::error::MapError;
 use crate::locked::LockedFile;
 use crate::mapping::{Mapping, accepts_sync};
-use crate::media::{Lost, Mapped, Watch};
+use crate::media::{Lost, LostPage, Mapped, Watch};
 use crate::readable;
 use crate::region::{Parts, Region};
 use rustix::fd::AsRawFd;
 use std::fs::File;
 use std::path::Path;
+use std::sync::PoisonError;
+
+/// Records losses durably; whether it could.
+pub type RecordLosses = fn(&Region, &[LostPage]) -> bool;
 
 impl Region {
     /// Maps a file so that stores stay in memory. The file is locked against those that would write to it, not against
@@ -76,6 +80,11 @@ impl Region {
         self.watch.lost()
     }
 
+    /// The pages that were damaged after the first so many.
+    pub fn lost_after(&self, pages: usize) -> Vec<LostPage> {
+        self.watch.lost_after(pages)
+    }
+
     /// Says that the first so many damaged pages were looked into. Whether no others have come since.
     pub fn settle(&self, pages: usize) -> bool {
         self.watch.settle(pages)
@@ -86,11 +95,42 @@ impl Region {
         self.watch.total()
     }
 
-    /// Writes damaged pages anew, with zeros for what was lost, so that the medium holds them again; durable on return.
+    /// Has `record` called with each loss before anything is written over it, for then the medium no longer reports it.
+    /// It makes the loss durable by [`Region::drain`], and says whether it could: a page whose loss was not recorded is
+    /// not mended. It may run in any thread that fences, and must not fence by [`Region::fence`].
+    pub fn record_losses(&self, record: RecordLosses) {
+        // Set once: who opens a pool does so before anybody else has the region.
+        let _ = self.record.set(record);
+    }
+
+    /// Treats the lines of a page as lost: they were, before the region was opened. False if it cannot be remembered.
+    pub fn lose(&self, page: LostPage) -> bool {
+        self.watch.lose(page)
+    }
+
+    /// Writes damaged pages again, with zeros for what was lost, so that the medium holds them; durable on return.
     /// A failure is that of a fence: [`Region::failed`].
     pub fn mend(&self) {
-        if self.watch.mend().is_err() {
+        if self.watch.is_private() || !self.watch.has_fenced_off() {
+            return;
+        }
+        // Not under the lock of the table, which the signal handler takes: the record may lie in lost bytes too.
+        let _one_at_a_time = self.mending.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.record_lost_pages() || self.watch.mend().is_err() {
             self.fail();
+        }
+    }
+
+    fn record_lost_pages(&self) -> bool {
+        loop {
+            let pages = self.watch.unrecorded();
+            if pages.is_empty() {
+                return true;
+            }
+            if self.record.get().is_some_and(|record| !record(self, &pages)) {
+                return false;
+            }
+            self.watch.set_recorded(&pages);
         }
     }
 }

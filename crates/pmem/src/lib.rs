@@ -12,6 +12,8 @@
 //! names an instruction or calls `mmap`.
 #![allow(unsafe_code, reason = "mapping memory and flushing cache lines is what this crate is for")]
 
+mod boot;
+mod calls;
 mod counters;
 mod cpu;
 mod domain;
@@ -19,6 +21,8 @@ mod domain;
 mod emulation;
 mod error;
 mod growth;
+mod guess;
+mod holes;
 mod inspect;
 mod lane;
 mod lines;
@@ -29,6 +33,7 @@ mod open;
 mod options;
 mod pages;
 mod persist;
+mod place;
 mod readable;
 #[cfg(feature = "sim")]
 mod recorder;
@@ -41,24 +46,32 @@ mod stream;
 mod syncs;
 mod turn;
 
+pub use boot::boot_id;
+pub use calls::Call;
+#[cfg(any(test, feature = "sim"))]
+pub use calls::{Calls, watch_calls};
 pub use counters::{Counters, counters};
+pub use cpu::prefetch_value;
 pub use domain::Domain;
 #[cfg(feature = "emulate-media")]
 pub use emulation::{Charged, Emulation, Media, Model, charged};
-pub use error::{GrowError, MapError};
+pub use error::{GrowError, MapError, PunchError};
+pub use holes::trim_allocator;
+pub use inspect::RecordLosses;
 pub use lane::Lane;
 pub use lines::{LINE, lines};
-pub use media::Lost;
+pub use media::{Lost, LostPage};
 pub use options::{DomainRequest, MapOptions};
+pub use place::FilePlace;
 #[cfg(feature = "sim")]
 pub use recorder::{NullRecorder, Recorder};
 pub use region::Region;
 #[cfg(feature = "sim")]
 pub use scratch::Scratch;
-pub use step::{STEPS, Step, step_is_done};
+pub use step::{STEPS, Step, panic_point, step_is_done};
 #[cfg(feature = "sim")]
-pub use step::{StepSet, knock_out, take_steps};
+pub use step::{StepSet, knock_out, panic_after, take_steps};
 pub use stream::STREAM_FROM;
-pub use turn::lock;
 #[cfg(feature = "sim")]
 pub use turn::{Turns, take_turns};
+pub use turn::{lock, waited_ns};

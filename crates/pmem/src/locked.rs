@@ -3,47 +3,96 @@
 use crate::error::MapError;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::ops::Deref;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Permissions of a file that is created: it holds everybody's data.
+const PRIVATE: u32 = 0o600;
 
 /// An open file with a lock that other processes see. It ends with this value, not with the last descriptor: a child that
 /// another thread has just forked has them all until it executes its program.
+///
+/// A file that was created here and is still empty at the end is removed, under its lock: whoever created it was
+/// refused.
 #[derive(Debug)]
-pub(crate) struct LockedFile(File);
+pub(crate) struct LockedFile {
+    file: File,
+    created: Option<PathBuf>,
+}
 
 impl LockedFile {
-    /// Against everybody else.
-    pub(crate) fn exclusive(path: &Path, file: File) -> Result<LockedFile, MapError> {
-        LockedFile::new(path, file, FlockOperation::NonBlockingLockExclusive)
-    }
-
-    /// Against those that would write.
-    pub(crate) fn shared(path: &Path, file: File) -> Result<LockedFile, MapError> {
-        LockedFile::new(path, file, FlockOperation::NonBlockingLockShared)
-    }
-
-    fn new(path: &Path, file: File, operation: FlockOperation) -> Result<LockedFile, MapError> {
-        match flock(&file, operation) {
-            Ok(()) => Ok(LockedFile(file)),
-            Err(Errno::WOULDBLOCK) => Err(MapError::Locked { path: path.to_owned() }),
-            Err(other) => {
-                Err(MapError::Io { path: path.to_owned(), step: "lock", source: other.into() })
-            }
+    /// Opens a file for reading and writing, and locks it against everybody else. If it does not exist and `create` says
+    /// so, it is created, for this user alone.
+    pub(crate) fn exclusive(path: &Path, create: bool) -> Result<LockedFile, MapError> {
+        let (file, created) = open(path, create).map_err(|source| MapError::Io {
+            path: path.to_owned(),
+            step: "open",
+            source,
+        })?;
+        lock(path, &file, FlockOperation::NonBlockingLockExclusive)?;
+        if file.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+            // Who held it removed it: another attempt finds what is there now.
+            return Err(MapError::Locked { path: path.to_owned() });
         }
+        // The working directory may be another one when it is dropped.
+        let created = std::path::absolute(path).ok().filter(|_| created);
+        Ok(LockedFile { file, created })
     }
+
+    /// Locks a file against those that would write.
+    pub(crate) fn shared(path: &Path, file: File) -> Result<LockedFile, MapError> {
+        lock(path, &file, FlockOperation::NonBlockingLockShared)?;
+        Ok(LockedFile { file, created: None })
+    }
+
+    fn is_empty_at(&self, path: &Path) -> io::Result<bool> {
+        let (ours, theirs) = (self.file.metadata()?, fs::metadata(path)?);
+        Ok(ours.len() == 0 && (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()))
+    }
+}
+
+/// Opens a file; true if it was created.
+fn open(path: &Path, create: bool) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(PRIVATE);
+    match options.open(path) {
+        Err(error) if create && error.kind() == io::ErrorKind::NotFound => {}
+        other => return other.map(|file| (file, false)),
+    }
+    match options.create_new(true).open(path) {
+        // Another process was faster, or this is a link to a file that does not exist.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            options.create_new(false).create(true).open(path).map(|file| (file, false))
+        }
+        other => other.map(|file| (file, true)),
+    }
+}
+
+fn lock(path: &Path, file: &File, operation: FlockOperation) -> Result<(), MapError> {
+    flock(file, operation).map_err(|errno| match errno {
+        Errno::WOULDBLOCK => MapError::Locked { path: path.to_owned() },
+        other => MapError::Io { path: path.to_owned(), step: "lock", source: other.into() },
+    })
 }
 
 impl Deref for LockedFile {
     type Target = File;
 
     fn deref(&self) -> &File {
-        &self.0
+        &self.file
     }
 }
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        let _ = flock(&self.0, FlockOperation::Unlock);
+        if let Some(path) = &self.created
+            && self.is_empty_at(path).unwrap_or(false)
+        {
+            let _ = fs::remove_file(path);
+        }
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }

@@ -4,6 +4,7 @@
 //! usable when the file grows under them. So an address that was handed out stays valid for the region's life.
 //! The start is aligned for huge pages, which device DAX insists on.
 
+use crate::calls;
 use memmap2::{MmapMut, MmapOptions};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::fs::{self, File};
@@ -108,6 +109,11 @@ impl Mapping {
         Mapping { base: self.base, len: self.len, raw: (std::ptr::null_mut(), SHARED), copy: None }
     }
 
+    /// Whether it is a private copy of a file.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.copy.is_some()
+    }
+
     /// The first byte.
     #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
@@ -148,11 +154,18 @@ impl Drop for Mapping {
 
 /// How a file is mapped.
 pub(crate) fn file_flags(sync: bool) -> MapFlags {
-    if sync { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED }
+    if sync && !calls::plays_persistent_memory() {
+        MapFlags::SHARED_VALIDATE | MapFlags::SYNC
+    } else {
+        MapFlags::SHARED
+    }
 }
 
 /// Whether the kernel maps a file with `MAP_SYNC`; asked at an address of its own choice, and undone.
 pub(crate) fn accepts_sync(file: &File) -> rustix::io::Result<()> {
+    if calls::plays_persistent_memory() {
+        return Ok(());
+    }
     // Not for writing, so that a file that is only to be looked at can be asked for too.
     let prot = ProtFlags::READ;
     let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;

@@ -6,6 +6,7 @@
 //! line that can still be read and zeros for the others, so that the access goes on and the neighbours of a lost line
 //! are there. From then on, in ordinary code:
 //!
+//! - The layer above records what was lost where it outlives the process ([`Watched::unrecorded`]).
 //! - [`Watched::mend`] writes the page to the file (on persistent memory that clears the error) and maps the file there
 //!   again. A fence does this first, so that what was stored into a private page is durable when it says so.
 //! - The layer above finds out what the lost lines meant, and calls [`Watched::settle`]. Until then
@@ -14,6 +15,7 @@
 //! Everything here that the handler uses is a fixed table of atomics and system calls: no allocation, no lock that the
 //! interrupted code could hold. Invariants:
 //!
+//! - a page is written to the file only after its loss was recorded: afterwards the medium no longer reports it;
 //! - `unsettled` counts up before the private page is there, so that whoever reads a zero of it sees the count;
 //! - a page is mapped anew only under `lock`, and while its bytes are copied it cannot be written to: a store meanwhile
 //!   waits in the handler, so that none is lost.
@@ -40,12 +42,36 @@ pub struct Lost {
     pub len: u64,
 }
 
+/// A page of a region of which the medium lost lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostPage {
+    /// Byte offset in the region, of a page.
+    pub at: u64,
+    /// A bit for each line that was lost; the lowest one is the first line's.
+    pub lines: u64,
+}
+
 /// A page that was fenced off.
 struct Page {
     at: AtomicU64,
     /// One bit for each line that could not be read.
     lost: AtomicU64,
+    /// Whether the loss was recorded where it outlives the process.
+    recorded: AtomicBool,
     mended: AtomicBool,
+}
+
+impl Page {
+    fn set(&self, page: LostPage, is_known: bool) {
+        self.at.store(page.at, Ordering::Relaxed);
+        self.lost.store(page.lines, Ordering::Relaxed);
+        self.recorded.store(is_known, Ordering::Relaxed);
+        self.mended.store(is_known, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> LostPage {
+        LostPage { at: self.at.load(Ordering::Relaxed), lines: self.lost.load(Ordering::Relaxed) }
+    }
 }
 
 /// What is known of one region, where the handler finds it.
@@ -53,7 +79,7 @@ pub(crate) struct Watched {
     taken: AtomicBool,
     base: AtomicUsize,
     len: AtomicUsize,
-    file: AtomicI32,
+    pub(crate) file: AtomicI32,
     /// The block device below the file, for lines whose page the file system refuses as a whole; -1 for none.
     device: AtomicI32,
     /// How the file is mapped; 0: privately, so that nothing is ever written to it.
@@ -67,6 +93,8 @@ pub(crate) struct Watched {
     settlements: AtomicU64,
     /// Pages fenced off since the region was opened.
     total: AtomicU64,
+    /// More pages past the file's end were met than can be remembered.
+    pub(crate) cut_short: AtomicBool,
     pages: [Page; PAGES],
     recent: [AtomicU64; RECENT],
     copies: AtomicUsize,
@@ -95,10 +123,12 @@ impl Watched {
             unsettled: AtomicUsize::new(0),
             settlements: AtomicU64::new(0),
             total: AtomicU64::new(0),
+            cut_short: AtomicBool::new(false),
             pages: [const {
                 Page {
                     at: AtomicU64::new(0),
                     lost: AtomicU64::new(0),
+                    recorded: AtomicBool::new(false),
                     mended: AtomicBool::new(false),
                 }
             }; PAGES],
@@ -152,6 +182,7 @@ impl Watch {
         slot.fenced_off.store(0, Ordering::Relaxed);
         slot.unsettled.store(0, Ordering::Relaxed);
         slot.total.store(0, Ordering::Relaxed);
+        slot.cut_short.store(false, Ordering::Relaxed);
         slot.recent.iter().for_each(|page| page.store(u64::MAX, Ordering::Relaxed));
         slot.base.store(mapped.base as usize, Ordering::Release);
         Watch(slot)
@@ -246,16 +277,14 @@ impl Watched {
             // Another thread was here first.
             return Fenced::Again;
         }
-        let Some(entry) = self.pages.get(known) else { return Fenced::Hopeless };
         let Some(private) = readable::blank_page() else { return Fenced::Hopeless };
+        let Some(entry) = self.pages.get(known) else { return self.blank(page, private) };
         // Other threads may store into the lines that are not lost.
         self.hold_stores(page);
         let (file, device) =
             (self.file.load(Ordering::Relaxed), self.device.load(Ordering::Relaxed));
         let lost = readable::copy_page(file, device, page, private);
-        entry.at.store(page, Ordering::Relaxed);
-        entry.lost.store(lost, Ordering::Relaxed);
-        entry.mended.store(false, Ordering::Relaxed);
+        entry.set(LostPage { at: page, lines: lost }, false);
         self.total.fetch_add(1, Ordering::Relaxed);
         self.fenced_off.fetch_add(1, Ordering::SeqCst);
         self.unsettled.fetch_add(1, Ordering::SeqCst);
@@ -263,6 +292,28 @@ impl Watched {
             return Fenced::Again;
         }
         Fenced::Hopeless
+    }
+
+    /// Puts a page of zeros in the place of one that cannot be remembered: nothing more is written, and what is read is
+    /// read in vain, since the pages that are remembered stay unsettled until the store has stopped.
+    ///
+    /// Of a private mapping, which nothing is written from, what can be read of the page is put
+    /// there.
+    fn blank(&self, page: u64, private: *mut u8) -> Fenced {
+        if self.is_private() {
+            let (file, device) =
+                (self.file.load(Ordering::Relaxed), self.device.load(Ordering::Relaxed));
+            readable::copy_page(file, device, page, private);
+            self.total.fetch_add(1, Ordering::Relaxed);
+        } else if !self.ends_before(page) {
+            return Fenced::Hopeless;
+        } else {
+            self.cut_short.store(true, Ordering::Relaxed);
+        }
+        match readable::put_page(private, self.address(page)) {
+            true => Fenced::Again,
+            false => Fenced::Hopeless,
+        }
     }
 
     /// Makes a page read only while its bytes are copied.
@@ -279,7 +330,43 @@ impl Watched {
         self.recent.iter().any(|recent| recent.load(Ordering::Relaxed) == page)
     }
 
-    /// Writes every private page to the file and maps the file there again. Durable on return.
+    /// Whether nothing is ever written to the file.
+    pub(crate) fn is_private(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) == 0
+    }
+
+    /// Treats lines as lost that were lost before the region was opened; false if there is no space to remember them.
+    pub(crate) fn lose(&self, page: LostPage) -> bool {
+        if std::ptr::eq(self, &UNWATCHED) {
+            return false;
+        }
+        let _held = self.hold();
+        let known = self.unsettled.load(Ordering::Relaxed);
+        let Some(entry) = self.pages.get(known) else { return false };
+        entry.set(page, true);
+        self.unsettled.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    /// The pages whose loss was not recorded.
+    pub(crate) fn unrecorded(&self) -> Vec<LostPage> {
+        let _held = self.hold();
+        let known = self.unsettled.load(Ordering::Relaxed);
+        let is_new = |page: &&Page| !page.recorded.load(Ordering::Relaxed);
+        self.pages[..known].iter().filter(is_new).map(Page::get).collect()
+    }
+
+    /// Says that the loss of these pages was recorded: they may be mended.
+    pub(crate) fn set_recorded(&self, recorded: &[LostPage]) {
+        let _held = self.hold();
+        let known = self.unsettled.load(Ordering::Relaxed);
+        for page in self.pages[..known].iter().filter(|page| recorded.contains(&page.get())) {
+            page.recorded.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes every private page whose loss was recorded to the file, and maps the file there again. Durable on return.
+    /// The first pages come first: where the record itself lies in lost pages, it is written with them.
     pub(crate) fn mend(&self) -> io::Result<()> {
         let flags = self.flags.load(Ordering::Relaxed);
         if flags == 0 || !self.has_fenced_off() {
@@ -287,11 +374,19 @@ impl Watched {
         }
         let _held = self.hold();
         let known = self.unsettled.load(Ordering::Relaxed);
-        for entry in self.pages[..known].iter().filter(|p| !p.mended.load(Ordering::Relaxed)) {
+        let is_due = |page: &&Page| {
+            page.recorded.load(Ordering::Relaxed) && !page.mended.load(Ordering::Relaxed)
+        };
+        let mut due: Vec<&Page> = self.pages[..known].iter().filter(is_due).collect();
+        due.sort_unstable_by_key(|page| page.at.load(Ordering::Relaxed));
+        for entry in due {
+            crate::panic_point();
             let page = entry.at.load(Ordering::Relaxed);
             let file = self.file.load(Ordering::Relaxed);
+            let is_bad = entry.lost.load(Ordering::Relaxed) != 0;
+            self.refuse_past_end(page)?;
             self.hold_stores(page);
-            readable::write_back(file, page, self.address(page), flags)?;
+            readable::write_back(file, page, self.address(page), flags, is_bad)?;
             entry.mended.store(true, Ordering::Relaxed);
             self.fenced_off.fetch_sub(1, Ordering::SeqCst);
         }
@@ -304,10 +399,9 @@ impl Watched {
         let known = self.unsettled.load(Ordering::Relaxed);
         let mut all: Vec<Lost> = Vec::new();
         for entry in &self.pages[..known] {
-            let (page, lost) =
-                (entry.at.load(Ordering::Relaxed), entry.lost.load(Ordering::Relaxed));
-            for line in (0..PAGE / LINE).filter(|line| lost & 1 << line != 0) {
-                let at = page + line * LINE;
+            let page = entry.get();
+            for line in (0..PAGE / LINE).filter(|line| page.lines & 1 << line != 0) {
+                let at = page.at + line * LINE;
                 match all.last_mut() {
                     Some(last) if last.at + last.len == at => last.len += LINE,
                     _ => all.push(Lost { at, len: LINE }),
@@ -317,6 +411,13 @@ impl Watched {
         (known, all)
     }
 
+    /// The pages that were lost after the first `pages` ones.
+    pub(crate) fn lost_after(&self, pages: usize) -> Vec<LostPage> {
+        let _held = self.hold();
+        let known = self.unsettled.load(Ordering::Relaxed);
+        self.pages[pages.min(known)..known].iter().map(Page::get).collect()
+    }
+
     /// Forgets the first `pages` pages, which were mended and looked into. Whether no others have come since.
     pub(crate) fn settle(&self, pages: usize) -> bool {
         let _held = self.hold();
@@ -324,12 +425,69 @@ impl Watched {
         let gone = pages.min(known);
         for (to, from) in (gone..known).enumerate() {
             let (to, from) = (&self.pages[to], &self.pages[from]);
-            to.at.store(from.at.load(Ordering::Relaxed), Ordering::Relaxed);
-            to.lost.store(from.lost.load(Ordering::Relaxed), Ordering::Relaxed);
+            to.set(from.get(), from.recorded.load(Ordering::Relaxed));
             to.mended.store(from.mended.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.settlements.fetch_add(1, Ordering::SeqCst);
         self.unsettled.store(known - gone, Ordering::SeqCst);
         known == gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, Calls, DomainRequest, MapOptions, Region, watch_calls};
+    use rustix::io::Errno;
+    use std::os::unix::fs::FileExt;
+    use std::sync::{Arc, Mutex};
+
+    /// Refuses writes, and notes which calls were made.
+    struct Refusing(Errno, Mutex<Vec<Call>>);
+
+    impl Calls for Refusing {
+        fn before(&self, call: Call) -> Result<(), Errno> {
+            let mut calls = self.1.lock().expect("no panic");
+            calls.push(call);
+            // A bad block is the only one that does not take the page.
+            let is_other = self.0 == Errno::IO && calls.contains(&Call::Punch);
+            let refuses = call == Call::Write && !is_other;
+            if refuses { Err(self.0) } else { Ok(()) }
+        }
+
+        fn stored(&self, _at: u64, _len: u64) {}
+
+        fn synced(&self, _at: u64, _len: u64, _well: bool) {}
+    }
+
+    /// Fences a page off, of which this many bytes at the end are gone, and lets the file refuse it with `errno` at the
+    /// next fence. Whether the fence was well, and how many bytes of the page the file still has.
+    fn refused(errno: Errno, gone: u64) -> (bool, usize) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(4 * PAGE) };
+        let region = Region::open(dir.path().join("pool"), &options).expect("a region");
+        region.grow(4 * PAGE).expect("room");
+        // SAFETY: no slice of the region's bytes exists.
+        unsafe { region.write(0, &[7; 4 * PAGE as usize]) };
+        let file = region.file.as_ref().expect("a file");
+        file.set_len(4 * PAGE - gone).expect("a shorter file");
+        assert_eq!(region.watch.fence_off(3 * PAGE), Fenced::Again);
+        let calls = Arc::new(Refusing(errno, Mutex::default()));
+        watch_calls(Some(calls.clone()));
+        region.fence();
+        watch_calls(None);
+        let mut bytes = [0; PAGE as usize];
+        let read = file.read_at(&mut bytes, 3 * PAGE).expect("the file");
+        let kept = bytes[..read].iter().filter(|byte| **byte == 7).count();
+        (!region.failed(), kept)
+    }
+
+    #[test]
+    fn a_page_that_a_full_file_system_refuses_keeps_its_block() {
+        let page = PAGE as usize;
+        assert_eq!(refused(Errno::NOSPC, 0), (false, page), "nothing was lost");
+        assert_eq!(refused(Errno::IO, 0), (false, page), "nothing was lost");
+        assert_eq!(refused(Errno::NOSPC, 1024), (false, page - 1024), "the block is not bad");
+        assert_eq!(refused(Errno::IO, 1024), (true, page - 1024), "the block is bad");
     }
 }

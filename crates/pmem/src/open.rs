@@ -3,6 +3,7 @@
 //! A file is locked before anything is learnt about it, so that two processes never work on one pool. Whether it
 //! is persistent memory is asked of the kernel, by mapping it with `MAP_SYNC`; no file system's name is trusted.
 
+use crate::calls::{self, Call};
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
 use crate::error::MapError;
 use crate::locked::LockedFile;
@@ -15,7 +16,7 @@ use crate::recorder::Recorder;
 use crate::region::{Parts, Region};
 use rustix::fd::AsRawFd;
 use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -26,7 +27,7 @@ impl Region {
     /// Maps a file or a DAX device and locks it against other processes.
     pub fn open(path: impl AsRef<Path>, options: &MapOptions) -> Result<Region, MapError> {
         let path = path.as_ref();
-        let file = LockedFile::exclusive(path, open_file(path, options)?)?;
+        let file = LockedFile::exclusive(path, options.create)?;
         let (len, align, device) = extent(path, &file, options)?;
         if device && options.domain == DomainRequest::Msync {
             return Err(MapError::WrongKind {
@@ -63,7 +64,7 @@ impl Region {
 
 #[cfg(feature = "sim")]
 impl Region {
-    /// `len` zeros whose stores, flushes and fences go to `recorder`, with the rules of domain `clwb`.
+    /// `len` zeros whose stores, flushes and fences go to `recorder`, with the rules of its domain.
     ///
     /// # Panics
     /// If there is no memory: this is for tests.
@@ -89,23 +90,13 @@ impl Region {
             watch: Watch::none(),
             mapping,
             len,
-            domain: Domain::Clwb,
+            domain: recorder.domain(),
             emulated: true,
             device: false,
             file: None,
         })
         .with_recorder(recorder)
     }
-}
-
-fn open_file(path: &Path, options: &MapOptions) -> Result<File, MapError> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(options.create)
-        .truncate(false)
-        .open(path)
-        .map_err(|source| MapError::Io { path: path.to_owned(), step: "open", source })
 }
 
 /// Watches a mapped file for media errors. A device is not: its pages cannot be replaced one by one.
@@ -167,6 +158,6 @@ fn map(
             reason: refused.map_or_else(String::new, |errno| io::Error::from(errno).to_string()),
         },
     })?;
-    mapping.put_file(file, synced).map_err(failed)?;
+    calls::make(Call::Map, || mapping.put_file(file, synced)).map_err(failed)?;
     Ok(chosen)
 }

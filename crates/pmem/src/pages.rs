@@ -4,6 +4,8 @@
 //! `msync`; several by one `fdatasync` of the file, since each call costs a flush of the device's cache, far more
 //! than the few pages that other threads have dirtied meanwhile.
 
+use crate::mapping::PAGE;
+use crate::step::Step;
 use std::cell::RefCell;
 
 /// Pages `[first, end)`.
@@ -11,6 +13,13 @@ pub(crate) type Range = (u64, u64);
 
 thread_local! {
     static REMEMBERED: RefCell<Vec<(u64, Vec<Range>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Remembers the pages of some bytes.
+pub(crate) fn remember_bytes(region: u64, off: u64, len: usize) {
+    let (first, last) = (off / PAGE, off + len as u64);
+    let end = if Step::RememberLastPage.done() { last.div_ceil(PAGE) } else { first + 1 };
+    remember(region, first, end);
 }
 
 /// Remembers pages `[first, end)` of region `region` until the calling thread's next fence there.
@@ -25,7 +34,9 @@ pub(crate) fn remember(region: u64, first: u64, end: u64) {
         };
         let ranges = &mut all[at].1;
         match ranges.last_mut() {
-            Some(last) if first >= last.0 && first <= last.1 => last.1 = last.1.max(end),
+            Some(last) if first >= last.0 && first <= last.1 => {
+                last.1 = if Step::KeepRemembered.done() { last.1.max(end) } else { end };
+            }
             _ => ranges.push((first, end)),
         }
     });
@@ -55,6 +66,23 @@ pub(crate) fn merge(mut ranges: Vec<Range>) -> Vec<Range> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn each_page_of_each_range_is_remembered_and_no_other(
+            ranges in prop::collection::vec((0..12 * PAGE, 1..3 * PAGE as usize), 1..6),
+        ) {
+            let mut expected = BTreeSet::new();
+            for (off, len) in ranges {
+                remember_bytes(99, off, len);
+                expected.extend((off..off + len as u64).map(|byte| byte / PAGE));
+            }
+            let taken: Vec<u64> = take(99).into_iter().flat_map(|(first, end)| first..end).collect();
+            prop_assert_eq!(taken, expected.into_iter().collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn remembered_pages_are_merged_and_taken_once() {

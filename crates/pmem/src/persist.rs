@@ -7,19 +7,18 @@
 //! can change that, since the kernel forgets pages that it could not write. It tells one thread of them: so the fences of
 //! several threads sync one after the other (`syncs`), and each finds what the one before was told.
 
+use crate::calls;
 use crate::counters::{count_fence, count_lines, count_streamed};
 use crate::cpu;
 use crate::domain::Domain;
-use crate::growth::retry;
+use crate::growth::Backing;
 use crate::lines::{LINE, lines};
 use crate::mapping::PAGE;
 use crate::pages;
 use crate::region::Region;
 use crate::step::Step;
 use crate::stream::{self, cut};
-use rustix::fs::fdatasync;
 use rustix::mm::{MsyncFlags, msync};
-use std::fs::File;
 use std::io;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -32,7 +31,7 @@ impl Region {
     pub unsafe fn write_streaming(&self, off: u64, src: &[u8]) {
         let Some(to) = self.place(off, src.len()) else { return };
         let streams = match self.domain {
-            Domain::Clwb | Domain::Eadr => stream::PAST_THE_CACHE && !self.recorded(),
+            Domain::Clwb | Domain::Eadr => stream::PAST_THE_CACHE && self.streams(),
             Domain::Msync | Domain::Process | Domain::Volatile => false,
         };
         let (head, body, tail) = cut(off, src.len());
@@ -48,13 +47,18 @@ impl Region {
         unsafe { self.write(off, first) };
         // SAFETY: `cut` gives whole lines from the start of a line, inside the checked range.
         unsafe { stream::copy_lines(to.wrapping_add(head), whole.as_ptr(), body) };
+        self.note_streamed(off + head as u64, whole);
         #[cfg(feature = "emulate-media")]
         self.charge_stream(off + head as u64, body);
         // SAFETY: the tail of a range that the caller may write.
         unsafe { self.write(off + (head + body) as u64, last) };
         count_streamed(body as u64);
-        self.flush(off, head);
-        self.flush(off + (head + body) as u64, tail);
+        if Step::FlushStreamHead.done() {
+            self.flush(off, head);
+        }
+        if Step::FlushStreamTail.done() {
+            self.flush(off + (head + body) as u64, tail);
+        }
     }
 
     /// Copies whole lines on their way to the medium, past the cache where it can be, for what is not read again soon.
@@ -65,7 +69,7 @@ impl Region {
     #[inline]
     pub unsafe fn write_lines(&self, off: u64, src: &[u8]) -> bool {
         let whole = off.is_multiple_of(LINE) && src.len().is_multiple_of(LINE as usize);
-        let streams = self.domain == Domain::Clwb && stream::PAST_THE_CACHE && !self.recorded();
+        let streams = self.domain == Domain::Clwb && stream::PAST_THE_CACHE && self.streams();
         if !whole || !streams {
             // SAFETY: the caller's promise is the same.
             unsafe { self.write(off, src) };
@@ -74,6 +78,7 @@ impl Region {
         if let Some(to) = self.place(off, src.len()) {
             // SAFETY: whole lines of a range that the caller may write.
             unsafe { stream::copy_lines(to, src.as_ptr(), src.len()) };
+            self.note_streamed(off, src);
             #[cfg(feature = "emulate-media")]
             self.charge_stream(off, src.len());
             count_streamed(src.len() as u64);
@@ -94,6 +99,19 @@ impl Region {
         let to = self.place(off, src.len()).expect("a range inside the region");
         // SAFETY: whole lines (asserted) of a range that the caller may write.
         unsafe { stream::copy_lines(to, src.as_ptr(), src.len()) };
+    }
+
+    /// Says to a test and to a simulation that whole lines were stored past the cache.
+    #[inline(always)]
+    fn note_streamed(&self, off: u64, bytes: &[u8]) {
+        self.note_stored(off, bytes.len() as u64);
+        #[cfg(feature = "sim")]
+        if let Some(recorder) = &self.recorder {
+            match Step::StreamBody.done() {
+                true => recorder.stream(off, bytes),
+                false => recorder.store(off, bytes),
+            }
+        }
     }
 
     /// Flushes a streamed range that went through the cache, and counts it as if it had not: budgets do not
@@ -141,15 +159,15 @@ impl Region {
         #[cfg(feature = "emulate-media")]
         self.charge_flush(off, len);
         #[cfg(feature = "sim")]
-        if let Some(recorder) = &self.recorder {
+        if let Some(recorder) = &self.recorder
+            && self.domain != Domain::Msync
+        {
             crate::step::flushed_lines(off, len).for_each(|line| recorder.flush(line * LINE));
             return;
         }
         match self.domain {
             Domain::Clwb => self.write_back_lines(off, len),
-            Domain::Msync => {
-                pages::remember(self.id, off / PAGE, (off + len as u64).div_ceil(PAGE));
-            }
+            Domain::Msync => pages::remember_bytes(self.id, off, len),
             Domain::Eadr | Domain::Process | Domain::Volatile => {}
         }
     }
@@ -164,10 +182,35 @@ impl Region {
         unsafe { cpu::write_back(self.write_back, first, lines.len()) };
     }
 
+    /// Lets the kernel take the pages of a range for dirty, in the domain where it counts what is: a page that it could not
+    /// write is clean in its eyes, and no sync writes it any more.
+    ///
+    /// # Safety
+    /// As for [`Region::store`], of every word of these pages, and nobody else writes to them.
+    pub unsafe fn make_dirty(&self, off: u64, len: usize) {
+        if self.domain != Domain::Msync || len == 0 {
+            return;
+        }
+        for page in off / PAGE..(off + len as u64).div_ceil(PAGE) {
+            let word = page * PAGE;
+            // SAFETY: the caller's promise is the same.
+            unsafe { self.store(word, self.load(word)) };
+        }
+    }
+
     /// Completes the calling thread's flushes: what it stored before flushing is durable in this domain. If that
     /// fails, [`Region::failed`] is true from here on.
     #[inline]
     pub fn fence(&self) {
+        if self.watch.has_fenced_off() {
+            self.mend();
+        }
+        self.drain();
+    }
+
+    /// As [`Region::fence`], but for pages that were damaged: what was stored into one is not durable.
+    #[inline]
+    pub fn drain(&self) {
         if self.domain == Domain::Volatile {
             return;
         }
@@ -175,12 +218,11 @@ impl Region {
         #[cfg(feature = "emulate-media")]
         self.charge_fence();
         #[cfg(feature = "sim")]
-        if let Some(recorder) = &self.recorder {
+        if let Some(recorder) = &self.recorder
+            && self.domain != Domain::Msync
+        {
             recorder.fence();
             return;
-        }
-        if self.watch.has_fenced_off() {
-            self.mend();
         }
         match self.domain {
             Domain::Clwb | Domain::Eadr => cpu::fence(),
@@ -199,7 +241,7 @@ impl Region {
         self.syncs.sync(&pages, |pages| {
             let synced = match pages {
                 &[(first, end)] => self.msync_range(first * PAGE, (end - first) * PAGE),
-                _ => self.file.as_ref().map_or(Ok(()), |file| retry(|| fdatasync(&**file))),
+                _ => self.sync_whole_file(pages),
             };
             if synced.is_err() {
                 self.fail();
@@ -207,10 +249,21 @@ impl Region {
         });
     }
 
+    /// Syncs the file for the sake of these pages. A simulation counts on no other page than they are.
+    fn sync_whole_file(&self, pages: &[pages::Range]) -> rustix::io::Result<()> {
+        #[cfg(feature = "sim")]
+        if let Some(recorder) = &self.recorder {
+            pages.iter().for_each(|(first, end)| recorder.sync(first * PAGE, (end - first) * PAGE));
+            return Ok(());
+        }
+        let _ = pages;
+        self.file.as_ref().map_or(Ok(()), |file| Backing::sync(&**file))
+    }
+
     /// Syncs the file when it has grown: a page of a commit may be among what could not be written.
-    pub(crate) fn sync_grown(&self, file: &File) -> rustix::io::Result<()> {
+    pub(crate) fn sync_grown(&self, file: &dyn Backing) -> rustix::io::Result<()> {
         self.syncs.alone(|| {
-            let synced = retry(|| fdatasync(file));
+            let synced = file.sync();
             if synced.is_err() && self.domain == Domain::Msync {
                 self.fail();
             }
@@ -219,18 +272,35 @@ impl Region {
     }
 
     fn msync_range(&self, off: u64, len: u64) -> rustix::io::Result<()> {
+        #[cfg(feature = "sim")]
+        if let Some(recorder) = &self.recorder {
+            recorder.sync(off, len);
+            return Ok(());
+        }
         let at = self.mapping.base().wrapping_add(off as usize);
-        // SAFETY: writing pages out changes no contents; the range lies in this mapping, by whole pages.
-        retry(|| unsafe { msync(at.cast(), len as usize, MsyncFlags::SYNC) })
+        calls::sync((off, len), || {
+            // SAFETY: writing pages out changes no contents; the range lies in this mapping, by whole pages.
+            unsafe { msync(at.cast(), len as usize, MsyncFlags::SYNC) }
+        })
     }
 
-    /// Makes everything stored so far durable, whatever the domain: for a clean close.
+    /// Makes durable what was stored so far: for a clean close, by a caller who has flushed and fenced all that it needs.
+    ///
+    /// A device whose domain survives power loss has all of that already, and knows nothing of what is dirty: to write each
+    /// of its lines back would take minutes, for words that nobody needs. A file is synced, since its kernel writes what is
+    /// dirty and no more.
+    pub fn sync_flushed(&self) -> io::Result<()> {
+        let has_all = matches!(self.domain, Domain::Clwb | Domain::Eadr) && !self.emulated();
+        if self.device && has_all { Ok(()) } else { self.sync_all() }
+    }
+
+    /// Makes everything stored so far durable, by whomever and whatever the domain.
     pub fn sync_all(&self) -> io::Result<()> {
         if self.domain == Domain::Volatile || self.is_empty() {
             return Ok(());
         }
         self.mend();
-        if self.recorded() {
+        if self.recorded() && self.domain != Domain::Msync {
             self.flush_checked(0, self.len() as usize);
             self.fence();
             return Ok(());
@@ -268,8 +338,10 @@ pub(crate) mod touched {
 mod tests {
     use super::*;
     use crate::counters::counters;
-    use crate::{DomainRequest, MapOptions};
+    use crate::{Call, Calls, DomainRequest, MapOptions, watch_calls};
     use proptest::prelude::*;
+    use rustix::io::Errno;
+    use std::sync::Arc;
 
     const LEN: u64 = 16 * PAGE;
 
@@ -344,6 +416,52 @@ mod tests {
         // SAFETY: as above.
         unsafe { region.write_lines(LEN, &[1; 64]) };
         assert_eq!(region.faults(), faults + 1);
+    }
+
+    /// Takes any file for persistent memory.
+    struct PersistentMemory;
+
+    impl Calls for PersistentMemory {
+        fn before(&self, _call: Call) -> Result<(), Errno> {
+            Ok(())
+        }
+
+        fn stored(&self, _at: u64, _len: u64) {}
+
+        fn synced(&self, _at: u64, _len: u64, _well: bool) {}
+
+        fn plays_persistent_memory(&self) -> bool {
+            true
+        }
+    }
+
+    /// A device of `/dev/zero`, which a sysfs of its own calls a DAX device.
+    fn device(domain: DomainRequest) -> Region {
+        let sysfs = tempfile::tempdir().unwrap();
+        let (entry, class) = (sysfs.path().join("dev/char/1:5"), sysfs.path().join("bus/dax"));
+        std::fs::create_dir_all(&entry).unwrap();
+        std::fs::create_dir_all(&class).unwrap();
+        std::os::unix::fs::symlink(class, entry.join("subsystem")).unwrap();
+        std::fs::write(entry.join("size"), (2 << 20).to_string()).unwrap();
+        let sysfs = sysfs.path().to_owned();
+        let options = MapOptions { domain, sysfs, create: false, ..MapOptions::new(LEN) };
+        watch_calls(Some(Arc::new(PersistentMemory)));
+        let region = Region::open("/dev/zero", &options).unwrap();
+        watch_calls(None);
+        region
+    }
+
+    #[test]
+    fn closing_a_device_writes_no_line_back_that_was_flushed() {
+        let check = |domain, lines| {
+            let region = device(domain);
+            assert!(region.is_device());
+            touched::take();
+            region.sync_flushed().unwrap();
+            assert_eq!(touched::take().len(), lines, "{domain:?}");
+        };
+        check(DomainRequest::Clwb, 0);
+        check(DomainRequest::Process, (2 << 20) / 64);
     }
 
     #[test]

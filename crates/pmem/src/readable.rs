@@ -3,13 +3,16 @@
 //! A file system refuses to read a whole page of persistent memory when one of its lines is known to be bad; before it
 //! knows, it copies up to the bad line. So a page is read at once, else sector by sector, else line by line, and what the
 //! file refuses is asked of the block device below, which refuses single sectors only. Writing a whole page clears the
-//! error in the medium where the platform can do that; else the page gets another block of the file system.
+//! error in the medium where the platform can do that; else the page gets another block of the file system. That is for
+//! bad blocks only: to free the block of a page that a full file system refuses would destroy what it holds.
 //!
 //! System calls only: a signal handler calls this.
 
+use crate::calls::{self, Call};
 use crate::lines::LINE;
 use crate::mapping::PAGE;
 use rustix::fd::AsRawFd;
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -113,16 +116,22 @@ pub(crate) fn protect(address: *mut libc::c_void) {
 }
 
 /// Writes the private page at `address`, which is read only, over the page at `at` of `file`, and maps the file there
-/// again.
+/// again. `is_bad`: lines of the page could not be read.
 pub(crate) fn write_back(
     file: i32,
     at: u64,
     address: *mut libc::c_void,
     flags: i32,
+    is_bad: bool,
 ) -> io::Result<()> {
     let done = |result: bool| if result { Ok(()) } else { Err(io::Error::last_os_error()) };
     let len = PAGE as usize;
-    let written = write_page(file, at, address).or_else(|_| {
+    let written = write_page(file, at, address).or_else(|error| {
+        // Where space is short, no other block is to be had, and the old one is kept.
+        let is_full = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
+        if !is_bad || is_full {
+            return Err(error);
+        }
         other_block(file, at)?;
         write_page(file, at, address)
     });
@@ -142,32 +151,47 @@ pub(crate) fn write_back(
 /// the kernel do that. The hole is filled before its block can be given away. Should the system go down in between, the
 /// page is lost as a whole, which checksums tell.
 fn other_block(file: i32, at: u64) -> io::Result<()> {
-    let fallocate = |flags: i32| {
-        // SAFETY: a system call on an open descriptor; the bytes of the page are in the private one.
-        let done = unsafe { libc::fallocate(file, flags, at as libc::off_t, PAGE as libc::off_t) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let fallocate = |call: Call, flags: i32| {
+        calls::make(call, || {
+            // SAFETY: a system call on an open descriptor; the bytes of the page are in the private one.
+            let done =
+                unsafe { libc::fallocate(file, flags, at as libc::off_t, PAGE as libc::off_t) };
+            if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        })
     };
-    fallocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)?;
-    fallocate(libc::FALLOC_FL_KEEP_SIZE)
+    fallocate(Call::Punch, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)?;
+    calls::stored(at, PAGE);
+    fallocate(Call::Allocate, libc::FALLOC_FL_KEEP_SIZE)
 }
 
 /// Writes and syncs a page, and reads it back: a medium that did not take it is not mapped again.
 fn write_page(file: i32, at: u64, from: *const libc::c_void) -> io::Result<()> {
-    let len = PAGE as usize;
-    // SAFETY: a whole page that nobody writes to.
-    let wrote = unsafe { libc::pwrite(file, from, len, at as libc::off_t) };
-    if wrote != len as isize {
-        return Err(io::Error::last_os_error());
+    // A write that ends before a bad sector is short; why, the next one says.
+    let mut done = 0;
+    while done < PAGE {
+        calls::make(Call::Write, || {
+            let rest = from.wrapping_byte_add(done as usize);
+            let (len, to) = ((PAGE - done) as usize, (at + done) as libc::off_t);
+            // SAFETY: the rest of a whole page that nobody writes to.
+            match unsafe { libc::pwrite(file, rest, len, to) } {
+                -1 => Err(io::Error::last_os_error()),
+                0 => Err(io::ErrorKind::WriteZero.into()),
+                wrote => {
+                    done += wrote as u64;
+                    Ok(())
+                }
+            }
+        })?;
     }
-    // SAFETY: a system call on an open descriptor.
-    if unsafe { libc::fdatasync(file) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    calls::stored(at, PAGE);
+    calls::sync((0, u64::MAX), || {
+        // SAFETY: a system call on an open descriptor.
+        let done = unsafe { libc::fdatasync(file) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    })?;
     let mut back = [0u8; PAGE as usize];
-    if !read(file, at, back.as_mut_ptr(), PAGE) {
-        return Err(io::Error::other("the page could not be read back"));
-    }
-    Ok(())
+    // What cannot be read back was not taken.
+    if read(file, at, back.as_mut_ptr(), PAGE) { Ok(()) } else { Err(Errno::IO.into()) }
 }
 
 /// The block device that a file lies on, opened for reading past the page cache; -1 where that is not allowed.

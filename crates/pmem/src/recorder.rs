@@ -1,16 +1,55 @@
-//! What a simulated region reports: every store, flush and fence, in program order.
+//! What a simulated region reports: every store, flush, fence and sync, in program order, and how its file grows.
 
-/// Watches a simulated region. Calls come from the thread that stored, flushed or fenced.
+use crate::domain::Domain;
+use crate::growth::Backing;
+use std::io;
+use std::ops::Range;
+
+/// Watches a simulated region. Calls come from the thread that stored, flushed, fenced or synced.
 pub trait Recorder: Send + Sync {
-    /// `bytes` were stored at `off`. A copy past the cache is reported as a store and flushes of its lines.
+    /// The domain whose rules the region follows: [`Domain::Clwb`], or [`Domain::Msync`], which reports syncs of pages
+    /// in place of flushes and fences.
+    fn domain(&self) -> Domain {
+        Domain::Clwb
+    }
+    /// `bytes` were stored at `off`. A copy past the cache is reported as a store and flushes of
+    /// its lines, unless the recorder [tells it apart](Recorder::streams).
     fn store(&self, off: u64, bytes: &[u8]);
+    /// Returns true if copies past the cache are to be made, and reported by [`Recorder::stream`].
+    fn streams(&self) -> bool {
+        false
+    }
+    /// `bytes`, whole lines, were stored at `off` past the cache.
+    fn stream(&self, off: u64, bytes: &[u8]) {
+        self.store(off, bytes);
+    }
     /// The line at `line` (a multiple of [`crate::LINE`]) was flushed.
     fn flush(&self, line: u64);
     /// The calling thread fenced.
     fn fence(&self);
-    /// The region grew to `len` bytes; zeros up to there are durable.
+    /// The pages of `[off, off + len)` are written to the file, whoever stored into them.
+    fn sync(&self, off: u64, len: u64) {
+        let _ = (off, len);
+    }
+    /// The file has `len` bytes, new ones as zeros. A power loss may take them until [`Recorder::sync_length`].
     fn grow(&self, len: u64) {
         let _ = len;
+    }
+    /// The file's length is durable.
+    fn sync_length(&self) {}
+    /// The space of `[off, off + len)` was given back: nobody may store there. That it reads as
+    /// zeros was reported as stores.
+    fn punch(&self, off: u64, len: u64) {
+        let _ = (off, len);
+    }
+    /// The first hole in `[from, to)`, as far as it lies there.
+    fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
+        let _ = (from, to);
+        None
+    }
+    /// The space of `[off, off + len)` was reserved again.
+    fn back(&self, off: u64, len: u64) {
+        let _ = (off, len);
     }
 }
 
@@ -22,4 +61,25 @@ impl Recorder for NullRecorder {
     fn store(&self, _off: u64, _bytes: &[u8]) {}
     fn flush(&self, _line: u64) {}
     fn fence(&self) {}
+}
+
+/// The file that a simulated region does not have.
+pub(crate) struct RecordedFile<'r>(pub(crate) &'r dyn Recorder);
+
+impl Backing for RecordedFile<'_> {
+    fn allocate(&self, _from: u64, to: u64) -> rustix::io::Result<()> {
+        self.0.grow(to);
+        Ok(())
+    }
+
+    fn write_at(&self, _bytes: &[u8], _at: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> rustix::io::Result<()> {
+        self.0.sync_length();
+        Ok(())
+    }
+
+    fn cut(&self, _len: u64) {}
 }

@@ -13,17 +13,23 @@ use crate::domain::Domain;
 #[cfg(feature = "emulate-media")]
 use crate::emulation::Emulation;
 use crate::error::GrowError;
-use crate::growth::{extend, prefault};
+use crate::growth::{Backing, extend, is_synced, prefault};
+use crate::guess;
+use crate::inspect::RecordLosses;
 use crate::locked::LockedFile;
-use crate::mapping::{Mapping, PAGE};
+use crate::mapping::{HUGE, Mapping, PAGE};
 use crate::media::Watch;
 #[cfg(feature = "sim")]
-use crate::recorder::Recorder;
+use crate::recorder::{RecordedFile, Recorder};
+use crate::step::Step;
 use crate::syncs::Syncs;
+use crate::turn::lock;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A mapped range of bytes.
 pub struct Region {
@@ -31,6 +37,8 @@ pub struct Region {
     pub(crate) watch: Watch,
     pub(crate) mapping: Mapping,
     len: AtomicU64,
+    /// The length that is durable, as far as is known: what an earlier process allocated may not be.
+    synced_len: AtomicU64,
     pub(crate) domain: Domain,
     emulated: bool,
     pub(crate) device: bool,
@@ -40,7 +48,11 @@ pub struct Region {
     pub(crate) syncs: Syncs,
     /// Tells regions apart in what a thread remembers.
     pub(crate) id: u64,
-    growing: Mutex<()>,
+    pub(crate) growing: Mutex<()>,
+    /// The file was seen to say where a hole is.
+    pub(crate) tells_holes: AtomicBool,
+    pub(crate) mending: Mutex<()>,
+    pub(crate) record: OnceLock<RecordLosses>,
     pub(crate) file: Option<LockedFile>,
     #[cfg(feature = "sim")]
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
@@ -66,6 +78,7 @@ impl Region {
             watch: parts.watch,
             mapping: parts.mapping,
             len: AtomicU64::new(parts.len),
+            synced_len: AtomicU64::new(if parts.device { parts.len } else { 0 }),
             domain: parts.domain,
             emulated: parts.emulated,
             device: parts.device,
@@ -75,6 +88,9 @@ impl Region {
             syncs: Syncs::default(),
             id: NEXT_ID.fetch_add(1, Relaxed),
             growing: Mutex::new(()),
+            tells_holes: AtomicBool::new(false),
+            mending: Mutex::new(()),
+            record: OnceLock::new(),
             file: parts.file,
             #[cfg(feature = "sim")]
             recorder: None,
@@ -122,6 +138,11 @@ impl Region {
         self.device
     }
 
+    /// Whether what is stored stays in memory: a copy of a file that is looked at.
+    pub fn is_private(&self) -> bool {
+        self.mapping.is_copy()
+    }
+
     /// The instruction that writes a line back, by name; the domain says whether it is used.
     pub fn write_back(&self) -> &'static str {
         self.write_back.name()
@@ -161,9 +182,9 @@ impl Region {
             return None;
         }
         let at = self.mapping.base().wrapping_add(off as usize);
-        // SAFETY: bytes inside the mapping, which lives as long as `self`, aligned (checked above, and the
-        // mapping's start is), initialised by the kernel. Non-atomic accesses to them are excluded by the
-        // contracts of `write` and `bytes`.
+        // SAFETY: bytes inside the mapping, which lives as long as `self`, aligned (checked above,
+        // and the mapping's start is), initialised by the kernel. Non-atomic writes to them are
+        // excluded by the contract of `write`: who may meet one uses `guess`.
         Some(unsafe { &*at.cast() })
     }
 
@@ -188,6 +209,39 @@ impl Region {
         #[cfg(feature = "emulate-media")]
         self.charge_read(off, 8);
         self.word(off).map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// The word at `off` as of some moment, while another thread may be writing there; 0 where no
+    /// word can be.
+    ///
+    /// It decides nothing but what to look at first, and is never counted as a fault. Of a guess
+    /// that is older than the data, the place may be a hole ([`Region::punch`]): a file system in
+    /// memory takes a page to read one, and where it is full that is a media error, which stops the
+    /// store and loses nothing.
+    #[inline]
+    pub fn guess(&self, off: u64) -> u64 {
+        self.guess_words::<1>(off)[0]
+    }
+
+    /// The words of the line at `off` as of some moment, each for itself; zeros where no line can
+    /// be. As [`Region::guess`].
+    #[inline]
+    pub fn guess_line(&self, off: u64) -> [u64; 8] {
+        self.guess_words(off)
+    }
+
+    #[inline]
+    fn guess_words<const N: usize>(&self, off: u64) -> [u64; N] {
+        #[cfg(feature = "emulate-media")]
+        self.charge_read(off, 8 * N);
+        let size = 8 * N as u64;
+        if !off.is_multiple_of(size) || off >= self.len() & !(size - 1) {
+            return [0; N];
+        }
+        let at: *const u64 = self.mapping.base().wrapping_add(off as usize).cast();
+        // SAFETY: `N` words inside of the mapping (what begins at a multiple of its size below the
+        // last whole multiple ends inside), which begins at a page and lives as long as `self`.
+        std::array::from_fn(|i| unsafe { guess::word(at.wrapping_add(i)) })
     }
 
     /// The eight words of the line at `off`, a multiple of 64; zeros, and counted as a fault, where there is none.
@@ -236,6 +290,23 @@ impl Region {
         (from + bytes.len() as u64 <= self.len()).then_some(from)
     }
 
+    /// Whether all words of a range, from a multiple of 8 on, are zero. Holes of a file are not read.
+    pub fn is_zero(&self, from: u64, to: u64) -> bool {
+        let mut at = from;
+        while at < to {
+            let data = match &self.file {
+                Some(file) if !self.device => next_data(file, at),
+                _ => at,
+            };
+            let end = to.min(data.saturating_add(HUGE));
+            if (data & !7..end).step_by(8).any(|at| self.load(at) != 0) {
+                return false;
+            }
+            at = end.max(data);
+        }
+        true
+    }
+
     /// Stores a word at `off`, a multiple of 8, in one piece.
     ///
     /// # Safety
@@ -244,6 +315,7 @@ impl Region {
     pub unsafe fn store(&self, off: u64, value: u64) {
         let Some(word) = self.word(off) else { return };
         word.store(value, Relaxed);
+        self.note_stored(off, 8);
         #[cfg(feature = "emulate-media")]
         self.charge_store(off, 8);
         #[cfg(feature = "sim")]
@@ -263,6 +335,7 @@ impl Region {
         self.charge_read(off, 8);
         let value = change(word.load(Relaxed));
         word.store(value, Relaxed);
+        self.note_stored(off, 8);
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
             recorder.store(off, &value.to_ne_bytes());
@@ -272,12 +345,14 @@ impl Region {
     /// Copies bytes to `off`.
     ///
     /// # Safety
-    /// Nobody else accesses the range meanwhile, and no slice of [`Region::bytes`] covers a part of it.
+    /// Nobody else accesses the range meanwhile, but by [`Region::guess`], and no slice of
+    /// [`Region::bytes`] covers a part of it.
     #[inline]
     pub unsafe fn write(&self, off: u64, src: &[u8]) {
         let Some(to) = self.place(off, src.len()) else { return };
         // SAFETY: the destination is mapped and nobody else accesses it (caller), so `src` does not overlap it.
         unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), to, src.len()) };
+        self.note_stored(off, src.len() as u64);
         #[cfg(feature = "emulate-media")]
         self.charge_store(off, src.len());
         #[cfg(feature = "sim")]
@@ -302,6 +377,7 @@ impl Region {
         // SAFETY: the range is mapped and initialised by the kernel; nobody else accesses it (caller).
         let bytes = unsafe { std::slice::from_raw_parts_mut(to, len) };
         fill(bytes);
+        self.note_stored(off, len as u64);
         #[cfg(feature = "emulate-media")]
         self.charge_store(off, len);
         #[cfg(feature = "sim")]
@@ -309,6 +385,14 @@ impl Region {
             recorder.store(off, bytes);
         }
         Some(bytes)
+    }
+
+    /// Says to a test that bytes of the file were stored.
+    #[inline(always)]
+    pub(crate) fn note_stored(&self, off: u64, len: u64) {
+        if cfg!(any(test, feature = "sim")) && self.file.is_some() {
+            crate::calls::stored(off, len);
+        }
     }
 
     /// Asks the processor to load the line at `off` soon.
@@ -321,29 +405,49 @@ impl Region {
         }
     }
 
-    /// Makes the region `new_len` bytes long. The new bytes are zeros and durably allocated. A region that is
-    /// as long already, as a device is, stays as it is.
+    /// Makes the region `new_len` bytes long. The new bytes are zeros and durably allocated, also where an earlier process
+    /// allocated them. A region that is longer, as a device is, stays as it is.
     pub fn grow(&self, new_len: u64) -> Result<(), GrowError> {
-        let _one_at_a_time = self.growing.lock().unwrap_or_else(|poison| poison.into_inner());
+        let _one_at_a_time = lock(&self.growing).unwrap_or_else(PoisonError::into_inner);
         let old = self.len();
-        if new_len <= old {
+        if new_len <= self.synced_len.load(Relaxed) {
             return Ok(());
         }
-        if new_len > self.reserved() || self.device {
+        if new_len > old && (new_len > self.reserved() || self.device) {
             let reserved = if self.device { old } else { self.reserved() };
             return Err(GrowError::BeyondReserve { wanted: new_len, reserved });
         }
+        if let Some(found) = self.cut_short() {
+            return Err(GrowError::CutShort { wanted: new_len, expected: old, found });
+        }
         if let Some(file) = &self.file {
-            extend(file, self.domain, (old, new_len), &|file| self.sync_grown(file))?;
-            let from = old & !(PAGE - 1);
-            let at = self.mapping.base().wrapping_add(from as usize);
-            prefault(self.domain, at, (new_len - from) as usize);
+            self.extend_file(&**file, old, new_len)?;
         }
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
-            recorder.grow(new_len);
+            self.extend_file(&RecordedFile(&**recorder), old, new_len)?;
         }
-        self.len.store(new_len, Relaxed);
+        self.len.store(new_len.max(old), Relaxed);
+        self.synced_len.store(new_len.max(old), Relaxed);
+        Ok(())
+    }
+
+    fn extend_file(&self, file: &dyn Backing, old: u64, new_len: u64) -> Result<(), GrowError> {
+        if new_len > old {
+            extend(file, self.domain, (old, new_len), &|file| self.sync_grown(file))?;
+            let from = old & !(PAGE - 1);
+            let at = self.mapping.base().wrapping_add(from as usize);
+            if !self.recorded() {
+                prefault(self.domain, at, (new_len - from) as usize);
+            }
+        } else if is_synced(self.domain) && Step::SyncFound.done() {
+            let failed = |errno: rustix::io::Errno| GrowError::Io {
+                wanted: new_len,
+                step: "sync the length",
+                source: errno.into(),
+            };
+            self.sync_grown(file).map_err(failed)?;
+        }
         Ok(())
     }
 
@@ -357,6 +461,28 @@ impl Region {
     #[inline]
     pub(crate) fn recorded(&self) -> bool {
         false
+    }
+
+    /// Whether copies may go past the cache: always, but on a medium that does not tell them apart.
+    #[cfg(feature = "sim")]
+    #[inline]
+    pub(crate) fn streams(&self) -> bool {
+        self.recorder.as_ref().is_none_or(|recorder| recorder.streams())
+    }
+
+    #[cfg(not(feature = "sim"))]
+    #[inline]
+    pub(crate) const fn streams(&self) -> bool {
+        true
+    }
+}
+
+/// Where a file has bytes next, from `at` on: after its end if there are none, and at `at` if nobody can tell.
+fn next_data(file: &LockedFile, at: u64) -> u64 {
+    match seek(&**file, SeekFrom::Data(at)) {
+        Ok(data) => data,
+        Err(Errno::NXIO) => u64::MAX,
+        Err(_) => at,
     }
 }
 

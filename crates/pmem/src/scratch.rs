@@ -3,6 +3,7 @@
 //! Between two images of one crash a few words differ, and opening one changes a few more. So the image is not copied
 //! anew: whoever makes the images puts back what was changed.
 
+use crate::domain::Domain;
 use crate::mapping::Mapping;
 use crate::recorder::Recorder;
 use crate::region::Region;
@@ -53,8 +54,20 @@ struct Keeping {
 }
 
 impl Recorder for Keeping {
+    fn domain(&self) -> Domain {
+        self.recorder.domain()
+    }
+
     fn store(&self, off: u64, bytes: &[u8]) {
         self.recorder.store(off, bytes);
+    }
+
+    fn streams(&self) -> bool {
+        self.recorder.streams()
+    }
+
+    fn stream(&self, off: u64, bytes: &[u8]) {
+        self.recorder.stream(off, bytes);
     }
 
     fn flush(&self, line: u64) {
@@ -65,7 +78,15 @@ impl Recorder for Keeping {
         self.recorder.fence();
     }
 
+    fn sync(&self, off: u64, len: u64) {
+        self.recorder.sync(off, len);
+    }
+
     fn grow(&self, len: u64) {
         self.recorder.grow(len);
+    }
+
+    fn sync_length(&self) {
+        self.recorder.sync_length();
     }
 }

@@ -5,7 +5,7 @@
 //! process; which steps a thread came by is noted, so that a crash can be told from where it struck. In any other
 //! build `done` is `true`, and nothing of this is left.
 //!
-//! This crate's own steps are the places where a range of bytes becomes lines.
+//! This crate's own steps are the places where a range of bytes becomes lines or pages, and where a file grows.
 
 /// Steps that can be told apart: their numbers are below this.
 pub const STEPS: usize = 256;
@@ -51,6 +51,14 @@ steps! { 1:
     StreamBody,
     /// The bytes behind the last whole line of a streamed copy are flushed.
     FlushStreamTail,
+    /// A flush that begins in one page and ends in another remembers the last one too.
+    RememberLastPage,
+    /// What is remembered of a page takes nothing back of those behind it.
+    KeepRemembered,
+    /// A file's new length is synced before it counts.
+    SyncGrown,
+    /// So is a length that an earlier process gave it.
+    SyncFound,
 }
 
 /// Whether the step of this number is to be done.
@@ -61,8 +69,13 @@ pub const fn step_is_done(number: u32) -> bool {
     true
 }
 
+/// A place where a test may let the thread panic: see `panic_after`. Nothing in any other build.
+#[cfg(not(feature = "sim"))]
+#[inline(always)]
+pub const fn panic_point() {}
+
 #[cfg(feature = "sim")]
-pub use knocked::{StepSet, knock_out, step_is_done, take_steps};
+pub use knocked::{StepSet, knock_out, panic_after, panic_point, step_is_done, take_steps};
 
 #[cfg(feature = "sim")]
 mod knocked {
@@ -77,6 +90,30 @@ mod knocked {
 
     thread_local! {
         static CAME_BY: Cell<StepSet> = const { Cell::new([0; STEPS / 64]) };
+        /// How many more places this thread passes before it panics at one; none: it never does.
+        static PANIC_AFTER: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// Lets the calling thread panic, once, after it has passed this many places where it may; or never. Returns
+    /// what was left of the number before.
+    pub fn panic_after(places: Option<u64>) -> Option<u64> {
+        PANIC_AFTER.replace(places)
+    }
+
+    /// A place where the calling thread panics if [`panic_after`] says so.
+    #[inline]
+    pub fn panic_point() {
+        if std::thread::panicking() {
+            return;
+        }
+        match PANIC_AFTER.get() {
+            None => {}
+            Some(0) => {
+                PANIC_AFTER.set(None);
+                std::panic::resume_unwind(Box::new("a test asked for this panic"));
+            }
+            Some(left) => PANIC_AFTER.set(Some(left - 1)),
+        }
     }
 
     /// Leaves a step out in all threads of the process, or none (0).
@@ -92,6 +129,7 @@ mod knocked {
             steps[number as usize / 64] |= 1 << (number % 64);
             set.set(steps);
         });
+        panic_point();
         OUT.load(Relaxed) != number
     }
 

@@ -10,6 +10,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::pages::{self, Range};
+use crate::turn::wait_while;
 
 /// The syncs of one file.
 #[derive(Debug, Default)]
@@ -35,9 +36,8 @@ impl Syncs {
     }
 
     /// Waits until nobody syncs.
-    fn free<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        let free = self.changed.wait_while(state, |state| state.running);
-        free.unwrap_or_else(PoisonError::into_inner)
+    fn free<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        wait_while(&self.changed, &self.state, state, |state| state.running)
     }
 
     fn end(&self, ended: u64) {
@@ -54,7 +54,7 @@ impl Syncs {
         state.pages.extend_from_slice(pages);
         let own = state.next;
         let through = |state: &mut State| state.running && state.ended <= own;
-        state = self.changed.wait_while(state, through).unwrap_or_else(PoisonError::into_inner);
+        state = wait_while(&self.changed, &self.state, state, through);
         if state.ended > own {
             return;
         }

@@ -61,3 +61,29 @@ fn a_lock_of_another_process_is_seen() {
     holder.wait().unwrap();
     Region::open(&path, &options).unwrap();
 }
+
+#[test]
+fn a_file_that_was_created_for_nothing_is_removed() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    let clwb = MapOptions { domain: DomainRequest::Clwb, ..MapOptions::new(1 << 20) };
+    let process = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(1 << 20) };
+    let error = Region::open(&path, &clwb).unwrap_err();
+    assert!(matches!(error, MapError::NoMapSync { .. }), "{error}");
+    assert!(!path.exists(), "created for a refused mapping");
+
+    drop(Region::open(&path, &process).unwrap());
+    assert!(!path.exists(), "created and never grown");
+
+    std::fs::write(&path, []).unwrap();
+    drop(Region::open(&path, &process).unwrap());
+    assert!(path.exists(), "somebody else's");
+    std::fs::remove_file(&path).unwrap();
+
+    let region = Region::open(&path, &process).unwrap();
+    region.grow(1 << 20).unwrap();
+    drop(region);
+    let mode = path.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

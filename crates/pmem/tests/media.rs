@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code, reason = "the tests store into regions")]
 
-use pmem::{DomainRequest, Lost, MapOptions, Region};
+use pmem::{DomainRequest, Lost, MapError, MapOptions, Region};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -73,6 +73,7 @@ fn a_page_is_written_anew_before_a_fence_completes() {
     // SAFETY: no slice of the region's bytes exists.
     unsafe { pool.region.store(at, 77) };
     assert_eq!(pool.file().metadata().expect("a file").len(), 5 * PAGE, "not there yet");
+    pool.cut(8);
     pool.region.flush(at, 8);
     pool.region.fence();
     assert_eq!(word(&pool.path, at), 77, "what was fenced is in the file");
@@ -87,6 +88,26 @@ fn a_page_is_written_anew_before_a_fence_completes() {
     assert!(!pool.region.failed());
 }
 
+/// A page past the file's end is no loss of the medium: to write it would make the file long again, with zeros between.
+#[test]
+fn a_file_that_was_cut_short_is_not_made_long_again() {
+    let pool = Pool::new(300);
+    assert_eq!(pool.region.cut_short(), None);
+    pool.cut(5);
+    assert_eq!(pool.region.cut_short(), Some(5 * PAGE));
+    // More pages than are remembered.
+    for page in 6..300 {
+        assert_eq!(pool.region.load(page * PAGE), 0);
+    }
+    pool.region.fence();
+    assert!(pool.region.failed());
+    let error = pool.region.grow(301 * PAGE).expect_err("a gap");
+    assert!(error.to_string().contains("cannot grow to"), "{error}");
+    assert_eq!(pool.file().metadata().expect("a file").len(), 5 * PAGE);
+    pool.cut(300);
+    assert_eq!(pool.region.cut_short(), Some(300 * PAGE), "it is known that something is gone");
+}
+
 #[test]
 fn what_comes_while_another_is_looked_into_is_kept() {
     let pool = Pool::new(8);
@@ -94,6 +115,7 @@ fn what_comes_while_another_is_looked_into_is_kept() {
     pool.region.load(5 * PAGE);
     let (pages, _) = pool.region.lost();
     pool.region.load(7 * PAGE);
+    pool.cut(8);
     pool.region.mend();
     assert!(!pool.region.settle(pages), "another one has come");
     assert_eq!(pool.region.lost(), (1, vec![Lost { at: 7 * PAGE, len: PAGE }]));
@@ -104,7 +126,8 @@ fn an_inspected_file_is_never_written_to() {
     let pool = Pool::new(8);
     let path = pool.path.clone();
     let Pool { region, _folder, .. } = pool;
-    assert!(Region::inspect(&path).is_err(), "locked by whoever may write");
+    let locked = Region::inspect(&path).map(drop);
+    assert!(matches!(locked, Err(MapError::Locked { .. })), "{locked:?}");
     drop(region);
     let seen = Region::inspect(&path).expect("nobody else has it");
     let also = Region::inspect(&path).expect("inspections share");
@@ -120,6 +143,22 @@ fn an_inspected_file_is_never_written_to() {
     seen.mend();
     assert_eq!(file.metadata().expect("a file").len(), 6 * PAGE);
     assert_eq!(seen.lost().1, [Lost { at: 7 * PAGE, len: PAGE }]);
+}
+
+/// More than can be remembered: nothing is written from a private mapping, so each may be read
+/// around.
+#[test]
+fn an_inspected_file_may_lose_any_number_of_pages() {
+    const PAGES: u64 = 600;
+    let Pool { region, _folder, path } = Pool::new(PAGES);
+    drop(region);
+    let seen = Region::inspect(&path).expect("nobody else has it");
+    let file = OpenOptions::new().write(true).open(&path).expect("the file");
+    file.set_len(2 * PAGE).expect("a shorter file");
+    let words: Vec<u64> = (0..PAGES).map(|page| seen.load(page * PAGE + 8)).collect();
+    assert_eq!(words[..2], [8, PAGE + 8]);
+    assert!(words[2..].iter().all(|word| *word == 0));
+    assert_eq!(seen.media_errors(), PAGES - 2);
 }
 
 /// Writers store and fence in pages that are cut off under them, again and again: what a fence has covered is in the
@@ -151,6 +190,7 @@ fn no_store_is_lost_between_a_private_page_and_the_file() {
     for round in 0..300 {
         pool.cut(2);
         std::thread::sleep(std::time::Duration::from_micros(round));
+        pool.cut(4);
         let (pages, _) = pool.region.lost();
         pool.region.mend();
         pool.region.settle(pages);

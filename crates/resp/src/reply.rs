@@ -70,6 +70,11 @@ impl Writer {
         self.out.is_empty()
     }
 
+    /// How many bytes of memory the buffer takes.
+    pub fn capacity(&self) -> usize {
+        self.out.capacity()
+    }
+
     /// Forgets all bytes, keeps their room.
     pub fn clear(&mut self) {
         self.out.clear();

@@ -194,6 +194,13 @@ impl Parser {
         gone
     }
 
+    /// Releases memory that nothing is kept in.
+    pub fn shrink(&mut self) {
+        self.ranges.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.unescaped.shrink_to_fit();
+    }
+
     /// Bytes of the input that belong to a command which is still arriving.
     pub fn pending(&self, input: &[u8]) -> usize {
         input.len().saturating_sub(self.released)

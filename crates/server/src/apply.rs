@@ -49,7 +49,7 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_hll_sparse_max_bytes(values.size("hll-sparse-max-bytes") as usize);
     engine.config().set_tracking_table_max_keys(number("tracking-table-max-keys"));
     engine.limit_cached_keys();
-    engine.keyspace().set_eviction(eviction(values));
+    engine.keyspace().set_eviction(eviction(values), engine.clock().unix_ms());
     if engine.keyspace().heap().is_durable() {
         engine.keyspace().heap().set_read_cache(values.size("read-cache"));
     }
@@ -156,12 +156,8 @@ fn append_only(shared: &Shared, yes: bool) -> Result<(), String> {
             Err("the append only file cannot be turned on while serving; start with --backend aof"
                 .into())
         }
-        (Backend::Pmem, true) => {
-            // Who asks for it wants writes to last: they do.
-            tracing::warn!(
-                "appendonly has no effect with the pmem backend: its pool is durable by itself"
-            );
-            Ok(())
-        }
+        (Backend::Pmem, true) => Err("a pool is durable by itself and has no append only file; \
+                                      start with --backend aof for a store that has one"
+            .into()),
     }
 }

@@ -38,6 +38,8 @@ pub(crate) enum Step {
     Paused,
     /// The last command blocks: go on when it has its reply.
     Blocked,
+    /// The last command takes more steps: go on when it has its reply.
+    Walking,
     /// Send the replies and close.
     Close,
     /// End the server.
@@ -103,7 +105,7 @@ fn too_long(connection: &mut Connection) -> Step {
     if is_within_limit(connection) {
         return Step::Done;
     }
-    connection.out.clear();
+    connection.output.clear();
     Step::Close
 }
 
@@ -122,14 +124,16 @@ pub(crate) fn is_within_limit(connection: &Connection) -> bool {
 
 /// Answers bytes that are no request.
 fn refuse(connection: &mut Connection, error: &ProtocolError) -> Step {
-    connection.out.protocol_error(error);
+    connection.output.writer.protocol_error(error);
     connection.worker.shared.engine.stats().error(b"ERR");
     Step::Close
 }
 
 /// Executes the parsed commands from `next` on, and leaves there where to go on if not all were executed.
 fn execute(connection: &mut Connection) -> Step {
-    let Connection { parser, input, filled, session, worker, out, next, log_end, .. } = connection;
+    let Connection { parser, input, filled, session, worker, output, next, log_end, .. } =
+        connection;
+    let out = &mut output.writer;
     let engine = &*worker.shared.engine;
     let session = session.as_mut().expect("a session");
     let first = next.take().unwrap_or(0);
@@ -164,13 +168,17 @@ fn execute(connection: &mut Connection) -> Step {
                 *next = Some(first + at);
                 return Step::Paused;
             }
-            let outcome = call(engine, session, request, out);
-            *log_end = outcome.durable_at.max(*log_end);
+            let (outcome, end) = call(engine, session, request, out);
+            *log_end = end.max(*log_end);
             match outcome.next {
                 Next::Reply | Next::Monitor => {}
                 Next::Block => {
                     *next = Some(first + at + 1);
                     return Step::Blocked;
+                }
+                Next::Walk => {
+                    *next = Some(first + at + 1);
+                    return Step::Walking;
                 }
                 Next::Close => return Step::Close,
                 Next::Paused => {
@@ -203,27 +211,30 @@ fn is_long(reply: usize, at: usize, since: &mut Option<Instant>) -> bool {
     since.elapsed() > MAX_TIME
 }
 
-/// Executes one command, and drops its reply if the client wants none.
+/// Executes one command, and drops its reply if the client wants none. Returns also how far the log
+/// must be settled before what was written to `out` leaves.
 #[inline]
 fn call(
     engine: &Engine,
     session: &mut Session,
     request: commands::Request<'_>,
     out: &mut Writer,
-) -> commands::Outcome {
+) -> (commands::Outcome, u64) {
     let before = session.reply;
+    let mut end = 0;
     if session.client.has_mail.load(Relaxed) {
         // What was told before the command comes before its reply.
-        session.client.take_mail(out.buffer());
+        end = session.client.take_mail(out.buffer());
     }
     let mark = out.mark();
     let outcome = engine.perform(session, request, out);
-    if outcome.next == Next::Block {
+    end = end.max(outcome.durable_at);
+    if matches!(outcome.next, Next::Block | Next::Walk) {
         // Its reply is yet to come.
-        return outcome;
+        return (outcome, end);
     }
     if before == ReplyMode::On && session.reply == ReplyMode::On {
-        return outcome;
+        return (outcome, end);
     }
     match (before, session.reply) {
         (_, ReplyMode::SkipNext) => session.reply = ReplyMode::Skip,
@@ -235,6 +246,6 @@ fn call(
         _ => {}
     }
     // What is no reply is sent all the same: confirmations of subscriptions.
-    session.client.take_mail(out.buffer());
-    outcome
+    end = end.max(session.client.take_mail(out.buffer()));
+    (outcome, end)
 }

@@ -106,9 +106,13 @@ fn lines(words: &[Vec<u8>]) -> Result<String, String> {
     Ok(text)
 }
 
-/// The text of `--version`.
+/// The text of `--version`: redis-server's line, which programs read, with the own version at its end.
 pub fn version() -> String {
-    format!("Perdura server v={} redis={} bits=64", env!("CARGO_PKG_VERSION"), crate::REDIS_VERSION)
+    format!(
+        "Redis server v={} sha=00000000:0 malloc=perdura bits=64 build=0 perdura={}",
+        crate::REDIS_VERSION,
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// The text of `--help`.
@@ -127,8 +131,14 @@ Where the data lives:
                             --appendonly no: memory only, lost at exit). auto (default): pmem if the
                             pool's file can be mapped with MAP_SYNC, aof elsewhere; the log says which
                             and why.
+  --other-stores refuse|ignore
+                            what to do where another store than the one to be served (a pool, an
+                            append-only file, a dump.rdb) holds data (default: refuse to start)
   --pool FILE               the pool's file, or a device DAX (default: perdura.pool in --dir)
-  --pool-size SIZE          the largest that the pool may become (default 4gb; it starts small and grows)
+  --pool-size SIZE          the largest that the pool may become (default 4gb; it starts small and
+                            grows by up to 64mb: in a pool of more than 1gb what is left beyond its
+                            last whole step is not used). MEMORY PURGE gives free space back to the
+                            file system
   --domain auto|clwb|eadr|msync|process
                             how stores become durable. clwb, eadr: persistent memory. msync: any file,
                             slow. process: any file, survives a crash of the process but no power loss.

@@ -22,23 +22,20 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use commands::{Client, Peer, Session};
-use resp::{BIG_BULK, Parser, Protocol, Writer};
+use resp::{BIG_BULK, Parser};
 
 use crate::batch::{self, Step};
 use crate::meter::add;
+use crate::output::Output;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// Room for input that a connection keeps while it is idle, and the least that it reads into.
+/// Room for input that a connection keeps between commands, and the least that it reads into. An idle one has none.
 const ROOM: usize = 16 * 1024;
 /// Room for input of a client that sends more at once than it is given room for.
 const MORE_ROOM: usize = 64 * 1024;
 /// Room that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
-/// Room for replies that a connection keeps.
-const REPLY_ROOM: usize = 64 * 1024;
-/// A connection that was silent for so long gives its larger buffers back.
-const IDLE_MS: u64 = 2000;
 
 /// A connection that is being served.
 pub(crate) struct Connection {
@@ -53,12 +50,10 @@ pub(crate) struct Connection {
     crowded: bool,
     /// Bytes that the command which is arriving still needs, where that is known.
     pub(crate) missing: usize,
-    pub(crate) out: Writer,
-    /// How much of `out` was sent.
-    sent: usize,
+    pub(crate) output: Output,
     /// The command of the batch to go on with; a pause of clients stops in the middle of one.
     pub(crate) next: Option<usize>,
-    /// Up to where the log must be settled before `out` may leave.
+    /// Up to where the log must be settled before `output` may leave.
     pub(crate) log_end: u64,
     /// Since when the replies exceed their soft limit, unix ms.
     soft_since: Option<u64>,
@@ -69,21 +64,31 @@ pub(crate) struct Connection {
     alone: bool,
 }
 
+/// What ends a wait of a blocked command.
+enum Woken {
+    /// It has its reply.
+    Replied,
+    /// What others left for the client is to be sent when the log is settled.
+    Mail,
+    /// The client is gone or must go.
+    Gone,
+}
+
 impl Connection {
     pub(crate) fn new(stream: Stream, peer: Peer, worker: Arc<Worker>) -> Connection {
         let mut session = worker.shared.engine.connect(peer, worker.number);
         session.set_can_block();
+        session.set_can_walk();
         Connection {
             stream,
             client: Arc::clone(&session.client),
             session: Some(session),
             parser: Parser::new(),
-            input: vec![0; ROOM],
+            input: Vec::new(),
             filled: 0,
             crowded: false,
             missing: 1,
-            out: Writer::new(Protocol::Resp2),
-            sent: 0,
+            output: Output::new(),
             next: None,
             log_end: 0,
             soft_since: None,
@@ -98,7 +103,7 @@ impl Connection {
     pub(crate) async fn serve(mut self) {
         let mut closing = false;
         while !closing {
-            if !self.alone && !self.out.is_empty() {
+            if !self.alone && !self.output.is_empty() {
                 tokio::task::yield_now().await;
             }
             if !poll_fn(|cx| self.poll_input(cx)).await {
@@ -128,6 +133,11 @@ impl Connection {
                             return;
                         }
                     }
+                    Step::Walking => {
+                        if !self.walk().await {
+                            return;
+                        }
+                    }
                     Step::Close => {
                         closing = true;
                         break;
@@ -147,29 +157,46 @@ impl Connection {
 
     /// Drops what may not be acknowledged, and says why.
     fn fail(&mut self) {
-        self.out.clear();
-        self.sent = 0;
-        self.out.error(
+        self.output.clear();
+        self.output.writer.error(
             "MISCONF Errors writing to the AOF file: the log failed before this was durable",
         );
     }
 
-    /// Sends what there is to send, and takes what arrives; false when the client is gone or must go.
+    /// Sends what there is to send, and takes what arrives; false when the client is gone or must
+    /// go. True also where what others left for it waits for the log.
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.keep_waker(cx);
         if self.client.killed.load(Relaxed) {
             return Poll::Ready(false);
         }
-        self.client.take_mail(self.out.buffer());
+        if self.take_mail() {
+            return Poll::Ready(true);
+        }
         if !self.try_write(cx) {
             return Poll::Ready(false);
+        }
+        if self.input.is_empty() && self.stream.poll_readable(cx).is_pending() {
+            self.release();
+            return Poll::Pending;
         }
         self.make_room();
         let arrived = self.poll_read(cx);
         if arrived.is_pending() {
-            self.shrink();
+            self.release();
         }
         arrived
+    }
+
+    /// Takes what others left for the client; whether that has to wait for the log before it is
+    /// sent.
+    fn take_mail(&mut self) -> bool {
+        let after = self.client.take_mail(self.output.writer.buffer());
+        let waits = !self.worker.gate.is_settled(after);
+        if waits {
+            self.log_end = self.log_end.max(after);
+        }
+        waits
     }
 
     /// Takes what arrives into the room that there is; false at the end of the stream.
@@ -207,11 +234,13 @@ impl Connection {
 
     /// Writes as much as the socket takes; false when the connection is to end.
     fn try_write(&mut self, cx: &mut Context<'_>) -> bool {
-        while self.sent < self.out.len() {
-            match self.stream.poll_write(cx, &self.out.as_bytes()[self.sent..]) {
+        while !self.output.is_empty() {
+            match self.stream.poll_write(cx, self.output.unsent()) {
                 Poll::Ready(Ok(0)) => return false,
                 Poll::Ready(Ok(written)) => {
-                    self.sent += written;
+                    if self.output.advance(written) {
+                        self.soft_since = None;
+                    }
                     let meter = self.worker.meter();
                     add(&meter.writes, 1);
                     add(&meter.bytes_out, written as u64);
@@ -223,25 +252,22 @@ impl Connection {
                 Poll::Pending => return self.check_output(),
             }
         }
-        if self.sent > 0 {
-            self.sent = 0;
-            self.out.clear();
-            self.soft_since = None;
-            if self.client.output.load(Relaxed) != 0 {
-                self.client.output.store(0, Relaxed);
-            }
+        if self.client.output.load(Relaxed) != 0 {
+            self.client.output.store(0, Relaxed);
         }
+        self.publish_capacity();
         true
     }
 
     /// Whether what waits to be sent is within the limits.
     fn check_output(&mut self) -> bool {
-        if self.sent >= REPLY_ROOM {
-            self.out.buffer().drain(..self.sent);
-            self.sent = 0;
-        }
-        let waiting = (self.out.len() - self.sent) as u64;
+        self.output.compact();
+        let waiting = self.output.unsent().len() as u64;
         self.client.output.store(waiting as usize, Relaxed);
+        self.publish_capacity();
+        if self.exceeds_all(waiting) {
+            return false;
+        }
         let limit = self.worker.shared.limits.output(self.client.is_subscribed());
         let mut over = limit.hard > 0 && waiting > limit.hard;
         if limit.soft > 0 && waiting > limit.soft {
@@ -257,6 +283,28 @@ impl Connection {
             tracing::warn!("Client {line} closed for overcoming of output buffer limits.");
         }
         !over
+    }
+
+    /// Says how much memory the replies take.
+    #[inline]
+    fn publish_capacity(&self) {
+        let capacity = self.output.capacity();
+        if self.client.reply_buffer.load(Relaxed) != capacity {
+            self.client.reply_buffer.store(capacity, Relaxed);
+        }
+    }
+
+    /// Whether this client's replies alone are more than all clients may take: it need not be looked for.
+    fn exceeds_all(&self, waiting: u64) -> bool {
+        let limit = self.worker.shared.limits.client_memory.load(Relaxed);
+        if limit == 0 || waiting <= limit || self.client.no_evict.load(Relaxed) {
+            return false;
+        }
+        let engine = &self.worker.shared.engine;
+        let line = commands::admin::describe(engine, &self.client, self.now_ms());
+        tracing::warn!("Evicting client: {line}");
+        engine.clients().note_evicted();
+        true
     }
 
     fn now_ms(&self) -> u64 {
@@ -276,22 +324,36 @@ impl Connection {
         }
         let believed = self.filled.max(CLAIM);
         let more = if large { self.missing.min(believed) } else { self.filled.max(ROOM / 4) };
-        self.input.resize((self.filled + more).max(ROOM), 0);
+        let room = (self.filled + more).max(ROOM);
+        if self.input.is_empty() {
+            // Zeros that the allocator has: pages that no input reaches are never touched.
+            self.input = vec![0; room];
+        } else {
+            self.input.resize(room, 0);
+        }
     }
 
-    /// Gives large buffers back once the client is silent.
-    fn shrink(&mut self) {
-        let large = self.input.len() > ROOM && self.filled == 0;
-        let large_out = self.out.is_empty() && self.out.buffer().capacity() > REPLY_ROOM;
-        if !large && !large_out {
-            return;
+    /// Releases the buffers once the client has been silent for a while, as the housekeeping thread says.
+    #[inline]
+    fn release(&mut self) {
+        if self.client.release.load(Relaxed) {
+            self.release_buffers();
         }
-        if self.now_ms().saturating_sub(self.client.seen_ms.load(Relaxed)) < IDLE_MS {
-            return;
+    }
+
+    #[cold]
+    fn release_buffers(&mut self) {
+        self.client.release.store(false, Relaxed);
+        if self.filled == 0 {
+            self.input = Vec::new();
+            self.parser.shrink();
+            self.client.query_buffer_free.store(0, Relaxed);
         }
-        self.input = vec![0; ROOM];
-        self.out.buffer().shrink_to(REPLY_ROOM);
-        self.client.query_buffer_free.store(ROOM, Relaxed);
+        self.output.release();
+        self.publish_capacity();
+        if let Some(session) = &mut self.session {
+            session.shrink();
+        }
     }
 
     /// Waits until clients are no longer paused, or this one is killed.
@@ -317,19 +379,51 @@ impl Connection {
         client.blocked.store(false, Relaxed);
     }
 
-    /// Waits until the blocked session has its reply, or its time is over; false when the client is gone or must go.
+    /// Takes the steps of a long command, and lets others be served between them; false when the client must go.
+    async fn walk(&mut self) -> bool {
+        loop {
+            tokio::task::yield_now().await;
+            if self.client.killed.load(Relaxed) {
+                return false;
+            }
+            let session = self.session.as_mut().expect("a session");
+            let engine = &self.worker.shared.engine;
+            if let Some(outcome) = engine.go_on(session, &mut self.output.writer) {
+                self.log_end = outcome.durable_at;
+                return true;
+            }
+        }
+    }
+
+    /// Waits until the blocked session has its reply, or its time is over; false when the client is
+    /// gone or must go.
     async fn blocked(&mut self) -> bool {
+        loop {
+            match self.wait_blocked().await {
+                Woken::Replied => return true,
+                Woken::Gone => return false,
+                Woken::Mail => {
+                    let end = std::mem::take(&mut self.log_end);
+                    if self.worker.gate.pass(end).await.is_err() {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn wait_blocked(&mut self) -> Woken {
         let until = self.session.as_ref().and_then(Session::blocked_until);
         if let Some(until) = until {
             let wait = Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
             match tokio::time::timeout(wait, poll_fn(|cx| self.poll_blocked(cx))).await {
-                Ok(goes_on) => return goes_on,
+                Ok(woken) => return woken,
                 Err(_) => {
                     let session = self.session.as_mut().expect("a session");
                     let engine = &self.worker.shared.engine;
-                    if let Some(outcome) = engine.time_out(session, &mut self.out) {
+                    if let Some(outcome) = engine.time_out(session, &mut self.output.writer) {
                         self.log_end = outcome.durable_at;
-                        return true;
+                        return Woken::Replied;
                     }
                 }
             }
@@ -338,27 +432,30 @@ impl Connection {
     }
 
     /// Sends what there is to send, and takes what arrives without looking at it: the end of the stream ends the wait.
-    fn poll_blocked(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+    fn poll_blocked(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
         self.keep_waker(cx);
         if self.client.killed.load(Relaxed) {
-            return Poll::Ready(false);
+            return Poll::Ready(Woken::Gone);
         }
         let session = self.session.as_mut().expect("a session");
-        if let Some(outcome) = self.worker.shared.engine.unblocked(session, &mut self.out) {
+        let engine = &self.worker.shared.engine;
+        if let Some(outcome) = engine.unblocked(session, &mut self.output.writer) {
             self.log_end = outcome.durable_at;
-            return Poll::Ready(true);
+            return Poll::Ready(Woken::Replied);
         }
-        self.client.take_mail(self.out.buffer());
+        if self.take_mail() {
+            return Poll::Ready(Woken::Mail);
+        }
         if !self.try_write(cx) {
-            return Poll::Ready(false);
+            return Poll::Ready(Woken::Gone);
         }
         loop {
             if self.input.len() - self.filled < ROOM / 4 {
-                self.input.resize(self.filled * 2, 0);
+                self.input.resize((self.filled * 2).max(ROOM), 0);
             }
             match self.poll_read(cx) {
                 Poll::Ready(true) if batch::is_within_limit(self) => {}
-                Poll::Ready(_) => return Poll::Ready(false),
+                Poll::Ready(_) => return Poll::Ready(Woken::Gone),
                 Poll::Pending => return Poll::Pending,
             }
             // There may be whole commands behind the one that was missing bytes.
@@ -370,7 +467,7 @@ impl Connection {
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.keep_waker(cx);
         let goes_on = !self.client.killed.load(Relaxed) && self.try_write(cx);
-        if goes_on && self.sent < self.out.len() { Poll::Pending } else { Poll::Ready(()) }
+        if goes_on && !self.output.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 

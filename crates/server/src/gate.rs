@@ -43,11 +43,16 @@ impl Gate {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the log is known to be settled up to `offset`.
+    pub(crate) fn is_settled(&self, offset: u64) -> bool {
+        self.settled.load(Relaxed) >= offset
+    }
+
     /// Returns when the log is settled up to `offset`.
     pub(crate) async fn pass(&self, offset: u64) -> Result<(), LogFailed> {
         let mut waits = false;
         poll_fn(|cx| {
-            if self.settled.load(Relaxed) >= offset {
+            if self.is_settled(offset) {
                 return Poll::Ready(Ok(()));
             }
             if !waits {

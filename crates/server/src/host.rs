@@ -73,6 +73,7 @@ impl Host for Server {
 
     fn reset_stats(&self) {
         meter::reset(&self.shared.meters);
+        self.shared.engine.clients().reset_evicted();
         self.shared.accepted.store(0, Relaxed);
         self.shared.rejected.store(0, Relaxed);
         self.shared.peak.store(0, Relaxed);
@@ -192,7 +193,8 @@ impl Server {
         let store = &self.shared.store;
         Persistence {
             backend: store.backend_name().into(),
-            domain: store.domain.to_string(),
+            // The memory before an append-only file says nothing of what the file survives.
+            domain: store.pool.as_ref().map_or("none".into(), |_| store.domain.to_string()),
             emulated: store.emulated,
             media: store.media.as_ref().map_or("no", |media| media.name).into(),
             durability: match self.append_only.get() {
@@ -204,6 +206,7 @@ impl Server {
             .into(),
             pool: store.pool.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
             pool_size: self.shared.engine.keyspace().heap().size(),
+            pool_space: self.shared.engine.keyspace().heap().space_taken(),
             recovery_us: store.recovery_us,
             recovery_records: store.recovery.records,
             recovery_words: store.recovery.words,

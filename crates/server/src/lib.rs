@@ -24,6 +24,9 @@ mod log;
 mod machine;
 mod media;
 mod meter;
+mod other_stores;
+mod output;
+mod pool_file;
 mod rates;
 mod scrub;
 mod serve;
@@ -35,6 +38,7 @@ mod text;
 mod worker;
 
 pub use listen::ListenError;
+pub use other_stores::OtherStores;
 pub use serve::{ServeError, serve};
 pub use store::StoreError;
 

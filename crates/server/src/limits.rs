@@ -13,6 +13,8 @@ pub(crate) struct Limits {
     pub(crate) keepalive_s: AtomicU64,
     pub(crate) query_buffer: AtomicU64,
     pub(crate) max_bulk: AtomicU64,
+    /// Bytes that all clients may take together; 0 for no limit.
+    pub(crate) client_memory: AtomicU64,
     pub(crate) protected: AtomicBool,
     pub(crate) hz: AtomicU64,
     pub(crate) expire_effort: AtomicU64,
@@ -32,6 +34,7 @@ impl Limits {
         self.keepalive_s.store(values.size("tcp-keepalive"), Relaxed);
         self.query_buffer.store(values.size("client-query-buffer-limit"), Relaxed);
         self.max_bulk.store(values.size("proto-max-bulk-len"), Relaxed);
+        self.client_memory.store(client_memory(values), Relaxed);
         self.protected.store(values.yes("protected-mode"), Relaxed);
         self.hz.store(values.size("hz").clamp(1, 500), Relaxed);
         self.expire_effort.store(values.size("active-expire-effort").clamp(1, 10), Relaxed);
@@ -46,6 +49,18 @@ impl Limits {
     /// The limit of what waits to be sent to a client.
     pub(crate) fn output(&self, is_subscribed: bool) -> OutputLimit {
         if is_subscribed { self.listening.get() } else { self.normal.get() }
+    }
+}
+
+/// `maxmemory-clients`: a number of bytes, or a share of `maxmemory` in percent.
+fn client_memory(values: &Values) -> u64 {
+    let text = values.text("maxmemory-clients");
+    match text.strip_suffix('%') {
+        Some(percent) => {
+            let percent: u64 = percent.parse().unwrap_or(0);
+            (u128::from(values.size("maxmemory")) * u128::from(percent) / 100) as u64
+        }
+        None => values.size("maxmemory-clients"),
     }
 }
 

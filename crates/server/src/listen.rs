@@ -36,14 +36,20 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// How long the end of an old socket is waited for: the main thread has nothing to do that takes long.
 const CLOSES_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why a socket does not listen.
+/// Why the server does not listen.
 #[derive(Debug, thiserror::Error)]
-#[error("Could not create server TCP listening socket {address}: {reason}")]
-pub struct ListenError {
-    /// The address or path.
-    pub address: String,
-    /// The system's words.
-    pub reason: String,
+pub enum ListenError {
+    /// A socket cannot be opened.
+    #[error("Could not create server TCP listening socket {address}: {reason}")]
+    Socket {
+        /// The address or path.
+        address: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// Nothing says where to listen, or no address of `bind` is there.
+    #[error("Configured to not listen anywhere, exiting. Set port and bind, or unixsocket.")]
+    Nowhere,
 }
 
 /// The TCP sockets in force, which may be replaced.
@@ -95,6 +101,12 @@ fn listener(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListen
     Ok(socket.into())
 }
 
+/// Whether the values say where to listen: asked before anything is opened.
+pub(crate) fn is_somewhere(values: &Values) -> Result<(), ListenError> {
+    let by_port = values.int("port") != 0 && !values.get("bind").is_empty();
+    if by_port || !values.get("unixsocket").is_empty() { Ok(()) } else { Err(ListenError::Nowhere) }
+}
+
 /// Opens the TCP sockets that the values name; none for port 0.
 fn open_ports(values: &Values) -> Result<Vec<std::net::TcpListener>, ListenError> {
     let port = u16::try_from(values.int("port")).unwrap_or(0);
@@ -114,7 +126,7 @@ fn open_ports(values: &Values) -> Result<Vec<std::net::TcpListener>, ListenError
             Err(error) if optional && is_unavailable(&error) => {}
             Err(error) => {
                 let reason = crate::text::os_error(&error);
-                return Err(ListenError { address: format!("{name}:{port}"), reason });
+                return Err(ListenError::Socket { address: format!("{name}:{port}"), reason });
             }
         }
     }
@@ -144,9 +156,10 @@ impl Ports {
         self.replace(shared, values)?;
         let path = values.text("unixsocket");
         if !path.is_empty() {
-            self.start_unix(shared, Path::new(&path), values.octal("unixsocketperm"))?;
+            return self.start_unix(shared, Path::new(&path), values.octal("unixsocketperm"));
         }
-        Ok(())
+        let accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
+        if accepting.is_empty() { Err(ListenError::Nowhere) } else { Ok(()) }
     }
 
     /// Listens where the values say, and no longer where it did; nowhere if that fails.
@@ -159,7 +172,7 @@ impl Ports {
         let opened = open_ports(values)?;
         let _entered = runtime.enter();
         for socket in opened {
-            let socket = TcpListener::from_std(socket).map_err(|error| ListenError {
+            let socket = TcpListener::from_std(socket).map_err(|error| ListenError::Socket {
                 address: values.text("bind"),
                 reason: crate::text::os_error(&error),
             })?;
@@ -178,7 +191,7 @@ impl Ports {
         permissions: u32,
     ) -> Result<(), ListenError> {
         use std::os::unix::fs::PermissionsExt;
-        let wrong = |error: io::Error| ListenError {
+        let wrong = |error: io::Error| ListenError::Socket {
             address: path.display().to_string(),
             reason: crate::text::os_error(&error),
         };

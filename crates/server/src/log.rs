@@ -9,6 +9,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use tracing::{Event, Level, Subscriber};
@@ -75,6 +76,8 @@ impl<'a> MakeWriter<'a> for Target {
     }
 }
 
+/// Whether the log was started, on standard output.
+static TO_STDOUT: AtomicBool = AtomicBool::new(false);
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
 fn filter(loglevel: &str) -> LevelFilter {
@@ -100,8 +103,18 @@ pub(crate) fn start(logfile: &str, loglevel: &str) -> io::Result<()> {
     let log = tracing_subscriber::registry().with(level).with(lines);
     if tracing::subscriber::set_global_default(log).is_ok() {
         let _ = LEVEL.set(handle);
+        TO_STDOUT.store(logfile.is_empty(), Relaxed);
     }
     Ok(())
+}
+
+/// Says why the server ends, once to each reader: in the log, and on standard error where that is not the log's
+/// terminal.
+pub(crate) fn fatal(text: &str) {
+    tracing::error!("Fatal error: {text}");
+    if !TO_STDOUT.load(Relaxed) {
+        eprintln!("perdura-server: {text}");
+    }
 }
 
 /// Changes the level.

@@ -1,21 +1,8 @@
 //! What the operating system says about the machine and this process.
 //!
-//! All of it is for people and for INFO, but for the boot id: a pool that survives a process only must
-//! not be trusted after another boot.
+//! All of it is for people and for INFO.
 
 use std::time::Duration;
-
-/// The present boot of the machine; zeros where it cannot be told.
-pub(crate) fn boot_id() -> [u8; 16] {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: Vec<u8> =
-        text.bytes().filter_map(|b| char::from(b).to_digit(16)).map(|d| d as u8).collect();
-    let mut id = [0; 16];
-    for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = pair[0] << 4 | pair[1];
-    }
-    id
-}
 
 /// Random bytes of the operating system.
 pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {

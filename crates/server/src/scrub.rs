@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use commands::admin::ScrubFacts;
 use keyspace::{Keyspace, Scrub};
 
+use crate::chores::contained;
 use crate::shared::Shared;
 
 /// Bytes between two rests.
@@ -52,12 +53,13 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     let mut begun: Option<Instant> = None;
     while !shared.shutdown.is_asked() {
         std::thread::sleep(LOOK);
-        look_after(keyspace);
+        contained("media errors", || look_after(keyspace));
         let every = Duration::from_secs(shared.limits.scrub_every_s.load(Relaxed));
         let due = begun.is_none_or(|begun| begun.elapsed() >= every);
         if due && is_wanted(shared) {
             begun = Some(Instant::now());
-            pass(shared, keyspace);
+            contained("the scrub", || pass(shared, keyspace));
+            shared.scrub.running.store(false, Relaxed);
         }
     }
 }
@@ -90,7 +92,6 @@ fn pass(shared: &Arc<Shared>, keyspace: &Keyspace) {
         progress.shard.store(shard as u64, Relaxed);
         whole &= one(shared, keyspace, shard, &mut found);
     }
-    progress.running.store(false, Relaxed);
     progress.shard.store(0, Relaxed);
     if !whole {
         return;

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use commands::{Clock, Engine, EngineOptions, SystemClock};
-use keyspace::Db;
+use keyspace::{DATABASES, Db};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ use crate::cli::Arguments;
 use crate::config::file::{ReadError, Reader, escape};
 use crate::config::{self, Config, Values};
 use crate::host::Server;
-use crate::listen::ListenError;
+use crate::listen::{self, ListenError};
 use crate::meter::Meter;
 use crate::shared::Shared;
 use crate::shutdown::Request;
@@ -65,8 +65,7 @@ pub fn serve(arguments: &Arguments) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            tracing::error!("Fatal error: {error}");
-            eprintln!("perdura-server: {error}");
+            crate::log::fatal(&error.to_string());
             ExitCode::FAILURE
         }
     }
@@ -79,6 +78,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     crate::log::start(&logfile, &loglevel)
         .map_err(system(format!("Can't open the log file {logfile}")))?;
     greet(&values, file.is_some(), &notes);
+    listen::is_somewhere(&values)?;
     let possible = apply::files(values.size("maxclients"));
     if possible < values.size("maxclients") {
         tracing::warn!(
@@ -86,6 +86,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         );
         let text = possible.max(1).to_string();
         let _ = values.set(b"maxclients", &[text.as_bytes()]);
+    }
+    if values.size("databases") > DATABASES as u64 {
+        tracing::warn!("databases is set to {DATABASES}: a store has no more");
+        let _ = values.set(b"databases", &[DATABASES.to_string().as_bytes()]);
     }
     let store = store::open(&values, SystemClock.unix_ms())?;
     let fsync = values.text("appendfsync");
@@ -186,13 +190,15 @@ fn describe(store: &Store, fsync: &str) {
         (_, true) => ", closed cleanly",
         (_, false) => ", after a crash",
     };
+    // Only a pool has a domain: what an append-only file survives is not that of the memory before it.
+    let domain = report.pool.as_ref().map(|_| format!(" domain={}", report.domain));
+    let domain = domain.unwrap_or_default();
     if let Some(media) = &report.media {
         tracing::warn!("Every figure is that of an emulated medium: {}", media.summary);
     }
     tracing::info!(
-        "backend={} domain={}{}{} durability=\"{}\" keys={keys} recovery={ms:.1}ms ({} records, {} words{end}){pool}",
+        "backend={}{domain}{}{} durability=\"{}\" keys={keys} recovery={ms:.1}ms ({} records, {} words{end}){pool}",
         report.backend_name(),
-        report.domain,
         if report.emulated { " (emulated)" } else { "" },
         report
             .media
@@ -301,8 +307,7 @@ fn help(
     let (shared, server, failed) = (Arc::clone(shared), Arc::clone(server), Arc::clone(failed));
     std::thread::Builder::new().name("housekeeping".into()).spawn(move || {
         if loading && let Err(error) = load(&shared, &server) {
-            tracing::error!("Fatal error: {error}. Exiting.");
-            eprintln!("perdura-server: {error}");
+            crate::log::fatal(&error.to_string());
             failed.store(true, Ordering::Release);
             shared.shutdown.request(Request::default());
             return false;

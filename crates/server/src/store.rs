@@ -14,6 +14,7 @@ use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
 use crate::config::Values;
 use crate::machine;
 use crate::media::{self, Played};
+use crate::other_stores::{self, OtherStores, Served};
 
 /// The least room that a heap in memory is allowed.
 const LEAST_MEMORY: u64 = 1 << 30;
@@ -46,6 +47,9 @@ pub enum StoreError {
         /// Why.
         source: heap::OpenError,
     },
+    /// Another store holds data, and would be left aside.
+    #[error("{0}")]
+    OtherStores(OtherStores),
     /// Options that do not fit together.
     #[error("{0}")]
     Options(String),
@@ -149,7 +153,7 @@ pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
         b"aof" if values.get("emulate-media") != b"no" => Err(StoreError::Options(
             "--emulate-media belongs to the pmem backend, and --backend aof was asked for".into(),
         )),
-        b"aof" => open_memory(values, now_ms, None),
+        b"aof" => open_memory(&pool, values, now_ms, None),
         _ if by_name => open_pool(&pool, values, now_ms, Some("its domain was asked for by name".into())),
         _ => open_best(&pool, values, now_ms),
     }
@@ -157,19 +161,14 @@ pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
 
 /// The pool if its file is persistent memory, memory and an append-only file otherwise.
 fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Store, StoreError> {
-    let existed = pool.exists();
     let why = Some(format!("{} is persistent memory", pool.display()));
     match open_pool(pool, values, now_ms, why) {
         Err(StoreError::Map(MapError::NoMapSync { .. })) => {
-            if !existed {
-                let _ = std::fs::remove_file(pool);
-            }
-            let left = if existed { ", whose data is left alone" } else { "" };
             let why = format!(
-                "{} is not persistent memory (no MAP_SYNC){left}; --backend pmem --domain process takes a pool there",
+                "{} is not persistent memory (no MAP_SYNC); --backend pmem --domain process takes a pool there",
                 pool.display()
             );
-            open_memory(values, now_ms, Some(why))
+            open_memory(pool, values, now_ms, Some(why))
         }
         other => other,
     }
@@ -179,10 +178,18 @@ fn map(pool: &Path, values: &Values) -> Result<Region, MapError> {
     let mut options = MapOptions::new(values.size("pool-size"));
     options.domain = request(values);
     options.emulate = values.yes("emulate-pmem");
+    when_unlocked(pool, || Region::open(pool, &options))
+}
+
+/// Maps a pool, which a process that was just killed may hold for a moment.
+pub(crate) fn when_unlocked(
+    pool: &Path,
+    map: impl Fn() -> Result<Region, MapError>,
+) -> Result<Region, MapError> {
     let begin = Instant::now();
     let mut waits = false;
     loop {
-        match Region::open(pool, &options) {
+        match map() {
             Err(MapError::Locked { .. }) if begin.elapsed() < LOCK_PATIENCE => {
                 if !waits {
                     tracing::info!("Waiting for the process that holds {}", pool.display());
@@ -203,9 +210,11 @@ fn open_pool(
 ) -> Result<Store, StoreError> {
     let begin = Instant::now();
     media::check(values)?;
-    let (region, media) = media::play(map(pool, values)?, values)?;
+    let region = map(pool, values)?;
+    other_stores::refuse(Served::Pool, pool, values, now_ms)?;
+    let (region, media) = media::play(region, values)?;
     let (domain, emulated) = (region.domain(), region.emulated());
-    let boot_id = machine::boot_id();
+    let boot_id = pmem::boot_id();
     let is_new = Heap::is_blank(&region);
     let (heap, recovery) = if is_new {
         let geometry = Geometry::fitting(machine::cores(), region.reserved());
@@ -234,16 +243,23 @@ fn open_pool(
     Ok(Store { keyspace, report })
 }
 
-fn open_memory(values: &Values, now_ms: u64, why: Option<String>) -> Result<Store, StoreError> {
+fn open_memory(
+    pool: &Path,
+    values: &Values,
+    now_ms: u64,
+    why: Option<String>,
+) -> Result<Store, StoreError> {
     let begin = Instant::now();
+    // Data in memory has a log unless it was said that it needs none.
+    let logged = values.yes("appendonly") || !values.given("appendonly");
+    let served = if logged { Served::Log } else { Served::Memory };
+    other_stores::refuse(served, pool, values, now_ms)?;
     let limit = machine::memory().max(LEAST_MEMORY);
     let geometry = Geometry::fitting(machine::cores(), limit);
-    let options = CreateOptions::random(geometry, machine::boot_id())?;
+    let options = CreateOptions::random(geometry, pmem::boot_id())?;
     let heap = Heap::volatile(limit, &options)
         .map_err(|source| StoreError::Create { path: PathBuf::from("memory"), source })?;
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
-    // Data in memory has a log unless it was said that it needs none.
-    let logged = values.yes("appendonly") || !values.given("appendonly");
     let report = Report {
         backend: if logged { Backend::Aof } else { Backend::Volatile },
         domain: Domain::Volatile,

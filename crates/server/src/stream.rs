@@ -46,6 +46,14 @@ impl Stream {
         read.map_ok(|()| room.filled().len())
     }
 
+    /// Returns when there may be something to read, or the end of the stream.
+    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Tcp(socket) => socket.poll_read_ready(cx),
+            Stream::Unix(socket) => socket.poll_read_ready(cx),
+        }
+    }
+
     #[inline]
     pub(crate) fn poll_write(
         &mut self,

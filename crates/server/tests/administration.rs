@@ -144,6 +144,17 @@ fn the_smallest_pool_that_the_configuration_takes_is_one_that_works() {
 }
 
 #[test]
+fn a_pool_is_never_larger_than_its_limit() {
+    for (size, bytes) in [("16mb", 16 << 20), ("64mb", 64 << 20), ("300mb", 300 << 20)] {
+        let server = Launch::perdura_pmem().args(["--pool-size", size]).start();
+        let info = server.client().info("persistence");
+        let [taken, limit]: [u64; 2] =
+            ["pool_size", "pool_limit"].map(|name| info[name].parse().expect("a number"));
+        assert!(taken <= limit && limit <= bytes, "{size}: {taken} taken, {limit} at most");
+    }
+}
+
+#[test]
 fn clients_are_listed_named_and_killed() {
     let server = start(&[]);
     let (mut one, mut two) = (server.client(), server.client());
@@ -399,8 +410,18 @@ fn there_are_as_many_databases_as_asked_for() {
     error(&mut client, "SWAPDB 0 4", "ERR DB index is out of range");
     client.check("SET k v", "OK");
     error(&mut client, "MOVE k 4", "ERR DB index is out of range");
-    let refused = Launch::perdura_volatile().args(["--databases", "17"]).run_to_end();
-    assert!(refused.log.contains("argument must be between 1 and 16 inclusive"), "{}", refused.log);
+    let refused = Launch::perdura_volatile().args(["--databases", "0"]).run_to_end();
+    assert!(refused.log.contains("argument must be between 1 and 2147483647"), "{}", refused.log);
+}
+
+#[test]
+fn a_start_that_asks_for_more_databases_than_a_store_has_serves_what_it_has() {
+    let server = start(&["--databases", "32"]);
+    let mut client = server.client();
+    client.check("CONFIG GET databases", "[\"databases\", \"16\"]");
+    client.check("SELECT 15", "OK");
+    error(&mut client, "SELECT 16", "ERR DB index is out of range");
+    assert!(server.log().contains("databases is set to 16: a store has no more"));
 }
 
 #[test]
@@ -487,7 +508,14 @@ fn a_pool_answers_what_is_asked_of_an_append_only_file() {
     let server = Launch::perdura_pmem().args(["--enable-debug-command", "yes"]).start();
     let mut client = server.client();
     client.check("SET k v EX 1000", "OK");
-    client.check("CONFIG SET appendonly yes", "OK");
+    error(
+        &mut client,
+        "CONFIG SET appendonly yes",
+        "ERR CONFIG SET failed (possibly related to argument 'appendonly') - a pool is durable by \
+         itself and has no append only file; start with --backend aof for a store that has one",
+    );
+    client.check("CONFIG SET appendonly no", "OK");
+    client.check("CONFIG GET appendonly", "[\"appendonly\", \"no\"]");
     let text = "The pool is durable by itself: there is no append only file to rewrite";
     client.check("BGREWRITEAOF", text);
     for line in ["DEBUG LOADAOF", "DEBUG RELOAD"] {
@@ -566,4 +594,63 @@ fn what_a_client_wrote_is_synced_when_it_asks_for_it() {
     client.check("CONFIG SET appendonly no", "OK");
     let off = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
     error(&mut client, "WAITAOF 1 0 0", off);
+}
+
+/// The line of a client in CLIENT LIST, once it is as it should be.
+#[track_caller]
+fn line_of(observer: &mut Client, id: i64, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    let began = Instant::now();
+    loop {
+        let list = observer.run("CLIENT LIST").text();
+        let start = format!("id={id} ");
+        let line = list.lines().find(|line| line.starts_with(&start)).unwrap_or_default();
+        if is_so(line) {
+            return line.to_owned();
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}: {line}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn id_of(client: &mut Client) -> i64 {
+    client.run("CLIENT ID").int().expect("an id")
+}
+
+#[test]
+fn the_memory_of_clients_is_told_and_limited() {
+    let server = start(&[]);
+    let (mut client, mut unread) = (server.client(), server.client());
+    client.check(&format!("SET large {}", "v".repeat(512 << 10)), "OK");
+    let id = id_of(&mut unread);
+    let gets = vec![vec!["GET".to_owned(), "large".to_owned()]; 64];
+    unread.send_pipeline(&gets).expect("sent");
+    let number = |line: &str, name: &str| field(line, name).parse::<usize>().expect("a number");
+    let line = line_of(&mut client, id, "replies wait", |line| number(line, "omem") > 20 << 20);
+    assert!(number(&line, "tot-mem") > number(&line, "omem") && number(&line, "oll") > 1, "{line}");
+    let told: usize = client.info("memory")["mem_clients_normal"].parse().expect("a number");
+    assert!(told > 20 << 20, "{told}");
+
+    client.check("CONFIG SET maxmemory 100mb maxmemory-clients 10%", "OK");
+    line_of(&mut client, id, "it is evicted", str::is_empty);
+    assert_eq!(client.info("stats")["evicted_clients"], "1");
+    assert!(server.log().contains("Evicting client: id="));
+    client.check("CONFIG RESETSTAT", "OK");
+    assert_eq!(client.info("stats")["evicted_clients"], "0");
+    client.check("STRLEN large", &format!("(integer) {}", 512 << 10));
+}
+
+#[test]
+fn an_idle_client_keeps_no_buffers() {
+    let server = start(&[]);
+    let (mut observer, mut silent, mut idle) = (server.client(), server.client(), server.client());
+    let is_free = |line: &str| field(line, "qbuf-free") == "0" && field(line, "rbs") == "0";
+    idle.check(&format!("SET k {}", "v".repeat(100_000)), "OK");
+    idle.run("GET k");
+    let id = id_of(&mut idle);
+    line_of(&mut observer, id, "buffers are released", is_free);
+    line_of(&mut observer, id - 1, "who sends nothing has none", is_free);
+    for client in [&mut silent, &mut idle] {
+        client.check("STRLEN k", "(integer) 100000");
+        client.check("PING", "PONG");
+    }
 }

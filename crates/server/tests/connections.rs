@@ -144,7 +144,9 @@ fn the_program_explains_itself() {
         assert!(succeeded == success && output.contains(text), "{arguments:?}: {output}");
     };
     check(&["--help"], true, "--backend auto|pmem|aof");
-    check(&["-v"], true, "redis=7.0.15");
+    check(&["-v"], true, "Redis server v=7.0.15 sha=");
+    let own = concat!(" perdura=", env!("CARGO_PKG_VERSION"));
+    check(&["--version"], true, own);
     check(&["--no-such", "1"], false, "unknown directive 'no-such'");
     check(&["--port", "x"], false, "argument couldn't be parsed into an integer");
     check(&["/no/such.conf"], false, "can't open config file '/no/such.conf'");

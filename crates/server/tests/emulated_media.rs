@@ -48,7 +48,7 @@ fn get(ks: &Keyspace, key: &str) -> usize {
     let key = txn.key(key.as_bytes());
     let entry = txn.find(Db::default(), &key).expect("the key");
     let mut bytes = Vec::new();
-    txn.read_string(&entry).expect("a string").append_to(&mut bytes);
+    txn.read_string(&entry).expect("a string").append_to(&mut bytes).expect("sound");
     bytes.len()
 }
 

@@ -120,8 +120,7 @@ fn is_missed(search: &Search, mutant: &Mutant, end: Instant) -> bool {
     let (seconds, images) = (start.elapsed().as_secs_f64(), found.counts.opened);
     match &found.violation {
         Some((seed, what)) => {
-            let mut lines = what.lines().skip(1).filter(|line| !line.starts_with("action"));
-            let what = lines.next().unwrap_or_default();
+            let what = what.lines().nth(1).unwrap_or_default();
             let what: String = what.chars().take(100).collect();
             let told =
                 format!("{mutant}: missed after {seconds:.1} s and {images} images, seed {seed}");

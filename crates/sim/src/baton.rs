@@ -107,6 +107,12 @@ pub(crate) fn pause(at: At) {
     }
 }
 
+/// The calling thread may lose the baton here, as at a fence: for a medium that is not of this
+/// crate.
+pub fn give_way() {
+    pause(At::Fence);
+}
+
 /// The calling thread's place in the round, if it takes turns.
 pub(crate) fn place() -> Option<usize> {
     PLACE.with_borrow(|place| place.as_ref().map(|place| place.me))

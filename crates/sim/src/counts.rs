@@ -2,12 +2,13 @@
 
 use pmem::{STEPS, StepSet};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Images of one crash that are counted, however many were looked at.
 const COUNTED: u64 = 64;
 
 /// What was explored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Counts {
     /// Crash images opened and compared; of one crash at most 64 are counted.
     pub images: u64,
@@ -67,5 +68,20 @@ impl Counts {
         for (step, count) in self.steps.iter_mut().enumerate() {
             *count += steps[step / 64] >> (step % 64) & 1;
         }
+    }
+}
+
+impl fmt::Debug for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counts")
+            .field("images", &self.images)
+            .field("opened", &self.opened)
+            .field("crashes", &self.crashes)
+            .field("lives", &self.lives)
+            .field("refused", &self.refused)
+            .field("deepest", &self.deepest)
+            .field("doing", &self.doing)
+            .field("steps", &self.steps.iter().filter(|count| **count > 0).count())
+            .finish()
     }
 }

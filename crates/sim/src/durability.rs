@@ -15,12 +15,28 @@
 //!   them visible in that order and writes the line back whole: a prefix of the line's stores has arrived. A
 //!   subset of what the strict model allows; images that are likely in reality are more likely to be drawn.
 //!
+//! A copy may go past the cache, by whole lines. Such a **streamed** store lies in a buffer of its
+//! processor, in no cache: the next fence of the thread that made it makes it certain, no flush
+//! does, and no fence of another thread. Nor does it push out what was stored to other words of its
+//! line before. The buffer empties as it likes, so that its words arrive each by itself, in the x86
+//! model too. A word takes its values in order all the same, streamed or not: where one is certain,
+//! those before it are past. When the process has ended, its buffers have gone to the caches.
+//!
+//! Where the kernel syncs pages there are no flushes: a store is certain when its page was synced after it. Until then
+//! the kernel may have written the page at any moment.
+//!
+//! * [`Crash::SyncedWords`]: any subset of the pending words, as in the strict model.
+//! * [`Crash::SyncedPages`]: each page by itself, with a prefix of the stores to it.
+//!
+//! In every model a file that has grown may have its old length, its new one or one between, by whole pages, until the
+//! length was synced. What was stored beyond the length is gone, whatever was flushed.
+//!
 //! After a power loss the medium holds an image and nothing is pending. After the death of the process alone, all
 //! that was stored is visible to the next one, and what was pending is pending still: power may fail later.
 
 use crate::choices::Choices;
 use crate::medium::{Event, Trace};
-use pmem::LINE;
+use pmem::{Domain, LINE};
 use std::collections::BTreeMap;
 
 /// Which pending stores can arrive without which others.
@@ -30,7 +46,27 @@ pub enum Crash {
     Strict,
     /// A prefix of each line's stores.
     X86,
+    /// Any subset of words, where pages are synced.
+    SyncedWords,
+    /// A prefix of each page's stores, where pages are synced.
+    SyncedPages,
 }
+
+impl Crash {
+    /// Each of the models.
+    pub const ALL: [Crash; 4] = [Crash::Strict, Crash::X86, Crash::SyncedWords, Crash::SyncedPages];
+
+    /// The domain that the model is of.
+    pub fn domain(self) -> Domain {
+        match self {
+            Crash::Strict | Crash::X86 => Domain::Clwb,
+            Crash::SyncedWords | Crash::SyncedPages => Domain::Msync,
+        }
+    }
+}
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
 
 /// A store to one word, or to some bytes of it.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +77,17 @@ struct Piece {
     bytes: [u8; 8],
     /// When it was stored: a count of fences.
     epoch: u64,
+    /// Its place among all stores.
+    order: u64,
+    /// The thread that stored it past the cache.
+    streamed_by: Option<u32>,
+}
+
+impl Piece {
+    /// Number of its word in the line.
+    fn word(&self) -> usize {
+        (self.off % LINE / 8) as usize
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -51,14 +98,54 @@ struct Line {
     flushed: Vec<(u32, usize)>,
 }
 
+impl Line {
+    /// What a fence of this thread makes certain, in order: what the thread flushed, what it
+    /// streamed, and what these overtake.
+    fn fence(&mut self, thread: u32) -> Vec<Piece> {
+        let flushed = match self.flushed.iter().position(|(by, _)| *by == thread) {
+            Some(at) => self.flushed.swap_remove(at).1,
+            None => 0,
+        };
+        let mut until = [0; 8];
+        for (at, piece) in self.pieces.iter().enumerate() {
+            let is_certain = match piece.streamed_by {
+                None => at < flushed,
+                by => by == Some(thread),
+            };
+            if is_certain {
+                until[piece.word()] = at + 1;
+            }
+        }
+        let (mut certain, mut kept) = (Vec::new(), Vec::new());
+        let mut flushed_left: Vec<usize> = self.flushed.iter().map(|(_, count)| *count).collect();
+        for (at, piece) in self.pieces.drain(..).enumerate() {
+            if at >= until[piece.word()] {
+                kept.push(piece);
+                continue;
+            }
+            certain.push(piece);
+            let counted = self.flushed.iter().zip(&mut flushed_left);
+            counted.filter(|((_, count), _)| at < *count).for_each(|(_, left)| *left -= 1);
+        }
+        self.pieces = kept;
+        self.flushed.iter_mut().zip(flushed_left).for_each(|((_, count), left)| *count = left);
+        certain
+    }
+}
+
 /// A medium at one moment of a trace.
 #[derive(Clone, Debug)]
 pub struct Durability {
     durable: Vec<u8>,
+    /// The file's length that is certain; that of `durable` is what a program sees.
+    certain_len: usize,
+    /// The length of the last image.
+    image_len: usize,
     lines: BTreeMap<u64, Line>,
-    /// Lines that each thread flushed since its last fence.
+    /// Lines that each thread flushed, or streamed to, since its last fence.
     flushes: Vec<(u32, u64)>,
     fences: u64,
+    stores: u64,
     /// Ranges of `durable` that changed since an image was last opened.
     changed: Vec<(u64, usize)>,
 }
@@ -85,30 +172,50 @@ impl Durability {
     pub fn new(image: Vec<u8>) -> Durability {
         Durability {
             changed: vec![(0, image.len())],
+            certain_len: image.len(),
+            image_len: image.len(),
             durable: image,
             lines: BTreeMap::new(),
             flushes: Vec::new(),
             fences: 0,
+            stores: 0,
         }
     }
 
     /// Lets one event of `trace` happen.
     pub fn apply(&mut self, trace: &Trace, event: Event) {
         match event {
-            Event::Store { off, from, len } => self.store(off, &trace.bytes[from..from + len]),
+            Event::Store { off, from, len } => {
+                self.store(off, &trace.bytes[from..from + len], None);
+            }
+            Event::Stream { thread, off, from, len } => {
+                self.store(off, &trace.bytes[from..from + len], Some(thread));
+                let lines = (off..off + len as u64).step_by(LINE as usize);
+                self.flushes.extend(lines.map(|line| (thread, line)));
+            }
             Event::Flush { thread, line } => self.flush(thread, line),
             Event::Fence { thread } => self.fence(thread),
+            Event::Sync { off, len } => self.sync(off, len),
             Event::Grow(len) => self.durable.resize(len as usize, 0),
+            Event::SyncLength => self.certain_len = self.durable.len(),
             Event::Mark(_) | Event::Steps(_) => {}
         }
     }
 
-    fn store(&mut self, off: u64, bytes: &[u8]) {
+    fn store(&mut self, off: u64, bytes: &[u8], streamed_by: Option<u32>) {
         let mut rest = bytes;
         let mut off = off;
         while !rest.is_empty() {
             let len = rest.len().min((8 - off % 8) as usize);
-            let mut piece = Piece { off, len: len as u8, bytes: [0; 8], epoch: self.fences };
+            let mut piece = Piece {
+                off,
+                len: len as u8,
+                bytes: [0; 8],
+                epoch: self.fences,
+                order: self.stores,
+                streamed_by,
+            };
+            self.stores += 1;
             piece.bytes[..len].copy_from_slice(&rest[..len]);
             self.lines.entry(off / LINE * LINE).or_default().pieces.push(piece);
             rest = &rest[len..];
@@ -136,16 +243,9 @@ impl Durability {
                 return true;
             }
             let Some(pending) = lines.get_mut(&line) else { return false };
-            let Some(at) = pending.flushed.iter().position(|(by, _)| *by == thread) else {
-                return false;
-            };
-            let (_, count) = pending.flushed.swap_remove(at);
-            for piece in pending.pieces.drain(..count) {
+            for piece in pending.fence(thread) {
                 put(durable, &piece);
                 changed.push((piece.off, piece.len as usize));
-            }
-            for other in &mut pending.flushed {
-                other.1 = other.1.saturating_sub(count);
             }
             if pending.pieces.is_empty() {
                 lines.remove(&line);
@@ -154,11 +254,24 @@ impl Durability {
         });
     }
 
+    fn sync(&mut self, off: u64, len: u64) {
+        self.fences += 1;
+        let Durability { durable, lines, changed, .. } = self;
+        let synced: Vec<u64> = lines.range(off..off + len).map(|(line, _)| *line).collect();
+        for piece in synced.iter().filter_map(|line| lines.remove(line)).flat_map(|l| l.pieces) {
+            put(durable, &piece);
+            changed.push((piece.off, piece.len as usize));
+        }
+    }
+
     /// The medium after the death of the process: what was pending is pending still, and nobody is going to fence it.
     pub(crate) fn orphaned(&self) -> Durability {
         let mut orphaned = self.clone();
         orphaned.flushes.clear();
-        orphaned.lines.values_mut().for_each(|line| line.flushed.clear());
+        for line in orphaned.lines.values_mut() {
+            line.flushed.clear();
+            line.pieces.iter_mut().for_each(|piece| piece.streamed_by = None);
+        }
         orphaned
     }
 
@@ -169,7 +282,7 @@ impl Durability {
 
     /// Whether nothing is pending.
     pub fn is_settled(&self) -> bool {
-        self.lines.is_empty()
+        self.lines.is_empty() && self.certain_len == self.durable.len()
     }
 
     /// What a program sees: everything stored so far.
@@ -183,7 +296,7 @@ impl Durability {
 
     /// What is certain, and nothing else.
     pub fn certain(&self) -> &[u8] {
-        &self.durable
+        &self.durable[..self.certain_len]
     }
 
     /// Shows `see` what a loss of power may leave now, and says which of the pending stores arrived. `see` returns
@@ -196,10 +309,11 @@ impl Durability {
         mut see: impl FnMut(Image<'_>, &dyn Fn() -> String) -> bool,
     ) {
         let units = self.units(crash);
-        let shape: Vec<(usize, bool)> = units
-            .iter()
-            .map(|unit| (unit.len(), unit.last().is_some_and(|last| last.epoch == self.fences)))
-            .collect();
+        let is_fresh = |unit: &Vec<Piece>| unit.last().is_some_and(|p| p.epoch == self.fences);
+        let mut shape: Vec<(usize, bool)> =
+            units.iter().map(|unit| (unit.len(), is_fresh(unit))).collect();
+        let grown = (self.durable.len() - self.certain_len).div_ceil(PAGE);
+        shape.extend((grown > 0).then_some((grown, true)));
         let mut undo = Vec::new();
         for choice in Choices::new(&shape, choose, rng) {
             for (unit, arrived) in units.iter().zip(&choice) {
@@ -208,8 +322,13 @@ impl Durability {
                     self.changed.push((piece.off, piece.len as usize));
                 }
             }
-            let image = Image { bytes: &self.durable, changed: &mut self.changed };
-            let go_on = see(image, &|| told(&units, &choice));
+            let pages = if grown > 0 { choice[units.len()] } else { 0 };
+            let len = self.durable.len().min(self.certain_len + pages * PAGE);
+            let (from, to) = (len.min(self.image_len), len.max(self.image_len));
+            self.changed.push((from as u64, to - from));
+            self.image_len = len;
+            let image = Image { bytes: &self.durable[..len], changed: &mut self.changed };
+            let go_on = see(image, &|| told(&units, &choice, len));
             while let Some((piece, before)) = undo.pop() {
                 put(&mut self.durable, &Piece { bytes: before, ..piece });
                 self.changed.push((piece.off, piece.len as usize));
@@ -223,8 +342,16 @@ impl Durability {
     /// Pending stores, grouped by what arrives in order: of each group a prefix arrives.
     fn units(&self, crash: Crash) -> Vec<Vec<Piece>> {
         match crash {
-            Crash::X86 => self.lines.values().map(|line| line.pieces.clone()).collect(),
-            Crash::Strict => {
+            Crash::X86 => self.lines.values().flat_map(cached_and_streamed).collect(),
+            Crash::SyncedPages => {
+                let mut pages = BTreeMap::<u64, Vec<Piece>>::new();
+                for (line, pending) in &self.lines {
+                    pages.entry(line / PAGE as u64).or_default().extend(&pending.pieces);
+                }
+                pages.values_mut().for_each(|page| page.sort_by_key(|piece| piece.order));
+                pages.into_values().collect()
+            }
+            Crash::Strict | Crash::SyncedWords => {
                 let mut units = Vec::new();
                 for line in self.lines.values() {
                     let mut words: [Vec<Piece>; 8] = Default::default();
@@ -239,8 +366,23 @@ impl Durability {
     }
 }
 
+/// Pending stores of a line in the x86 model: of the words that were streamed to, each word's; and
+/// those of the others.
+fn cached_and_streamed(line: &Line) -> Vec<Vec<Piece>> {
+    let mut is_streamed = [false; 8];
+    for piece in line.pieces.iter().filter(|piece| piece.streamed_by.is_some()) {
+        is_streamed[piece.word()] = true;
+    }
+    let mut units = vec![Vec::new(); 9];
+    for piece in &line.pieces {
+        units[if is_streamed[piece.word()] { piece.word() } else { 8 }].push(*piece);
+    }
+    units.retain(|unit| !unit.is_empty());
+    units
+}
+
 /// Which stores arrived, in words; long lists are cut.
-fn told(units: &[Vec<Piece>], choice: &[usize]) -> String {
+fn told(units: &[Vec<Piece>], choice: &[usize], len: usize) -> String {
     const MOST: usize = 24;
     let list = |arrived: bool| {
         let pieces = units
@@ -253,7 +395,8 @@ fn told(units: &[Vec<Piece>], choice: &[usize]) -> String {
         let cut = if count > MOST { " ..." } else { "" };
         format!("{count} ({}{cut})", offs.join(" "))
     };
-    format!("pending stores that arrived: {}; lost: {}", list(true), list(false))
+    let (arrived, lost) = (list(true), list(false));
+    format!("{len} bytes; pending stores that arrived: {arrived}; lost: {lost}")
 }
 
 /// Writes a piece into an image and returns what was there.
@@ -273,6 +416,8 @@ mod tests {
 
     enum Do {
         Store(u64, u64),
+        /// By a thread, past the cache: a word, where a processor streams whole lines.
+        Stream(u32, u64, u64),
         Flush(u32, u64),
         Fence(u32),
     }
@@ -283,7 +428,11 @@ mod tests {
         let mut medium = Durability::new(vec![0; 128]);
         for event in events {
             match *event {
-                Store(off, value) => medium.store(off, &value.to_le_bytes()),
+                Store(off, value) => medium.store(off, &value.to_le_bytes(), None),
+                Stream(thread, off, value) => {
+                    medium.store(off, &value.to_le_bytes(), Some(thread));
+                    medium.flushes.push((thread, off / LINE * LINE));
+                }
                 Flush(thread, line) => medium.flush(thread, line),
                 Fence(thread) => medium.fence(thread),
             }
@@ -360,6 +509,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_streamed_is_certain_after_a_fence_of_its_thread_and_no_other() {
+        check(Crash::Strict, &[Stream(0, 0, 1)], &[(0, 0, 0), (1, 0, 0)]);
+        check(Crash::Strict, &[Stream(0, 0, 1), Fence(0)], &[(1, 0, 0)]);
+        check(Crash::Strict, &[Stream(0, 0, 1), Fence(1)], &[(0, 0, 0), (1, 0, 0)]);
+    }
+
+    #[test]
+    fn what_is_streamed_is_flushed_by_nobody() {
+        let events = [Stream(0, 0, 1), Flush(1, 0), Fence(1)];
+        check(Crash::Strict, &events, &[(0, 0, 0), (1, 0, 0)]);
+        let events = [Stream(0, 0, 1), Store(8, 2), Flush(1, 0), Fence(1)];
+        check(Crash::Strict, &events, &[(0, 2, 0), (1, 2, 0)]);
+    }
+
+    #[test]
+    fn a_stream_makes_nothing_else_of_its_line_certain() {
+        let events = [Store(8, 2), Stream(0, 0, 1), Fence(0)];
+        check(Crash::Strict, &events, &[(1, 0, 0), (1, 2, 0)]);
+    }
+
+    #[test]
+    fn what_a_certain_store_overtakes_comes_back_never() {
+        let events = [Stream(0, 0, 1), Store(0, 2), Flush(1, 0), Fence(1)];
+        check(Crash::Strict, &events, &[(2, 0, 0)]);
+        let events = [Store(0, 1), Stream(0, 0, 2), Fence(0)];
+        check(Crash::Strict, &events, &[(2, 0, 0)]);
+    }
+
+    #[test]
+    fn words_that_are_streamed_arrive_apart_in_every_model() {
+        let apart = [(0, 0, 0), (1, 0, 0), (0, 2, 0), (1, 2, 0)];
+        check(Crash::X86, &[Stream(0, 0, 1), Stream(0, 8, 2)], &apart);
+        check(Crash::X86, &[Store(0, 1), Stream(0, 8, 2)], &apart);
+    }
+
+    #[test]
     fn a_word_takes_its_values_in_order() {
         check(Crash::Strict, &[Store(0, 1), Store(0, 2)], &[(0, 0, 0), (1, 0, 0), (2, 0, 0)]);
     }
@@ -367,7 +552,7 @@ mod tests {
     #[test]
     fn what_a_program_sees_is_all_it_stored() {
         let mut medium = Durability::new(vec![0; 128]);
-        medium.store(6, &[1, 2, 3, 4]);
+        medium.store(6, &[1, 2, 3, 4], None);
         assert_eq!(medium.visible()[5..11], [0, 1, 2, 3, 4, 0]);
         let mut images = 0;
         let choose = Choose { all_of: 10, some: 10 };

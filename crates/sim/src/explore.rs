@@ -18,9 +18,10 @@ use crate::medium::{Event, Medium, Trace};
 use crate::scratch::Scratch;
 use crate::shrink;
 use crate::workload::{Left, Life, Promise, Promises, Workload};
-use pmem::{Region, STEPS, StepSet};
+use pmem::{Domain, Region, STEPS, StepSet};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How much to explore.
@@ -44,6 +45,8 @@ pub struct Effort {
     pub process_one_in: usize,
     /// When to end at the latest, with what was explored by then.
     pub until: Option<Instant>,
+    /// Whether copies past the cache are told from other stores, where nothing is synced by pages.
+    pub streams: bool,
     /// After a failure, seconds to look for a smaller history that fails too.
     pub shrink_seconds: u64,
 }
@@ -61,8 +64,14 @@ impl Effort {
             live_on_one_in: 40,
             process_one_in: 40,
             until: None,
+            streams: seed / 2 % 2 == 1,
             shrink_seconds: 20,
         }
+    }
+
+    fn medium(&self) -> Arc<Medium> {
+        let domain = self.crash.domain();
+        Medium::with(domain, self.streams && domain == Domain::Clwb)
     }
 }
 
@@ -110,7 +119,7 @@ struct Explorer<'s, W: Workload> {
 
 impl<W: Workload> Explorer<'_, W> {
     fn first_life(&mut self) -> Result<(), String> {
-        let medium = Medium::new();
+        let medium = self.effort.medium();
         let workload = self.workload;
         let region = Region::simulated_growing(workload.reserve(), medium.clone());
         let state = workload.empty();
@@ -140,7 +149,7 @@ impl<W: Workload> Explorer<'_, W> {
     ) -> Result<(), String> {
         self.counts.deepest = self.counts.deepest.max(depth);
         promises.sort_by_key(|(mark, _)| *mark);
-        let mut scratch = Scratch::new(self.workload.reserve());
+        let mut scratch = Scratch::new(self.workload.reserve(), self.effort.crash.domain());
         medium.changed_everywhere();
         let mut now = None;
         let (mut fences, mut steps) = (0, StepSet::default());
@@ -157,14 +166,17 @@ impl<W: Workload> Explorer<'_, W> {
                     trace.events.len(),
                     promise.0,
                 ));
-                self.crash(&mut medium, &mut scratch, &promise.1, depth, steps)?;
+                // Few moments lie within a growth: the process dies at each second of them.
+                let most = if event == Event::SyncLength { 2 } else { usize::MAX };
+                let process = self.effort.process_one_in.min(most);
+                self.crash(&mut medium, &mut scratch, &promise.1, depth, (process, steps))?;
                 self.path.pop();
                 steps = StepSet::default();
             }
             medium.apply(trace, event);
             match event {
                 Event::Mark(mark) => now = promises.binary_search_by_key(&mark, |p| p.0).ok(),
-                Event::Fence { .. } => fences += 1,
+                Event::Fence { .. } | Event::Sync { .. } => fences += 1,
                 Event::Steps(of) => (0..STEPS / 64).for_each(|n| steps[n] |= trace.steps[of][n]),
                 _ => {}
             }
@@ -172,7 +184,8 @@ impl<W: Workload> Explorer<'_, W> {
         match promises.last() {
             Some((_, promise)) => {
                 self.path.push("crash at the end".into());
-                self.crash(&mut medium, &mut scratch, promise, depth, steps)?;
+                let process = self.effort.process_one_in;
+                self.crash(&mut medium, &mut scratch, promise, depth, (process, steps))?;
                 self.path.pop();
                 if depth == 0 || self.rng.usize(..4) == 0 {
                     let mut rng = self.rng.fork();
@@ -194,23 +207,33 @@ impl<W: Workload> Explorer<'_, W> {
     /// Whether to crash before the event at `at`.
     fn is_moment(&mut self, trace: &Trace, at: usize, depth: usize) -> bool {
         let one_in = |rng: &mut fastrand::Rng, n| rng.usize(..n) == 0;
-        let telling = matches!(trace.events[at], Event::Fence { .. } | Event::Grow(_))
-            || matches!(trace.events[at - 1], Event::Mark(_));
+        let ends = |event| match event {
+            Event::Fence { .. } | Event::Sync { .. } | Event::SyncLength | Event::Grow(_) => true,
+            Event::Store { .. }
+            | Event::Stream { .. }
+            | Event::Flush { .. }
+            | Event::Mark(_)
+            | Event::Steps(_) => false,
+        };
+        let telling = ends(trace.events[at]) || matches!(trace.events[at - 1], Event::Mark(_));
         match trace.events[at] {
             _ if telling => depth == 0 || one_in(&mut self.rng, 2),
             Event::Store { .. } => one_in(&mut self.rng, 25),
+            // What was flushed by its lines is now one event: the moments around it are worth as
+            // much.
+            Event::Stream { .. } => one_in(&mut self.rng, 8),
             _ => false,
         }
     }
 
-    /// A crash at one moment: loses power, or only the process.
+    /// A crash at one moment: loses power and, at one moment in so many, only the process.
     fn crash(
         &mut self,
         medium: &mut Durability,
         scratch: &mut Scratch,
         promise: &Promise<W::State>,
         depth: usize,
-        steps: StepSet,
+        (process_one_in, steps): (usize, StepSet),
     ) -> Result<(), String> {
         let mut rng = self.rng.fork();
         let mut outcome = Ok(());
@@ -229,7 +252,7 @@ impl<W: Workload> Explorer<'_, W> {
         });
         self.counts.crash(opened, &promise.doing, steps);
         outcome?;
-        if depth < self.effort.depth && self.rng.usize(..self.effort.process_one_in) == 0 {
+        if depth < self.effort.depth && self.rng.usize(..process_one_in) == 0 {
             self.path.push("of the process only".into());
             let visible = medium.visible();
             self.go_on(&visible, medium.orphaned(), promise, depth)?;
@@ -279,7 +302,7 @@ impl<W: Workload> Explorer<'_, W> {
         promise: &Promise<W::State>,
         depth: usize,
     ) -> Result<(), String> {
-        let medium = Medium::new();
+        let medium = self.effort.medium();
         let workload = self.workload;
         let region = Region::simulated_from(image, workload.reserve(), medium.clone());
         pmem::take_steps();

@@ -18,16 +18,51 @@ pub struct Failure {
     pub what: String,
 }
 
+/// Characters of a line that are shown.
+const WIDTH: usize = 240;
+
 impl fmt::Display for Failure {
+    /// The violation first, then the way there, each line cut to what can be read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, action) in &self.history {
-            writeln!(f, "action {n}: {action}")?;
-        }
-        writeln!(f, "{}", self.what)?;
+        self.what.lines().try_for_each(|line| writeln!(f, "{}", cut(line)))?;
         writeln!(f, "seed {}, crash model {:?}", self.seed, self.crash)?;
         for (depth, crash) in self.path.iter().enumerate() {
-            writeln!(f, "  {depth}: {crash}")?;
+            writeln!(f, "  {depth}: {}", cut(crash))?;
+        }
+        for (n, action) in &self.history {
+            writeln!(f, "action {n}: {}", cut(action))?;
         }
         Ok(())
+    }
+}
+
+/// A line as far as it is shown.
+fn cut(line: &str) -> String {
+    let count = line.chars().count();
+    if count <= WIDTH {
+        return line.to_owned();
+    }
+    let start: String = line.chars().take(WIDTH).collect();
+    format!("{start} ... ({} more)", count - WIDTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_violation_comes_first_and_no_line_is_long() {
+        let failure = Failure {
+            seed: 1,
+            crash: Crash::Strict,
+            path: vec!["p".repeat(5000)],
+            history: vec![(7, "h".repeat(5000))],
+            what: format!("key lost\n{}", "w".repeat(5000)),
+        };
+        let text = failure.to_string();
+        assert!(text.starts_with("key lost\n"), "{text}");
+        assert!(text.lines().all(|line| line.len() < WIDTH + 40), "{text}");
+        let last = text.lines().last().expect("a line");
+        assert!(last.starts_with("action 7: hhh") && last.ends_with("... (4760 more)"), "{last}");
     }
 }

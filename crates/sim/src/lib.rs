@@ -9,11 +9,14 @@
 //! The explorer knows no heap: it drives anything that implements [`Workload`], or the simpler [`Subject`]. Threads that
 //! are to be explored [take turns](take_turns). A seed fixes all that is done, so that a failure names the seed that shows
 //! it again; time decides only when a search ends. It must not know threads' timing, or the format of a pool.
+//!
+//! A [`Disk`] is the counterpart for real files: it lets system calls fail, and knows what a loss of power leaves.
 #![forbid(unsafe_code)]
 
 mod baton;
 mod choices;
 mod counts;
+mod disk;
 mod durability;
 mod explore;
 mod failure;
@@ -23,8 +26,9 @@ mod shrink;
 mod subject;
 mod workload;
 
-pub use baton::take_turns;
+pub use baton::{give_way, take_turns};
 pub use counts::Counts;
+pub use disk::{Disk, FailingCall};
 pub use durability::{Choose, Crash, Durability, Image};
 pub use explore::{Effort, explore};
 pub use failure::Failure;

@@ -5,7 +5,8 @@
 //! is dropped happens after the crash, that is, never.
 
 use crate::baton::{self, At};
-use pmem::{Recorder, StepSet};
+use pmem::{Domain, Recorder, StepSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +15,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub enum Event {
     /// Bytes of the trace, `[from, from + len)`, were stored at `off`.
     Store {
+        /// Offset in the region.
+        off: u64,
+        /// Index of the first byte in [`Trace::bytes`].
+        from: usize,
+        /// Number of bytes.
+        len: usize,
+    },
+    /// A thread stored whole lines past the cache: bytes of the trace, `[from, from + len)`, at
+    /// `off`.
+    Stream {
+        /// The thread.
+        thread: u32,
         /// Offset in the region.
         off: u64,
         /// Index of the first byte in [`Trace::bytes`].
@@ -33,8 +46,17 @@ pub enum Event {
         /// The thread.
         thread: u32,
     },
-    /// The region grew to this length.
+    /// The pages of `[off, off + len)` were written to the file.
+    Sync {
+        /// Offset in the region.
+        off: u64,
+        /// Number of bytes.
+        len: u64,
+    },
+    /// The file under the region has this length.
     Grow(u64),
+    /// The file's length was synced.
+    SyncLength,
     /// A thread came by these steps of the protocol since its last event: an index into [`Trace::steps`].
     Steps(usize),
     /// The explorer's own remark.
@@ -55,13 +77,30 @@ pub struct Trace {
 /// Records the trace of a region.
 #[derive(Debug)]
 pub struct Medium {
+    domain: Domain,
+    /// Whether copies past the cache are told from other stores.
+    streams: bool,
     trace: Mutex<Option<Trace>>,
+    /// Ranges whose space was given back: a store there would end the process where the file system
+    /// is full.
+    holes: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Medium {
-    /// With an empty trace.
+    /// One of persistent memory, with an empty trace.
     pub fn new() -> Arc<Medium> {
-        Arc::new(Medium { trace: Mutex::new(Some(Trace::default())) })
+        Medium::of(Domain::Clwb)
+    }
+
+    /// One of this domain, with an empty trace.
+    pub fn of(domain: Domain) -> Arc<Medium> {
+        Medium::with(domain, false)
+    }
+
+    /// One of this domain; with `streams`, copies past the cache are what they are on a processor.
+    pub fn with(domain: Domain, streams: bool) -> Arc<Medium> {
+        let trace = Mutex::new(Some(Trace::default()));
+        Arc::new(Medium { domain, streams, trace, holes: Mutex::default() })
     }
 
     /// Notes something between the events.
@@ -85,17 +124,42 @@ impl Medium {
         }
     }
 
+    fn holes(&self) -> MutexGuard<'_, Vec<(u64, u64)>> {
+        self.holes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Trace>> {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Recorder for Medium {
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
     fn store(&self, off: u64, bytes: &[u8]) {
+        let end = off + bytes.len() as u64;
+        let hole = self.holes().iter().find(|(from, to)| off < *to && *from < end).copied();
+        assert!(hole.is_none(), "a store at {off} into the hole {hole:?}");
         self.record(|trace| {
             let from = trace.bytes.len();
             trace.bytes.extend_from_slice(bytes);
             trace.events.push(Event::Store { off, from, len: bytes.len() });
+        });
+    }
+
+    fn streams(&self) -> bool {
+        self.streams
+    }
+
+    fn stream(&self, off: u64, bytes: &[u8]) {
+        baton::pause(At::Flush);
+        self.record(|trace| {
+            let from = trace.bytes.len();
+            trace.bytes.extend_from_slice(bytes);
+            let len = bytes.len();
+            trace.events.push(Event::Stream { thread: thread(), off, from, len });
         });
     }
 
@@ -110,8 +174,40 @@ impl Recorder for Medium {
         baton::pause(At::Fence);
     }
 
+    fn sync(&self, off: u64, len: u64) {
+        baton::pause(At::Fence);
+        self.record(|trace| trace.events.push(Event::Sync { off, len }));
+        baton::pause(At::Fence);
+    }
+
     fn grow(&self, len: u64) {
         self.record(|trace| trace.events.push(Event::Grow(len)));
+        baton::pause(At::Fence);
+    }
+
+    fn punch(&self, off: u64, len: u64) {
+        self.holes().push((off, off + len));
+        baton::pause(At::Fence);
+    }
+
+    fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
+        let holes = self.holes();
+        let inside = holes.iter().map(|hole| hole.0.max(from)..hole.1.min(to));
+        inside.filter(|hole| !hole.is_empty()).min_by_key(|hole| hole.start)
+    }
+
+    fn back(&self, off: u64, len: u64) {
+        let (from, to) = (off, off + len);
+        let mut holes = self.holes();
+        let parts = holes.drain(..).flat_map(|(start, end)| {
+            [(start, end.min(from)), (start.max(to), end)].map(|part| part)
+        });
+        *holes = parts.filter(|(start, end)| start < end).collect();
+    }
+
+    fn sync_length(&self) {
+        self.record(|trace| trace.events.push(Event::SyncLength));
+        baton::pause(At::Fence);
     }
 }
 

@@ -1,16 +1,22 @@
 //! Opens the images of one medium, one after the other, in memory that is patched from image to image.
 
 use crate::durability::Image;
-use pmem::{Recorder, Region};
+use pmem::{Domain, Recorder, Region};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Notes where a store that is only looked at changed its image.
-#[derive(Default)]
-struct Dirty(Mutex<Vec<(u64, usize)>>);
+struct Dirty {
+    domain: Domain,
+    stored: Mutex<Vec<(u64, usize)>>,
+}
 
 impl Recorder for Dirty {
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
     fn store(&self, off: u64, bytes: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((off, bytes.len()));
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).push((off, bytes.len()));
     }
 
     fn flush(&self, _line: u64) {}
@@ -25,13 +31,14 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(crate) fn new(reserve: usize) -> Scratch {
-        Scratch { memory: pmem::Scratch::new(reserve), dirty: Arc::default() }
+    pub(crate) fn new(reserve: usize, domain: Domain) -> Scratch {
+        let dirty = Arc::new(Dirty { domain, stored: Mutex::default() });
+        Scratch { memory: pmem::Scratch::new(reserve), dirty }
     }
 
     /// A region that holds the image. The one before it was dropped.
     pub(crate) fn open(&mut self, image: &mut Image<'_>) -> Region {
-        let mut dirty = self.dirty.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dirty = self.dirty.stored.lock().unwrap_or_else(PoisonError::into_inner);
         for (off, len) in image.changed.drain(..).chain(dirty.drain(..)) {
             put(&mut self.memory, image.bytes, off, len);
         }

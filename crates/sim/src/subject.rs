@@ -1,6 +1,6 @@
 //! A store with transactions, one after the other: the short way to a [`Workload`].
 
-use crate::workload::{Life, Promise, Promises, Workload};
+use crate::workload::{Life, Promise, Promises, Workload, each_state};
 use pmem::Region;
 use std::fmt::Debug;
 
@@ -34,6 +34,11 @@ pub trait Subject {
     /// Closes a store for good, as before a planned restart. It holds afterwards what it held before.
     fn close(&self, store: &mut Self::Store) -> Result<(), String>;
 
+    /// How what was found differs from what may be, for whoever reads a failure.
+    fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
+        each_state(found, allowed)
+    }
+
     /// Runs and commits a transaction; `false` if the store refused and so must be as it was.
     fn run(&self, store: &mut Self::Store, plan: &Self::Plan) -> Result<bool, String>;
 }
@@ -62,6 +67,10 @@ impl<S: Subject> Workload for S {
         (found == promised).then(|| found.clone())
     }
 
+    fn difference(&self, found: &S::State, allowed: &[S::State]) -> String {
+        Subject::difference(self, found, allowed)
+    }
+
     fn live(
         &self,
         store: &mut S::Store,
@@ -83,7 +92,8 @@ impl<S: Subject> Workload for S {
         }
         let found = Subject::read(self, store)?;
         if found != state {
-            return Err(format!("without a crash\n{}", self.difference(&found, &[state])));
+            let difference = Subject::difference(self, &found, &[state]);
+            return Err(format!("without a crash\n{difference}"));
         }
         if life.rng.clone().usize(..3) == 0 {
             self.close(store)?;

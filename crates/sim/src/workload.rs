@@ -169,11 +169,16 @@ pub trait Workload {
 
     /// How two states differ, for whoever reads a failure.
     fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
-        let mut text = format!("found        {found:?}");
-        for (n, state) in allowed.iter().enumerate() {
-            let word = if n == 0 { "acknowledged" } else { "under way   " };
-            text += &format!("\n{word} {state:?}");
-        }
-        text
+        each_state(found, allowed)
     }
+}
+
+/// What was found, and what may be.
+pub(crate) fn each_state<S: Debug>(found: &S, allowed: &[S]) -> String {
+    let mut text = format!("found        {found:?}");
+    for (n, state) in allowed.iter().enumerate() {
+        let word = if n == 0 { "acknowledged" } else { "under way   " };
+        text += &format!("\n{word} {state:?}");
+    }
+    text
 }

@@ -18,12 +18,15 @@ const MOST_SEEDS: u64 = 30;
 
 /// Explores a seed; how often each command changed anything.
 fn check(seed: u64, counts: &mut Counts) -> BTreeMap<&'static str, u64> {
-    let crash = if seed.is_multiple_of(2) { Crash::Strict } else { Crash::X86 };
+    let crash = Crash::ALL[seed as usize % Crash::ALL.len()];
     let commands = Commands::of(seed);
     let effort = Effort { images: 12, live_on_one_in: 200, ..Effort::new(crash, seed) };
     match explore(&commands, effort) {
         Ok(found) => counts.add(&found),
-        Err(failure) => panic!("{commands:?}\n{failure}"),
+        Err(failure) => {
+            let setting: String = format!("{commands:#?}").lines().take(20).collect();
+            panic!("{failure}\n{setting:.1000}")
+        }
     }
     commands.changed.into_inner().expect("no panic")
 }

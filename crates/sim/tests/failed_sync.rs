@@ -98,3 +98,16 @@ fn a_pool_is_not_marked_as_closed_when_a_sync_failed() {
     assert!(!clean && after >= records && number == 9, "{after} of {records} records");
     assert!(!count(&mut heap.lock(0), 10), "no write is taken any more");
 }
+
+#[test]
+fn closing_a_poisoned_pool_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let heap = pool(&path);
+    assert!(count(&mut heap.lock(0), 1));
+    heap.region().fail();
+    assert!(!count(&mut heap.lock(0), 2), "not acknowledged");
+    assert!(heap.is_poisoned());
+    let refused = heap.close().expect_err("it is not closed").to_string();
+    assert!(refused.contains("stopped taking writes"), "{refused}");
+}

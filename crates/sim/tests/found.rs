@@ -25,11 +25,16 @@ fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
 }
 
 #[test]
+fn a_loss_is_resolved_or_recorded_whenever_the_process_ends() {
+    histories::losses::a_loss_is_resolved_or_recorded_whenever_the_process_ends(3);
+}
+
+#[test]
 fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told() {
     histories::a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told();
 }
 
 #[test]
 fn a_search_begins_with_all_of_them() {
-    assert_eq!(histories::ALL.len(), 5);
+    assert_eq!(histories::ALL.len(), 7);
 }

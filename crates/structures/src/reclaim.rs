@@ -8,11 +8,14 @@
 //! such a node stands before the one being worked on, which is taken off once it is the first again.
 //!
 //! ```text
-//! node:  0   next node, or 0
-//!        8   kind (1 blob, 2 index, 3 tree) in bits 0..15, owner in bits 16..31
+//! node:  0   next node, or 0, self-checked
+//!        8   kind (1 blob, 2 index, 3 tree) in bits 0..15, owner in bits 16..31, self-checked
 //!        16  the blob's word, or the root word of the index or tree
-//!        24  index: cursor of the drain, 0 at the start
+//!        24  index: cursor of the drain, 0 at the start, self-checked
 //! ```
+//!
+//! A node that is damaged is given up with what it leads to: a cursor that is less than it was would free blocks again that
+//! are others' by now.
 //!
 //! Deletes must work in a full pool: nodes come from the room that the heap keeps for them.
 
@@ -22,7 +25,7 @@ use crate::blob::Blob;
 use crate::index::{self, Index, drain};
 use crate::rules::Step;
 use crate::tree::{self, Item};
-use crate::{Damaged, Store};
+use crate::{Damaged, Store, sealed};
 
 const NODE: usize = 32;
 const NEXT: u64 = 0;
@@ -33,9 +36,6 @@ const CURSOR: u64 = 24;
 const BLOB: u64 = 1;
 const INDEX: u64 = 2;
 const TREE: u64 = 3;
-
-/// Longer than any queue: a damaged pool must not be walked for ever.
-const LONGEST: usize = 1 << 24;
 
 /// The queue, known by the address of its root word: 0 while it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,12 +110,13 @@ impl Queue {
         owner: u16,
     ) -> Result<(), Full> {
         let word = store.word(root);
-        if word == 0 {
+        let empty = if kind == TREE { tree::empty_root() } else { 0 };
+        if word == empty {
             return Ok(());
         }
         self.push(store, kind | u64::from(owner) << 16, word)?;
         if Step::UnlinkQueued.done() {
-            store.set(root, 0);
+            store.set(root, empty);
         }
         Ok(())
     }
@@ -140,7 +141,7 @@ impl Queue {
         word: u64,
         owner: u16,
     ) -> Result<(), Full> {
-        if word == 0 {
+        if tree::leads_to(word).is_none() {
             return Ok(());
         }
         self.push(store, TREE | u64::from(owner) << 16, word)
@@ -162,7 +163,12 @@ impl Queue {
         store.use_reserve(before);
         let fresh = fresh?;
         let next = store.word(self.root);
-        for (at, value) in [(NEXT, next), (KIND, kind), (WORD, word), (CURSOR, 0)] {
+        for (at, value) in [
+            (NEXT, sealed::seal(next)),
+            (KIND, sealed::seal(kind)),
+            (WORD, word),
+            (CURSOR, sealed::seal(0)),
+        ] {
             store.write_word(&fresh, at as usize, value);
         }
         let node = store.publish(fresh, NODE);
@@ -202,7 +208,7 @@ impl Queue {
         budget: usize,
         free_owned: &mut impl FnMut(&mut S, u16, Owned) -> Result<usize, Full>,
     ) -> Result<usize, Full> {
-        let mut freed = match read(store, node) {
+        let mut freed = match read(store, node).unwrap_or(Work::Nothing) {
             Work::Nothing => 0,
             Work::Blob(blob) => {
                 let (left, freed) = blob.free_step(store, budget);
@@ -213,7 +219,8 @@ impl Queue {
                 let done = drain::drain(store, node.add(WORD), cursor, budget, |store, entry| {
                     free_owned(store, owner, Owned::Entry(entry))
                 })?;
-                set_if_changed(store, node.add(CURSOR), done.cursor.unwrap_or(0));
+                let cursor = sealed::seal(done.cursor.unwrap_or(0));
+                set_if_changed(store, node.add(CURSOR), cursor);
                 done.freed
             }
             Work::Tree { owner } => {
@@ -222,8 +229,9 @@ impl Queue {
                 })?
             }
         };
-        if store.word(node.add(WORD)) == 0 && store.word(self.root) == node.raw() {
-            store.set(self.root, store.word(node.add(NEXT)));
+        let is_done = matches!(read(store, node), Ok(Work::Nothing) | Err(_));
+        if is_done && store.word(self.root) == node.raw() {
+            store.set(self.root, open(store, node, NEXT).unwrap_or(0));
             store.free(node);
             freed += 1;
         }
@@ -239,11 +247,16 @@ impl Queue {
         mut rehash: impl FnMut(u16, Ptr) -> u64,
         mut visit: impl FnMut(u16, Part),
     ) -> Result<(), Damaged> {
-        let node = |word: u64| Some(Ptr::from_raw(word)).filter(|node| !node.is_null());
-        let first = node(view.word(self.root));
-        for at in std::iter::successors(first, |at| node(view.word(*at))).take(LONGEST) {
+        let mut at = Ptr::from_raw(view.word(self.root));
+        // One that was passed: a queue may lead back to itself.
+        let (mut passed, mut count) = (Ptr::NULL, 0u64);
+        while !at.is_null() {
+            count += 1;
+            if count.is_power_of_two() {
+                passed = at;
+            }
             visit(0, Part::Block(at));
-            match read(view, at) {
+            match read(view, at)? {
                 Work::Nothing => {}
                 Work::Blob(blob) => {
                     blob.check(view)?;
@@ -267,23 +280,34 @@ impl Queue {
                     })?;
                 }
             }
+            let next = Ptr::from_raw(open(view, at, NEXT)?);
+            if next == passed {
+                return Err(Damaged::new("free queue", at, 0, next.raw()));
+            }
+            at = next;
         }
         Ok(())
     }
 }
 
-fn read<V: View>(view: &V, node: Ptr) -> Work {
-    let kind = view.word(node.add(KIND));
+fn read<V: View>(view: &V, node: Ptr) -> Result<Work, Damaged> {
+    let kind = open(view, node, KIND)?;
     let word = view.word(node.add(WORD));
-    match (kind & 0xffff, word) {
-        (_, 0) => Work::Nothing,
-        (BLOB, word) => Work::Blob(Blob::from_word(word)),
-        (INDEX, _) => {
-            Work::Index { owner: (kind >> 16) as u16, cursor: view.word(node.add(CURSOR)) }
-        }
-        (TREE, _) => Work::Tree { owner: (kind >> 16) as u16 },
-        _ => Work::Nothing,
+    let owner = (kind >> 16) as u16;
+    match kind & 0xffff {
+        BLOB | INDEX if word == 0 => Ok(Work::Nothing),
+        BLOB => Ok(Work::Blob(Blob::from_word(word))),
+        INDEX => Ok(Work::Index { owner, cursor: open(view, node, CURSOR)? }),
+        TREE if word == tree::empty_root() => Ok(Work::Nothing),
+        TREE => Ok(Work::Tree { owner }),
+        _ => Err(Damaged::new("kind of what is to be freed", node, 0, kind)),
     }
+}
+
+/// The number in a self-checked word of a node.
+fn open<V: View>(view: &V, node: Ptr, at: u64) -> Result<u64, Damaged> {
+    let word = view.word(node.add(at));
+    sealed::open(word).ok_or(Damaged::new("node of the free queue", node, 0, word))
 }
 
 fn set_if_changed<S: Store>(store: &mut S, at: Ptr, value: u64) {

@@ -2,9 +2,11 @@
 
 mod memory;
 
+use heap::{Ptr, View};
 use memory::Memory;
 use proptest::prelude::*;
 use structures::blob::{Blob, MAX_BLOCK_LEN, MAX_LEN};
+use structures::{Error, sealed};
 
 /// A blob beside what it should hold.
 struct Pair {
@@ -38,8 +40,8 @@ impl Pair {
 
     fn check(&mut self) -> memory::Cost {
         let cost = self.memory.commit();
-        assert_eq!(self.blob.len(&self.memory), self.model.len() as u64);
-        assert!(self.blob.to_vec(&self.memory) == self.model, "other bytes");
+        assert_eq!(self.blob.len(&self.memory), Ok(self.model.len() as u64));
+        assert!(self.blob.to_vec(&self.memory).expect("sound") == self.model, "other bytes");
         self.blob.check(&self.memory).expect("sound");
         self.reachable_is_allocated();
         cost
@@ -101,7 +103,8 @@ proptest! {
         }
         let (start, end) = (read.0, read.0 + read.1);
         let mut found = Vec::new();
-        pair.blob.read(&pair.memory, start..end, |slice| found.extend_from_slice(slice));
+        let read = |slice: &[u8]| found.extend_from_slice(slice);
+        pair.blob.read(&pair.memory, start..end, read).expect("sound");
         let cut = |at: u64| (at as usize).min(pair.model.len());
         prop_assert!(found == pair.model[cut(start)..cut(end)]);
     }
@@ -119,7 +122,7 @@ fn a_source_fills_every_byte_once() {
         })
         .expect("room");
         memory.commit();
-        assert_eq!((next, blob.len(&memory)), (len, len));
+        assert_eq!((next, blob.len(&memory)), (len, Ok(len)));
         blob.check(&memory).expect("sound");
     }
 }
@@ -156,12 +159,13 @@ fn a_far_write_costs_one_chunk() {
     let mut memory = Memory::new();
     let blob = Blob::EMPTY.set_range(&mut memory, MAX_LEN - 1, b"x").expect("room");
     assert!(memory.commit().published < 100_000);
-    assert_eq!(blob.len(&memory), MAX_LEN);
+    assert_eq!(blob.len(&memory), Ok(MAX_LEN));
     let mut seen = (0, 0);
     blob.read(&memory, 0..MAX_LEN, |slice| {
         seen.0 += slice.len() as u64;
         seen.1 += slice.iter().filter(|&&byte| byte != 0).count();
-    });
+    })
+    .expect("sound");
     assert_eq!(seen, (MAX_LEN, 1));
     blob.check(&memory).expect("sound");
 }
@@ -198,7 +202,11 @@ fn a_full_heap_changes_nothing() {
         for refused in 0..2 {
             pair.memory.reservations_left = refused;
             let result = pair.blob.set_range(&mut pair.memory, 70_000, &bytes(2, 100_000));
-            assert!(result.is_err(), "{len} {refused}");
+            assert_eq!(
+                result.map_err(|error| error.to_string()),
+                Err("the heap is full".into()),
+                "{len} {refused}"
+            );
             pair.memory.rollback();
         }
         pair.memory.reservations_left = usize::MAX;
@@ -216,9 +224,69 @@ fn a_flipped_bit_is_found() {
         blob.blocks(&memory, |block| places.push(block));
         for at in places {
             memory.damage(at.add(8));
-            assert!(blob.check(&memory).is_err() || len > 1000, "block at {at:?}");
+            match blob.check(&memory) {
+                Err(found) if len < 1000 => assert_eq!(found.what, "blob block", "{found}"),
+                Err(found) => {
+                    let known =
+                        ["blob chunk", "blob chunk length", "leaf of a blob"].contains(&found.what);
+                    assert!(known, "{at:?}: {found}");
+                }
+                Ok(()) => assert!(len > 1000, "block at {at:?}"),
+            }
             memory.damage(at.add(8));
             blob.check(&memory).expect("sound again");
         }
+    }
+}
+
+/// The words of a table: those of its top, and of its leaves.
+fn table_words(memory: &Memory, blob: Blob) -> Vec<Ptr> {
+    let top = Ptr::from_raw(blob.word() & !1);
+    let words = |at: Ptr, count: u64| (0..count).map(move |number| at.add(8 * number));
+    let leaves = words(top.add(8), 32).map(|at| memory.word(at) & sealed::MAX);
+    let leaves: Vec<u64> = leaves.filter(|&leaf| leaf != 0).collect();
+    let mut all: Vec<Ptr> = words(top, 33).collect();
+    all.extend(leaves.into_iter().flat_map(|leaf| words(Ptr::from_raw(leaf), 8)));
+    all
+}
+
+/// Zeros are what a lost line reads as: every word of them is damage to a check, and to whoever reads the word.
+#[test]
+fn a_lost_word_is_neither_an_empty_string_nor_a_hole() {
+    let mut short = Pair::new(bytes(1, 60_000));
+    let mut long = Pair::new(bytes(1, 200_000));
+    let mut sparse = Pair::new(Vec::new());
+    sparse.set_range(20 << 20, b"far");
+    for pair in [&mut short, &mut long, &mut sparse] {
+        let Pair { memory, blob, model } = pair;
+        let is_table = blob.is_large();
+        let block = [Ptr::from_raw(blob.word())];
+        let words = if is_table { table_words(memory, *blob) } else { block.to_vec() };
+        for at in words {
+            let word = memory.word(at);
+            memory.put(at, 0);
+            assert!(
+                blob.check(memory).is_err() && blob.sums(memory, |_, _, _| {}).is_err() == is_table
+            );
+            if let Ok(found) = blob.to_vec(memory) {
+                assert!(found == *model, "other bytes, and no damage, without the word at {at:?}");
+            }
+            memory.put(at, word);
+        }
+        blob.check(memory).expect("sound again");
+    }
+}
+
+#[test]
+fn a_change_of_a_damaged_blob_is_refused_and_makes_no_damage_look_sound() {
+    for len in [50_000, 200_000] {
+        let mut pair = Pair::new(bytes(1, len));
+        let mut places = Vec::new();
+        pair.blob.blocks(&pair.memory, |block| places.push(block));
+        let chunk = if len < 65_536 { places[0].add(8) } else { places[2] };
+        pair.memory.damage(chunk);
+        let change = pair.blob.set_range(&mut pair.memory, 100, b"some bytes");
+        assert!(matches!(change, Err(Error::Damaged(_))), "{len}: {change:?}");
+        pair.memory.rollback();
     }
 }

@@ -368,6 +368,78 @@ fn equal_hashes_are_chained_and_do_not_hinder_others() {
     assert_eq!(segments(&pair), 1, "the chain is gone");
 }
 
+/// A home's bucket and its neighbour's, the stash, one overflow block, two: every place is the last
+/// one once.
+#[test]
+fn every_count_of_equal_hashes_finds_its_place() {
+    const MOST: u64 = 2 * 8 + 3 * 8 + 2 * 63 + 3;
+    // At the bounds all of it, and elsewhere now and then.
+    let is_looked_at = |n: u64| n % 8 <= 1 || (38..45).contains(&n) || n % 63 > 60;
+    for hash in [Hash::AllEqual, Hash::OneHome, Hash::FewValues] {
+        let mut pair = Pair::new(hash);
+        for key in 0..MOST {
+            pair.put(key, key).expect("room");
+            assert!(pair.find(key).is_some() && pair.find(0).is_some(), "{hash:?}: {key}");
+            if is_looked_at(key) {
+                pair.check();
+            }
+        }
+        // From either end and from the middle, each in its turn.
+        for (n, turn) in (0..MOST).zip([0, 1, 2].into_iter().cycle()) {
+            let mut left: Vec<u64> = pair.model.keys().copied().collect();
+            left.sort_unstable();
+            pair.remove(left[[0, left.len() - 1, left.len() / 2][turn]]);
+            if is_looked_at(n) {
+                pair.check();
+            }
+        }
+        pair.check();
+    }
+}
+
+/// The overflow blocks of an index of equal hashes, in the order of their chain.
+fn overflow_blocks(pair: &Pair) -> Vec<Ptr> {
+    let mut blocks = Vec::new();
+    let rehash = |entry| pair.hash.of(pair.memory.word(entry));
+    let visit = |part| match part {
+        Part::Block(block) => blocks.push(block),
+        Part::Entry(_) => {}
+    };
+    pair.index.check(&pair.memory, rehash, visit).expect("a sound index");
+    let refers = |to: &&Ptr| blocks.iter().any(|from| pair.memory.word(*from) == to.raw());
+    let mut chain: Vec<Ptr> = blocks.iter().filter(refers).copied().collect();
+    let next = |at: &Ptr| Ptr::from_raw(pair.memory.word(*at));
+    chain.sort_by_key(|at| {
+        std::iter::successors(Some(*at), |at| Some(next(at)).filter(|n| !n.is_null())).count()
+    });
+    chain.reverse();
+    chain
+}
+
+#[test]
+fn a_chain_that_leads_back_to_itself_is_reported_and_walked_no_further() {
+    for (from, to) in [(0, 0), (3, 0), (3, 3), (5, 2)] {
+        let mut pair = Pair::with(Hash::AllEqual, 600);
+        let blocks = overflow_blocks(&pair);
+        assert!(blocks.len() > 5, "{} overflow blocks", blocks.len());
+        pair.memory.put(blocks[from], blocks[to].raw());
+        let rehash = |entry: Ptr| pair.hash.of(pair.memory.word(entry));
+        let checked = pair.index.check(&pair.memory, rehash, |_| ());
+        let found = checked.err().map(|damaged| damaged.what);
+        assert_eq!(found, Some("index overflow chain"), "{from} to {to}");
+        // What is not there is looked for in all of the chain; a scan goes along it.
+        assert!(pair.find(9999).is_none());
+        let mut cursor = pair.scan(0, 10, &mut BTreeSet::new());
+        for _ in 0..1000 {
+            if cursor == 0 {
+                break;
+            }
+            cursor = pair.scan(cursor, 10, &mut BTreeSet::new());
+        }
+        assert_eq!(cursor, 0, "a scan ends");
+    }
+}
+
 #[test]
 fn an_insert_splits_once_at_most() {
     let hashes = [Hash::OnePrefix, Hash::FewValues, Hash::OneHome, Hash::AllEqual, Hash::Mixed];
@@ -404,6 +476,35 @@ fn an_empty_index_has_nothing() {
     assert_eq!(pair.index.random(&pair.memory, || 0), None);
     assert!(pair.index.prefetch_bucket(&pair.memory, 0).is_none());
     pair.check();
+}
+
+/// What a look-up without a lock may read: any words.
+struct Noise(std::cell::RefCell<fastrand::Rng>);
+
+impl View for Noise {
+    fn word(&self, _: Ptr) -> u64 {
+        let mut random = self.0.borrow_mut();
+        // Few bits, many, or what looks like a node.
+        random.u64(..) >> random.u32(..64) | u64::from(random.bool())
+    }
+
+    fn bytes(&self, _: Ptr, _: usize) -> &[u8] {
+        &[]
+    }
+
+    fn prefetch(&self, _: Ptr) {}
+}
+
+#[test]
+fn a_prefetch_ends_whatever_it_reads() {
+    let view = Noise(fastrand::Rng::with_seed(11).into());
+    let index = Pair::new(Hash::Good).index;
+    let mut seen = 0;
+    for hash in 0..100_000u64 {
+        let bucket = index.prefetch_bucket(&view, hash.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        seen += usize::from(bucket.is_some_and(|bucket| bucket.prefetch_entry(&view).is_some()));
+    }
+    assert!(seen > 0, "no guess led to an entry");
 }
 
 #[test]
@@ -495,13 +596,22 @@ fn damage_is_reported() {
     else {
         unreachable!("an index has a segment")
     };
-    for word in [0, 1, 3, 7] {
+    let mut found = Vec::new();
+    for word in [0, 1, 4, 7] {
         pair.memory.damage(segment.add(8 * word + 7));
         let rehash = |entry: Ptr| pair.hash.of(pair.memory.word(entry));
-        if word != 3 {
-            assert!(pair.index.check(&pair.memory, rehash, |_| ()).is_err(), "word {word}");
-        }
+        let checked = pair.index.check(&pair.memory, rehash, |_| ());
+        found.push(checked.err().map(|damaged| damaged.what));
         pair.memory.damage(segment.add(8 * word + 7));
     }
+    assert_eq!(
+        found,
+        [
+            Some("index trie"),
+            Some("index segment prefix"),
+            Some("spare word of an index segment"),
+            Some("spare word of an index segment"),
+        ]
+    );
     pair.check();
 }

@@ -38,7 +38,7 @@ fn bytes_of(memory: &Memory, element: Element<'_>) -> Vec<u8> {
     match element {
         Element::Item(Item::Int(int)) => int.to_string().into_bytes(),
         Element::Item(Item::Bytes(bytes)) => bytes.to_vec(),
-        Element::Blob(blob) => blob.to_vec(memory),
+        Element::Blob(blob) => blob.to_vec(memory).expect("sound"),
     }
 }
 

@@ -7,7 +7,7 @@ use memory::Memory;
 use structures::blob::Blob;
 use structures::index::Index;
 use structures::reclaim::{Owned, Part, Queue};
-use structures::tree::{self, Item, Tree};
+use structures::tree::{self, Item, Tree, empty_root};
 use structures::{Fill, Store};
 
 const OWNER: u16 = 7;
@@ -135,6 +135,7 @@ fn a_tree_goes_with_what_its_items_own() {
     let mut memory = Memory::new();
     let root = Memory::root(1);
     let tree = Tree::<Numbers>::at(root);
+    memory.set(root, empty_root());
     for number in 0..3000u64 {
         let blob = Blob::create(&mut memory, b"an element").expect("room");
         let item = Item { first: number * 7919 % 3001, second: blob.word() };
@@ -143,7 +144,7 @@ fn a_tree_goes_with_what_its_items_own() {
         memory.commit();
     }
     queue().push_tree(&mut memory, root, OWNER).expect("room");
-    assert_eq!((memory.commit().words, memory.word(root)), (2, 0));
+    assert_eq!((memory.commit().words, memory.word(root)), (2, empty_root()));
     let steps = drain(&mut memory, 50, 50 + 40);
     assert!(steps > 3000 / 90, "{steps}");
     assert_eq!(memory.blocks(), []);
@@ -192,4 +193,27 @@ fn nothing_to_free_is_no_work() {
     queue().push_index(&mut memory, Memory::root(1), OWNER).expect("nothing");
     assert_eq!(queue().step(&mut memory, 10, free_owned), Ok(0));
     assert_eq!(memory.commit().words, 0);
+}
+
+#[test]
+fn a_queue_that_leads_back_to_itself_is_reported() {
+    let mut memory = Memory::new();
+    let mut nodes = Vec::new();
+    for _ in 0..4 {
+        let blob = Blob::create(&mut memory, &[7; 200_000]).expect("room");
+        queue().push_blob(&mut memory, blob).expect("room");
+        memory.commit();
+        nodes.push(Ptr::from_raw(memory.word(Memory::root(0))));
+    }
+    check(&memory);
+    // The oldest node leads to the third, as the newest does.
+    let word = memory.word(nodes[3]);
+    memory.put(nodes[0], word);
+    let mut parts = 0;
+    let visit = |_, _| {
+        parts += 1;
+        assert!(parts < 200, "{parts} parts of a queue of four");
+    };
+    let checked = queue().check(&memory, |_, _| 0, visit);
+    assert_eq!(checked.err().map(|damaged| damaged.what), Some("free queue"));
 }

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use heap::Ptr;
 use memory::Memory;
 use proptest::prelude::*;
-use structures::Store;
 use structures::packed::Item;
 use structures::reclaim::{Owned, Queue};
+use structures::stream::Error as StreamError;
 use structures::stream::{Bound, Entry, Id, Limits, Owners, Part, Stream, Trim};
+use structures::{Damaged, Store};
 
 const OWNERS: Owners = Owners { nodes: 9, groups: 10, consumers: 11, pending: 12, nothing: 13 };
 
@@ -264,13 +265,21 @@ fn a_tree_that_leads_nowhere_is_damage_and_costs_no_node() {
     });
     // The header's second root but one is that of the tree; its one leaf begins with its kind.
     let root = Ptr::from_raw(pair.stream.word()).add(64);
-    let leaf = Ptr::from_raw(heap::View::word(&pair.memory, root));
+    let leaf = heap::View::word(&pair.memory, root);
+    let leaf = Ptr::from_raw(structures::sealed::open(leaf).expect("a root"));
     pair.memory.damage(leaf);
     let trim = Trim { bound: Bound::Len(1), whole_nodes: false, most: 0 };
-    assert!(pair.stream.trim(&mut pair.memory, (queue(), OWNERS.nodes), trim, true).is_err());
-    assert!(pair.stream.first_id(&pair.memory).is_err());
-    assert!(pair.stream.visit(&pair.memory, Id::MIN..=Id::MAX, true, |_| true).is_err());
-    assert!(pair.stream.visit_back(&pair.memory, Id::MIN..=Id::MAX, true, |_| true).is_err());
+    let all = Id::MIN..=Id::MAX;
+    let found = [
+        pair.stream.trim(&mut pair.memory, (queue(), OWNERS.nodes), trim, true).err(),
+        pair.stream.first_id(&pair.memory).err().map(Into::into),
+        pair.stream.visit(&pair.memory, all.clone(), true, |_| true).err().map(Into::into),
+        pair.stream.visit_back(&pair.memory, all, true, |_| true).err().map(Into::into),
+    ];
+    for found in found {
+        let Some(StreamError::Damaged(Damaged { what, .. })) = found else { panic!("{found:?}") };
+        assert_eq!(what, "tree of a stream's nodes");
+    }
     assert!(pair.stream.contains(&pair.memory, pair.stream.head.last, true).is_ok());
 }
 

@@ -6,7 +6,7 @@ use heap::{Full, Ptr};
 use memory::{Cost, Memory};
 use proptest::prelude::*;
 use structures::Store;
-use structures::tree::{Cursor, Found, Item, Kind, Part, Tree};
+use structures::tree::{Cursor, Found, Item, Kind, Part, Tree, empty_root};
 
 /// Sorted by both words; weight 1.
 #[derive(Clone, Copy)]
@@ -49,8 +49,10 @@ struct Pair<K> {
 
 impl<K: Kind> Pair<K> {
     fn new() -> Pair<K> {
-        let tree = Tree::at(Memory::root(0));
-        Pair { memory: Memory::new(), tree, model: Vec::new() }
+        let (mut memory, root) = (Memory::new(), Memory::root(0));
+        memory.set(root, empty_root());
+        memory.commit();
+        Pair { memory, tree: Tree::at(root), model: Vec::new() }
     }
 
     /// The cursor before item number `number`, by steps from the begin or from the end.

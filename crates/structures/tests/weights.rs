@@ -42,7 +42,8 @@ fn weights(view: &Memory, node: Ptr) -> Vec<Ptr> {
 
 /// Flips every few bits of the weights below a root word, one at a time; `walk` must end and find it.
 fn with_each_flipped(memory: &mut Memory, root: Ptr, mut walk: impl FnMut(&mut Memory, &str)) {
-    let root = Ptr::from_raw(memory.word(root));
+    let root = structures::sealed::open(memory.word(root)).expect("a root");
+    let root = Ptr::from_raw(root);
     let all = weights(memory, root);
     assert!(all.len() > 30, "{} weights", all.len());
     for at in all.into_iter().step_by(17) {

@@ -37,6 +37,8 @@ pub(crate) struct Findings {
     pub(crate) pool: Pool,
     pub(crate) outcome: Outcome,
     pub(crate) repair: Option<Result<Repaired, Refusal>>,
+    /// Why the pool took no writes.
+    pub(crate) stopped: Option<String>,
     /// After the repair.
     pub(crate) left: Option<Outcome>,
     pub(crate) verdict: Verdict,
@@ -68,9 +70,10 @@ fn examine(options: &Check) -> Result<Findings, PoolError> {
     let pool = pool::open(&options.pool, options.repair)?;
     let mut outcome = verify(&pool.keyspace, options, "checking");
     outcome.problems.splice(0..0, pool.headers.iter().copied().map(CheckError::Heap));
-    let mut findings =
-        Findings { pool, outcome, repair: None, left: None, verdict: Verdict::Sound };
-    findings.verdict = if findings.outcome.is_sound() { Verdict::Sound } else { Verdict::Damaged };
+    let stopped = pool.keyspace.stopped().map(str::to_owned);
+    let is_sound = outcome.is_sound() && stopped.is_none();
+    let verdict = if is_sound { Verdict::Sound } else { Verdict::Damaged };
+    let mut findings = Findings { pool, outcome, stopped, repair: None, left: None, verdict };
     if options.repair {
         repair(options, &mut findings);
     }
@@ -80,13 +83,10 @@ fn examine(options: &Check) -> Result<Findings, PoolError> {
 fn repair(options: &Check, findings: &mut Findings) {
     let keyspace = &findings.pool.keyspace;
     if findings.verdict == Verdict::Damaged {
-        // What the medium lost reads as zeros, is written so, and is damage like any other.
-        let region = keyspace.heap().region();
-        region.mend();
-        region.settle(region.lost().0);
-        let done = keyspace.repair(&findings.outcome.problems);
+        let done = repair_all(options, findings);
         let left = verify(keyspace, options, "again");
         if done.is_ok() && left.is_sound() {
+            keyspace.heap().lift_stop();
             findings.verdict = Verdict::Repaired;
         }
         findings.repair = Some(done);
@@ -95,6 +95,18 @@ fn repair(options: &Check, findings: &mut Findings) {
     if keyspace.heap().close().is_err() {
         findings.verdict = Verdict::Damaged;
     }
+}
+
+/// What the medium lost is found out first: it reads as zeros, and its keys are marked before they are looked at.
+fn repair_all(options: &Check, findings: &Findings) -> Result<Repaired, Refusal> {
+    let keyspace = &findings.pool.keyspace;
+    if findings.stopped.is_none() && findings.outcome.lost.is_empty() {
+        return keyspace.repair(&findings.outcome.problems);
+    }
+    let allocated = keyspace.begin_repair()?;
+    let outcome = verify(keyspace, options, "once more");
+    let done = keyspace.repair(&outcome.problems)?;
+    Ok(Repaired { allocated: done.allocated + allocated, ..done })
 }
 
 /// Goes through all shards, several at a time.

@@ -23,6 +23,7 @@ pub(crate) fn findings(options: &Check, findings: &Findings) -> Value {
         "blocks": checked.blocks,
         "bytes": checked.bytes,
         "seconds": findings.outcome.took.as_secs_f64(),
+        "stopped": findings.stopped,
         "recovered_records": findings.pool.recovery.records,
         "problems": problems(&findings.outcome),
         "repair": repair(findings),
@@ -52,6 +53,9 @@ fn problem(problem: &CheckError) -> Value {
         CheckError::Lost { at, bytes } => {
             json!({ "kind": "unreachable", "at": at, "bytes": bytes, "text": text })
         }
+        CheckError::Unallocated { shard, at } => {
+            json!({ "kind": "unallocated", "shard": shard, "at": at, "text": text })
+        }
         CheckError::Index { shard, db, .. } => {
             json!({ "kind": "index", "shard": shard, "database": db, "text": text })
         }
@@ -66,7 +70,7 @@ fn problem(problem: &CheckError) -> Value {
     }
 }
 
-fn key(damaged: &DamagedKey, text: &str) -> Value {
+pub(crate) fn key(damaged: &DamagedKey, text: &str) -> Value {
     let name = damaged.key.as_ref();
     json!({
         "kind": "key",
@@ -89,6 +93,7 @@ fn repair(findings: &Findings) -> Value {
             "cut": done.cut.iter().map(|cut| key(cut, &cut.to_string())).collect::<Value>(),
             "rebuilt": done.rebuilt.iter().map(|(shard, db)| json!({ "shard": shard, "database": db })).collect::<Value>(),
             "found": done.found,
+            "allocated_blocks": done.allocated,
             "counts": done.counts,
             "queues": done.queues,
             "freed_blocks": done.freed,

@@ -3,15 +3,21 @@
 //! `perdura check` verifies everything that a pool holds without changing a byte of its file, and repairs what can be
 //! repaired when it is told to. A pool that a server holds open is left alone; the server looks for damage itself.
 //!
+//! `perdura salvage` copies what is sound in a pool that cannot be opened into a new one.
+//!
+//! `perdura rdb` reads a dump of Redis or Valkey and says what is in it.
+//!
 //! This crate must not know the protocol, commands or connections.
 #![forbid(unsafe_code)]
 
 mod check;
 pub mod cli;
+mod dump;
 mod json;
 mod pool;
 mod progress;
 mod report;
+mod salvage;
 
 use std::process::ExitCode;
 
@@ -43,5 +49,7 @@ impl From<Verdict> for ExitCode {
 pub fn run(arguments: &cli::Arguments) -> Verdict {
     match &arguments.command {
         cli::Command::Check(options) => check::run(options),
+        cli::Command::Salvage(options) => salvage::run(options),
+        cli::Command::Rdb(options) => dump::run(options),
     }
 }

@@ -69,10 +69,12 @@ pub(crate) fn open(path: &Path, write: bool) -> Result<Pool, PoolError> {
         return Err(PoolError::Blank(name));
     }
     let headers = heap::check_headers(&region);
-    let (heap, recovery) = Heap::open(region, boot_id()).map_err(|source| match source {
+    let (heap, recovery) = Heap::open(region, pmem::boot_id()).map_err(|source| match source {
         OpenError::Magic { .. }
         | OpenError::Version { .. }
         | OpenError::Features { .. }
+        | OpenError::ReadOnly { .. }
+        | OpenError::Reserved { .. }
         | OpenError::OtherBoot { .. }
         | OpenError::Exhausted => PoolError::Foreign { path: name.clone(), source },
         source => PoolError::Damaged { path: name.clone(), source },
@@ -94,18 +96,6 @@ fn for_writing(path: &Path) -> Result<Region, MapError> {
     }
 }
 
-fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
-
-/// The present boot of the machine, as the server tells it.
-fn boot_id() -> [u8; 16] {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let mut id = [0; 16];
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
-        let pair = std::str::from_utf8(pair).unwrap_or("0");
-        *byte = u8::from_str_radix(pair, 16).unwrap_or(0);
-    }
-    id
 }

@@ -10,6 +10,9 @@ use crate::cli::Check;
 const NAMED: usize = 8;
 
 pub(crate) fn findings(options: &Check, findings: &Findings) {
+    if let Some(why) = &findings.stopped {
+        println!("stopped: {why}: it takes no writes until it is repaired");
+    }
     outcome(&findings.outcome);
     match &findings.repair {
         Some(Ok(done)) => repaired(done),
@@ -51,6 +54,9 @@ fn repaired(done: &Repaired) {
     }
     for (shard, db) in &done.rebuilt {
         println!("made anew: the indexes of database {db} in shard {shard}");
+    }
+    if done.allocated > 0 {
+        println!("allocated again: {} blocks in use that looked free", done.allocated);
     }
     if done.found > 0 {
         println!("found again: {} keys that no index led to", done.found);

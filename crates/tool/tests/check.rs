@@ -1,5 +1,8 @@
 //! `perdura check` as a program: what it says, how it ends, and that it changes nothing unless told to.
 
+mod common;
+
+use common::check;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -73,16 +76,6 @@ impl Pool {
     }
 }
 
-#[track_caller]
-fn check(output: &Output, status: i32, says: &[&str]) {
-    let text = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{text}");
-    for part in says {
-        assert!(text.contains(part), "no {part:?} in:\n{text}");
-    }
-}
-
 #[test]
 fn a_sound_pool_is_sound_and_keeps_every_byte() {
     for closed in [true, false] {
@@ -112,6 +105,29 @@ fn a_repair_cuts_out_the_damaged_key_and_says_so() {
     check(&pool.check(&["--repair"]), 3, &["cut out: database 0, key \"key:78\"", "repaired"]);
     check(&pool.check(&[]), 0, &["keys=1999", "problems=0"]);
     check(&pool.check(&["--repair"]), 0, &["sound", "keys=1999"]);
+}
+
+#[test]
+fn a_pool_that_was_stopped_is_repaired_and_takes_writes_again() {
+    let pool = Pool::new(true);
+    let bytes = fs::read(&pool.path).expect("the pool");
+    let text = b"the value of key 79.";
+    let at = bytes.windows(text.len()).position(|part| part == text).expect("the text") as u64;
+    // The page with the bitmap of its span is cut off under the mapping.
+    let page = at & !0xffff;
+    let keyspace = open(&pool.path);
+    let file = OpenOptions::new().write(true).open(&pool.path).expect("the pool");
+    file.set_len(page).expect("a shorter file");
+    keyspace.heap().region().load(page);
+    let after = page + 4096;
+    file.write_all_at(&bytes[after as usize..], after).expect("what comes after it");
+    keyspace.settle();
+    assert!(keyspace.stopped().is_some_and(|why| why.contains("bitmap")));
+    drop(keyspace);
+    check(&pool.check(&[]), 1, &["stopped: the medium lost a part of a span's bitmap", "damaged"]);
+    check(&pool.check(&["--repair"]), 3, &["allocated again", "cut out", "repaired"]);
+    check(&pool.check(&[]), 0, &["sound"]);
+    assert_eq!(open(&pool.path).stopped(), None);
 }
 
 #[test]

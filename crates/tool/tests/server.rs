@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 use testkit::{Client, Launch, Server};
 
 const KEYS: usize = 2000;
-/// Longer values, all in one shard, which come last.
-const LONG: usize = 120;
 
 fn key(i: usize) -> String {
     format!("key:{i:05}")
@@ -112,76 +110,6 @@ fn a_flipped_bit_is_found_told_and_healed_by_writing() {
     assert!(server.terminate().success());
     let (status, text) = tool(&pool(&server), &[]);
     assert_eq!(status, 0, "{text}");
-}
-
-#[test]
-fn a_page_that_is_gone_costs_its_keys_and_not_the_server() {
-    let long =
-        |i: usize| (format!("{{t}}long:{i:03}"), format!("the long value {i:03} ").repeat(25));
-    // The hash seed decides where spans lie: until the last one holds the long values.
-    let (mut server, mut client, path, bytes, last) = (0..50)
-        .find_map(|_| {
-            let (server, mut client) = start(false);
-            for i in 0..LONG {
-                assert!(client.call(&["SET", &long(i).0, &long(i).1]).is_ok());
-            }
-            let path = pool(&server);
-            let bytes = fs::read(&path).expect("the pool");
-            let last = bytes.iter().rposition(|byte| *byte != 0).expect("a pool");
-            let span = &bytes[last & !65535..=last];
-            let is_theirs = span.windows(15).any(|text| text == b"the long value ");
-            is_theirs.then_some((server, client, path, bytes, last as u64))
-        })
-        .expect("a pool whose last span is that of the long values");
-    // Behind the page in which the last span, that of the long values, says what of it is in use.
-    let page = (last & !65535) + 4096;
-    let len = bytes.len() as u64;
-    let file = OpenOptions::new().write(true).open(&path).expect("the pool");
-    file.set_len(page).expect("a shorter file");
-    // The first page that is missed must be the lowest: mending one makes the file longer, and what lies below reads as
-    // zeros from then on. The value before the cut reaches over it; any other key may lead to any page, by equal tags.
-    let before = &bytes[page as usize - 512..page as usize];
-    let text_at = before.windows(15).rposition(|text| text == b"the long value ").expect("a value");
-    let across = std::str::from_utf8(&before[text_at + 15..text_at + 18]).expect("digits");
-    let reply = error(&mut client, &format!("GET {{t}}long:{across}"));
-    assert!(reply.contains("MEDIAERR"), "{reply}");
-    for i in 0..KEYS {
-        assert_eq!(client.call(&["GET", &key(i)]).bytes(), Some(value(i).as_bytes()));
-    }
-    let mut damaged = 0;
-    for i in 0..LONG {
-        let reply = client.call(&["GET", &long(i).0]);
-        if reply.bytes() != Some(long(i).1.as_bytes()) {
-            let text = format!("{reply:?}");
-            assert!(text.contains("MEDIAERR"), "{}: {text}", long(i).0);
-            damaged += 1;
-        }
-    }
-    file.set_len(len).expect("as long as before");
-    assert!(damaged > LONG / 2 && damaged < LONG, "{damaged} of {LONG}");
-    // The last page may hold the end of one value only, whose begin is lost already.
-    let pages = (last - page) / 4096;
-    assert!((pages..=pages + 1).contains(&number(&mut client, "media_errors")));
-    assert_eq!(number(&mut client, "damaged_keys"), damaged as u64);
-    assert_eq!(client.info("persistence")["media_stopped"], "");
-    let named = format!("key \"{}\"", long(LONG - 1).0);
-    wait_for("the log says so", || {
-        server.log().contains("4096 bytes at pool offset") && server.log().contains(&named)
-    });
-    // Every write goes on, over damaged keys too.
-    for i in 0..LONG {
-        assert!(client.call(&["SET", &long(i).0, "new"]).is_ok(), "{}", long(i).0);
-    }
-    server.crash();
-    let mut client = server.client();
-    for i in 0..LONG {
-        assert_eq!(client.call(&["GET", &long(i).0]).bytes(), Some(&b"new"[..]), "{}", long(i).0);
-    }
-    client.check("DBSIZE", &format!("(integer) {}", KEYS + LONG));
-    assert!(server.terminate().success());
-    let (status, text) = tool(&path, &["--repair"]);
-    assert_eq!(status, 3, "room that was lost with the names of keys: {text}");
-    assert_eq!(tool(&path, &[]).0, 0);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! sled: a B-tree over a log, written by threads of its own.
 
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use sled::{Batch, Config, Db};
 
@@ -15,14 +17,31 @@ struct Sled {
 /// Each write is followed by a flush of the log; on Linux that is `sync_file_range`, which asks no disk to empty its
 /// cache.
 pub fn durable(folder: &Path) -> Result<Box<dyn Store>> {
-    let db = Config::new().path(folder.join("sled")).flush_every_ms(None).open()?;
+    let db = open(&Config::new().path(folder.join("sled")).flush_every_ms(None))?;
     Ok(Box::new(Sled { db, durable: true }))
 }
 
 /// The log is flushed every 500 ms.
 pub fn relaxed(folder: &Path) -> Result<Box<dyn Store>> {
-    let db = Config::new().path(folder.join("sled")).open()?;
+    let db = open(&Config::new().path(folder.join("sled")))?;
     Ok(Box::new(Sled { db, durable: false }))
+}
+
+/// Waits up to a minute for the lock: sled's own threads hold the file for a moment after the
+/// store has been dropped.
+fn open(config: &Config) -> sled::Result<Db> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match config.open() {
+            Err(sled::Error::Io(error))
+                if error.to_string().contains("could not acquire lock")
+                    && Instant::now() < deadline =>
+            {
+                thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
+    }
 }
 
 impl Sled {

@@ -249,7 +249,9 @@ fn client_setname(call: &mut Call<'_>) -> Done {
 }
 
 fn client_info(call: &mut Call<'_>) -> Done {
+    call.show_arguments();
     let line = describe(call.engine, &call.session.client, call.now_ms());
+    call.session.client.argv_mem.store(0, Relaxed);
     call.out.verbatim(*b"txt", line + "\n");
     Ok(())
 }
@@ -274,8 +276,10 @@ fn client_list(call: &mut Call<'_>) -> Done {
         _ => return Err(SYNTAX.into()),
     }
     let now = call.now_ms();
+    call.show_arguments();
     let lines: String =
         clients.iter().map(|client| describe(call.engine, client, now) + "\n").collect();
+    call.session.client.argv_mem.store(0, Relaxed);
     call.out.verbatim(*b"txt", lines);
     Ok(())
 }

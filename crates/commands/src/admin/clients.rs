@@ -3,8 +3,12 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::engine::Engine;
+
+/// Redis's PROTO_REPLY_CHUNK_BYTES.
+const REPLY_CHUNK: usize = 16 * 1024;
 
 /// One line of CLIENT LIST, without its end.
 pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
@@ -15,14 +19,17 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
     let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
     let user = text(&client.user);
     let command = engine.table().all().get(client.last_command.load(Relaxed));
-    let output = client.output.load(Relaxed);
+    let output = client.output.load(Relaxed) + client.mail.load(Relaxed);
+    let capacity = client.reply_buffer.load(Relaxed);
+    // Redis has a buffer of 16 KiB, and a list of such for what it does not hold.
+    let listed = output.saturating_sub(REPLY_CHUNK);
     let (query, spare) =
         (client.query_buffer.load(Relaxed), client.query_buffer_free.load(Relaxed));
     let (argv, multi) = (client.argv_mem.load(Relaxed), client.multi_mem.load(Relaxed));
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} \
-         multi={} qbuf={query} qbuf-free={spare} argv-mem={argv} multi-mem={multi} rbs={output} \
-         rbp={output} obl={output} oll=0 omem=0 tot-mem={} events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
+         multi={} qbuf={query} qbuf-free={spare} argv-mem={argv} multi-mem={multi} rbs={capacity} \
+         rbp={capacity} obl={} oll={} omem={listed} tot-mem={} events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
         client.id,
         client.peer.addr,
         client.peer.laddr,
@@ -36,7 +43,9 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
         client.subscriptions[1].load(Relaxed),
         client.subscriptions[2].load(Relaxed),
         client.queued.load(Relaxed),
-        query + spare + argv + multi + output,
+        output.min(REPLY_CHUNK),
+        listed.div_ceil(REPLY_CHUNK),
+        client.memory(),
         if output > 0 { "rw" } else { "r" },
         command.map_or_else(|| "NULL".to_owned(), |c| c.full_name()),
         if user.is_empty() { "default" } else { &user },
@@ -45,6 +54,15 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
         text(&client.lib_name),
         text(&client.lib_version),
     )
+}
+
+impl Call<'_> {
+    /// Tells CLIENT LIST how long the words of this command are: those of one that waits, or that
+    /// shows itself. Those of others change too fast to be worth a store each.
+    pub(crate) fn show_arguments(&self) {
+        let bytes = self.args.iter().map(|word| word.len()).sum();
+        self.session.client.argv_mem.store(bytes, Relaxed);
+    }
 }
 
 fn flags(client: &Client) -> String {

@@ -118,7 +118,7 @@ pub struct Facts {
 pub struct Persistence {
     /// `pmem`, `aof` or `volatile`.
     pub backend: String,
-    /// The persistence domain of the heap.
+    /// The persistence domain of the pool; `none` where there is no pool.
     pub domain: String,
     /// Whether the domain is only played.
     pub emulated: bool,
@@ -130,6 +130,8 @@ pub struct Persistence {
     pub pool: String,
     /// Bytes of the pool's file, or of memory taken for the heap.
     pub pool_size: u64,
+    /// Bytes of it that take space: without what was given back.
+    pub pool_space: u64,
     /// Time from opening the pool to being ready, in microseconds.
     pub recovery_us: u64,
     /// Log records believed at the start.

@@ -1,5 +1,5 @@
-//! MEMORY: what the data takes. A key's usage is its entry and value in the heap, slots and headers
-//! included, as the keyspace counts it.
+//! MEMORY: what the data takes, and giving back what it no longer takes. A key's usage is its entry
+//! and value in the heap, slots and headers included, as the keyspace counts it.
 
 use keyspace::{Db, Txn};
 
@@ -124,7 +124,7 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let peak = facts.peak_memory.max(used);
     let keys: u64 = Db::all().map(|db| txn.count(db)).sum();
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-    let pool = facts.persistence.pool_size;
+    let pool = facts.persistence.pool_space;
     let count = |n: u64| Figure::Count(n as i64);
     let rows: Vec<(&str, Figure)> = vec![
         ("peak.allocated", count(peak)),
@@ -132,7 +132,7 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         ("startup.allocated", count(0)),
         ("replication.backlog", count(0)),
         ("clients.slaves", count(0)),
-        ("clients.normal", count(0)),
+        ("clients.normal", count(call.engine.clients().memory() as u64)),
         ("cluster.links", count(0)),
         ("aof.buffer", count(facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered))),
         ("lua.caches", count(0)),
@@ -201,8 +201,9 @@ fn memory_malloc_stats(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+/// Others do it: it may take long, and a transaction holds shards.
 fn memory_purge(call: &mut Call<'_>) -> Done {
-    // Freed blocks are reused at once; there is nothing that a purge would give back.
+    call.engine.keyspace().heap().ask_purge();
     call.out.ok();
     Ok(())
 }

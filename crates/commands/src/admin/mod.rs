@@ -25,12 +25,14 @@ mod state;
 pub use clients::describe;
 pub use host::{AofFacts, Facts, Host, Persistence, ScrubFacts};
 pub use latency::Latency;
+pub(crate) use monitor::send_to_monitors;
 pub use slowlog::SlowLog;
 pub use state::State;
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::call::Call;
+use crate::delivery::Delivery;
 use crate::engine::Engine;
 use crate::failure::Done;
 use crate::spec::{CommandSpec, FAST, SKIP_SLOWLOG};
@@ -92,7 +94,8 @@ fn tell_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
 
 /// Called after every execution while somebody monitors.
 pub(crate) fn monitor(call: &mut Call<'_>) {
-    monitor::feed(call);
+    let line = monitor::line(call);
+    call.deliver(Delivery::Monitored(line));
 }
 
 /// The request's words without what must not be shown.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::redacted;
 use crate::call::{Call, Next, Run};
 use crate::client::Client;
+use crate::engine::Engine;
 use crate::failure::Done;
 use crate::spec::*;
 
@@ -24,7 +25,8 @@ impl Monitors {
     }
 }
 
-pub(super) fn feed(call: &Call<'_>) {
+/// Returns what those who monitor are shown of an executed command.
+pub(super) fn line(call: &Call<'_>) -> Vec<u8> {
     let mut line = Vec::with_capacity(128);
     let micros = call.now_ns / 1000;
     let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
@@ -36,12 +38,16 @@ pub(super) fn feed(call: &Call<'_>) {
         resp::quoted(&mut line, word);
     }
     line.extend_from_slice(b"\r\n");
-    for client in call.engine.admin().monitors.clients().iter() {
-        client.post(&line);
-    }
+    line
 }
 
-impl crate::engine::Engine {
+/// Posts a line to all who monitor.
+pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8]) {
+    let after = engine.sent_after();
+    engine.admin().monitors.clients().iter().for_each(|client| client.post(line, after));
+}
+
+impl Engine {
     /// Puts the client on the list of those who are fed, or takes it off.
     pub fn set_monitor(&self, client: &Arc<Client>, yes: bool) {
         let mut clients = self.admin().monitors.clients();

@@ -25,7 +25,7 @@ pub(crate) const GETBIT: CommandSpec = CommandSpec {
 fn getbit(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let offset = bit_offset(call, 2, None)?;
     let bit = match txn.find(call.db(), &call.key(0)) {
-        Some(entry) => txn.string(&entry)?.bit(offset),
+        Some(entry) => txn.string(&entry)?.bit(offset)?,
         None => false,
     };
     call.out.integer(i64::from(bit));

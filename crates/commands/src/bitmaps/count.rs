@@ -53,7 +53,7 @@ fn bitcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
         _ => return Err(SYNTAX.into()),
     };
-    let count = bits.map_or(0, |bits| value.count_ones(bits));
+    let count = bits.map_or(Ok(0), |bits| value.count_ones(bits))?;
     call.out.integer(count as i64);
     Ok(())
 }

@@ -65,7 +65,7 @@ fn bitpos(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
         _ => return Err(SYNTAX.into()),
     };
-    let found = bits.and_then(|bits| value.find_bit(bits, set));
+    let found = bits.map_or(Ok(None), |bits| value.find_bit(bits, set))?;
     // Behind a string's end there are zeros, unless an end was named.
     let zero_behind = !set && bits.is_some() && call.args.len() < 5;
     call.out.integer(match found {

@@ -90,8 +90,8 @@ struct Round<'e> {
     visited: Vec<Place>,
     served: Vec<Served>,
     effects: Effects,
-    /// Keys from which and to which something was moved.
-    changed: Vec<Place>,
+    /// Keys from which and to which something was moved, or of which an error tells.
+    shown: Vec<Place>,
 }
 
 impl Engine {
@@ -196,7 +196,7 @@ impl<'e> Round<'e> {
             visited: Vec::new(),
             served: Vec::new(),
             effects: Effects::new(Vec::new(), engine.log().is_some()),
-            changed: Vec::new(),
+            shown: Vec::new(),
         }
     }
 
@@ -282,9 +282,7 @@ impl<'e> Round<'e> {
         }
         match done {
             Ok(true) => {
-                for key in &touched {
-                    self.changed.push((db, key.bytes().into()));
-                }
+                self.show(db, &touched);
                 if let Some(target) = &target {
                     self.list(db, target.bytes());
                 }
@@ -294,11 +292,17 @@ impl<'e> Round<'e> {
             Ok(false) => Attempt::Nothing,
             Err(failure) if failure.is_no_room() || failure.is_unsettled() => Attempt::Stuck,
             Err(failure) => {
+                self.show(db, &touched);
                 let reply = waiter.error(failure.as_bytes());
                 self.note(Arc::clone(waiter), reply, Some(failure.code().to_vec()));
                 Attempt::Served
             }
         }
+    }
+
+    /// Notes keys of which a reply tells.
+    fn show(&mut self, db: Db, keys: &[Key<'_>]) {
+        self.shown.extend(keys.iter().map(|key| (db, key.bytes().into())));
     }
 
     /// Notes a client that is to be let go, which leaves its queues.
@@ -314,6 +318,7 @@ impl<'e> Round<'e> {
             behind = Some(waiter.ticket);
             let Some(failure) = waiter.wish.lost() else { continue };
             if waiter.claim() {
+                self.show(db, &[*key]);
                 let reply = waiter.error(failure.as_bytes());
                 self.note(waiter, reply, Some(failure.code().to_vec()));
             }
@@ -324,7 +329,7 @@ impl<'e> Round<'e> {
     /// keys: others may have filled one while they were in no queue.
     fn commit(mut self, txn: &mut Txn<'_>) {
         let keyspace = self.engine.keyspace();
-        let keys: Vec<Key<'_>> = self.changed.iter().map(|(_, key)| keyspace.key(key)).collect();
+        let keys: Vec<Key<'_>> = self.shown.iter().map(|(_, key)| keyspace.key(key)).collect();
         let changes = txn.pending_changes() > 0;
         let durable_at = match keys.as_slice() {
             _ if keyspace.is_unsettled() => Err(Failure::unsettled()),

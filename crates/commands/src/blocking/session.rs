@@ -28,6 +28,7 @@ impl Call<'_> {
             wish.refuse(self.out);
             return;
         }
+        self.show_arguments();
         let (engine, session) = (self.engine, &mut *self.session);
         let mut seen = HashSet::with_capacity(keys.len());
         let first = keys.iter().map(Key::bytes).filter(|name| seen.insert(*name));
@@ -78,7 +79,8 @@ impl Engine {
             return self.unblocked(session, out);
         }
         self.waiting().leave(self.keyspace(), &waiter);
-        let ending = Ending { reply: waiter.time_out(), durable_at: 0, failed: false };
+        let durable_at = self.seen_by(&waiter);
+        let ending = Ending { reply: waiter.time_out(), durable_at, failed: false };
         Some(self.resume(session, ending, out))
     }
 
@@ -110,6 +112,7 @@ impl Engine {
         let waiter = session.waiter.take()?;
         *session.client.waiter.lock().unwrap_or_else(PoisonError::into_inner) = None;
         session.client.blocked.store(false, Relaxed);
+        session.client.argv_mem.store(0, Relaxed);
         Some(waiter)
     }
 
@@ -127,7 +130,18 @@ impl Engine {
         } else {
             waiter.time_out()
         };
-        waiter.end(Ending { reply, durable_at: 0, failed: with_error }, self.clock().unix_ms());
+        let durable_at = self.seen_by(&waiter);
+        waiter.end(Ending { reply, durable_at, failed: with_error }, self.clock().unix_ms());
         true
+    }
+
+    /// How far the log must be durable before a client may learn that its keys held nothing for it.
+    fn seen_by(&self, waiter: &Waiter) -> u64 {
+        let keys: Vec<Key<'_>> = waiter.keys.iter().map(|key| self.keyspace().key(key)).collect();
+        if keys.is_empty() {
+            return 0;
+        }
+        let seen = self.logged_until(&keys);
+        self.check_read(&keys, seen).unwrap_or(seen)
     }
 }

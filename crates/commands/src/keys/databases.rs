@@ -6,6 +6,7 @@
 use keyspace::{Db, Txn};
 
 use crate::call::{Call, Run};
+use crate::delivery::Delivery;
 use crate::failure::{DB_OUT_OF_RANGE, Done, Failure, SYNTAX};
 use crate::spec::*;
 
@@ -96,7 +97,7 @@ fn flush(call: &mut Call<'_>, txn: &mut Txn<'_>, databases: &[Db]) -> Done {
     if flushed > 0 {
         call.wrote();
     }
-    call.engine.tell_of_flush(call.session);
+    call.effects.deliver(Delivery::Flushed);
     call.out.ok();
     Ok(())
 }

@@ -2,11 +2,15 @@
 
 mod databases;
 mod delete;
+mod dump;
 mod expire;
+mod list;
 pub(crate) mod object;
 mod relocate;
 pub(crate) mod scan;
 mod ttl;
+
+pub(crate) use list::Walk;
 
 use crate::spec::CommandSpec;
 
@@ -20,6 +24,8 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &delete::EXISTS,
     &delete::TOUCH,
     &delete::UNLINK,
+    &dump::DUMP,
+    &dump::RESTORE,
     &expire::EXPIRE,
     &expire::EXPIREAT,
     &expire::PEXPIRE,
@@ -30,7 +36,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &relocate::MOVE,
     &relocate::RENAME,
     &relocate::RENAMENX,
-    &scan::KEYS,
+    &list::KEYS,
     &scan::RANDOMKEY,
     &scan::SCAN,
     &ttl::EXPIRETIME,

@@ -1,14 +1,13 @@
-//! SCAN, KEYS, RANDOMKEY: keys that the client does not name.
+//! SCAN and RANDOMKEY: keys that the client does not name.
 //!
 //! A SCAN locks one shard after the other, until it has met as many keys as asked for; the cursor says in which it goes on.
-//! KEYS and RANDOMKEY see all shards at one moment.
+//! RANDOMKEY sees all shards at one moment.
 
 use keyspace::{Db, Entry, Keyspace, Txn, Type};
 use resp::{Writer, glob};
 
 use super::object::type_name;
 use crate::call::{Call, Run};
-use crate::engine::Engine;
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
 
@@ -29,7 +28,7 @@ pub(crate) const SCAN: CommandSpec = CommandSpec {
         integer("count").token("COUNT").optional(),
         string("type").token("TYPE").since("6.0.0").optional(),
     ],
-    run: Run::Scan,
+    run: Run::Walk(alone, within),
     ..CommandSpec::EMPTY
 };
 
@@ -86,28 +85,27 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Engine {
-    /// SCAN by itself. No more than one shard is locked at any time.
-    pub(crate) fn scan(&self, call: &mut Call<'_>) -> Done {
-        let (keyspace, now, db) = (self.keyspace(), call.now_ms(), call.db());
-        let mut walk = Walk::of(call)?;
-        let (mut goes_on, mut durable_at) = (true, 0);
-        while goes_on {
-            let mut txn = keyspace.begin_one(keyspace.scan_shard(walk.cursor), now);
-            self.transact(call, &mut txn, |_, txn| {
-                goes_on = walk.step(db, txn);
-                Ok(())
-            })?;
-            durable_at = call.durable_at.max(durable_at);
-        }
-        call.durable_at = durable_at;
-        walk.reply(call.out);
-        Ok(())
+/// SCAN by itself. No more than one shard is locked at any time.
+fn alone(call: &mut Call<'_>) -> Done {
+    let (engine, now, db) = (call.engine, call.now_ms(), call.db());
+    let keyspace = engine.keyspace();
+    let mut walk = Walk::of(call)?;
+    let (mut goes_on, mut durable_at) = (true, 0);
+    while goes_on {
+        let mut txn = keyspace.begin_one(keyspace.scan_shard(walk.cursor), now);
+        engine.transact(call, &mut txn, |_, txn| {
+            goes_on = walk.step(db, txn);
+            Ok(())
+        })?;
+        durable_at = call.durable_at.max(durable_at);
     }
+    call.durable_at = durable_at;
+    walk.reply(call.out);
+    Ok(())
 }
 
 /// SCAN as a part of a transaction that has locked all shards.
-pub(crate) fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let mut walk = Walk::of(call)?;
     while walk.step(call.db(), txn) {}
     walk.reply(call.out);
@@ -141,35 +139,6 @@ pub(crate) fn parse<'a>(call: &Call<'a>, from: usize) -> Result<Options<'a>, Fai
         }
     }
     Ok(options)
-}
-
-pub(crate) const KEYS: CommandSpec = CommandSpec {
-    name: "keys",
-    summary: "Find all keys matching the given pattern",
-    complexity: "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length.",
-    since: "1.0.0",
-    group: Group::Generic,
-    arity: 2,
-    flags: READONLY,
-    acl: ACL_KEYSPACE | ACL_DANGEROUS,
-    tips: &["request_policy:all_shards", "nondeterministic_output_order"],
-    args: &[pattern("pattern")],
-    run: Run::All(keys),
-    ..CommandSpec::EMPTY
-};
-
-fn keys(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let (pattern, db) = (call.args[1], call.db());
-    let start = call.out.deferred();
-    let mut found = 0;
-    txn.for_each(db, &mut |key, _| {
-        if glob::matches(pattern, key) {
-            call.out.bulk(key);
-            found += 1;
-        }
-    });
-    call.out.finish_array(start, found);
-    Ok(())
 }
 
 pub(crate) const RANDOMKEY: CommandSpec = CommandSpec {

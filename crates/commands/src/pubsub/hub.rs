@@ -1,7 +1,8 @@
 //! Who listens to what.
 //!
 //! A registry for each kind of subscription, behind a lock that publishers share. The lock is held while a message is put
-//! into the inboxes, so that who has left the registry gets nothing more.
+//! into the inboxes, so that who has left the registry gets nothing more. A transaction captures who listens when it publishes
+//! ([`Receivers`]) and sends after its commit: to those of them that listen still.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -62,12 +63,14 @@ impl Subscriptions {
 /// A message on its way: encoded once for each protocol that is met.
 struct Message<'a> {
     words: &'a [&'a [u8]],
+    /// See [`Client::post`].
+    after: u64,
     encoded: [Vec<u8>; 2],
 }
 
 impl<'a> Message<'a> {
-    fn new(words: &'a [&'a [u8]]) -> Message<'a> {
-        Message { words, encoded: Default::default() }
+    fn new(words: &'a [&'a [u8]], after: u64) -> Message<'a> {
+        Message { words, after, encoded: Default::default() }
     }
 
     fn post(&mut self, client: &Client) {
@@ -80,7 +83,20 @@ impl<'a> Message<'a> {
             self.words.iter().for_each(|word| out.bulk(word));
             *encoded = out.take();
         }
-        client.post(encoded);
+        client.post(encoded, self.after);
+    }
+}
+
+/// Who listened to a channel at one moment, by the names under which they did.
+pub(crate) struct Receivers {
+    channel: Box<[u8]>,
+    by_name: Vec<(Kind, Box<[u8]>, Vec<u64>)>,
+}
+
+impl Receivers {
+    /// Returns how often a message to them is delivered.
+    pub(crate) fn count(&self) -> usize {
+        self.by_name.iter().map(|(_, _, ids)| ids.len()).sum()
     }
 }
 
@@ -133,28 +149,69 @@ impl Hub {
         }
     }
 
-    /// Sends a message to a channel; says how often it was delivered.
-    pub(crate) fn publish(&self, channel: &[u8], text: &[u8]) -> usize {
-        let direct = self.post(Kind::Channel, b"message", channel, text);
+    /// Sends a message to a channel, when the log is settled up to `after`; says how often it was
+    /// delivered.
+    pub(crate) fn publish(&self, channel: &[u8], text: &[u8], after: u64) -> usize {
+        let direct = self.post(Kind::Channel, &[b"message", channel, text], after);
         let patterns = self.read(Kind::Pattern);
         let fitting = patterns.iter().filter(|(name, _)| resp::glob::matches(name, channel));
         direct
             + fitting
                 .map(|(pattern, listeners)| {
                     let words: [&[u8]; 4] = [b"pmessage", pattern, channel, text];
-                    deliver(listeners, &words)
+                    deliver(listeners, &words, after)
                 })
                 .sum::<usize>()
     }
 
-    /// Sends a message to a shard channel; says how often it was delivered.
-    pub(crate) fn publish_shard(&self, channel: &[u8], text: &[u8]) -> usize {
-        self.post(Kind::Shard, b"smessage", channel, text)
+    /// Returns who listens to a channel, or to a shard channel, now.
+    pub(crate) fn receivers(&self, kind: Kind, channel: &[u8]) -> Receivers {
+        let ids = |listeners: &Listeners| listeners.keys().copied().collect();
+        let mut by_name = Vec::new();
+        if let Some(listeners) = self.read(kind).get(channel) {
+            by_name.push((kind, channel.into(), ids(listeners)));
+        }
+        if kind == Kind::Channel {
+            for (name, listeners) in self.read(Kind::Pattern).iter() {
+                if resp::glob::matches(name, channel) {
+                    by_name.push((Kind::Pattern, name.clone(), ids(listeners)));
+                }
+            }
+        }
+        Receivers { channel: channel.into(), by_name }
     }
 
-    fn post(&self, kind: Kind, what: &[u8], channel: &[u8], text: &[u8]) -> usize {
+    /// Sends a message to those who listened when `receivers` were captured, but for clients that have left since; `own`, the
+    /// publisher, may have left in the same transaction after it published.
+    pub(crate) fn send(&self, receivers: &Receivers, text: &[u8], own: &Arc<Client>, after: u64) {
+        let channel = &*receivers.channel;
+        for (kind, name, ids) in &receivers.by_name {
+            let words: &[&[u8]] = match kind {
+                Kind::Channel => &[b"message", channel, text],
+                Kind::Pattern => &[b"pmessage", name, channel, text],
+                Kind::Shard => &[b"smessage", channel, text],
+            };
+            let mut message = Message::new(words, after);
+            let registry = self.read(*kind);
+            let listeners = registry.get(name);
+            for id in ids {
+                match listeners.and_then(|listeners| listeners.get(id)) {
+                    Some(client) => message.post(client),
+                    None if *id == own.id => message.post(own),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Sends a message to a shard channel, as [`Hub::publish`] does to a channel.
+    pub(crate) fn publish_shard(&self, channel: &[u8], text: &[u8], after: u64) -> usize {
+        self.post(Kind::Shard, &[b"smessage", channel, text], after)
+    }
+
+    fn post(&self, kind: Kind, words: &[&[u8]; 3], after: u64) -> usize {
         let registry = self.read(kind);
-        registry.get(channel).map_or(0, |listeners| deliver(listeners, &[what, channel, text]))
+        registry.get(words[1]).map_or(0, |listeners| deliver(listeners, words, after))
     }
 
     /// The names that somebody listens to, if they fit the pattern; in ascending order.
@@ -178,8 +235,8 @@ impl Hub {
     }
 }
 
-fn deliver(listeners: &Listeners, words: &[&[u8]]) -> usize {
-    let mut message = Message::new(words);
+fn deliver(listeners: &Listeners, words: &[&[u8]], after: u64) -> usize {
+    let mut message = Message::new(words, after);
     listeners.values().for_each(|client| message.post(client));
     listeners.len()
 }

@@ -9,7 +9,8 @@
 //! **The way of a message.** The publishing thread puts it, encoded, into the inbox of each subscriber and wakes the task of
 //! its connection, on whatever thread that runs; the task puts the inbox behind the replies that it has to send. One thread
 //! publishes the messages of a client, one after the other, so they arrive in their order. A client that does not read is
-//! closed by its connection when it exceeds its limit; the publisher never waits for anybody.
+//! closed by its connection when it exceeds its limit; the publisher never waits for anybody. A message that a transaction
+//! publishes goes to those who listened at that command, after the commit ([`crate::delivery`]).
 //!
 //! **Order within a connection.** A subscription is in the registry before its confirmation is written, and messages are put
 //! behind replies, so no message comes before the confirmation. To end one, a session leaves the registry first, then takes
@@ -21,7 +22,7 @@ mod inspect;
 mod publish;
 mod subscribe;
 
-pub(crate) use hub::{Hub, Kind, Subscriptions};
+pub(crate) use hub::{Hub, Kind, Receivers, Subscriptions};
 
 use crate::spec::CommandSpec;
 

@@ -1,6 +1,8 @@
 //! PUBLISH and SPUBLISH.
 
+use super::Kind;
 use crate::call::{Call, Run};
+use crate::delivery::Delivery;
 use crate::failure::Done;
 use crate::spec::*;
 
@@ -18,8 +20,7 @@ pub(crate) const PUBLISH: CommandSpec = CommandSpec {
 };
 
 fn publish(call: &mut Call<'_>) -> Done {
-    let receivers = call.engine.hub().publish(call.args[1], call.args[2]);
-    answer(call, receivers);
+    send(call, Kind::Channel);
     Ok(())
 }
 
@@ -38,12 +39,24 @@ pub(crate) const SPUBLISH: CommandSpec = CommandSpec {
 };
 
 fn spublish(call: &mut Call<'_>) -> Done {
-    let receivers = call.engine.hub().publish_shard(call.args[1], call.args[2]);
-    answer(call, receivers);
+    send(call, Kind::Shard);
     Ok(())
 }
 
-fn answer(call: &mut Call<'_>, receivers: usize) {
+fn send(call: &mut Call<'_>, kind: Kind) {
+    let (hub, channel, text) = (call.engine.hub(), call.args[1], call.args[2]);
+    let count = match kind {
+        _ if call.is_inner() => {
+            let receivers = hub.receivers(kind, channel);
+            let count = receivers.count();
+            if count > 0 {
+                call.deliver(Delivery::Message { receivers, text: text.into() });
+            }
+            count
+        }
+        Kind::Shard => hub.publish_shard(channel, text, call.engine.sent_after()),
+        Kind::Channel | Kind::Pattern => hub.publish(channel, text, call.engine.sent_after()),
+    };
     call.take_messages();
-    call.out.integer(receivers as i64);
+    call.out.integer(count as i64);
 }

@@ -6,6 +6,7 @@ use resp::Writer;
 
 use super::Kind;
 use crate::call::{Call, Run};
+use crate::delivery::Delivery;
 use crate::failure::{Done, Failure};
 use crate::session::ReplyMode;
 use crate::spec::*;
@@ -168,14 +169,15 @@ fn confirm(call: &mut Call<'_>, kind: Kind, name: Option<&[u8]>) {
     // It is no reply: it goes the way of messages.
     let mut message = Writer::new(call.session.protocol);
     write(&mut message);
-    call.session.client.post(message.as_bytes());
+    call.deliver(Delivery::Own(message.take()));
 }
 
 impl Call<'_> {
     /// Puts the messages that have arrived before what is written next; inside EXEC they wait until its reply is whole.
     pub(super) fn take_messages(&mut self) {
         if self.may_block && self.session.reply == ReplyMode::On {
-            self.session.client.take_mail(self.out.buffer());
+            let after = self.session.client.take_mail(self.out.buffer());
+            self.durable_at = self.durable_at.max(after);
         }
     }
 }

@@ -67,7 +67,7 @@ impl<'t, 'k> Reader<'t, 'k> {
         let Some(entry) = found? else { return Ok(None) };
         self.value.clear();
         match (self.txn.type_of(&entry), field) {
-            (Type::String, None) => self.txn.string(&entry)?.append_to(&mut self.value),
+            (Type::String, None) => self.txn.string(&entry)?.append_to(&mut self.value)?,
             (Type::Hash, Some(field)) => {
                 let value = self.txn.members(&entry, Type::Hash)?.get(field)?;
                 let Some(value) = value.as_ref().map(Text::as_ref) else { return Ok(None) };

@@ -33,11 +33,6 @@ fn xsetid(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (added, deleted) = options(call, last)?;
     let Some(stream) = stream_mut(call, txn)? else { return Err(NO_SUCH_KEY.into()) };
     let head = stream.head();
-    if last < head.deleted {
-        return Err(
-            "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id".into()
-        );
-    }
     let mut top = None;
     stream.visit(StreamId::MIN..=StreamId::MAX, true, |entry| {
         top = Some(entry.id());

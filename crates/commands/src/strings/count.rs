@@ -111,7 +111,7 @@ fn read_integer(value: &Str<'_>) -> Result<i64, Failure> {
     if value.len() > LONGEST_NUMBER {
         return Err(NOT_INTEGER.into());
     }
-    parse_i64(&value.to_vec()).ok_or_else(|| NOT_INTEGER.into())
+    parse_i64(&value.to_vec()?).ok_or_else(|| NOT_INTEGER.into())
 }
 
 pub(crate) const INCRBYFLOAT: CommandSpec = CommandSpec {
@@ -132,7 +132,7 @@ pub(crate) const INCRBYFLOAT: CommandSpec = CommandSpec {
 fn incrbyfloat(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (db, key) = (call.db(), call.key(0));
     let old = match txn.find_mut(db, &key)? {
-        Some(entry) => float(&txn.string(&entry)?.to_vec())?,
+        Some(entry) => float(&txn.string(&entry)?.to_vec()?)?,
         None => float(b"0")?,
     };
     let by = float(call.args[2])?;

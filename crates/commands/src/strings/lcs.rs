@@ -4,7 +4,7 @@
 //! step for step, since it decides which of several longest subsequences is told and how it is cut into
 //! ranges (a match that does not continue the current range ends it and is not part of the next).
 
-use keyspace::{Key, Txn};
+use keyspace::{Error, Key, Txn};
 use resp::Writer;
 
 use crate::call::{Call, Run};
@@ -69,8 +69,9 @@ fn lcs(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 fn string(call: &Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result<Vec<u8>, Failure> {
     let Some(entry) = txn.find(call.db(), key) else { return Ok(Vec::new()) };
     match txn.string(&entry) {
-        Ok(value) => Ok(value.to_vec()),
-        Err(_) => Err("ERR The specified keys must contain string values".into()),
+        Ok(value) => Ok(value.to_vec()?),
+        Err(Error::WrongType) => Err("ERR The specified keys must contain string values".into()),
+        Err(error) => Err(error.into()),
     }
 }
 

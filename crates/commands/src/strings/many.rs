@@ -1,6 +1,6 @@
 //! MGET, MSET, MSETNX: several keys at once, in one transaction over all their shards.
 
-use keyspace::{Expire, Txn};
+use keyspace::{Error, Expire, Txn};
 
 use super::reply_part;
 use crate::call::{Call, Run};
@@ -28,8 +28,9 @@ fn mget(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     for key in call.keys {
         match txn.find(call.session.db, key) {
             Some(entry) => match txn.read_string(&entry) {
-                Ok(value) => reply_part(call.out, &value, 0, value.len()),
-                Err(_) => call.out.null(),
+                Ok(value) => reply_part(call.out, &value, 0, value.len())?,
+                Err(Error::WrongType) => call.out.null(),
+                Err(error) => return Err(error.into()),
             },
             None => call.out.null(),
         }

@@ -19,7 +19,7 @@ use keyspace::{Key, Keyspace, Str, Txn};
 use resp::Writer;
 
 use crate::call::Call;
-use crate::failure::{Failure, TOO_LONG};
+use crate::failure::{Done, Failure, TOO_LONG};
 use crate::spec::{CommandSpec, WRITE};
 
 /// The group's commands.
@@ -48,11 +48,12 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &set::SETNX,
 ];
 
-/// Replies with bytes `from..to` of a string.
-fn reply_part(out: &mut Writer, value: &Str<'_>, from: usize, to: usize) {
+/// Replies with bytes `from..to` of a string. Whoever is told of a failure takes back what was written.
+fn reply_part(out: &mut Writer, value: &Str<'_>, from: usize, to: usize) -> Done {
     out.bulk_header(to - from);
-    value.pieces(from, to, &mut |piece| out.raw(piece));
+    value.pieces(from, to, &mut |piece| out.raw(piece))?;
     out.bulk_end();
+    Ok(())
 }
 
 /// Replies with the string at a key, or a null; whether there was one.
@@ -69,7 +70,7 @@ fn reply_string(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result
     } else if may_pin && value.len() >= Keyspace::LARGE {
         call.pinned = Some(txn.pin_string(&entry)?);
     } else {
-        reply_part(call.out, &value, 0, value.len());
+        reply_part(call.out, &value, 0, value.len())?;
     }
     Ok(true)
 }

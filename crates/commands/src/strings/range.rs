@@ -46,7 +46,7 @@ fn getrange(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     let value = txn.string(&entry)?;
     match within(start, end, value.len()) {
-        Some((from, to)) => reply_part(call.out, &value, from, to),
+        Some((from, to)) => reply_part(call.out, &value, from, to)?,
         None => call.out.bulk(""),
     }
     Ok(())

@@ -20,12 +20,14 @@ pub(super) enum News<'a> {
 /// News on their way: encoded once for each protocol that is met.
 pub(super) struct Message<'a> {
     news: News<'a>,
+    /// See [`Client::post`].
+    after: u64,
     encoded: [Vec<u8>; 2],
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn new(news: News<'a>) -> Message<'a> {
-        Message { news, encoded: Default::default() }
+    pub(super) fn new(news: News<'a>, after: u64) -> Message<'a> {
+        Message { news, after, encoded: Default::default() }
     }
 
     /// Tells a client, or the one that is to be told in its place.
@@ -50,7 +52,7 @@ impl<'a> Message<'a> {
         if encoded.is_empty() {
             *encoded = encode(self.news, protocol);
         }
-        target.post(encoded);
+        target.post(encoded, self.after);
     }
 }
 
@@ -82,7 +84,7 @@ fn tell_of_break(client: &Client, redirect: u64) {
         out.push(2);
         out.bulk("tracking-redir-broken");
         out.integer(redirect as i64);
-        client.post(out.as_bytes());
+        client.post(out.as_bytes(), 0);
     }
 }
 

@@ -118,14 +118,14 @@ impl Engine {
         }
     }
 
-    /// What was changed before it was read is good: it is remembered when those changes were told of.
+    /// What was changed, or flushed, before it was read is good: it is remembered when those changes were told of.
     #[cold]
     fn remember_keys(&self, call: &mut Call<'_>, changes: usize) {
         let session = &mut *call.session;
         if !session.client.tracking.remembers(session.caching) {
             return;
         }
-        if changes > 0 {
+        if changes > 0 || call.effects.has_deliveries() {
             let read = |key: &Key<'_>| (changes, key.bytes().into());
             return session.reads_of_changed.extend(call.keys.iter().map(read));
         }
@@ -186,14 +186,14 @@ impl Engine {
         }
         reads.for_each(|(_, key)| self.tracker().keys.add(shard(&key), &key, by));
         if !keys.is_empty() {
-            self.tracker().prefixes.tell(self.clients(), &keys, by);
+            self.tracker().prefixes.tell(self.clients(), &keys, by, self.sent_after());
         }
     }
 
     /// Tells the clients that have a key.
     fn tell_of_key(&self, key: &[u8], ids: &[u64], by: u64) {
         let keys = [key];
-        let mut message = Message::new(News::Keys(&keys));
+        let mut message = Message::new(News::Keys(&keys), self.sent_after());
         for client in ids.iter().filter_map(|id| self.clients().get(*id)) {
             let is_own = client.id == by && client.tracking.options().no_loop;
             if client.tracking.is_by_key() && !is_own {
@@ -208,7 +208,8 @@ impl Engine {
             if let Some(ids) = self.tracker().keys.take(key.shard(), key.bytes()) {
                 self.tell_of_key(key.bytes(), &ids, 0);
             }
-            self.tracker().prefixes.tell(self.clients(), &BTreeSet::from([key.bytes()]), 0);
+            let keys = BTreeSet::from([key.bytes()]);
+            self.tracker().prefixes.tell(self.clients(), &keys, 0, self.sent_after());
         }
     }
 
@@ -219,7 +220,7 @@ impl Engine {
             session.forgotten = self.tracker().keys.clear();
         }
         if self.tracker().clients() > 0 {
-            let mut message = Message::new(News::Everything);
+            let mut message = Message::new(News::Everything, self.sent_after());
             for client in self.clients().list().iter().filter(|client| client.tracking.is_on()) {
                 message.send(self.clients(), client);
             }

@@ -38,8 +38,9 @@ impl Prefixes {
         self.len.store(all.len(), Relaxed);
     }
 
-    /// Tells of changed keys, those of a prefix in one message. `by` is the client that changed them, 0 for nobody.
-    pub(super) fn tell(&self, clients: &Clients, keys: &BTreeSet<&[u8]>, by: u64) {
+    /// Tells of changed keys, those of a prefix in one message, when the log is settled up to
+    /// `after`. `by` is the client that changed them, 0 for nobody.
+    pub(super) fn tell(&self, clients: &Clients, keys: &BTreeSet<&[u8]>, by: u64, after: u64) {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         for (prefix, listeners) in &*all {
             let fitting = keys.iter().copied().filter(|key| key.starts_with(prefix));
@@ -47,7 +48,7 @@ impl Prefixes {
             if fitting.is_empty() {
                 continue;
             }
-            let mut message = Message::new(News::Keys(&fitting));
+            let mut message = Message::new(News::Keys(&fitting), after);
             for client in listeners.values() {
                 if client.id != by || !client.tracking.options().no_loop {
                     message.send(clients, client);

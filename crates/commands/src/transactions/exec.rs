@@ -1,6 +1,6 @@
 //! EXEC: all queued commands in one transaction of the keyspace.
 
-use keyspace::{Db, Key};
+use keyspace::{Db, Key, Txn};
 
 use super::{Queue, take};
 use crate::call::{Call, Next, Run};
@@ -56,8 +56,8 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
         match attempt(call, &steps, &locks, may_give_up) {
             Ok(true) => return Ok(()),
             Ok(false) => {
-                engine.find_room();
-                may_give_up = false;
+                may_give_up = tries < TRIES && engine.find_room(queue.bytes, tries);
+                tries += 1;
             }
             Err(failure) if failure.is_unsettled() && tries < TRIES => {
                 engine.keyspace().settle();
@@ -79,6 +79,22 @@ fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
     engine.config().database(resp::number::parse_i64(number)?.try_into().ok()?)
 }
 
+/// Whether a key changed that the session watches.
+fn is_broken(call: &Call<'_>, txn: &Txn<'_>) -> bool {
+    call.session.is_touched() || call.session.watches.iter().any(|watch| txn.has_expired(watch))
+}
+
+/// Refuses the transaction if one of its steps is to be refused in the database that is selected then.
+#[cold]
+fn refuse_harmed(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
+    let mut db = call.session.db;
+    for step in steps {
+        call.engine.refuse_harmed(db, step.command, step.args, step.keys)?;
+        db = selected(call.engine, step).unwrap_or(db);
+    }
+    Ok(())
+}
+
 /// What is locked for all steps and watches.
 enum Locks<'a> {
     All,
@@ -96,11 +112,7 @@ fn attempt(
     let keyspace = call.engine.keyspace();
     let losses = keyspace.losses();
     if keyspace.has_alert() {
-        let mut db = call.session.db;
-        for step in steps {
-            call.engine.refuse_harmed(db, step.command, step.args, step.keys)?;
-            db = selected(call.engine, step).unwrap_or(db);
-        }
+        refuse_harmed(call, steps)?;
     }
     let (mut txn, keys) = match locks {
         Locks::All => (keyspace.begin_all(call.now_ms()), &[][..]),
@@ -111,21 +123,28 @@ fn attempt(
             (call.engine.cover(txn, keys, usize::MAX), *keys)
         }
     };
-    let expired = call.session.watches.iter().any(|watch| txn.has_expired(watch));
-    if expired || call.session.is_touched() {
+    if is_broken(call, &txn) {
+        call.durable_at = call.engine.check_read(keys, call.engine.logged_until(keys))?;
         call.out.null_array();
         return Ok(true);
     }
     call.session.reads_of_changed.clear();
     call.out.array(steps.len());
     let mut next = Next::Reply;
+    let waited_ns = call.waited_ns;
     let mut inner = call.inner();
+    inner.waited_ns = waited_ns;
     for step in steps {
         let started_ns = inner.engine.begin_ns(inner.session);
         let failed = step.run(&mut inner, &mut txn).err();
         inner.engine.finish(&mut inner, started_ns, failed.is_some());
-        if failed.is_some_and(|failed| failed.no_room) && may_give_up {
-            return Ok(false);
+        inner.waited_ns = heap::waited_ns();
+        // Where a part of the span table may be lost, no span is known to be free.
+        if failed.is_some_and(|failed| failed.no_room) && !keyspace.has_lost_since(losses) {
+            if may_give_up {
+                return Ok(false);
+            }
+            inner.engine.note_full();
         }
         if inner.next != Next::Reply {
             next = inner.next;
@@ -135,7 +154,15 @@ fn attempt(
     if keyspace.has_lost_since(losses) {
         return Err(Failure::unsettled());
     }
-    call.durable_at = call.engine.commit(&mut txn, call.effects, keys)?;
+    let wrote = txn.is_dirty() || txn.pending_changes() > 0;
+    let seen = call.engine.commit(&mut txn, call.effects, keys)?;
+    let reads = || steps.iter().any(|step| step.command.spec.has(READONLY | WRITE));
+    call.durable_at = match seen {
+        _ if wrote || seen == 0 => seen,
+        _ if reads() => call.engine.check_read(keys, seen)?,
+        _ => 0,
+    };
+    call.engine.deliver_all(call.session, call.effects);
     call.engine.tell_trackers(&txn, Some(call.session));
     let whole = |step: &Step<'_>| {
         matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)

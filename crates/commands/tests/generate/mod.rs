@@ -152,6 +152,11 @@ const DATABASES: &[&str] = &["0", "1", "2", "0", "1", "15", "16", "-1", "x", "30
 const JUNK: &[&str] =
     &["junk", "", "NX", "XX", "GET", "EX", "KEEPTTL", "DB", "REPLACE", "LIMIT", "*"];
 
+/// All keys that requests may name.
+pub fn keys_of_requests() -> impl Iterator<Item = &'static str> {
+    [KEYS, HASHES, SETS, LISTS, SORTED_SETS, PLACES, STREAMS].into_iter().flatten().copied()
+}
+
 /// A request for the command.
 pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     let mut words = vec![spelled(spec.name, random)];

@@ -1,6 +1,8 @@
 //! An engine in this process, a client of it, and how tests speak about replies.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part")]
 
+pub mod data;
+pub mod streams;
 pub mod wire;
 
 use std::path::Path;
@@ -74,6 +76,11 @@ impl MemoryLog {
         self.state.lock().expect("no panic").0.clone()
     }
 
+    /// Forgets all that was logged.
+    pub fn clear(&self) {
+        *self.state.lock().expect("no panic") = Default::default();
+    }
+
     /// The commands in it, words joined by spaces.
     pub fn lines(&self) -> Vec<String> {
         let words = |args: Vec<Vec<u8>>| {
@@ -95,6 +102,10 @@ impl CommandLog for MemoryLog {
         state.0.extend_from_slice(bytes);
         state.1 = Some(last);
         state.0.len() as u64
+    }
+
+    fn end(&self) -> u64 {
+        self.state.lock().expect("no panic").0.len() as u64
     }
 
     fn is_synchronous(&self) -> bool {

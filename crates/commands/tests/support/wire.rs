@@ -105,4 +105,15 @@ impl Remote {
         self.stream.get_mut().write_all(&request(args)).expect("a request is sent");
         read(&mut self.stream)
     }
+
+    /// Sends requests, whose replies are read later.
+    pub fn send<R: AsRef<[A]>, A: AsRef<[u8]>>(&mut self, requests: &[R]) {
+        let bytes: Vec<u8> = requests.iter().flat_map(|words| request(words.as_ref())).collect();
+        self.stream.get_mut().write_all(&bytes).expect("requests are sent");
+    }
+
+    /// Reads this many replies.
+    pub fn receive(&mut self, replies: usize) -> Vec<Reply> {
+        (0..replies).map(|_| read(&mut self.stream)).collect()
+    }
 }

@@ -47,8 +47,8 @@ impl BitField {
 
 impl Str<'_> {
     /// The integer whose highest bit is number `at`; the bits behind the end are clear.
-    pub fn integer(&self, integer: BitInteger, at: u64) -> i64 {
-        integer.read(self.window::<SPAN>(byte(at)), bit(at))
+    pub fn integer(&self, integer: BitInteger, at: u64) -> Result<i64, Error> {
+        Ok(integer.read(self.window::<SPAN>(byte(at))?, bit(at)))
     }
 }
 
@@ -69,7 +69,7 @@ impl Txn<'_> {
         let from = self.pending_changes();
         if need != Need::Nothing {
             let [byte_of_last] = match &entry {
-                Some(entry) => self.string(entry)?.window(byte(last)),
+                Some(entry) => self.string(entry)?.window(byte(last))?,
                 None => [0],
             };
             self.set_range(db, key, byte(last), &[byte_of_last])?;
@@ -77,7 +77,7 @@ impl Txn<'_> {
         let (mut answers, mut changed) = (Vec::with_capacity(fields.len()), need == Need::Room);
         for field in fields {
             let bytes: [u8; SPAN] = match self.peek(db, key) {
-                Some(entry) => self.string(&entry)?.window(byte(field.at)),
+                Some(entry) => self.string(&entry)?.window(byte(field.at))?,
                 None => [0; SPAN],
             };
             let old = field.integer.read(bytes, bit(field.at));
@@ -106,10 +106,10 @@ impl Txn<'_> {
         let entry = self.find(db, key);
         let value = entry.as_ref().map(|entry| self.string(entry)).transpose()?;
         let read = |field: &BitField| match &value {
-            Some(value) => Some(value.integer(field.integer, field.at)),
-            None => Some(0),
+            Some(value) => value.integer(field.integer, field.at).map(Some),
+            None => Ok(Some(0)),
         };
-        Ok(fields.iter().map(read).collect())
+        fields.iter().map(read).collect()
     }
 }
 

@@ -17,26 +17,28 @@ pub use range::Bits;
 
 impl Str<'_> {
     /// The bit with this number; a clear one behind the end.
-    pub fn bit(&self, number: u64) -> bool {
-        self.window::<1>(byte(number))[0] & mask(number) != 0
+    pub fn bit(&self, number: u64) -> Result<bool, Error> {
+        Ok(self.window::<1>(byte(number))?[0] & mask(number) != 0)
     }
 
     /// How many of these bits are set.
-    pub fn count_ones(&self, bits: Bits) -> u64 {
+    pub fn count_ones(&self, bits: Bits) -> Result<u64, Error> {
         let (from, to) = bits.bytes();
         let mut count = 0;
-        self.pieces(from, to, &mut |piece| count += ones(piece));
+        self.pieces(from, to, &mut |piece| count += ones(piece))?;
         // The first and the last byte were counted whole.
-        let beside = |at: usize| u64::from((self.window::<1>(at)[0] & !bits.mask(at)).count_ones());
-        match to - from {
+        let beside = |at: usize| -> Result<u64, Error> {
+            Ok(u64::from((self.window::<1>(at)?[0] & !bits.mask(at)).count_ones()))
+        };
+        Ok(match to - from {
             0 => 0,
-            1 => count - beside(from),
-            _ => count - beside(from) - beside(to - 1),
-        }
+            1 => count - beside(from)?,
+            _ => count - beside(from)? - beside(to - 1)?,
+        })
     }
 
     /// The number of the first of these bits that is set (or clear).
-    pub fn find_bit(&self, bits: Bits, set: bool) -> Option<u64> {
+    pub fn find_bit(&self, bits: Bits, set: bool) -> Result<Option<u64>, Error> {
         let (from, to) = bits.bytes();
         let flip = if set { 0 } else { 0xff };
         let (mut at, mut found) = (from, None);
@@ -49,19 +51,19 @@ impl Str<'_> {
                 });
             }
             at += piece.len();
-        });
-        found
+        })?;
+        Ok(found)
     }
 
     /// Bytes `at..at + N`; zeros behind the end.
-    fn window<const N: usize>(&self, at: usize) -> [u8; N] {
+    fn window<const N: usize>(&self, at: usize) -> Result<[u8; N], Error> {
         let mut bytes = [0; N];
         let mut filled = 0;
         self.pieces(at, at.saturating_add(N), &mut |piece| {
             bytes[filled..filled + piece.len()].copy_from_slice(piece);
             filled += piece.len();
-        });
-        bytes
+        })?;
+        Ok(bytes)
     }
 }
 
@@ -86,7 +88,7 @@ impl Txn<'_> {
     ) -> Result<(bool, bool), Error> {
         let (entry, need) = self.open_bits(db, key, number)?;
         let old = match &entry {
-            Some(entry) => self.string(entry)?.window::<1>(byte(number))[0],
+            Some(entry) => self.string(entry)?.window::<1>(byte(number))?[0],
             None => 0,
         };
         let was = old & mask(number) != 0;

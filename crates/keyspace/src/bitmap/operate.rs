@@ -43,7 +43,7 @@ impl Txn<'_> {
         for key in sources {
             // As for a write: one that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
             let bytes = match self.find_mut(db, key)? {
-                Some(entry) => self.string(&entry)?.to_vec(),
+                Some(entry) => self.string(&entry)?.to_vec()?,
                 None => Vec::new(),
             };
             result = Some(match result {

@@ -4,6 +4,7 @@
 //! whatever is wrong, so that one pass names it all. Entries are read in the order of their places, as the medium likes
 //! it best, not in that of the index.
 
+mod bitmaps;
 mod problem;
 mod rebuild;
 mod repair;

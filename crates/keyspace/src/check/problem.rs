@@ -142,8 +142,16 @@ pub enum CheckError {
         /// What it holds.
         bytes: u64,
     },
-    /// Something leads to a block that is not allocated, or two things lead to one block.
-    #[error("the block at offset {at:#x} is reached but not allocated, or reached twice")]
+    /// Something leads to a block whose bit says that it is free.
+    #[error("shard {shard}: the block at offset {at:#x} is reached but not allocated")]
+    Unallocated {
+        /// The shard.
+        shard: usize,
+        /// Its byte offset in the pool.
+        at: u64,
+    },
+    /// Something leads where no block can begin, or two things lead to one block.
+    #[error("the block at offset {at:#x} is reached twice, or none can begin there")]
     Dangling {
         /// Its byte offset in the pool.
         at: u64,

@@ -54,7 +54,7 @@ impl Keyspace {
         let linked = keys.len();
         for block in lost {
             let room = |at| shard.capacity(at);
-            let deep = Deep { hashing: &self.hashing, room: &room };
+            let deep = Deep { hashing: Some(&self.hashing), room: &room };
             let seen = verify::entry(shard, block.ptr, block.capacity, Some(deep));
             let (Some(key), None) = (seen.key, seen.fault) else { continue };
             let (hash, home) = verify::place(&key, &self.hashing, self.shards());

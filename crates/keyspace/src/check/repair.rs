@@ -30,6 +30,8 @@ pub struct Repaired {
     pub found: u64,
     /// Counts that were set right.
     pub counts: u64,
+    /// Blocks in use that looked free.
+    pub allocated: u64,
     /// Free queues that were given up.
     pub queues: u64,
     /// Blocks that nothing led to and that are free again.
@@ -43,7 +45,10 @@ pub struct Repaired {
 #[non_exhaustive]
 pub enum Refusal {
     /// Something is damaged that nothing else tells.
-    #[error("cannot be repaired: {0}")]
+    #[error(
+        "cannot be repaired: {0}; `perdura salvage POOL --to NEW` copies what is sound into a new \
+         pool"
+    )]
     Metadata(String),
     /// There is no room for what must be made anew.
     #[error("the pool has no room for the repair: let it grow (--pool-size), or delete keys first")]
@@ -65,6 +70,7 @@ impl Keyspace {
             return Err(Refusal::Metadata(hopeless.to_string()));
         }
         let mut done = Repaired::default();
+        self.repair_bitmaps(problems, &mut done)?;
         self.repair_indexes(problems, &mut done)?;
         for problem in problems {
             match problem {
@@ -83,6 +89,21 @@ impl Keyspace {
             self.repair_shard(shard, &mut done)?;
         }
         Ok(done)
+    }
+
+    /// Before anything else, since everything else reserves blocks.
+    fn repair_bitmaps(&self, problems: &[CheckError], done: &mut Repaired) -> Result<(), Refusal> {
+        let shards: BTreeSet<usize> = problems
+            .iter()
+            .filter_map(|problem| match problem {
+                CheckError::Unallocated { shard, .. } => Some(*shard),
+                _ => None,
+            })
+            .collect();
+        for shard in shards {
+            done.allocated += self.rebuild_bitmaps(shard)?;
+        }
+        Ok(())
     }
 
     fn repair_indexes(&self, problems: &[CheckError], done: &mut Repaired) -> Result<(), Refusal> {

@@ -6,22 +6,17 @@
 use std::borrow::Cow;
 
 use heap::{Block, Ledger, Ptr, Reached, Shard, View};
-use structures::dict::Member;
 use structures::index::{Found, Index, Near};
-use structures::list::List;
-use structures::reclaim::{Owned, Part, Queue};
-use structures::stream::Stream;
 
 use super::{CheckError, Checked, DamagedKey};
 use crate::collection::Deep;
 use crate::entry;
 use crate::key::DATABASES;
 use crate::layout::{
-    Counts, FieldCounts, OWNER_KEYS, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS,
-    counts_root, expiry_root, fields_root, keys_root,
+    Counts, FieldCounts, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
 };
 use crate::verify::{self, Fault, Seen};
-use crate::{Keyspace, layout};
+use crate::{Keyspace, layout, queued};
 
 /// Entries whose first lines are asked for ahead of their turn.
 const AHEAD: usize = 16;
@@ -57,7 +52,18 @@ impl<'w, 'h> Walk<'w, 'h> {
         problem: &'w mut dyn FnMut(CheckError),
     ) -> Walk<'w, 'h> {
         let ledger = Ledger::of(shard, &mut |error| problem(CheckError::Heap(error)));
-        Walk { keyspace, shard, ledger, read, problem, checked: Checked::default(), sound: None }
+        Walk { read, ..Walk::over(keyspace, shard, ledger, problem) }
+    }
+
+    /// A walk that takes for allocated what `ledger` says.
+    pub(super) fn over(
+        keyspace: &'w Keyspace,
+        shard: &'w Shard<'h>,
+        ledger: Ledger<'h>,
+        problem: &'w mut dyn FnMut(CheckError),
+    ) -> Walk<'w, 'h> {
+        let checked = Checked::default();
+        Walk { keyspace, shard, ledger, read: &|_| {}, problem, checked, sound: None }
     }
 
     pub(super) fn run(mut self) -> Checked {
@@ -74,6 +80,12 @@ impl<'w, 'h> Walk<'w, 'h> {
         self.sound = Some(Vec::new());
         self.reach_all();
         (self.sound.unwrap_or_default(), self.ledger.unreached().collect())
+    }
+
+    /// Every block that is reached.
+    pub(super) fn reached(mut self) -> Ledger<'h> {
+        self.reach_all();
+        self.ledger
     }
 
     fn reach_all(&mut self) {
@@ -190,7 +202,7 @@ impl<'w, 'h> Walk<'w, 'h> {
 
     fn seen(&self, at: Ptr, capacity: usize) -> Seen<'w> {
         let room = |at| self.ledger.capacity(at).unwrap_or(0);
-        let deep = Deep { hashing: &self.keyspace.hashing, room: &room };
+        let deep = Deep { hashing: Some(&self.keyspace.hashing), room: &room };
         verify::entry(self.shard, at, capacity, Some(deep))
     }
 
@@ -217,7 +229,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         let hash = hash.map(|key| verify::place(&key, &self.keyspace.hashing, 1).0);
         match hash {
             Some(hash) if near.fits(hash) => {
-                (self.problem)(CheckError::Dangling { at: at.raw() });
+                self.unallocated(at);
             }
             found => self.wrong_slot(db, at, near, found.unwrap_or(0)),
         }
@@ -230,8 +242,13 @@ impl<'w, 'h> Walk<'w, 'h> {
                 self.checked.bytes += bytes as u64;
                 (self.read)(bytes as u64);
             }
+            Reached::Nothing if self.ledger.room(at).is_some() => self.unallocated(at),
             _ => (self.problem)(CheckError::Dangling { at: at.raw() }),
         }
+    }
+
+    fn unallocated(&mut self, at: Ptr) {
+        (self.problem)(CheckError::Unallocated { shard: self.shard.id(), at: at.raw() });
     }
 
     fn damaged(&mut self, db: u8, at: Ptr, near: Near, key: Option<Vec<u8>>, fault: Fault) {
@@ -271,40 +288,10 @@ impl<'w, 'h> Walk<'w, 'h> {
 
     fn queue(&mut self) {
         let hashing = &self.keyspace.hashing;
-        let (mut blocks, mut entries, mut members) = (Vec::new(), Vec::new(), Vec::new());
-        let shard = self.shard;
-        let checked = Queue::at(shard.root(QUEUE_ROOT)).check(
-            shard,
-            |owner, at| match owner {
-                OWNER_MEMBERS => hashing.hash(&Member::at(at).field(shard)),
-                _ => entry::hash(shard, at, hashing),
-            },
-            |owner, part| match part {
-                Part::Block(at) => blocks.push(at),
-                Part::Owned(Owned::Entry(at)) if owner == OWNER_KEYS => entries.push(at),
-                Part::Owned(Owned::Entry(at)) if owner == OWNER_MEMBERS => {
-                    members.push(Member::at(at));
-                }
-                Part::Owned(Owned::Item(item)) if owner == OWNER_LIST => {
-                    List::item_blocks(shard, item, |at| blocks.push(at));
-                }
-                Part::Owned(Owned::Item(item)) => {
-                    let push = |at| blocks.push(at);
-                    Stream::item_blocks(shard, STREAM_OWNERS, owner, item, push);
-                }
-                Part::Owned(Owned::Entry(_)) => {}
-            },
-        );
+        let root = self.shard.root(QUEUE_ROOT);
+        let (blocks, checked) = queued::blocks(self.shard, root, |key| hashing.hash(key));
         if let Err(source) = checked {
-            (self.problem)(CheckError::Queue { shard: shard.id(), source });
-        }
-        for at in entries {
-            blocks.push(at);
-            entry::owned(shard, at, |block| blocks.push(block));
-        }
-        for member in members {
-            blocks.push(member.ptr());
-            member.blobs(shard, |block| blocks.push(block));
+            (self.problem)(CheckError::Queue { shard: self.shard.id(), source });
         }
         for at in blocks {
             let room = self.ledger.capacity(at).unwrap_or(0);

@@ -53,7 +53,7 @@ pub(crate) fn copy(
             if pair.verify() {
                 check(pair.from(), head, word, None)?;
             }
-            let bytes = Blob::from_word(word).to_vec(pair.from());
+            let bytes = Blob::from_word(word).to_vec(pair.from())?;
             Ok(Blob::create(pair.to(), &bytes)?.word())
         }
         Form::Table => copy_table(pair, hashing, dict(word)),
@@ -109,7 +109,7 @@ fn copy_list(mut pair: Pair<'_, '_>, source: List) -> Result<u64, Error> {
                     if verify && sound.is_ok() {
                         sound = blob.check(shard);
                     }
-                    blob.to_vec(shard)
+                    blob.to_vec(shard).unwrap_or_default()
                 }
             });
             elements.len() < AT_ONCE

@@ -14,6 +14,7 @@ use super::text::item;
 use super::times::{FieldTime, is_due, time_at, time_item};
 use super::{Form, Head, Text};
 use crate::entry::{self, Value};
+use crate::error::refused;
 use crate::key::Hashing;
 use crate::layout::{FIELDS, Kind};
 use crate::strings::Old;
@@ -455,7 +456,8 @@ impl Written<'_> {
                 shard.use_reserve(self.shrunk);
                 let blob = write_packed(shard, before.map(|(_, word)| word), bytes, kept);
                 shard.use_reserve(false);
-                blob?.word()
+                let at = before.map_or(Ptr::NULL, |(old, _)| old.at);
+                blob.map_err(|error| refused(error, at))?.word()
             }
         };
         let fields = if self.has_times { FIELDS } else { 0 };
@@ -481,10 +483,10 @@ fn write_packed(
     before: Option<u64>,
     bytes: &[u8],
     kept: Option<usize>,
-) -> Result<Blob, Error> {
+) -> Result<Blob, structures::Error> {
     let blob = before.map_or(Blob::EMPTY, Blob::from_word);
     match kept {
-        Some(kept) => Ok(blob.append(shard, &bytes[kept..])?),
+        Some(kept) => blob.append(shard, &bytes[kept..]),
         None => Ok(blob.rewrite(shard, bytes)?),
     }
 }

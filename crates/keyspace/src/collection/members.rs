@@ -48,7 +48,7 @@ pub(super) fn packed_bytes<'t>(
         return Err(damaged);
     }
     let mut bytes: &[u8] = &[];
-    blob.read(shard, 0..u64::MAX, |piece| bytes = piece);
+    blob.read(shard, 0..u64::MAX, |piece| bytes = piece).map_err(|_| damaged)?;
     if bytes.is_empty() != (head.count == 0) { Err(damaged) } else { Ok(bytes) }
 }
 

@@ -128,7 +128,7 @@ pub(crate) fn can_have_times(head: Head) -> bool {
 pub(crate) fn has_times<V: View>(view: &V, head: Head, word: u64) -> bool {
     match head.form {
         Form::Timed => {
-            let bytes = Blob::from_word(word).to_vec(view);
+            let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             elements(&bytes).any(|element| element.time.is_some())
         }
         Form::Table => head.what == Type::Hash && dict(word).has_times(view),
@@ -141,7 +141,7 @@ pub(crate) fn is_spent<V: View>(view: &V, head: Head, word: u64, now: u64) -> bo
     match head.form {
         Form::Timed => {
             let blob = Blob::from_word(word);
-            let bytes = blob.to_vec(view);
+            let bytes = blob.to_vec(view).unwrap_or_default();
             elements(&bytes).all(|element| element.is_due(now))
                 && elements(&bytes).count() == head.count as usize
                 && blob.check(view).is_ok()
@@ -155,7 +155,7 @@ pub(crate) fn is_spent<V: View>(view: &V, head: Head, word: u64, now: u64) -> bo
 pub(crate) fn is_behind<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
     match head.form {
         Form::Timed => {
-            let bytes = Blob::from_word(word).to_vec(view);
+            let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             elements(&bytes).any(|element| element.is_due(now))
         }
         Form::Table => head.what == Type::Hash && is_due(dict(word).first_time(view), now),
@@ -174,7 +174,7 @@ pub(crate) fn timed_pieces<V: View>(
 ) -> u64 {
     match head.form {
         Form::Timed => {
-            let bytes = Blob::from_word(word).to_vec(view);
+            let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             for Element { field, value, time, .. } in elements(&bytes) {
                 let text = |item| Text::of(item).as_ref().to_vec();
                 visit(TimedField { field: text(field), value: text(value), time });
@@ -300,7 +300,10 @@ impl Edit {
                 let shard = &mut txn.shards[self.place.shard];
                 let found = dict.find(shard, self.hashing.hash(field), field, self.verify);
                 let Some(place) = found.map_err(|_| damaged)? else { return Ok(()) };
-                dict.set_time(shard, place, time)?;
+                dict.set_time(shard, place, time).map_err(|error| match error {
+                    structures::Error::Full(_) => Error::Full,
+                    structures::Error::Damaged(_) => damaged,
+                })?;
             }
         }
         self.changed = true;

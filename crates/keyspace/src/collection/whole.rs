@@ -1,6 +1,6 @@
 //! What is done with a collection as a whole, whatever its type.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use heap::{Full, Ptr, Shard, View};
 use structures::blob::Blob;
@@ -22,9 +22,24 @@ use crate::value::Type;
 /// What it takes to verify a table.
 #[derive(Clone, Copy)]
 pub(crate) struct Deep<'a> {
-    pub(crate) hashing: &'a Hashing,
+    /// The hash that places members; none where its key is lost: then they may be where they are.
+    pub(crate) hashing: Option<&'a Hashing>,
     /// How many bytes the block that begins at a place holds; 0 where none does.
     pub(crate) room: &'a dyn Fn(Ptr) -> usize,
+}
+
+impl<'a> Deep<'a> {
+    /// The hash of a member of a table: as the table itself says, where nothing else does.
+    fn hash<V: View>(self, view: &V, table: Dict) -> impl Fn(&[u8]) -> u64 + use<'a, V> {
+        let told = match self.hashing {
+            Some(_) => HashMap::new(),
+            None => table.told_hashes(view, self.room),
+        };
+        move |field| match self.hashing {
+            Some(hashing) => hashing.hash(field),
+            None => told.get(field).copied().unwrap_or(0),
+        }
+    }
 }
 
 pub(super) fn dict(word: u64) -> Dict {
@@ -92,7 +107,7 @@ pub(crate) fn check<V: View>(
                 return Err(Damaged::new("packed collection", at, word & !1, word));
             }
             blob.check(view)?;
-            let bytes = blob.to_vec(view);
+            let bytes = blob.to_vec(view)?;
             let items = head.count as usize * head.items();
             if items == 0 || !packed::is_whole(&bytes, items) {
                 let found = Items::of(&bytes).count() as u64;
@@ -102,8 +117,9 @@ pub(crate) fn check<V: View>(
         }
         Form::Table => match deep {
             None => Ok(()),
-            Some(Deep { hashing, room }) => {
-                dict(word).check(view, |field| hashing.hash(field), room, |_| {})
+            Some(deep) => {
+                let hash = deep.hash(view, dict(word));
+                dict(word).check(view, hash, deep.room, |_| {})
             }
         },
         Form::List => match (List::from_word(word), deep) {
@@ -113,8 +129,9 @@ pub(crate) fn check<V: View>(
         },
         Form::Ranked => match deep {
             None => Ok(()),
-            Some(Deep { hashing, room }) => {
-                ranked(word).check(view, |member| hashing.hash(member), room)
+            Some(deep) => {
+                let hash = deep.hash(view, ranked(word).dict());
+                ranked(word).check(view, hash, deep.room)
             }
         },
         Form::Stream => match deep {
@@ -162,7 +179,7 @@ pub(crate) fn pieces<V: View>(
 ) -> u64 {
     match head.form {
         Form::Packed if head.what == Type::SortedSet => {
-            let bytes = Blob::from_word(word).to_vec(view);
+            let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             for pair in sorted::packed::pairs(&bytes) {
                 visit(sorted::score_text(pair.score).as_bytes());
                 visit(Text::of(pair.member).as_ref());
@@ -170,12 +187,12 @@ pub(crate) fn pieces<V: View>(
             0
         }
         Form::Packed => {
-            let bytes = Blob::from_word(word).to_vec(view);
+            let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             Items::of(&bytes).for_each(|(_, item)| visit(Text::of(item).as_ref()));
             0
         }
         Form::Timed => {
-            let bytes = Blob::from_word(word).to_vec(view);
+            let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             for (number, (_, item)) in Items::of(&bytes).enumerate() {
                 if number % 3 < 2 {
                     visit(Text::of(item).as_ref());
@@ -235,7 +252,7 @@ fn list_pieces<V: View>(
     let show = |element: Element<'_>| {
         match element {
             Element::Item(item) => visit(Text::of(item).as_ref()),
-            Element::Blob(blob) => visit(&blob.to_vec(view)),
+            Element::Blob(blob) => visit(&blob.to_vec(view).unwrap_or_default()),
         }
         shown += 1;
         shown < count

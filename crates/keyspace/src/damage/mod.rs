@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use heap::{Ledger, LostPart, Ptr, Reached, Shard, View};
+use heap::{Ledger, Lost, LostPart, Ptr, Reached, Shard, Stop, View};
 use structures::index::{Found, Index, Near};
 
 use crate::check::Refusal;
@@ -26,13 +26,17 @@ use crate::verify::{self, Fault, Seen};
 use crate::{CommitError, DamagedKey, Keyspace, entry};
 use nameless::Nameless;
 
+/// What ends a stop that the pool itself keeps.
+const UNTIL_REPAIR: &str = "No write is taken until `perdura check --repair` has rebuilt the \
+     pool; what it cannot rebuild, \
+     `perdura salvage` copies into a new one";
 /// Damaged keys that are remembered by name.
 const REMEMBERED: usize = 1024;
 
 /// Why a command on a key is refused before it is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Harm {
-    /// The store's own tables were lost.
+    /// The store's own tables were lost: a key that is there may not be found.
     Stopped(String),
     /// The key's entry was lost with its name: the entry's place.
     Nameless(u64),
@@ -54,6 +58,8 @@ pub(crate) struct Damage {
     news: Mutex<Vec<String>>,
     found: AtomicU64,
     stopped: OnceLock<String>,
+    /// Whether a key that is not found may be there all the same.
+    hides_keys: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,7 +90,7 @@ impl Damage {
 }
 
 /// The lost bytes of a shard's blocks: from, to, by the block's begin.
-type Hits = HashMap<u64, Vec<(u64, u64)>>;
+pub(crate) type Hits = HashMap<u64, Vec<(u64, u64)>>;
 
 impl Keyspace {
     /// Whether bytes were lost and nobody knows yet what they were: what was read in a transaction that is still open may
@@ -123,6 +129,11 @@ impl Keyspace {
         self.damage.stopped.get().map(String::as_str)
     }
 
+    /// Whether the store was stopped by a loss that hides keys: then reads are refused too.
+    pub fn hides_keys(&self) -> bool {
+        self.damage.hides_keys.load(Relaxed)
+    }
+
     /// What was found and done since this was asked last, for the log.
     pub fn damage_news(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.damage.news))
@@ -137,6 +148,10 @@ impl Keyspace {
             if pages == 0 {
                 return;
             }
+            if self.stop_if_cut_short() {
+                region.settle(pages);
+                continue;
+            }
             region.mend();
             if region.failed() && !self.heap().is_poisoned() {
                 self.heap().stop();
@@ -148,11 +163,50 @@ impl Keyspace {
                 self.damage
                     .tell(format!("Media error: {len} bytes at pool offset {at:#x} were lost"));
             }
-            self.heap().settling(|| match self.heap().restore(&lost) {
-                Ok(parts) => self.settle_parts(&parts),
-                Err(lost) => self.stop(lost.to_string()),
-            });
+            let resolved = self.heap().settling(|| self.resolve(lost));
+            self.heap().forget_losses(pages, &resolved);
             region.settle(pages);
+        }
+    }
+
+    /// Stops the store if its file was cut short, before anything is written into the gap. Returns true if so.
+    pub fn stop_if_cut_short(&self) -> bool {
+        let region = self.heap().region();
+        let Some(found) = region.cut_short() else { return false };
+        if self.stopped().is_none() {
+            let expected = region.len();
+            let why = format!(
+                "the pool's file was cut short, from {expected} bytes to {found}, and what was there is lost. End the \
+                 server and bring a backup of the file back"
+            );
+            self.heap().stop();
+            self.tell_stopped(Stop { why, hides_keys: true }, "No write is taken any more");
+        }
+        true
+    }
+
+    /// Finds the owner of each lost byte. What is durably resolved: of a stopped store the marks of entries are not, and
+    /// what it was stopped for stays recorded.
+    fn resolve(&self, lost: Vec<Lost>) -> Vec<Lost> {
+        let restored = self.heap().restore(&lost);
+        if let Some(lost) = restored.irreplaceable {
+            self.stop(lost.to_string(), false);
+        }
+        self.settle_parts(&restored.parts);
+        if self.heap().is_poisoned() { restored.resolved } else { lost }
+    }
+
+    /// Takes over what earlier incarnations knew of damage: a stop, and entries that were lost with their names.
+    pub(crate) fn take_over_damage(&self) {
+        if let Some(stop) = self.heap().stopped() {
+            self.tell_stopped(stop, UNTIL_REPAIR);
+        }
+        if !self.heap().has_lost_names() {
+            return;
+        }
+        (0..self.shards()).for_each(|shard| self.find_nameless(shard));
+        if !self.has_alert() {
+            self.heap().forget_lost_names();
         }
     }
 
@@ -162,12 +216,20 @@ impl Keyspace {
             .tell(format!("An index of database {db} in shard {shard} was damaged and made anew"));
     }
 
-    fn stop(&self, why: String) {
-        self.heap().stop();
-        self.damage.tell(format!("Media error: {why}. No write is taken any more"));
+    fn stop(&self, why: String, hides_keys: bool) {
+        let stop = Stop { why, hides_keys };
+        self.heap().stop_durably(&stop);
+        self.tell_stopped(stop, UNTIL_REPAIR);
+    }
+
+    fn tell_stopped(&self, stop: Stop, then: &str) {
         // Who forgets the last lost entry looks at this before it takes the alert back.
         let _nameless = lock(&self.damage.nameless);
-        let _ = self.damage.stopped.set(why);
+        self.damage.hides_keys.fetch_or(stop.hides_keys, Relaxed);
+        if self.damage.stopped.get().is_none_or(|why| *why != stop.why) {
+            self.damage.tell(format!("The store is stopped: {}. {then}", stop.why));
+        }
+        let _ = self.damage.stopped.set(stop.why);
         self.damage.alert.store(true, Relaxed);
     }
 
@@ -187,7 +249,7 @@ impl Keyspace {
             let mut shard = self.heap().lock(shard);
             if let Err(refusal) = self.settle_blocks(&mut shard, &hits) {
                 drop(shard);
-                self.stop(refusal.to_string());
+                self.stop(refusal.to_string(), true);
             }
         }
         // Behind the entries: this makes indexes anew, which leaves out what was not found to be lost.
@@ -199,7 +261,7 @@ impl Keyspace {
     fn settle_roots(&self, shard: usize, from: usize, to: usize) {
         if from < expiry_root(0) {
             let what = format!("the medium lost where shard {shard} keeps the indexes of its keys");
-            return self.stop(what);
+            return self.stop(what, true);
         }
         let mut locked = self.heap().lock(shard);
         let lost = |root: usize| (from..to).contains(&root);
@@ -214,7 +276,7 @@ impl Keyspace {
         let committed = locked.commit().map_err(Refusal::from).err();
         drop(locked);
         if let Some(refusal) = done.or(committed) {
-            return self.stop(refusal.to_string());
+            return self.stop(refusal.to_string(), false);
         }
         if lost(QUEUE_ROOT) {
             let text = format!(
@@ -254,7 +316,7 @@ impl Keyspace {
     }
 
     /// The databases whose index of keys was hit, and those of which any index was.
-    fn hit_indexes(&self, shard: &Shard<'_>, hits: &Hits) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn hit_indexes(&self, shard: &Shard<'_>, hits: &Hits) -> (Vec<u8>, Vec<u8>) {
         let (mut keys, mut all) = (Vec::new(), Vec::new());
         let mut ledger = Ledger::of(shard, &mut |_| {});
         for db in 0..DATABASES as u8 {
@@ -310,7 +372,7 @@ impl Keyspace {
     ) -> Result<(), Refusal> {
         let capacity = shard.capacity(at);
         let room = |at| shard.capacity(at);
-        let deep = Deep { hashing: &self.hashing, room: &room };
+        let deep = Deep { hashing: Some(&self.hashing), room: &room };
         let seen = verify::entry(shard, at, capacity, Some(deep));
         let own = hits.get(&at.raw());
         let words_hit = own.is_some_and(|own| {
@@ -346,6 +408,9 @@ impl Keyspace {
         near: Near,
         seen: Seen<'_>,
     ) -> Result<(), CommitError> {
+        if seen.key.is_none() {
+            self.heap().note_lost_names();
+        }
         let word = shard.word(at);
         shard.set(at, marked(word));
         shard.commit()?;

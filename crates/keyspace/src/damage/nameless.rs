@@ -8,12 +8,13 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use heap::{Ptr, Shard, View};
-use structures::index::{Index, Near};
+use heap::{Ledger, Ptr, Reached, Shard, View};
+use structures::index::{Found, Index, Near};
 
 use super::{Harm, lock};
 use crate::check::slot_of;
-use crate::layout::{Kind, keys_root};
+use crate::key::DATABASES;
+use crate::layout::{Kind, is_marked, keys_root};
 use crate::txn::Place;
 use crate::{CommitError, DamagedKey, Db, Key, Keyspace, Txn, entry, verify};
 
@@ -83,7 +84,7 @@ impl Nameless {
 impl Keyspace {
     /// Why a command on this key cannot be tried. The caller holds no shard.
     pub fn harm(&self, db: Db, key: &Key<'_>) -> Option<Harm> {
-        if let Some(why) = self.stopped() {
+        if let Some(why) = self.stopped().filter(|_| self.hides_keys()) {
             return Some(Harm::Stopped(why.to_owned()));
         }
         let name = self.name(db, key);
@@ -151,6 +152,31 @@ impl Keyspace {
             .collect()
     }
 
+    /// Remembers the entries of a shard that are marked as damaged and have no name. Looks at a line of each entry.
+    pub(super) fn find_nameless(&self, shard: usize) {
+        let shard = self.heap().lock(shard);
+        let mut ledger = Ledger::of(&shard, &mut |_| {});
+        for db in 0..DATABASES as u8 {
+            Index::at(shard.root(keys_root(db))).survey(&shard, |found| match found {
+                Found::Block(at, len) => {
+                    matches!(ledger.reach(at), Reached::First(room) if room >= len)
+                }
+                Found::Entry(slot, near) => {
+                    let at = slot.entry();
+                    if is_marked(shard.word(at)) {
+                        let seen = verify::entry(&shard, at, shard.capacity(at), None);
+                        let seen = seen.by(near, &self.hashing);
+                        if seen.key.is_none() {
+                            self.remember(shard.id(), db, at, near, seen);
+                        }
+                    }
+                    true
+                }
+                Found::Damage(_) => true,
+            });
+        }
+    }
+
     pub(super) fn remember_slot(&self, shard: usize, db: u8, at: Ptr, near: Near) {
         lock(&self.damage.nameless).add(Lost {
             shard,
@@ -170,8 +196,14 @@ impl Keyspace {
     /// Clears a key that is there under its name; whether it is. While its shard is held, so that it is not lost meanwhile.
     fn clear_whole(&self, name: Name, key: &Key<'_>) -> bool {
         let shard = self.heap().lock(key.shard());
+        // Where nothing could be marked, an entry with its name may be a lost one too.
+        let is_kept_in_mind = |at| {
+            let is_it = |lost: &Lost| (lost.shard, lost.at) == (shard.id(), at);
+            self.heap().is_poisoned() && lock(&self.damage.nameless).entries.iter().any(is_it)
+        };
         let named = |at| {
             entry::has_key(&shard, at, key.bytes())
+                && !is_kept_in_mind(at)
                 && verify::entry(&shard, at, shard.capacity(at), None).key.is_some()
         };
         let index = Index::at(shard.root(keys_root(name.db)));

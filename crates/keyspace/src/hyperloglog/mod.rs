@@ -25,13 +25,13 @@ impl Txn<'_> {
     /// The HyperLogLog at a key, for an operation that reads.
     pub fn hyperloglog(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
         let Some(entry) = self.find(db, key) else { return Ok(None) };
-        HyperLogLog::read(self.string(&entry)?.to_vec()).map(Some)
+        HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
     }
 
     /// The HyperLogLog at a key, for an operation that changes it: one that has expired is deleted first.
     pub fn hyperloglog_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
         let Some(entry) = self.find_mut(db, key)? else { return Ok(None) };
-        HyperLogLog::read(self.string(&entry)?.to_vec()).map(Some)
+        HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
     }
 
     /// Makes a key hold a HyperLogLog. An expiry time stays.

@@ -1,6 +1,7 @@
 //! Keyspaces for tests, and what tests say about them.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub(crate) mod medium;
 pub(crate) mod ops;
 
 use std::path::Path;
@@ -77,11 +78,25 @@ pub(crate) fn get(ks: &Keyspace, now: u64, number: usize, key: &str) -> Option<S
     let key = ks.key(key.as_bytes());
     let mut txn = ks.begin_one(key.shard(), now);
     let entry = txn.find(db(number), &key)?;
-    let bytes = txn.string(&entry).expect("a string").to_vec();
+    let bytes = txn.string(&entry).and_then(|value| value.to_vec()).expect("a string");
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What database 0 holds under `key` at `NOW`.
 pub(crate) fn check(ks: &Keyspace, key: &str, expect: Option<&str>) {
     assert_eq!(get(ks, NOW, 0, key).as_deref(), expect, "{key}");
+}
+
+thread_local! {
+    static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts a step of a walk, and returns true. No test takes as many steps as this allows: a walk
+/// over a broken structure, or one that makes no progress, fails and does not hang.
+pub(crate) fn goes_on() -> bool {
+    const MOST: u64 = 2_000_000;
+    let steps = STEPS.get() + 1;
+    STEPS.set(steps);
+    assert!(steps < MOST, "a walk does not end");
+    true
 }

@@ -6,7 +6,27 @@ use keyspace::{Error, Expire, Txn};
 
 use super::db;
 
-pub(crate) const KEYS: [&str; 8] = ["a", "b", "c", "{a}1", "{a}2", "{b}1", "longer key", ""];
+/// The last two are as long as what is compared by words, and longer.
+pub(crate) const KEYS: [&str; 10] = [
+    "a",
+    "b",
+    "c",
+    "{a}1",
+    "{a}2",
+    "{b}1",
+    "longer key",
+    "",
+    text(&[b'k'; 256]),
+    text(&[b'k'; 257]),
+];
+
+const fn text(bytes: &'static [u8]) -> &'static str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
+}
+
 pub(crate) const DBS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]

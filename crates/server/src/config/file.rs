@@ -36,6 +36,16 @@ pub enum ReadError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Directives have values that are refused.
+    #[error(
+        "\n*** FATAL CONFIG ERROR (Perdura {version}) ***\n{refused}\n\
+         Remove what is named, or set it to its default, to start without it.",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    Refused {
+        /// Their names with the reasons, one a line.
+        refused: String,
+    },
     /// Files include each other too deeply.
     #[error("Fatal error, config file '{file}' is included too deeply", file = file.display())]
     Depth {
@@ -65,6 +75,12 @@ impl Reader {
         text.push('\n');
         text.push_str(more);
         reader.lines(&text, 0)?;
+        // Only what holds at the end counts: the command line may take back what a file says.
+        let refused = super::refused(&reader.values).into_iter();
+        let refused: Vec<String> = refused.map(|(name, why)| format!("'{name}': {why}")).collect();
+        if !refused.is_empty() {
+            return Err(ReadError::Refused { refused: refused.join("\n") });
+        }
         Ok((reader.values, reader.notes))
     }
 
@@ -92,11 +108,14 @@ impl Reader {
         if let Some((_, row)) = table::find(&name) {
             return Ok(self.directive(row, words)?);
         }
+        let refused = table::REFUSED_LINES.iter().find(|(line, _)| line.as_bytes() == name);
+        if let Some((line, why)) = refused {
+            return Err(Wrong::Here(format!(
+                "'{line}': {why}. Remove the line to start without it."
+            )));
+        }
         match (name.as_slice(), words) {
             (b"include", [file]) => self.include(file, depth),
-            (b"rename-command" | b"user" | b"loadmodule" | b"sentinel", _) => {
-                Err(Wrong::Here(format!("'{}' is not supported", lossy(&name))))
-            }
             (_, [_]) if table::RETIRED.iter().any(|r| r.as_bytes() == name) => {
                 self.notes.push(format!(
                     "'{}' is accepted and does nothing: it was retired",
@@ -280,7 +299,37 @@ mod tests {
         refused("port 1 2", 2, "wrong number of arguments");
         refused("requirepass \"x", 2, "Unbalanced quotes in configuration line");
         refused("no-such 1", 2, "unknown directive 'no-such'");
-        refused("rename-command GET X", 2, "'rename-command' is not supported");
+    }
+
+    #[test]
+    fn what_would_be_dangerous_to_ignore_is_refused_by_name() {
+        for (line, harmless, reason) in [
+            ("aclfile users.acl", "aclfile \"\"", "everybody could do everything"),
+            ("replicaof 127.0.0.1 1", "replicaof no one", "the master's data would be missing"),
+            ("slaveof 127.0.0.1 1", "slaveof no one", "the master's data would be missing"),
+            ("cluster-enabled yes", "cluster-enabled no", "cluster mode is not supported"),
+            ("tls-port 6380", "tls-port 0", "nothing would listen there"),
+            ("tls-cluster yes", "tls-cluster no", "nothing would be encrypted"),
+            ("tls-replication yes", "tls-replication no", "nothing would be encrypted"),
+            ("notify-keyspace-events Ex", "notify-keyspace-events \"\"", "would wait forever"),
+        ] {
+            let error = read(line).expect_err(line);
+            let name = line.split(' ').next().expect("a name").replace("slaveof", "replicaof");
+            assert!(error.contains(&format!("'{name}': ")), "{line}: {error}");
+            assert!(error.contains(reason), "{line}: {error}");
+            assert!(read(harmless).is_ok(), "{harmless}");
+            assert!(read(&format!("{line}\n{harmless}")).is_ok(), "{line}: taken back");
+        }
+        let both = read("aclfile x\ntls-port 1").expect_err("two");
+        assert!(both.contains("'aclfile'") && both.contains("'tls-port'"), "{both}");
+        for (line, reason) in [
+            ("user default off", "everybody could do everything"),
+            ("rename-command FLUSHALL \"\"", "what it hides would be open to everybody"),
+            ("loadmodule x.so", "their commands and types would be missing"),
+            ("sentinel monitor x 127.0.0.1 1 2", "nothing would be watched"),
+        ] {
+            refused(line, 2, &format!("{reason}. Remove the line to start without it."));
+        }
     }
 
     #[test]

@@ -152,7 +152,10 @@ impl Config {
             // The name that was given, in the table's spelling.
             let alias = row.alias.filter(|alias| name.eq_ignore_ascii_case(alias.as_bytes()));
             let name = alias.unwrap_or(row.name).to_owned();
-            after.set(row.name.as_bytes(), &words).map_err(|why| Refusal::Value { name, why })?;
+            let set = after.set(row.name.as_bytes(), &words);
+            let refused = row.refusal(after.get(row.name)).map(String::from);
+            set.and_then(|()| refused.map_or(Ok(()), Err))
+                .map_err(|why| Refusal::Value { name, why })?;
         }
         let names: Vec<&'static str> =
             rows.iter().map(|row| row.name).filter(|n| before.get(n) != after.get(n)).collect();
@@ -218,9 +221,15 @@ pub fn without_effect(values: &Values) -> Vec<(&'static str, &'static str)> {
         .filter(|(row, value)| *value != row.default.as_bytes())
         .filter_map(|(row, _)| match row.usage {
             Usage::Ignored(why) => Some((row.name, why.words())),
-            Usage::Used => None,
+            Usage::Used | Usage::Refused(_) => None,
         })
         .collect()
+}
+
+/// The directives that have a value which is refused, with the reason.
+pub fn refused(values: &Values) -> Vec<(&'static str, &'static str)> {
+    let refusal = |(row, value): (&'static Row, &[u8])| Some((row.name, row.refusal(value)?));
+    values.pairs().filter_map(refusal).collect()
 }
 
 #[cfg(test)]
@@ -290,6 +299,28 @@ mod tests {
             check(&[(old, value)], old, beyond);
         }
         assert_eq!(set(&config, &[("no", "1")]), Err(Refusal::Unknown("no".into())));
+    }
+
+    #[test]
+    fn what_would_be_dangerous_to_ignore_is_refused() {
+        let config = Config::new(Values::default(), None);
+        for (name, harmless, value) in [
+            ("tls-port", "0", "6380"),
+            ("tls-cluster", "no", "yes"),
+            ("tls-replication", "no", "yes"),
+        ] {
+            assert_eq!(set(&config, &[(name, harmless)]), Ok(()));
+            let refusal = set(&config, &[(name, value)]).expect_err(name);
+            assert!(format!("{refusal:?}").contains("TLS is not supported"), "{refusal:?}");
+            assert_eq!(config.values().text(name), harmless);
+        }
+        let events = |value| set(&config, &[("notify-keyspace-events", value)]);
+        assert_eq!(events(""), Ok(()));
+        let why =
+            "keyspace notifications are not supported: who subscribes to them would wait forever";
+        assert_eq!(events("KEA"), refused("notify-keyspace-events", why));
+        let wrong = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+        assert_eq!(events("?"), refused("notify-keyspace-events", wrong));
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub fn page() -> String {
          Directives stand in a `redis.conf` or on the command line (`--name value`). Those marked\n\
          live change with `CONFIG SET`, protected ones only if `enable-protected-configs` allows.\n",
     );
+    page.push_str(OTHER_STORES);
+    page.push_str(REFUSED);
     for (title, rows) in table::groups() {
         page.push_str(&format!(
             "\n## {title}\n\n| directive | value | default | change | effect |\n|---|---|---|---|---|\n"
@@ -24,6 +26,27 @@ pub fn page() -> String {
     }
     page
 }
+
+/// Which store a start serves.
+const OTHER_STORES: &str = "
+## Which store a start serves
+
+A directory can hold a pool (`pool`), an append-only file (`appenddirname`, or one file of Redis before version 7) and a
+`dump.rdb` of Redis (`dbfilename`). A start serves one store: `backend` says which, `auto` asks the medium. While another
+one of them holds data the start is refused, and both are named: `other-stores refuse`, the default. A pool holds data if
+it has keys or cannot be opened, a log if it has bytes to load, a `dump.rdb` if it is there. To go on, serve the
+store that holds the data, move it to another directory, or say `other-stores ignore`: it stays as it is, and nothing
+of it is served. The rule is the same whether the backend was asked for by name or not, and for `appendonly no` too.
+";
+
+/// What is not ignored.
+const REFUSED: &str = "
+## What is refused
+
+What would change who may do what, where data goes, or who is asked, is not ignored where it is not built: any value but
+the default is refused, at start and by `CONFIG SET`. So are the lines `user`, `rename-command`, `loadmodule` and
+`sentinel`, and a start that would listen nowhere (`port 0` or `bind \"\"`, and no `unixsocket`).
+";
 
 fn line(row: &Row) -> String {
     let alias = row.alias.map(|a| format!(" (`{a}`)")).unwrap_or_default();
@@ -36,6 +59,7 @@ fn line(row: &Row) -> String {
     let effect = match row.usage {
         Usage::Used => "yes",
         Usage::Ignored(why) => why.words(),
+        Usage::Refused(why) => why,
     };
     let kind = values(row.kind);
     format!("| `{}`{alias} | {kind} | {default} | {change} | {effect} |\n", row.name)

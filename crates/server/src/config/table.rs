@@ -50,8 +50,11 @@ pub enum Usage {
     Used,
     /// It is accepted and stored, and does nothing.
     Ignored(Why),
+    /// It is not built, and to ignore it would change who may do what, where data goes, or who is asked: its default is
+    /// accepted and nothing else. The text says what is missing, and what would follow.
+    Refused(&'static str),
 }
-use Usage::{Ignored, Used};
+use Usage::{Ignored, Refused, Used};
 
 /// Why a directive does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,13 +119,22 @@ impl Row {
     const fn secret(self) -> Row {
         Row { secret: true, ..self }
     }
+
+    /// Why it cannot have this canonical value, if it cannot.
+    pub fn refusal(&self, value: &[u8]) -> Option<&'static str> {
+        match self.usage {
+            Refused(why) if value != self.default.as_bytes() => Some(why),
+            _ => None,
+        }
+    }
 }
 
-const GROUPS: [(&str, &[Row]); 5] = [
+const GROUPS: [(&str, &[Row]); 6] = [
     ("Perdura's own", OWN),
     ("Connections", NETWORK),
     ("Files, durability and memory", STORE),
     ("Logs and statistics", WATCH),
+    ("Refused until they are built", REFUSED),
     ("Accepted without effect", ACCEPTED),
 ];
 
@@ -142,6 +154,14 @@ pub fn find(name: &[u8]) -> Option<(usize, &'static Row)> {
     rows().enumerate().find(|(_, row)| is(row.name) || row.alias.is_some_and(is))
 }
 
+/// Directives without a value of their own that are refused as `Usage::Refused` is, with the reason.
+pub const REFUSED_LINES: [(&str, &str); 4] = [
+    ("user", "users and their rights are not supported: everybody could do everything"),
+    ("rename-command", "commands keep their names: what it hides would be open to everybody"),
+    ("loadmodule", "modules are not supported: their commands and types would be missing"),
+    ("sentinel", "this is no Sentinel: nothing would be watched"),
+];
+
 /// Directives of older releases that Redis reads and drops.
 pub const RETIRED: [&str; 3] =
     ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
@@ -150,6 +170,7 @@ pub const RETIRED: [&str; 3] =
 const OWN: &[Row] = &[
     row("backend", Enum(&["auto", "pmem", "aof"]), "auto", Pinned, Used),
     row("pool", Text, "", Pinned, Used),
+    row("other-stores", Enum(&["refuse", "ignore"]), "refuse", Pinned, Used),
     row("pool-size", Memory(16777216, I64), "4294967296", Pinned, Used),
     row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Pinned, Used),
     row("emulate-pmem", Bool, "no", Pinned, Used),
@@ -208,7 +229,7 @@ const STORE: &[Row] = &[
         Used,
     ),
     row("appendfsync", Enum(&["everysec", "always", "no"]), "everysec", Live, Used),
-    row("databases", Int(1, 16), "16", Fixed, Used),
+    row("databases", Int(1, I32), "16", Fixed, Used),
     row("auto-aof-rewrite-percentage", Int(0, I32), "100", Live, Used),
     row("lfu-log-factor", Int(0, I32), "10", Live, Used),
     row("lfu-decay-time", Int(0, I32), "1", Live, Used),
@@ -237,6 +258,17 @@ const WATCH: &[Row] = &[
     row("slowlog-log-slower-than", Int(-1, I64), "10000", Live, Used),
     row("latency-monitor-threshold", Int(0, I64), "0", Live, Used),
     row("latency-tracking-info-percentiles", Percentiles, "50 99 99.9", Live, Used),
+];
+
+/// Known, and dangerous to go without.
+const REFUSED: &[Row] = &[
+    row("cluster-enabled", Bool, "no", Fixed, Refused("cluster mode is not supported: every key would be taken, and no other node be asked for its own")),
+    row("aclfile", Text, "", Fixed, Refused("users and their rights are not supported: everybody could do everything")),
+    row("tls-port", Int(0, 65535), "0", Live, Refused("TLS is not supported: nothing would listen there")),
+    row("tls-cluster", Bool, "no", Live, Refused("TLS is not supported: nothing would be encrypted")),
+    row("tls-replication", Bool, "no", Live, Refused("TLS is not supported: nothing would be encrypted")),
+    row("notify-keyspace-events", Events, "", Live, Refused("keyspace notifications are not supported: who subscribes to them would wait forever")),
+    row("replicaof", ReplicaOf, "", Fixed, Refused("replication is not supported: the master's data would be missing, and writes be taken beside it")).alias("slaveof"),
 ];
 
 /// Known and not needed.
@@ -290,7 +322,6 @@ const ACCEPTED: &[Row] = &[
         .alias("slave-ignore-maxmemory"),
     row("jemalloc-bg-thread", Bool, "yes", Live, Ignored(Design)),
     row("syslog-enabled", Bool, "no", Fixed, Ignored(Design)),
-    row("cluster-enabled", Bool, "no", Fixed, Ignored(Cluster)),
     row("cluster-allow-reads-when-down", Bool, "no", Live, Ignored(Cluster)),
     row("cluster-allow-pubsubshard-when-down", Bool, "yes", Live, Ignored(Cluster)),
     row("crash-log-enabled", Bool, "yes", Live, Ignored(Design)),
@@ -302,7 +333,6 @@ const ACCEPTED: &[Row] = &[
     row("aof-disable-auto-gc", Bool, "no", Live, Ignored(Design)),
     row("replica-ignore-disk-write-errors", Bool, "no", Live, Ignored(Replication)),
     row("lua-enable-deprecated-api", Bool, "no", Fixed, Ignored(Design)).hidden(),
-    row("aclfile", Text, "", Fixed, Ignored(Later)),
     row("replica-announce-ip", Text, "", Live, Ignored(Replication)).alias("slave-announce-ip"),
     row("masteruser", Text, "", Live, Ignored(Replication)).secret(),
     row("cluster-announce-ip", Text, "", Live, Ignored(Cluster)),
@@ -415,15 +445,12 @@ const ACCEPTED: &[Row] = &[
         .alias("zset-max-ziplist-value"),
     row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Used),
     row("tracking-table-max-keys", Int(0, I64), "1000000", Live, Used),
-    row("maxmemory-clients", MemoryOrPercent, "0", Live, Ignored(Design)),
+    row("maxmemory-clients", MemoryOrPercent, "0", Live, Used),
     row("repl-backlog-ttl", Int(0, I64), "3600", Live, Ignored(Replication)),
     row("loading-process-events-interval-bytes", Int(1024, I32), "2097152", Live, Ignored(Design))
         .hidden(),
-    row("tls-port", Int(0, 65535), "0", Live, Ignored(Tls)),
     row("tls-session-cache-size", Int(0, I32), "20480", Live, Ignored(Tls)),
     row("tls-session-cache-timeout", Int(0, I32), "300", Live, Ignored(Tls)),
-    row("tls-cluster", Bool, "no", Live, Ignored(Tls)),
-    row("tls-replication", Bool, "no", Live, Ignored(Tls)),
     row("tls-auth-clients", Enum(&["no", "yes", "optional"]), "yes", Live, Ignored(Tls)),
     row("tls-prefer-server-ciphers", Bool, "no", Live, Ignored(Tls)),
     row("tls-session-caching", Bool, "yes", Live, Ignored(Tls)),
@@ -441,6 +468,94 @@ const ACCEPTED: &[Row] = &[
     row("tls-ciphersuites", Text, "", Live, Ignored(Tls)),
     row("save", Save, "", Live, Ignored(Rdb)),
     row("oom-score-adj-values", OomValues, "0 200 800", Live, Ignored(Design)),
-    row("notify-keyspace-events", Events, "", Live, Ignored(Later)),
-    row("replicaof", ReplicaOf, "", Fixed, Ignored(Replication)).alias("slaveof"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The directives that redis.conf of Redis 7.0.15 names, by what is done with them here.
+    const OF_REDIS: [(&str, &str); 4] = [
+        (
+            "used",
+            "active-expire-effort activedefrag aof-load-truncated appenddirname appendfilename \
+         appendfsync appendonly auto-aof-rewrite-min-size auto-aof-rewrite-percentage bind \
+         client-output-buffer-limit client-query-buffer-limit databases dir enable-debug-command \
+         enable-protected-configs hash-max-listpack-entries hash-max-listpack-value \
+         hll-sparse-max-bytes hz latency-monitor-threshold latency-tracking \
+         latency-tracking-info-percentiles lfu-decay-time lfu-log-factor list-max-listpack-size \
+         logfile loglevel maxclients maxmemory maxmemory-clients maxmemory-policy \
+         maxmemory-samples min-replicas-max-lag min-replicas-to-write pidfile port protected-mode \
+         proto-max-bulk-len requirepass set-max-intset-entries slowlog-log-slower-than \
+         slowlog-max-len stream-node-max-bytes stream-node-max-entries tcp-backlog tcp-keepalive \
+         timeout tracking-table-max-keys unixsocket unixsocketperm zset-max-listpack-entries \
+         zset-max-listpack-value",
+        ),
+        (
+            "ignored",
+            "acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min \
+         active-defrag-ignore-bytes active-defrag-max-scan-fields active-defrag-threshold-lower \
+         active-defrag-threshold-upper activerehashing always-show-logo \
+         aof-rewrite-incremental-fsync aof-timestamp-enabled aof-use-rdb-preamble \
+         aof_rewrite_cpulist bgsave_cpulist bind-source-addr bio_cpulist busy-reply-threshold \
+         cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down \
+         cluster-allow-replica-migration cluster-announce-bus-port cluster-announce-hostname \
+         cluster-announce-ip cluster-announce-port cluster-announce-tls-port cluster-config-file \
+         cluster-link-sendbuf-limit cluster-migration-barrier cluster-node-timeout cluster-port \
+         cluster-preferred-endpoint-type cluster-replica-no-failover \
+         cluster-replica-validity-factor cluster-require-full-coverage crash-log-enabled \
+         crash-memcheck-enabled daemonize dbfilename disable-thp dynamic-hz enable-module-command \
+         ignore-warnings io-threads io-threads-do-reads jemalloc-bg-thread lazyfree-lazy-eviction \
+         lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del \
+         lazyfree-lazy-user-flush list-compress-depth lua-time-limit masterauth masteruser \
+         maxmemory-eviction-tenacity no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values \
+         proc-title-template propagation-error-behavior rdb-del-sync-files \
+         rdb-save-incremental-fsync rdbchecksum rdbcompression repl-backlog-size repl-backlog-ttl \
+         repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync repl-diskless-sync-delay \
+         repl-diskless-sync-max-replicas repl-ping-replica-period repl-timeout \
+         replica-announce-ip replica-announce-port replica-announced \
+         replica-ignore-disk-write-errors replica-ignore-maxmemory replica-lazy-flush \
+         replica-priority replica-read-only replica-serve-stale-data sanitize-dump-payload save \
+         server_cpulist set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout \
+         socket-mark-id stop-writes-on-bgsave-error supervised syslog-enabled syslog-facility \
+         syslog-ident tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers \
+         tls-ciphersuites tls-client-cert-file tls-client-key-file tls-client-key-file-pass \
+         tls-dh-params-file tls-key-file tls-key-file-pass tls-prefer-server-ciphers \
+         tls-protocols tls-session-cache-size tls-session-cache-timeout tls-session-caching",
+        ),
+        (
+            "refused",
+            "aclfile cluster-enabled notify-keyspace-events replicaof tls-cluster tls-port \
+         tls-replication",
+        ),
+        ("refused line", "loadmodule rename-command user"),
+    ];
+
+    fn usage(name: &str) -> &'static str {
+        match find(name.as_bytes()).map(|(_, row)| row.usage) {
+            Some(Used) => "used",
+            Some(Ignored(_)) => "ignored",
+            Some(Refused(_)) => "refused",
+            None if REFUSED_LINES.iter().any(|(line, _)| *line == name) => "refused line",
+            None => "unknown",
+        }
+    }
+
+    #[test]
+    fn every_directive_of_redis_conf_is_used_ignored_or_refused() {
+        for (expected, names) in OF_REDIS {
+            for name in names.split_ascii_whitespace() {
+                assert_eq!(usage(name), expected, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_refused_has_a_harmless_default() {
+        for row in rows().filter(|row| matches!(row.usage, Refused(_))) {
+            assert_eq!(row.refusal(row.default.as_bytes()), None, "{}", row.name);
+            assert!(row.refusal(b"anything else").is_some(), "{}", row.name);
+            assert!(["", "0", "no"].contains(&row.default), "{}", row.name);
+        }
+    }
+}

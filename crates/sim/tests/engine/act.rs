@@ -65,6 +65,20 @@ pub(crate) struct Draw<'a> {
 
 impl Draw<'_> {
     pub(crate) fn action(&self, now: u64, rng: &mut Rng) -> Action {
+        let is_owned = self.taste.owner.is_some();
+        if is_owned && rng.bool() {
+            let requests = (0..rng.usize(2..9)).map(|_| self.request(now, rng));
+            return Action::Pipeline(requests.collect());
+        }
+        match self.any_action(now, rng) {
+            // What others own is not to be deleted, nor can be told apart from what they did
+            // meanwhile.
+            Action::Evict(_) | Action::Snapshot if is_owned => Action::Grow,
+            action => action,
+        }
+    }
+
+    fn any_action(&self, now: u64, rng: &mut Rng) -> Action {
         let shard = rng.usize(..self.shards);
         match rng.usize(..100) {
             0..8 => Action::Exec((0..rng.usize(1..5)).map(|_| self.request(now, rng)).collect()),
@@ -97,7 +111,8 @@ impl Draw<'_> {
         let (words, spec) = loop {
             let (words, spec) = &self.writers[rng.usize(..self.writers.len())];
             // What empties whole databases would leave nothing to do for the others.
-            if !spec.keys.is_empty() || rng.usize(..6) == 0 {
+            let is_owned = self.taste.owner.is_some();
+            if !spec.keys.is_empty() || (!is_owned && rng.usize(..6) == 0) {
                 break (words, spec);
             }
         };
@@ -121,6 +136,8 @@ pub(crate) struct Actor<'a> {
     pub(crate) clock: &'a TestClock,
     pub(crate) life: &'a Life<'a>,
     pub(crate) sessions: Vec<Session>,
+    /// The number of its first connection among those of all threads.
+    first: usize,
     pub(crate) writer: Writer,
     pub(crate) defragmentation: BTreeMap<usize, Defragmentation>,
     pub(crate) snapshots: &'a Mutex<Snapshots>,
@@ -146,7 +163,7 @@ impl<'a> Actor<'a> {
         journal: &'a Journal,
         clock: &'a TestClock,
         life: &'a Life<'a>,
-        connections: usize,
+        connections: std::ops::Range<usize>,
         snapshots: &'a Mutex<Snapshots>,
     ) -> Actor<'a> {
         Actor {
@@ -154,7 +171,8 @@ impl<'a> Actor<'a> {
             journal,
             clock,
             life,
-            sessions: (0..connections).map(|n| engine.connect(Peer::default(), n)).collect(),
+            first: connections.start,
+            sessions: connections.map(|n| engine.connect(Peer::default(), n)).collect(),
             writer: Writer::new(Protocol::Resp2),
             defragmentation: BTreeMap::new(),
             snapshots,
@@ -170,7 +188,7 @@ impl<'a> Actor<'a> {
                 let select = vec![b"SELECT".to_vec(), db.to_string().into_bytes()];
                 self.request(connection, &select);
                 if self.engine.log().is_none() {
-                    self.journal.effective(Feed::Requests(connection, vec![select]));
+                    self.journal.effective(Feed::Requests(self.first + connection, vec![select]));
                 }
             }
             Action::Request(words, name) => self.alone(connection, words, vec![name]),
@@ -228,7 +246,7 @@ impl<'a> Actor<'a> {
         self.journal.begun(names);
         let reply = self.request(connection, words);
         if self.engine.log().is_none() && !is_error(&reply) {
-            self.journal.effective(Feed::Requests(connection, vec![words.clone()]));
+            self.journal.effective(Feed::Requests(self.first + connection, vec![words.clone()]));
         }
         self.journal.acknowledged();
     }
@@ -244,7 +262,7 @@ impl<'a> Actor<'a> {
             let mut replies = elements(&reply);
             let done = all.iter().filter(|_| replies.next().is_some_and(|reply| !is_error(reply)));
             let done = done.map(|(words, _)| words.clone()).collect();
-            self.journal.effective(Feed::Requests(connection, done));
+            self.journal.effective(Feed::Requests(self.first + connection, done));
         }
         self.journal.acknowledged();
         Ok(())
@@ -276,7 +294,7 @@ impl<'a> Actor<'a> {
                             .iter()
                             .filter(|_| replies.next().is_some_and(|reply| !is_error(reply)));
                         let done = done.map(|(words, _)| words.clone()).collect();
-                        self.journal.effective(Feed::Requests(connection, done));
+                        self.journal.effective(Feed::Requests(self.first + connection, done));
                         rest = &rest[count..];
                         0
                     }
@@ -298,9 +316,9 @@ impl<'a> Actor<'a> {
         let policies = [Policy::AllkeysRandom, Policy::AllkeysLru, Policy::VolatileTtl];
         let policy = policies[rng.usize(..policies.len())];
         let maxmemory = (keyspace.heap().used() * rng.u64(5..10) / 10).max(1);
-        keyspace.set_eviction(Eviction { maxmemory, policy, ..before });
+        keyspace.set_eviction(Eviction { maxmemory, policy, ..before }, self.clock.now());
         let evicted = keyspace.evict_step(2, self.clock.now(), seed).map_err(told);
-        keyspace.set_eviction(before);
+        keyspace.set_eviction(before, self.clock.now());
         let Some(mut txn) = evicted? else { return Ok(()) };
         if self.engine.log().is_some() {
             self.engine.log_changes(&mut txn);

@@ -30,6 +30,8 @@ pub(crate) struct Taste {
     pub(crate) filled_at_first: bool,
     /// One value in so many is large.
     pub(crate) large_one_in: usize,
+    /// The thread whose keys they are: nobody else names them. None: all threads share all keys.
+    pub(crate) owner: Option<u8>,
 }
 
 /// Every command of the table that may write: the names of its words, and its description.
@@ -194,7 +196,10 @@ impl Request<'_> {
         let kind = if self.rng.bool() { "s" } else { kind };
         let n = self.rng.usize(..self.taste.keys);
         let tag = if n.is_multiple_of(4) { "{tag}" } else { "" };
-        format!("{tag}{kind}{n}").into_bytes()
+        match self.taste.owner {
+            Some(thread) => format!("{tag}{}{kind}{n}", char::from(b'a' + thread)).into_bytes(),
+            None => format!("{tag}{kind}{n}").into_bytes(),
+        }
     }
 
     fn value(&mut self) -> Vec<u8> {

@@ -1,9 +1,10 @@
 //! What happened in a life, in the order in which it took effect, and what may be found from each moment of it on.
 //!
-//! An action is under way from its begin to its acknowledgement. Its transactions take effect one after the other. Where
-//! there is a command log, the engine appends to it under the shards' locks: that is the order, and the effects are
-//! fed to the reference. Where there is none (as on persistent memory), there is one thread, and the requests that
-//! succeeded are fed to the reference themselves.
+//! An action is under way from its begin to its acknowledgement. Its transactions take effect one
+//! after the other. Where there is a command log, the engine appends to it under the shards' locks:
+//! that is the order, and the effects are fed to the reference. Where there is none (as on
+//! persistent memory), the requests that succeeded are fed to the reference themselves; there is
+//! one thread, or each has keys of its own, so that the order among them does not matter.
 //!
 //! After a crash a transaction that took effect must be there. Of those under way each thread's next one may be: whole.
 
@@ -187,6 +188,10 @@ fn next_of(entries: &[Entry], thread: usize) -> Option<usize> {
 impl CommandLog for Journal {
     fn append(&self, first: Db, _last: Db, bytes: &[u8]) -> u64 {
         self.effective(Feed::Effects(first, bytes.to_vec()));
+        1
+    }
+
+    fn end(&self) -> u64 {
         1
     }
 

@@ -33,7 +33,8 @@ const CONNECTIONS: usize = 3;
 pub(crate) struct Commands {
     pub(crate) geometry: Geometry,
     pub(crate) zones: u64,
-    /// Several take turns; they need a log.
+    /// Several take turns. Without a log each has keys of its own: nothing else tells in which
+    /// order they did something.
     pub(crate) threads: usize,
     /// Whether there is a command log, as with the AOF backend.
     pub(crate) log: bool,
@@ -51,13 +52,15 @@ impl Commands {
     pub(crate) fn of(seed: u64) -> Commands {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x5eed);
         let threads = [1, 1, 3][rng.usize(..3)];
-        let log = threads > 1 || rng.bool();
+        let is_apart = threads > 1 && seed % 2 == 1;
+        let log = !is_apart && (threads > 1 || rng.bool());
         let wide = seed.is_multiple_of(7);
         let taste = Taste {
             keys: if wide { 800 } else { [3, 8, 20][rng.usize(..3)] },
             repeats: if wide { 24 } else { 3 },
             large_one_in: [12, 40, 200][rng.usize(..3)],
             filled_at_first: wide,
+            owner: None,
         };
         let shards = if wide { 1 } else { [1, 2, 3, 4][rng.usize(..4)] };
         let geometry = Geometry {
@@ -73,6 +76,16 @@ impl Commands {
         Commands { geometry, zones, threads, log, maxmemory, taste, read_cache, changed }
     }
 
+    /// Several threads that pipeline, on a pool without a log.
+    #[allow(dead_code, reason = "a search draws them from its seeds")]
+    pub(crate) fn pipelining(seed: u64) -> Commands {
+        let kind = Commands::of(seed);
+        let filled =
+            Taste { filled_at_first: false, keys: [3, 8, 20][seed as usize % 3], ..kind.taste };
+        let threads = 2 + seed as usize % 2;
+        Commands { threads, log: false, maxmemory: 0, taste: filled, ..kind }
+    }
+
     fn engine(
         &self,
         keyspace: &Arc<Keyspace>,
@@ -82,7 +95,7 @@ impl Commands {
         if self.maxmemory > 0 {
             let policy = Policy::AllkeysRandom;
             let maxmemory = self.maxmemory;
-            keyspace.set_eviction(Eviction { maxmemory, policy, ..Eviction::default() });
+            keyspace.set_eviction(Eviction { maxmemory, policy, ..Eviction::default() }, 0);
         }
         keyspace.heap().set_read_cache(self.read_cache);
         let engine = Engine::new(EngineOptions {
@@ -105,12 +118,18 @@ impl Commands {
     ) -> Vec<(usize, usize, Action)> {
         let filled = state.keys.len() > 300;
         let writers = generate::writers(engine.table());
-        let draw = Draw { writers: &writers, taste: self.taste, shards: self.geometry.shards };
+        let of = |owner: Option<u8>| Draw {
+            writers: &writers,
+            taste: Taste { owner, ..self.taste },
+            shards: self.geometry.shards,
+        };
+        let is_apart = self.threads > 1 && !self.log;
         let mut now = state.now;
         let mut actions = Vec::new();
         for n in (0..life.actions).filter(|n| life.has(*n)) {
             let mut rng = life.rng_of(n);
             let (thread, connection) = (rng.usize(..self.threads), rng.usize(..CONNECTIONS));
+            let draw = of(is_apart.then_some(thread as u8));
             let action = match self.taste.filled_at_first && n < FILLS && !filled {
                 true => draw.filling(n),
                 false => draw.action(now, &mut rng),
@@ -213,7 +232,8 @@ impl Commands {
         actions: &[(usize, usize, Action)],
         snapshots: &Mutex<Snapshots>,
     ) -> Result<(), String> {
-        let new = |_| Actor::new(engine, journal, clock, life, CONNECTIONS, snapshots);
+        let connections = |thread| thread * CONNECTIONS..(thread + 1) * CONNECTIONS;
+        let new = |thread| Actor::new(engine, journal, clock, life, connections(thread), snapshots);
         let mut actors: Vec<Actor<'_>> = (0..self.threads).map(new).collect();
         if self.threads == 1 {
             act_as(0);

@@ -22,7 +22,7 @@ pub(crate) fn all() -> Vec<Mutant> {
                 .collect::<Vec<_>>()),*]
         };
     }
-    let all = steps_of!(pmem heap structures keyspace).into_iter().flatten().enumerate();
+    let all = steps_of!(pmem heap structures keyspace aof).into_iter().flatten().enumerate();
     all.map(|(at, (number, name))| Mutant { nth: at + 1, number, name }).collect()
 }
 

@@ -45,8 +45,23 @@ pub(crate) struct Contents {
     words: Vec<u64>,
 }
 
+impl Contents {
+    /// The first places in which what was found differs, a line each.
+    fn difference(&self, found: &Contents, whose: &str) -> String {
+        let slots = self.slots.iter().zip(&found.slots).enumerate();
+        let slots = slots
+            .filter(|(_, (expected, found))| expected != found)
+            .map(|(n, (expected, found))| format!("slot {n}: {expected:?}, found {found:?}"));
+        let words = self.words.iter().zip(&found.words).enumerate();
+        let words = words
+            .filter(|(_, (expected, found))| expected != found)
+            .map(|(n, (expected, found))| format!("word {n}: {expected}, found {found}"));
+        slots.chain(words).take(6).map(|place| format!("\n{whose}, {place}")).collect()
+    }
+}
+
 /// One step of a transaction, on one shard.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Op {
     /// Stages `count` words from `first` on.
     Words { first: usize, count: usize, value: u64 },
@@ -60,6 +75,22 @@ pub(crate) enum Op {
     Delete { slot: usize },
     /// Does all this and goes back to before it.
     RolledBack(Vec<Op>),
+}
+
+impl std::fmt::Debug for Op {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Op::Words { first, count, value } => write!(f, "words {first}+{count} = {value}.."),
+            Op::Put { slot, content, detached } => {
+                let how = if *detached { "put, detached" } else { "put" };
+                write!(f, "{how} {slot} = {content:?}")
+            }
+            Op::Append { slot, bytes } => write!(f, "append {} to {slot}", bytes.len()),
+            Op::Touch { slot, value } => write!(f, "touch {slot} = {value}"),
+            Op::Delete { slot } => write!(f, "delete {slot}"),
+            Op::RolledBack(ops) => write!(f, "rolled back {ops:?}"),
+        }
+    }
 }
 
 impl Op {
@@ -82,6 +113,16 @@ pub(crate) struct Plan {
     /// Take a pin on this slot of the first shard, before; let older pins go, after.
     pin: Option<usize>,
     unpin: bool,
+    /// Give the space of free spans back, after.
+    purge: bool,
+}
+
+impl Plan {
+    /// The same, run by the thread that asks.
+    #[allow(dead_code, reason = "not every test that draws plans needs it")]
+    pub(crate) fn on_this_thread(self) -> Plan {
+        Plan { other_thread: false, ..self }
+    }
 }
 
 /// A heap in use, with the pins that a test holds.
@@ -99,13 +140,15 @@ pub(crate) struct Pool {
     pub(crate) spacious: bool,
     /// Each record takes most of a part of the ring.
     pub(crate) long_records: bool,
+    /// The space of free spans is given back now and then.
+    pub(crate) purges: bool,
 }
 
 impl Pool {
     /// As it is, with rings of three parts of eight lines.
     pub(crate) fn of(shards: usize, zones: u64) -> Pool {
         let geometry = Geometry { shards, ring_parts: 3, ring_part: 512, zone_spans: 8 };
-        Pool { geometry, zones, spacious: false, long_records: false }
+        Pool { geometry, zones, spacious: false, long_records: false, purges: false }
     }
 }
 
@@ -177,8 +220,20 @@ impl Subject for Pool {
             other_thread: rng.usize(..4) == 0,
             pin: (rng.usize(..8) == 0).then(|| rng.usize(..SLOTS)),
             unpin: rng.usize(..4) == 0,
+            purge: self.purges && rng.usize(..3) == 0,
         };
         (plan, after)
+    }
+
+    fn difference(&self, found: &Vec<Contents>, allowed: &[Vec<Contents>]) -> String {
+        let mut text = String::from("what was found is none of what may be:");
+        for (n, state) in allowed.iter().enumerate() {
+            let name = if n == 0 { "acknowledged" } else { "under way" };
+            for (shard, (found, state)) in found.iter().zip(state).enumerate() {
+                text += &state.difference(found, &format!("  {name}, shard {shard}"));
+            }
+        }
+        text
     }
 
     fn close(&self, store: &mut Open) -> Result<(), String> {
@@ -203,6 +258,9 @@ impl Subject for Pool {
         }
         if plan.unpin {
             pins.clear();
+        }
+        if plan.purge {
+            heap.purge();
         }
         Ok(done)
     }
@@ -373,18 +431,59 @@ fn detach<'h>(heap: &'h Heap, plan: &Plan) -> Option<Vec<Detached<'h>>> {
     for (id, ops) in &plan.parts {
         for op in ops {
             if let Op::Put { content, detached: true, .. } = op {
-                let mut block = heap.lock(*id).reserve_detached(HEAD + content.room).ok()?;
-                // In two pieces, as they come from a client: the second begins inside a line.
-                let image = image(content);
-                let (first, rest) = image.split_at(image.len() / 3);
-                block.write(0, first);
-                block.write(first.len(), rest);
-                blocks.push(block);
+                blocks.push(detach_one(heap, *id, content)?);
             }
         }
     }
     Detached::persist(&blocks);
     Some(blocks)
+}
+
+/// Fills a block without the lock.
+fn detach_one<'h>(heap: &'h Heap, shard: usize, content: &Content) -> Option<Detached<'h>> {
+    let mut block = heap.lock(shard).reserve_detached(HEAD + content.room).ok()?;
+    // In two pieces, as they come from a client: the second begins inside a line.
+    let image = image(content);
+    let (first, rest) = image.split_at(image.len() / 3);
+    block.write(0, first);
+    block.write(first.len(), rest);
+    Some(block)
+}
+
+/// A value that is prepared for a slot of a shard.
+#[allow(dead_code, reason = "not every test prepares values apart from their transaction")]
+pub(crate) struct Prepared<'h> {
+    pub(crate) op: Op,
+    pub(crate) block: Detached<'h>,
+}
+
+#[allow(dead_code, reason = "not every test prepares values apart from their transaction")]
+impl<'h> Prepared<'h> {
+    /// Draws one and writes it, but does not make it durable; none if there is no room.
+    pub(crate) fn new(
+        heap: &'h Heap,
+        shard: usize,
+        rng: &mut fastrand::Rng,
+    ) -> Option<Prepared<'h>> {
+        let slot = rng.usize(..SLOTS);
+        // Few sizes, so that threads share spans.
+        let sizes = if rng.usize(..20) == 0 { 4 } else { 3 };
+        let room = [500, 1500, 1500, 40_000][rng.usize(..sizes)] - HEAD;
+        let bytes = filled(if rng.bool() { room } else { rng.usize(..=room) }, rng);
+        let content = Content { word: rng.u64(..), room, bytes };
+        let block = detach_one(heap, shard, &content)?;
+        Some(Prepared { op: Op::Put { slot, content, detached: true }, block })
+    }
+}
+
+#[allow(dead_code, reason = "not every test prepares values apart from their transaction")]
+impl Op {
+    /// What a shard holds after a put.
+    pub(crate) fn put_into(&self, contents: &mut Contents) {
+        if let Op::Put { slot, content, .. } = self {
+            contents.slots[*slot] = Some(content.clone());
+        }
+    }
 }
 
 /// A block's head and bytes.

@@ -89,13 +89,25 @@ const HASTY: [Kind; 8] = [
     Kind::Threads,
 ];
 
+/// Under which crash models, in turn.
+const MODELS: [Crash; 8] = [
+    Crash::Strict,
+    Crash::X86,
+    Crash::Strict,
+    Crash::SyncedWords,
+    Crash::X86,
+    Crash::Strict,
+    Crash::SyncedPages,
+    Crash::X86,
+];
+
 /// One exploration, of the kind that this seed has.
 fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (String, Failure)> {
     let kinds: &[Kind] = if hasty { &HASTY } else { &KINDS };
     let n = seed.saturating_sub(1);
     let at = n as usize % kinds.len();
     let round = n / kinds.len() as u64;
-    let crash = if (at as u64 + round).is_multiple_of(2) { Crash::Strict } else { Crash::X86 };
+    let crash = MODELS[(at + round as usize) % MODELS.len()];
     let quick = Effort {
         transactions: 40,
         images: 24,
@@ -112,6 +124,7 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
     let zones = 1 + shape / 3 % 4;
     let shards = (shape / 12 % 4) as usize;
     let long_records = (shape / 48).is_multiple_of(8);
+    let effort = Effort { streams: (shape / 768).is_multiple_of(2), ..effort };
     match kinds[at] {
         Kind::Heap => {
             let pool = Pool { spacious, long_records, ..Pool::of(1 + shards, zones) };
@@ -119,7 +132,7 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
         }
         Kind::Threads => {
             let pool = Pool { spacious, long_records, ..Pool::of(2 + shards % 3, zones) };
-            let threads = Threads { pool, threads: 3 };
+            let threads = Threads::new(pool, 3, (shape / 384).is_multiple_of(2));
             explore(&threads, effort).map_err(|failure| (format!("threads of {pool:?}"), failure))
         }
         Kind::Commands => {

@@ -6,7 +6,7 @@ use heap::{Full, MAX_BLOCK, Ptr, View};
 
 use super::sum::Sum;
 use crate::rules::Step;
-use crate::{Fill, Store};
+use crate::{Damaged, Error, Fill, Store};
 
 /// Where the bytes begin.
 pub(super) const HEADER: usize = 8;
@@ -18,17 +18,27 @@ pub(super) const fn size(len: usize) -> usize {
     HEADER + len
 }
 
-pub(super) fn sum<V: View>(view: &V, block: Ptr) -> Sum {
-    Sum::from_word(view.word(block))
+/// Length and checksum of a block, which is never empty.
+pub(super) fn sum<V: View>(view: &V, block: Ptr) -> Result<Sum, Damaged> {
+    let word = view.word(block);
+    let sum = Sum::from_word(word).filter(|sum| (1..=MAX).contains(&(sum.len as usize)));
+    sum.ok_or(Damaged::new("blob length", block, 0, word))
 }
 
-/// Never more than fits: a damaged length must not reach into other blocks.
-pub(super) fn len<V: View>(view: &V, block: Ptr) -> usize {
-    (sum(view, block).len as usize).min(MAX)
+pub(super) fn len<V: View>(view: &V, block: Ptr) -> Result<usize, Damaged> {
+    sum(view, block).map(|sum| sum.len as usize)
 }
 
 pub(super) fn bytes<V: View>(view: &V, block: Ptr, range: Range<usize>) -> &[u8] {
     view.bytes(block.add((HEADER + range.start) as u64), range.len())
+}
+
+/// All bytes, compared with their checksum.
+pub(super) fn verified<V: View>(view: &V, block: Ptr) -> Result<(Sum, &[u8]), Damaged> {
+    let sum = sum(view, block)?;
+    let bytes = bytes(view, block, 0..sum.len as usize);
+    Damaged::unless_equal("blob block", block, sum.word(), Sum::of(bytes).word())?;
+    Ok((sum, bytes))
 }
 
 /// Writes a block of these bytes with room for `spare` more, if the heap has such a block.
@@ -48,19 +58,19 @@ pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8], spare: usize) -> Resul
 pub(super) fn append<S: Store>(
     store: &mut S,
     block: Ptr,
-    len: usize,
+    old: Sum,
     bytes: &[u8],
-) -> Result<Ptr, Full> {
+) -> Result<Ptr, Error> {
+    let len = old.len as usize;
     if HEADER + len + bytes.len() <= store.capacity(block) {
         store.append(block, HEADER + len, bytes);
-        let old = sum(store, block);
         let sum = old.and(bytes);
         let crc = if Step::SumWithLength.done() { sum.crc } else { old.crc };
         store.set(block, Sum { crc, ..sum }.word());
         return Ok(block);
     }
-    let content = [self::bytes(store, block, 0..len), bytes].concat();
-    replace(store, block, &content, content.len())
+    let content = [verified(store, block)?.1, bytes].concat();
+    Ok(replace(store, block, &content, content.len())?)
 }
 
 /// Overwrites, and lengthens with zeros, within what a block can hold.
@@ -69,17 +79,17 @@ pub(super) fn set_range<S: Store>(
     block: Ptr,
     at: usize,
     bytes: &[u8],
-) -> Result<Ptr, Full> {
-    let len = len(store, block);
-    let end = at + bytes.len();
+) -> Result<Ptr, Error> {
+    let sum = sum(store, block)?;
+    let (len, end) = (sum.len as usize, at + bytes.len());
     if at == len {
-        return append(store, block, len, bytes);
+        return append(store, block, sum, bytes);
     }
-    let mut content = self::bytes(store, block, 0..len).to_vec();
+    let mut content = verified(store, block)?.1.to_vec();
     content.resize(len.max(end), 0);
     content[at..end].copy_from_slice(bytes);
     let spare = if end > len { end } else { spare(store, block, len) };
-    replace(store, block, &content, spare)
+    Ok(replace(store, block, &content, spare)?)
 }
 
 /// Puts other bytes in the place of a block's, with some of the room that was behind them.
@@ -88,14 +98,15 @@ pub(super) fn rewrite<S: Store>(store: &mut S, block: Ptr, bytes: &[u8]) -> Resu
     replace(store, block, bytes, spare)
 }
 
-pub(super) fn relocate<S: Store>(store: &mut S, block: Ptr) -> Result<Ptr, Full> {
-    let len = len(store, block);
-    let content = bytes(store, block, 0..len).to_vec();
-    let spare = spare(store, block, len);
-    replace(store, block, &content, spare)
+/// Copies a block; one that is damaged stays where it is.
+pub(super) fn relocate<S: Store>(store: &mut S, block: Ptr) -> Result<Option<Ptr>, Full> {
+    let Ok((sum, bytes)) = verified(store, block) else { return Ok(None) };
+    let content = bytes.to_vec();
+    let spare = spare(store, block, sum.len as usize);
+    replace(store, block, &content, spare).map(Some)
 }
 
-/// Room behind the length; none where a damaged length says so.
+/// Room behind the length.
 fn spare<S: Store>(store: &S, block: Ptr, len: usize) -> usize {
     store.capacity(block).saturating_sub(size(len))
 }

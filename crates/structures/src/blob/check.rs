@@ -1,54 +1,50 @@
-//! Verifies a blob: its lengths are possible, its bytes match their checksums.
+//! Verifies a blob: its words check themselves, its bytes match their checksums.
 
 use heap::{Ptr, View};
 
 use super::sum::Sum;
 use super::table::{CHUNK, chunks};
-use super::{Blob, Form, MAX_BLOCK_LEN, MAX_LEN, block};
+use super::{Blob, Form, block};
 use crate::Damaged;
 
 pub(super) fn check<V: View>(view: &V, blob: Blob) -> Result<(), Damaged> {
     match blob.form() {
         Form::Empty => Ok(()),
-        Form::Block(at) => {
-            let sum = block::sum(view, at);
-            at_most("blob length", at, MAX_BLOCK_LEN, u64::from(sum.len))?;
-            let bytes = block::bytes(view, at, 0..sum.len as usize);
-            matches("blob block", at, sum, bytes)
-        }
-        Form::Table(table) => {
-            at_most("blob length", table.top, MAX_LEN, view.word(table.top))?;
-            for number in 0..chunks(table.len(view)) {
-                let chunk = table.chunk(view, number);
-                if chunk.at.is_null() {
-                    Damaged::unless_equal("blob hole", table.top, 0, chunk.sum.word())?;
-                    continue;
+        Form::Block(at) => block::verified(view, at).map(drop),
+        Form::Table(_) => {
+            let mut first = Ok(());
+            sums(view, blob, |at, len, crc| {
+                if first.is_ok() {
+                    first = matches(at, Sum { len: len as u32, crc }, view.bytes(at, len));
                 }
-                let len = u64::from(chunk.sum.len);
-                let whole = (table.len(view) - number * CHUNK).min(CHUNK);
-                at_most("blob chunk length", chunk.at, whole, len)?;
-                matches("blob chunk", chunk.at, chunk.sum, view.bytes(chunk.at, len as usize))?;
-            }
-            Ok(())
+            })?;
+            first
         }
     }
 }
 
-/// Visits each chunk of a table: where it lies, how many bytes it stores, and their checksum.
-pub(super) fn sums<V: View>(view: &V, blob: Blob, mut visit: impl FnMut(Ptr, usize, u32)) {
-    let Form::Table(table) = blob.form() else { return };
-    for number in 0..chunks(table.len(view)) {
-        let chunk = table.chunk(view, number);
-        if !chunk.at.is_null() {
-            visit(chunk.at, (u64::from(chunk.sum.len)).min(CHUNK) as usize, chunk.sum.crc);
+/// Verifies the words of a table, and visits each of its chunks: where it lies, how many bytes it stores, and their checksum.
+pub(super) fn sums<V: View>(
+    view: &V,
+    blob: Blob,
+    mut visit: impl FnMut(Ptr, usize, u32),
+) -> Result<(), Damaged> {
+    let Form::Table(table) = blob.form() else { return Ok(()) };
+    table.check_spare(view)?;
+    let len = table.len(view)?;
+    for number in 0..chunks(len) {
+        let chunk = table.chunk(view, number)?;
+        if chunk.at.is_null() {
+            continue;
         }
+        let most = (len - number * CHUNK).min(CHUNK);
+        let stored = u64::from(chunk.sum.len);
+        Damaged::unless_equal("blob chunk length", chunk.at, stored.min(most), stored)?;
+        visit(chunk.at, chunk.sum.len as usize, chunk.sum.crc);
     }
+    Ok(())
 }
 
-fn at_most(what: &'static str, at: Ptr, most: u64, found: u64) -> Result<(), Damaged> {
-    Damaged::unless_equal(what, at, found.min(most), found)
-}
-
-fn matches(what: &'static str, at: Ptr, sum: Sum, bytes: &[u8]) -> Result<(), Damaged> {
-    Damaged::unless_equal(what, at, sum.word(), Sum::of(bytes).word())
+fn matches(at: Ptr, sum: Sum, bytes: &[u8]) -> Result<(), Damaged> {
+    Damaged::unless_equal("blob chunk", at, sum.word(), Sum::of(bytes).word())
 }

@@ -6,7 +6,8 @@
 //!
 //! Bytes that a reader may see never change. An append writes behind the published length; every other change
 //! copies the block or the chunk. Beside each length stands the CRC-32C of the bytes, in the same word, so
-//! that the two change in one.
+//! that the two change in one. Every word of a blob checks itself whenever it is read: a lost one is damage, and neither
+//! an empty string nor a hole. What is copied is verified first, so that no copy makes damaged bytes look sound.
 //!
 //! A large blob is freed in steps, from its end: see [`Blob::free_step`] and [`crate::reclaim`].
 //! `docs/format/blob.md` has the format and the counts.
@@ -26,7 +27,7 @@ use heap::{Full, Ptr, View};
 pub use reservation::Reservation;
 pub(crate) use sum::Sum;
 
-use crate::{Damaged, Fill, Store};
+use crate::{Damaged, Error, Fill, Store};
 use table::Table;
 
 /// The longest blob: Redis's limit for a string.
@@ -82,17 +83,12 @@ impl Blob {
     }
 
     /// Its length in bytes.
-    pub fn len<V: View>(self, view: &V) -> u64 {
+    pub fn len<V: View>(self, view: &V) -> Result<u64, Damaged> {
         match self.form() {
-            Form::Empty => 0,
-            Form::Block(block) => block::len(view, block) as u64,
+            Form::Empty => Ok(0),
+            Form::Block(block) => block::len(view, block).map(|len| len as u64),
             Form::Table(table) => table.len(view),
         }
-    }
-
-    /// Whether it has no bytes.
-    pub fn is_empty<V: View>(self, view: &V) -> bool {
-        self.len(view) == 0
     }
 
     /// Whether the blob is a table of chunks: to be freed through [`crate::reclaim`].
@@ -128,39 +124,42 @@ impl Blob {
         Blob::create(fill, &bytes)
     }
 
-    /// Visits the bytes of a range, cut to the blob's length, as slices in order.
+    /// Visits the bytes of a range, cut to the blob's length, as slices in order: up to where a damaged word is met.
     pub fn read<'v, V: View>(
         self,
         view: &'v V,
         range: Range<u64>,
         mut visit: impl FnMut(&'v [u8]),
-    ) {
-        let end = range.end.min(self.len(view));
+    ) -> Result<(), Damaged> {
+        let end = range.end.min(self.len(view)?);
         if range.start >= end {
-            return;
+            return Ok(());
         }
         match self.form() {
             Form::Empty => {}
             Form::Block(block) => {
                 visit(block::bytes(view, block, range.start as usize..end as usize));
             }
-            Form::Table(table) => table.read(view, range.start..end, &mut visit),
+            Form::Table(table) => table.read(view, range.start..end, &mut visit)?,
         }
+        Ok(())
     }
 
     /// The block, the offset in it and the length of the bytes, if one block holds all of them.
     pub fn in_one_block<V: View>(self, view: &V) -> Option<(Ptr, usize, usize)> {
         match self.form() {
-            Form::Block(block) => Some((block, block::HEADER, block::len(view, block))),
+            Form::Block(block) => {
+                block::len(view, block).ok().map(|len| (block, block::HEADER, len))
+            }
             Form::Empty | Form::Table(_) => None,
         }
     }
 
     /// All bytes in one vector: for short blobs.
-    pub fn to_vec<V: View>(self, view: &V) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.len(view) as usize);
-        self.read(view, 0..u64::MAX, |slice| bytes.extend_from_slice(slice));
-        bytes
+    pub fn to_vec<V: View>(self, view: &V) -> Result<Vec<u8>, Damaged> {
+        let mut bytes = Vec::with_capacity(self.len(view)? as usize);
+        self.read(view, 0..u64::MAX, |slice| bytes.extend_from_slice(slice))?;
+        Ok(bytes)
     }
 
     /// Asks for the blob's first lines.
@@ -173,23 +172,23 @@ impl Blob {
     /// Adds bytes at the end; the caller has checked that at most [`MAX_LEN`] result.
     ///
     /// In place while the last block has room. Else the block grows to twice what is needed, up to its largest size.
-    pub fn append<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Full> {
+    pub fn append<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Error> {
         if bytes.is_empty() {
             return Ok(self);
         }
         match self.form() {
-            Form::Empty => Blob::create(store, bytes),
+            Form::Empty => Ok(Blob::create(store, bytes)?),
             Form::Block(block) => {
-                let len = block::len(store, block);
-                if len + bytes.len() <= block::MAX {
-                    return block::append(store, block, len, bytes).map(Blob::block);
+                let sum = block::sum(store, block)?;
+                if sum.len as usize + bytes.len() <= block::MAX {
+                    return block::append(store, block, sum, bytes).map(Blob::block);
                 }
                 let table = table::from_block(store, block)?;
-                table.write(store, len as u64, bytes)?;
+                table.write(store, u64::from(sum.len), bytes)?;
                 Ok(Blob::table(table))
             }
             Form::Table(table) => {
-                table.write(store, table.len(store), bytes)?;
+                table.write(store, table.len(store)?, bytes)?;
                 Ok(self)
             }
         }
@@ -197,7 +196,7 @@ impl Blob {
 
     /// Overwrites from `at` on, with zeros in front where the blob was shorter. The caller has checked that at most
     /// [`MAX_LEN`] result. Nothing happens if there are no bytes to write.
-    pub fn set_range<S: Store>(self, store: &mut S, at: u64, bytes: &[u8]) -> Result<Blob, Full> {
+    pub fn set_range<S: Store>(self, store: &mut S, at: u64, bytes: &[u8]) -> Result<Blob, Error> {
         if bytes.is_empty() {
             return Ok(self);
         }
@@ -206,7 +205,7 @@ impl Blob {
             Form::Empty if end <= MAX_BLOCK_LEN => {
                 let mut content = vec![0; at as usize];
                 content.extend_from_slice(bytes);
-                return Blob::create(store, &content);
+                return Ok(Blob::create(store, &content)?);
             }
             Form::Block(block) if end <= MAX_BLOCK_LEN => {
                 return block::set_range(store, block, at as usize, bytes).map(Blob::block);
@@ -256,11 +255,17 @@ impl Blob {
     pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Blob>, Full> {
         match self.form() {
             Form::Block(block) if store.is_sparse(block) => {
-                block::relocate(store, block).map(Blob::block).map(Some)
+                Ok(block::relocate(store, block)?.map(Blob::block))
             }
             Form::Table(table) => Ok(table.relocate(store)?.map(Blob::table)),
             _ => Ok(None),
         }
+    }
+
+    /// Verifies every word, but not the bytes: afterwards they can be read.
+    pub fn check_words<V: View>(self, view: &V) -> Result<(), Damaged> {
+        self.len(view)?;
+        self.sums(view, |_, _, _| {})
     }
 
     /// Verifies every length and checksum.
@@ -268,13 +273,17 @@ impl Blob {
         check::check(view, self)
     }
 
-    /// Visits each chunk of a large blob: where it lies, how many bytes it stores, and their checksum. Bytes that it
-    /// shows do not change while they are pinned.
-    pub fn sums<V: View>(self, view: &V, visit: impl FnMut(Ptr, usize, u32)) {
-        check::sums(view, self, visit);
+    /// Verifies the words of a large blob, and visits each of its chunks: where it lies, how many bytes it stores, and their
+    /// checksum. Bytes that it shows do not change while they are pinned.
+    pub fn sums<V: View>(
+        self,
+        view: &V,
+        visit: impl FnMut(Ptr, usize, u32),
+    ) -> Result<(), Damaged> {
+        check::sums(view, self, visit)
     }
 
-    /// Visits each block of the blob.
+    /// Visits each block of the blob that can be reached.
     pub fn blocks<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
         match self.form() {
             Form::Empty => {}

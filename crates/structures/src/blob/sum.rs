@@ -1,4 +1,14 @@
 //! A length and the CRC-32C of as many bytes, in one word: both change at once.
+//!
+//! The word has a checksum of itself too. The bytes of a long value are verified now and then, its lengths whenever they are
+//! read: a lost word must not be taken for an empty value.
+//!
+//! ```text
+//!  63                      32 31           17 16            0
+//! +--------------------------+---------------+---------------+
+//! | CRC-32C of the bytes     | check         | length        |
+//! +--------------------------+---------------+---------------+
+//! ```
 
 /// Length and checksum of published bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -6,6 +16,12 @@ pub(crate) struct Sum {
     pub(crate) len: u32,
     pub(crate) crc: u32,
 }
+
+const LEN_BITS: u32 = 17;
+const LEN: u64 = (1 << LEN_BITS) - 1;
+const CHECK: u64 = 0xffff_ffff & !LEN;
+
+const _: () = assert!(heap::MAX_BLOCK as u64 <= LEN);
 
 impl Sum {
     pub(crate) fn of(bytes: &[u8]) -> Sum {
@@ -20,11 +36,42 @@ impl Sum {
         }
     }
 
-    pub(crate) const fn from_word(word: u64) -> Sum {
-        Sum { len: word as u32, crc: (word >> 32) as u32 }
+    /// `None` where the word is damaged.
+    pub(crate) fn from_word(word: u64) -> Option<Sum> {
+        let sum = Sum { len: (word & LEN) as u32, crc: (word >> 32) as u32 };
+        (sum.word() == word).then_some(sum)
     }
 
-    pub(crate) const fn word(self) -> u64 {
-        self.len as u64 | (self.crc as u64) << 32
+    pub(crate) fn word(self) -> u64 {
+        let word = u64::from(self.crc) << 32 | u64::from(self.len) & LEN;
+        word | check(word)
+    }
+}
+
+/// Never 0 for 0: a lost word reads as zeros.
+fn check(word: u64) -> u64 {
+    u64::from(heap::crc32c(&word.to_le_bytes()) ^ 0xa55a_a55a) & CHECK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_and_two_flipped_bits_are_noticed() {
+        for (len, crc) in [(0, 0), (1, 77), (65_536, u32::MAX)] {
+            let word = Sum { len, crc }.word();
+            assert_eq!(Sum::from_word(word), Some(Sum { len, crc }));
+            for (a, b) in (0..64).flat_map(|a| (0..=a).map(move |b| (a, b))) {
+                let flipped = word ^ 1 << a ^ if a == b { 0 } else { 1 << b };
+                assert_eq!(Sum::from_word(flipped), None, "{len} {crc:#x}: bits {a} and {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn lost_words_are_no_sums() {
+        assert_eq!(Sum::from_word(0), None);
+        assert_eq!(Sum::from_word(u64::MAX), None);
     }
 }

@@ -6,7 +6,10 @@
 //! whole leaf that is null. So a far write costs no more than a near one.
 //!
 //! A leaf has room for the smallest power of two, at least four, of chunks that covers those of the blob. Words
-//! behind those of the last chunk are 0, except in a blob that is being freed.
+//! behind those of the last chunk are null, except in a blob that is being freed.
+//!
+//! Every word is self-checked, null words too: a lost word reads as zeros, which must not pass for a hole, nor for a blob
+//! without bytes.
 
 use std::ops::Range;
 
@@ -14,7 +17,7 @@ use heap::{Full, MAX_BLOCK, Ptr, View};
 
 use super::sum::Sum;
 use super::{MAX_LEN, block};
-use crate::{Fill, Store};
+use crate::{Damaged, Error, Fill, Store, sealed};
 
 /// Bytes of the blob that one chunk stands for.
 pub(super) const CHUNK: u64 = MAX_BLOCK as u64;
@@ -45,12 +48,24 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// What is stored; never more than a chunk stands for.
+    /// What is stored.
     fn bytes<V: View>(self, view: &V) -> &[u8] {
         if self.at.is_null() {
             return &[];
         }
-        view.bytes(self.at, (u64::from(self.sum.len)).min(CHUNK) as usize)
+        view.bytes(self.at, self.sum.len as usize)
+    }
+
+    /// What is stored, compared with its checksum.
+    fn verified<V: View>(self, view: &V) -> Result<&[u8], Damaged> {
+        let bytes = self.bytes(view);
+        Damaged::unless_equal("blob chunk", self.at, self.sum.word(), Sum::of(bytes).word())?;
+        Ok(bytes)
+    }
+
+    /// The words of a leaf.
+    fn words(self) -> [u64; 2] {
+        [sealed::seal(self.at.raw()), self.sum.word()]
     }
 }
 
@@ -96,8 +111,8 @@ pub(super) fn empty<F: Fill>(fill: &mut F) -> Result<Table, Full> {
 }
 
 /// A table with the bytes of a block, which is freed.
-pub(super) fn from_block<S: Store>(store: &mut S, block: Ptr) -> Result<Table, Full> {
-    let bytes = block::bytes(store, block, 0..block::len(store, block)).to_vec();
+pub(super) fn from_block<S: Store>(store: &mut S, block: Ptr) -> Result<Table, Error> {
+    let bytes = block::verified(store, block)?.1.to_vec();
     let table =
         build(store, bytes.len() as u64, |store| write_chunk(store, &bytes, CHUNK as usize))?;
     store.free(block);
@@ -110,13 +125,13 @@ fn build<F: Fill>(
     mut next: impl FnMut(&mut F) -> Result<Chunk, Full>,
 ) -> Result<Table, Full> {
     let chunks = chunks(len);
-    let mut top = [0; TOP / 8];
-    top[0] = len;
+    let mut top = [sealed::seal(0); TOP / 8];
+    top[0] = sealed::seal(len);
     for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
         let last = chunks.min((leaf + 1) * LEAF_CHUNKS);
         let own = (leaf * LEAF_CHUNKS..last).map(|_| next(fill));
         let own: Vec<Chunk> = own.collect::<Result<_, _>>()?;
-        top[1 + leaf as usize] = write_leaf(fill, &own, leaf_room(last))?.raw();
+        top[1 + leaf as usize] = sealed::seal(write_leaf(fill, &own, leaf_room(last))?.raw());
     }
     let fresh = fill.reserve(TOP)?;
     write_words(fill, &fresh, &top);
@@ -137,9 +152,9 @@ pub(super) fn sizes(len: u64, mut each: impl FnMut(usize)) {
 }
 
 fn write_leaf<F: Fill>(fill: &mut F, chunks: &[Chunk], room: u64) -> Result<Ptr, Full> {
-    let mut words: Vec<u64> =
-        chunks.iter().flat_map(|chunk| [chunk.at.raw(), chunk.sum.word()]).collect();
-    words.resize(room as usize * LEAF_ENTRY / 8, 0);
+    let null = std::iter::repeat(Chunk::default());
+    let all = chunks.iter().copied().chain(null).take(room as usize);
+    let words: Vec<u64> = all.flat_map(Chunk::words).collect();
     let fresh = fill.reserve(words.len() * 8)?;
     write_words(fill, &fresh, &words);
     Ok(fill.publish(fresh, words.len() * 8))
@@ -160,8 +175,10 @@ fn write_chunk<F: Fill>(fill: &mut F, bytes: &[u8], room: usize) -> Result<Chunk
 static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
 
 impl Table {
-    pub(super) fn len<V: View>(self, view: &V) -> u64 {
-        view.word(self.top).min(MAX_LEN)
+    pub(super) fn len<V: View>(self, view: &V) -> Result<u64, Damaged> {
+        let len = open(view, self.top, "blob length")?;
+        Damaged::unless_equal("blob length", self.top, len.min(MAX_LEN), len)?;
+        Ok(len)
     }
 
     /// The word of the top that refers to a leaf.
@@ -169,22 +186,33 @@ impl Table {
         self.top.add(8 * (1 + leaf))
     }
 
-    pub(super) fn leaf<V: View>(self, view: &V, leaf: u64) -> Ptr {
-        Ptr::from_raw(view.word(self.leaf_word(leaf)))
+    fn leaf<V: View>(self, view: &V, leaf: u64) -> Result<Ptr, Damaged> {
+        open(view, self.leaf_word(leaf), "leaf of a blob").map(Ptr::from_raw)
     }
 
     /// Where a leaf says something of a chunk; `None` if the leaf is null.
-    fn place<V: View>(self, view: &V, number: u64) -> Option<Ptr> {
-        let leaf = self.leaf(view, number / LEAF_CHUNKS);
+    fn place<V: View>(self, view: &V, number: u64) -> Result<Option<Ptr>, Damaged> {
+        let leaf = self.leaf(view, number / LEAF_CHUNKS)?;
         let offset = LEAF_ENTRY as u64 * (number % LEAF_CHUNKS);
-        (!leaf.is_null()).then(|| leaf.add(offset))
+        Ok((!leaf.is_null()).then(|| leaf.add(offset)))
     }
 
-    pub(super) fn chunk<V: View>(self, view: &V, number: u64) -> Chunk {
-        self.place(view, number).map_or(Chunk::default(), |at| Chunk {
-            at: Ptr::from_raw(view.word(at)),
-            sum: Sum::from_word(view.word(at.add(8))),
-        })
+    pub(super) fn chunk<V: View>(self, view: &V, number: u64) -> Result<Chunk, Damaged> {
+        let Some(place) = self.place(view, number)? else { return Ok(Chunk::default()) };
+        let at = Ptr::from_raw(open(view, place, "chunk of a blob")?);
+        let (word, most) = (view.word(place.add(8)), CHUNK as u32);
+        let fits = |sum: &Sum| (sum.len == 0) == at.is_null() && sum.len <= most;
+        let sum = Sum::from_word(word).filter(fits);
+        Ok(Chunk { at, sum: sum.ok_or(Damaged::new("blob chunk length", place, 0, word))? })
+    }
+
+    /// Verifies the words behind those of the last chunk, which count when the blob grows.
+    pub(super) fn check_spare<V: View>(self, view: &V) -> Result<(), Damaged> {
+        (0..LEAVES).try_for_each(|leaf| self.leaf(view, leaf).map(drop))?;
+        let chunks = chunks(self.len(view)?);
+        let Some(last) = chunks.checked_sub(1) else { return Ok(()) };
+        let end = last / LEAF_CHUNKS * LEAF_CHUNKS + leaf_room(chunks);
+        (chunks..end).try_for_each(|number| self.chunk(view, number).map(drop))
     }
 
     /// Visits a range within the blob's length.
@@ -193,13 +221,13 @@ impl Table {
         view: &'v V,
         range: Range<u64>,
         visit: &mut impl FnMut(&'v [u8]),
-    ) {
+    ) -> Result<(), Damaged> {
         let mut at = range.start;
         while at < range.end {
             let number = at / CHUNK;
             let end = range.end.min((number + 1) * CHUNK);
             let (from, to) = ((at % CHUNK) as usize, (end - number * CHUNK) as usize);
-            let stored = self.chunk(view, number).bytes(view);
+            let stored = self.chunk(view, number)?.bytes(view);
             let cut = stored.len().clamp(from, to);
             if from < cut {
                 visit(&stored[from..cut]);
@@ -209,16 +237,17 @@ impl Table {
             }
             at = end;
         }
+        Ok(())
     }
 
     /// Overwrites from `at` on, and lengthens.
-    pub(super) fn write<S: Store>(self, store: &mut S, at: u64, bytes: &[u8]) -> Result<(), Full> {
-        let len = self.len(store);
+    pub(super) fn write<S: Store>(self, store: &mut S, at: u64, bytes: &[u8]) -> Result<(), Error> {
+        let len = self.len(store)?;
         let end = at + bytes.len() as u64;
         debug_assert!(end <= MAX_LEN, "the caller checks the length");
         if end > len {
             self.make_room(store, len, end)?;
-            store.set(self.top, end);
+            store.set(self.top, sealed::seal(end));
         }
         let mut rest = bytes;
         let mut at = at;
@@ -240,15 +269,15 @@ impl Table {
         len: u64,
         from: usize,
         piece: &[u8],
-    ) -> Result<(), Full> {
-        let old = self.chunk(store, number);
+    ) -> Result<(), Error> {
+        let old = self.chunk(store, number)?;
         let to = from + piece.len();
-        let stored = u64::from(old.sum.len).min(CHUNK) as usize;
+        let stored = old.sum.len as usize;
         if !old.at.is_null() && from == stored && to <= store.capacity(old.at) {
             store.append(old.at, from, piece);
             return self.set_chunk(store, number, Chunk { sum: old.sum.and(piece), ..old });
         }
-        let mut content = old.bytes(store).to_vec();
+        let mut content = old.verified(store)?.to_vec();
         content.resize(stored.max(to), 0);
         content[from..to].copy_from_slice(piece);
         let at_the_end = number * CHUNK + to as u64 > len;
@@ -260,25 +289,26 @@ impl Table {
         self.set_chunk(store, number, new)
     }
 
-    fn set_chunk<S: Store>(self, store: &mut S, number: u64, chunk: Chunk) -> Result<(), Full> {
-        let place = match self.place(store, number) {
+    fn set_chunk<S: Store>(self, store: &mut S, number: u64, chunk: Chunk) -> Result<(), Error> {
+        let place = match self.place(store, number)? {
             Some(place) => place,
             None => {
-                let chunks = chunks(self.len(store)).min((number / LEAF_CHUNKS + 1) * LEAF_CHUNKS);
+                let chunks = chunks(self.len(store)?).min((number / LEAF_CHUNKS + 1) * LEAF_CHUNKS);
                 let leaf = write_leaf(store, &[], leaf_room(chunks))?;
-                store.set(self.leaf_word(number / LEAF_CHUNKS), leaf.raw());
+                store.set(self.leaf_word(number / LEAF_CHUNKS), sealed::seal(leaf.raw()));
                 leaf.add(LEAF_ENTRY as u64 * (number % LEAF_CHUNKS))
             }
         };
-        if store.word(place) != chunk.at.raw() {
-            store.set(place, chunk.at.raw());
+        let [at, sum] = chunk.words();
+        if store.word(place) != at {
+            store.set(place, at);
         }
-        store.set(place.add(8), chunk.sum.word());
+        store.set(place.add(8), sum);
         Ok(())
     }
 
     /// Gives the last leaf room for more chunks; further leaves are null until they are written to.
-    fn make_room<S: Store>(self, store: &mut S, len: u64, new_len: u64) -> Result<(), Full> {
+    fn make_room<S: Store>(self, store: &mut S, len: u64, new_len: u64) -> Result<(), Error> {
         let (old, new) = (chunks(len), chunks(new_len));
         let leaves = old.div_ceil(LEAF_CHUNKS);
         match leaves.checked_sub(1) {
@@ -287,32 +317,39 @@ impl Table {
         }
     }
 
-    fn grow_leaf<S: Store>(self, store: &mut S, leaf: u64, old: u64, new: u64) -> Result<(), Full> {
-        let at = self.leaf(store, leaf);
+    fn grow_leaf<S: Store>(
+        self,
+        store: &mut S,
+        leaf: u64,
+        old: u64,
+        new: u64,
+    ) -> Result<(), Error> {
+        let at = self.leaf(store, leaf)?;
         if at.is_null() || leaf_room(old) == leaf_room(new) {
             return Ok(());
         }
-        let own: Vec<Chunk> =
-            (leaf * LEAF_CHUNKS..old).map(|number| self.chunk(store, number)).collect();
+        let own = (leaf * LEAF_CHUNKS..old).map(|number| self.chunk(store, number));
+        let own: Vec<Chunk> = own.collect::<Result<_, _>>()?;
         let grown = write_leaf(store, &own, leaf_room(new))?;
-        store.set(self.leaf_word(leaf), grown.raw());
+        store.set(self.leaf_word(leaf), sealed::seal(grown.raw()));
         store.free(at);
         Ok(())
     }
 
-    /// Frees `budget` blocks from the end, and the leaf and the top behind them; answers whether something is left, and how many were freed.
+    /// Frees `budget` blocks from the end, and the leaf and the top behind them; answers whether something is left, and how many
+    /// were freed. What damaged words led to is not found: its room is lost.
     pub(super) fn free_step<S: Store>(self, store: &mut S, budget: usize) -> (bool, usize) {
-        let mut chunks = chunks(self.len(store));
+        let mut chunks = self.len(store).map_or(0, chunks);
         let mut freed = 0;
         while chunks > 0 && freed < budget {
             let number = chunks - 1;
-            let leaf = self.leaf(store, number / LEAF_CHUNKS);
             let first_of_leaf = number / LEAF_CHUNKS * LEAF_CHUNKS;
+            let leaf = self.leaf(store, number / LEAF_CHUNKS).unwrap_or_default();
             if leaf.is_null() {
                 chunks = first_of_leaf;
                 continue;
             }
-            let chunk = self.chunk(store, number);
+            let chunk = self.chunk(store, number).unwrap_or_default();
             if !chunk.at.is_null() {
                 store.free(chunk.at);
                 freed += 1;
@@ -327,21 +364,24 @@ impl Table {
             store.free(self.top);
             return (false, freed + 1);
         }
-        store.set(self.top, chunks * CHUNK);
+        store.set(self.top, sealed::seal(chunks * CHUNK));
         (true, freed)
     }
 
-    /// Moves the top and the leaves out of sparse spans; chunks fill spans of their own.
+    /// Moves the top and the leaves out of sparse spans; chunks fill spans of their own. A damaged table stays where it is.
     pub(super) fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Table>, Full> {
-        let chunks = chunks(self.len(store));
+        let Ok(len) = self.check_spare(store).and_then(|()| self.len(store)) else {
+            return Ok(None);
+        };
+        let chunks = chunks(len);
         for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
-            let at = self.leaf(store, leaf);
+            let at = self.leaf(store, leaf).unwrap_or_default();
             if !at.is_null() && store.is_sparse(at) {
                 let last = chunks.min((leaf + 1) * LEAF_CHUNKS);
-                let own: Vec<Chunk> =
-                    (leaf * LEAF_CHUNKS..last).map(|number| self.chunk(store, number)).collect();
+                let own = (leaf * LEAF_CHUNKS..last).map(|number| self.chunk(store, number));
+                let Ok(own) = own.collect::<Result<Vec<Chunk>, _>>() else { return Ok(None) };
                 let moved = write_leaf(store, &own, leaf_room(last))?;
-                store.set(self.leaf_word(leaf), moved.raw());
+                store.set(self.leaf_word(leaf), sealed::seal(moved.raw()));
                 store.free(at);
             }
         }
@@ -356,19 +396,27 @@ impl Table {
         Ok(Some(Table { top }))
     }
 
+    /// Visits the blocks that can be reached.
     pub(super) fn blocks<V: View>(self, view: &V, visit: &mut impl FnMut(Ptr)) {
         visit(self.top);
-        let chunks = chunks(self.len(view));
+        let chunks = self.len(view).map_or(0, chunks);
         for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
-            let at = self.leaf(view, leaf);
+            let at = self.leaf(view, leaf).unwrap_or_default();
             if at.is_null() {
                 continue;
             }
             visit(at);
             let own = leaf * LEAF_CHUNKS..chunks.min((leaf + 1) * LEAF_CHUNKS);
-            own.map(|number| self.chunk(view, number).at)
+            own.filter_map(|number| self.chunk(view, number).ok())
+                .map(|chunk| chunk.at)
                 .filter(|at| !at.is_null())
                 .for_each(&mut *visit);
         }
     }
+}
+
+/// The number in a self-checked word.
+fn open<V: View>(view: &V, at: Ptr, what: &'static str) -> Result<u64, Damaged> {
+    let word = view.word(at);
+    sealed::open(word).ok_or(Damaged::new(what, at, 0, word))
 }

@@ -17,7 +17,7 @@ use heap::{Full, Ptr, View};
 
 use crate::blob::{Blob, MAX_LEN};
 use crate::reclaim::Queue;
-use crate::{Damaged, Fill, Store};
+use crate::{Damaged, Error, Fill, Store};
 
 const HEADER: usize = 12;
 /// The longest field or value that stands in the block itself.
@@ -123,17 +123,17 @@ impl Member {
         for blob in [field, value].into_iter().filter_map(Part::blob) {
             blob.check(view)?;
         }
-        let (stored, own) = (self.u32(view, 8), self.sum(view));
+        let (stored, own) = (self.u32(view, 8), self.sum(view)?);
         Damaged::unless_equal("member", self.0, u64::from(stored), u64::from(own))
     }
 
-    fn sum<V: View>(self, view: &V) -> u32 {
+    fn sum<V: View>(self, view: &V) -> Result<u32, Damaged> {
         let (field, value) = self.parts(view);
         let mut sum = heap::crc32c(view.bytes(self.0, 8));
         if let Some(time) = self.time(view) {
             sum = heap::crc32c_append(sum, &time.to_le_bytes());
         }
-        [field, value].into_iter().fold(sum, |sum, part| part.add_to(view, sum))
+        [field, value].into_iter().try_fold(sum, |sum, part| part.add_to(view, sum))
     }
 
     /// Visits the blocks of its blobs.
@@ -188,13 +188,17 @@ impl Member {
     }
 
     /// The same member with another time, or with none, in a new block that owns what is large from now on; this one is freed.
-    pub(super) fn retime<S: Store>(self, store: &mut S, time: Option<u64>) -> Result<Member, Full> {
+    pub(super) fn retime<S: Store>(
+        self,
+        store: &mut S,
+        time: Option<u64>,
+    ) -> Result<Member, Error> {
         let (begin, field, value) = self.shape(store);
         let middle = room(field);
         let bytes = store.bytes(self.0.add(begin as u64), middle + room(value)).to_vec();
         let head = Head::new(field as u32, value as u32, time);
         let parts = <[Part<'_>; 2]>::from(self.parts(store));
-        let sum = parts.into_iter().fold(head.sum(), |sum, part| part.add_to(store, sum));
+        let sum = parts.into_iter().try_fold(head.sum(), |sum, part| part.add_to(store, sum))?;
         let member = Member::write(store, &head, sum, &bytes[..middle], &bytes[middle..])?;
         store.free(self.0);
         Ok(member)
@@ -268,20 +272,21 @@ impl<'v> Part<'v> {
         }
     }
 
+    /// Who relies on the bytes has verified the member: damaged ones read as none.
     fn read<V: View>(self, view: &'v V) -> Cow<'v, [u8]> {
         match self {
             Part::Bytes(bytes) => Cow::Borrowed(bytes),
-            Part::Blob(blob) => Cow::Owned(blob.to_vec(view)),
+            Part::Blob(blob) => Cow::Owned(blob.to_vec(view).unwrap_or_default()),
         }
     }
 
-    fn add_to<V: View>(self, view: &V, sum: u32) -> u32 {
+    fn add_to<V: View>(self, view: &V, sum: u32) -> Result<u32, Damaged> {
         match self {
-            Part::Bytes(bytes) => heap::crc32c_append(sum, bytes),
+            Part::Bytes(bytes) => Ok(heap::crc32c_append(sum, bytes)),
             Part::Blob(blob) => {
                 let mut sum = sum;
-                blob.read(view, 0..u64::MAX, |piece| sum = heap::crc32c_append(sum, piece));
-                sum
+                blob.read(view, 0..u64::MAX, |piece| sum = heap::crc32c_append(sum, piece))?;
+                Ok(sum)
             }
         }
     }

@@ -7,8 +7,8 @@
 //! ```text
 //! header:  0   root word of the index     logged
 //!          8   number of members, sealed  logged
-//!          16  zero; of a sorted set, the root word of its tree (`ranked`)    logged
-//!          24  zero while no member has a time; else the root word of a tree of those that have one (`times`)    logged
+//!          16  root word of a tree: of a sorted set, its own (`ranked`); else without items    logged
+//!          24  root word of a tree of the members that have a time (`times`)    logged
 //! ```
 //!
 //! Fields are told apart by their bytes; their hash is given by the caller, by the same function always. A table knows
@@ -17,7 +17,7 @@
 mod member;
 mod times;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use heap::{Full, Ptr, View};
 
@@ -25,7 +25,7 @@ pub use member::Member;
 
 use crate::index::{Found, Index, Slot};
 use crate::reclaim::Queue;
-use crate::{Damaged, Store, sealed};
+use crate::{Damaged, Store, sealed, tree};
 
 const HEADER: usize = 32;
 const COUNT: u64 = 8;
@@ -64,13 +64,14 @@ impl Dict {
     /// An empty table.
     pub fn create<S: Store>(store: &mut S) -> Result<Dict, Full> {
         let fresh = store.reserve(HEADER)?;
-        for (at, word) in [0, sealed::seal(0), 0, 0].into_iter().enumerate() {
+        let none = tree::root_word(Ptr::NULL);
+        for (at, word) in [0, sealed::seal(0), none, none].into_iter().enumerate() {
             store.write_word(&fresh, 8 * at, word);
         }
         Ok(Dict { header: store.publish(fresh, HEADER) })
     }
 
-    /// A word beside those of the table, for what a caller keeps of all members: 0 in a new table.
+    /// The root word of a tree beside the table, for what a caller keeps of all members: without items in a new table.
     pub(crate) const fn spare(self) -> Ptr {
         self.header.add(SPARE[0])
     }
@@ -213,9 +214,7 @@ impl Dict {
             return Ok(());
         }
         let tree = store.word(self.header.add(SPARE[1]));
-        if tree != 0 {
-            queue.push_unlinked_tree(store, tree, times)?;
-        }
+        queue.push_unlinked_tree(store, tree, times)?;
         let root = store.word(self.header);
         queue.push_unlinked_index(store, root, members)?;
         store.free(self.header);
@@ -252,12 +251,12 @@ impl Dict {
         })
     }
 
-    /// Verifies all but the trees beside the members, as [`Dict::check`], where these words of the header must be 0; how many
+    /// Verifies all but the trees beside the members, as [`Dict::check`], where these words of the header must lead to no tree; how many
     /// members have a time.
     pub(crate) fn check_with<V: View>(
         self,
         view: &V,
-        zeros: &[u64],
+        empty: &[u64],
         hash: impl Fn(&[u8]) -> u64,
         room: impl Fn(Ptr) -> usize,
         mut visit: impl FnMut(Ptr),
@@ -266,8 +265,9 @@ impl Dict {
             Damaged::unless_equal(what, at, len as u64, room(at).min(len) as u64)
         };
         at_least("table header", self.header, HEADER)?;
-        for at in zeros.iter().map(|&at| self.header.add(at)) {
-            Damaged::unless_equal("spare word of a table", at, 0, view.word(at))?;
+        for at in empty.iter().map(|&at| self.header.add(at)) {
+            let none = tree::root_word(Ptr::NULL);
+            Damaged::unless_equal("spare word of a table", at, none, view.word(at))?;
         }
         let count = sealed::open(view.word(self.header.add(COUNT)));
         let mut problem = None;
@@ -305,6 +305,30 @@ impl Dict {
                 Damaged::unless_equal("number of members", at, members, count).map(|()| timed)
             }
         }
+    }
+
+    /// A hash for each sound member that leads to its slot: for a table of which the hash's key is
+    /// lost.
+    pub fn told_hashes<V: View>(
+        self,
+        view: &V,
+        room: impl Fn(Ptr) -> usize,
+    ) -> HashMap<Vec<u8>, u64> {
+        let (mut told, mut seen) = (HashMap::new(), HashSet::new());
+        self.index().survey(view, |found| {
+            match found {
+                Found::Block(at, len) => return room(at) >= len && seen.insert(at),
+                Found::Entry(slot, near) => {
+                    let member = Member::at(slot.entry());
+                    if check_member(view, member, &room).is_ok() {
+                        told.insert(member.field(view).into_owned(), near.hash());
+                    }
+                }
+                Found::Damage(_) => {}
+            }
+            true
+        });
+        told
     }
 
     /// Visits every block, without a look at whether they are sound.

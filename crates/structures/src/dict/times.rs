@@ -18,7 +18,7 @@ use heap::{Full, Ptr, View};
 
 use super::{Dict, Member, Place, SPARE, check_member};
 use crate::tree::{self, Item, Kind, Tree};
-use crate::{Damaged, Store};
+use crate::{Damaged, Error, Store};
 
 /// Set in a cursor of [`Dict::defragment`] and [`Dict::check_step`] that is a number in the tree; the others are those of the index.
 const IN_TREE: u64 = 1 << 63;
@@ -110,12 +110,12 @@ impl Dict {
         store: &mut S,
         place: Place,
         time: Option<u64>,
-    ) -> Result<(), Full> {
+    ) -> Result<(), Error> {
         self.delist(store, place.member());
         let member = place.member().retime(store, time)?;
         self.index().replace(store, place.slot, member.ptr());
         match time {
-            Some(time) => self.enlist(store, member, time),
+            Some(time) => Ok(self.enlist(store, member, time)?),
             None => Ok(()),
         }
     }
@@ -201,6 +201,7 @@ impl Dict {
                     damaged = member.check(view);
                 }
             });
+            self.index().check_step(view, cursor, next)?;
             let next = if next == 0 && self.has_times(view) { IN_TREE } else { next };
             return damaged.map(|()| (next, bytes));
         }

@@ -41,13 +41,35 @@ pub(super) fn check<V: View>(
         }
         known = nodes;
         let Some((place, position)) = locate(view, root, position) else {
-            let found = view.word(root);
-            return Err(Damaged { what: "index trie", at: root.raw(), expected: 0, found });
+            return Err(no_segment(view, root));
         };
         check_segment(view, &place, position, rehash, visit)?;
         from = position.next_segment();
     }
     Ok(())
+}
+
+/// Verifies what can be seen of segments without a look at their entries, from one position of a scan to another (0: the end).
+pub(super) fn check_step<V: View>(view: &V, root: Ptr, from: u64, to: u64) -> Result<(), Damaged> {
+    let end = (to != 0).then(|| Position::from_cursor(to));
+    let is_before = |position: &Position| end.is_none_or(|end| position.prefix < end.prefix);
+    let mut from = Some(Position::from_cursor(from));
+    while let Some(position) = from.filter(|from| is_before(from) && view.word(root) != 0) {
+        let Some((place, position)) = locate(view, root, position) else {
+            return Err(no_segment(view, root));
+        };
+        check_header(view, &place, position)?;
+        for at in (SLOTS..SEGMENT_WORDS).map(|word| word_at(place.segment, word)) {
+            let word = view.word(at);
+            Damaged::unless_equal("lost slot of an index", at, word.max(EMPTY), word)?;
+        }
+        from = position.next_segment();
+    }
+    Ok(())
+}
+
+fn no_segment<V: View>(view: &V, root: Ptr) -> Damaged {
+    Damaged { what: "index trie", at: root.raw(), expected: 0, found: view.word(root) }
 }
 
 fn check_segment<V: View>(
@@ -57,6 +79,15 @@ fn check_segment<V: View>(
     rehash: &mut dyn FnMut(Ptr) -> u64,
     visit: &mut dyn FnMut(Part),
 ) -> Result<(), Damaged> {
+    let segment = place.segment;
+    check_header(view, place, position)?;
+    visit(Part::Block(segment));
+    check_overflow(view, segment, visit)?;
+    check_slots(view, segment, position, rehash, visit)
+}
+
+/// The words that refer to a segment, and what it says of itself.
+fn check_header<V: View>(view: &V, place: &Place, position: Position) -> Result<(), Damaged> {
     let segment = place.segment;
     let run = place.run(position.depth);
     for at in (0..run.words).map(|i| word_at(run.first, i)) {
@@ -71,9 +102,7 @@ fn check_segment<V: View>(
         let at = word_at(segment, word);
         Damaged::unless_equal(what, at, expected, view.word(at))?;
     }
-    visit(Part::Block(segment));
-    check_overflow(view, segment, visit)?;
-    check_slots(view, segment, position, rehash, visit)
+    Ok(())
 }
 
 fn check_overflow<V: View>(
@@ -81,15 +110,16 @@ fn check_overflow<V: View>(
     segment: Ptr,
     visit: &mut dyn FnMut(Part),
 ) -> Result<(), Damaged> {
-    for (number, block) in overflow::blocks(view, segment).enumerate() {
+    let mut blocks = overflow::blocks(view, segment);
+    for (number, block) in blocks.by_ref().enumerate() {
         visit(Part::Block(block));
-        let empty =
-            (1..OVERFLOW_WORDS).filter(|&word| view.word(word_at(block, word)) == 0).count();
+        let words = (1..OVERFLOW_WORDS).map(|word| view.word(word_at(block, word)));
+        let empty = words.filter(|&word| word == EMPTY).count();
         let allowed = if number == 0 { OVERFLOW_WORDS - 2 } else { 0 };
         let what = "index overflow block with empty slots";
         Damaged::unless_equal(what, block, empty.min(allowed) as u64, empty as u64)?;
     }
-    Ok(())
+    Damaged::unless_equal("index overflow chain", segment, 0, u64::from(blocks.is_cyclic))
 }
 
 /// Every slot in use is reached through its home, and its entry's hash leads there.
@@ -120,7 +150,7 @@ fn check_slots<V: View>(
         }
     }
     let words = (SLOTS..SEGMENT_WORDS).map(|word| view.word(word_at(segment, word)));
-    let mut used = words.filter(|&slot| slot != 0).count() as u64;
+    let mut used = words.filter(|&slot| slot != EMPTY).count() as u64;
     overflow::search(view, segment, |_, _| {
         used += 1;
         None::<()>

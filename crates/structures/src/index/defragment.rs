@@ -77,7 +77,7 @@ fn other_half<S: Store>(store: &S, root: Ptr, left: Position) -> Option<Ptr> {
 fn slots<S: Store>(store: &S, segment: Ptr) -> impl Iterator<Item = u64> {
     (0..HOMES + STASH)
         .flat_map(move |number| line(store, bucket_at(segment, number)))
-        .filter(|&slot| slot != 0)
+        .filter(|&slot| is_used(slot))
 }
 
 /// Puts one segment in the place of two halves; the node goes if that was all it had.

@@ -63,7 +63,7 @@ fn drain_overflow<S: Store>(
     let mut freed = 1;
     for word in 1..OVERFLOW_WORDS {
         let slot = store.word(word_at(block, word));
-        if slot != 0 {
+        if is_used(slot) {
             freed += free_entry(store, entry_of(slot))?.max(1);
         }
     }

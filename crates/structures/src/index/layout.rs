@@ -55,7 +55,16 @@ const _: () = assert!(SEGMENT_MAGIC & 0xff == 0 && MAX_DEPTH <= 0xff);
 
 const ENTRY_MASK: u64 = (1 << 48) - 1;
 
-/// A slot's word: the entry's place below, its tag in the top 16 bits; 0 while the slot is empty.
+/// An empty slot. Not 0: a lost line reads as zeros, and what were entries must not pass for none.
+pub(super) const EMPTY: u64 = 1;
+
+/// Whether a slot holds an entry.
+#[inline]
+pub(super) const fn is_used(slot: u64) -> bool {
+    slot > EMPTY
+}
+
+/// A slot's word: the entry's place below, its tag in the top 16 bits; [`EMPTY`] while there is none.
 pub(super) const fn slot(tag: u16, entry: Ptr) -> u64 {
     (tag as u64) << 48 | entry.raw() & ENTRY_MASK
 }
@@ -154,7 +163,7 @@ pub(super) fn tagged<V: View>(
         let slot = word_at(at, number);
         Some((slot, view.word(slot)))
     });
-    slots.filter(|&(_, word)| word != 0)
+    slots.filter(|&(_, word)| is_used(word))
 }
 
 /// The bytes of words, as they stand in the pool.

@@ -137,7 +137,11 @@ impl Index {
     ) -> Result<(), Full> {
         let slot = layout::slot(tag(hash), entry);
         let Some(place) = Place::of(store, self.root, hash) else {
-            return split::first_segment(store, self.root, slot);
+            return match store.word(self.root) {
+                0 => split::first_segment(store, self.root, slot),
+                // An index that leads nowhere takes nothing: another one in its place would hide the other entries.
+                _ => Err(Full),
+            };
         };
         let segment = place.segment;
         if segment::place(&mut segment::Stored { store, segment }, slot) {
@@ -218,6 +222,12 @@ impl Index {
         relocate: impl FnMut(&mut S, Ptr) -> Result<Option<Ptr>, Full>,
     ) -> Result<u64, Full> {
         defragment::defragment(store, self.root, cursor, count, relocate)
+    }
+
+    /// Verifies the segments between two cursors of a scan, but for the one that the scan was in: that the trie leads there, and
+    /// that no slot was lost.
+    pub fn check_step<V: View>(&self, view: &V, from: u64, to: u64) -> Result<(), Damaged> {
+        check::check_step(view, self.root, from, to)
     }
 
     /// Verifies the whole index, and visits each of its blocks and entries once.

@@ -17,13 +17,42 @@ use crate::Store;
 /// How many overflow blocks a segment may have to be split.
 pub(super) const SPLITTABLE: usize = 4;
 
-/// No chain is longer: a damaged pool must not be walked for ever.
-const LONGEST: usize = 1 << 24;
+/// The overflow blocks of a segment, in the order of their chain. A chain that leads back to
+/// itself, as a damaged pool may have one, ends after some rounds.
+pub(super) struct Blocks<'v, V> {
+    view: &'v V,
+    next: Ptr,
+    /// A block that was passed, and after how many more a later one is remembered in its place.
+    passed: Ptr,
+    left: u64,
+    renewed: u64,
+    /// Whether a block came again.
+    pub(super) is_cyclic: bool,
+}
 
 /// The overflow blocks of a segment.
-pub(super) fn blocks<V: View>(view: &V, segment: Ptr) -> impl Iterator<Item = Ptr> {
-    let at = |place: Ptr| Some(Ptr::from_raw(view.word(place))).filter(|block| !block.is_null());
-    std::iter::successors(at(word_at(segment, CHAIN)), move |&block| at(block)).take(LONGEST)
+pub(super) fn blocks<V: View>(view: &V, segment: Ptr) -> Blocks<'_, V> {
+    let next = Ptr::from_raw(view.word(word_at(segment, CHAIN)));
+    Blocks { view, next, passed: Ptr::NULL, left: 1, renewed: 1, is_cyclic: false }
+}
+
+impl<V: View> Iterator for Blocks<'_, V> {
+    type Item = Ptr;
+
+    fn next(&mut self) -> Option<Ptr> {
+        let block = self.next;
+        self.is_cyclic |= !block.is_null() && block == self.passed;
+        if block.is_null() || self.is_cyclic {
+            return None;
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            self.renewed *= 2;
+            (self.passed, self.left) = (block, self.renewed);
+        }
+        self.next = Ptr::from_raw(self.view.word(block));
+        Some(block)
+    }
 }
 
 /// Visits each overflow slot of a segment until `visit` answers something.
@@ -36,7 +65,7 @@ pub(super) fn search<V: View, T>(
         (1..OVERFLOW_WORDS).find_map(|i| {
             let at = word_at(block, i);
             let slot = view.word(at);
-            if slot == 0 { None } else { visit(at, slot) }
+            if is_used(slot) { visit(at, slot) } else { None }
         })
     })
 }
@@ -60,7 +89,7 @@ pub(super) fn insert<S: Store>(store: &mut S, segment: Ptr, slot: u64) -> Result
 pub(super) fn build<S: Store>(store: &mut S, slots: &[u64], next: Ptr) -> Result<Ptr, Full> {
     let mut first = next;
     for some in slots.rchunks(OVERFLOW_WORDS - 1) {
-        let mut words = [0; OVERFLOW_WORDS];
+        let mut words = [EMPTY; OVERFLOW_WORDS];
         words[0] = first.raw();
         words[1..=some.len()].copy_from_slice(some);
         let fresh = store.reserve(OVERFLOW)?;
@@ -74,14 +103,15 @@ pub(super) fn build<S: Store>(store: &mut S, slots: &[u64], next: Ptr) -> Result
 pub(super) fn vacate<S: Store>(store: &mut S, segment: Ptr, at: Ptr) {
     let chain = word_at(segment, CHAIN);
     let head = Ptr::from_raw(store.word(chain));
-    let mut taken = (1..OVERFLOW_WORDS).map(|i| word_at(head, i)).filter(|&p| store.word(p) != 0);
+    let mut taken =
+        (1..OVERFLOW_WORDS).map(|i| word_at(head, i)).filter(|&p| is_used(store.word(p)));
     let (last, others) = (taken.next(), taken.next().is_some());
     let Some(last) = last else { return };
     if last != at {
         store.set(at, store.word(last));
     }
     if others {
-        store.set(last, 0);
+        store.set(last, EMPTY);
     } else {
         store.set(chain, store.word(head));
         store.free(head);
@@ -89,5 +119,5 @@ pub(super) fn vacate<S: Store>(store: &mut S, segment: Ptr, at: Ptr) {
 }
 
 fn vacancy<V: View>(view: &V, block: Ptr) -> Option<Ptr> {
-    (1..OVERFLOW_WORDS).map(|i| word_at(block, i)).find(|&at| view.word(at) == 0)
+    (1..OVERFLOW_WORDS).map(|i| word_at(block, i)).find(|&at| view.word(at) == EMPTY)
 }

@@ -33,7 +33,7 @@ fn draw<V: View>(view: &V, segment: Ptr, random: &mut impl FnMut() -> u64) -> Op
     }
     (0..DRAWS).find_map(|_| {
         let word = SLOTS + below(random(), ROOM);
-        Some(view.word(word_at(segment, word))).filter(|&slot| slot != 0)
+        Some(view.word(word_at(segment, word))).filter(|&slot| is_used(slot))
     })
 }
 
@@ -43,7 +43,7 @@ fn count<V: View>(view: &V, segment: Ptr, random: &mut impl FnMut() -> u64) -> O
         let chain = overflow::blocks(view, segment).take(BLOCKS);
         let overflowed =
             chain.flat_map(|block| (1..OVERFLOW_WORDS).map(move |word| word_at(block, word)));
-        own.chain(overflowed).map(|at| view.word(at)).filter(|&slot| slot != 0)
+        own.chain(overflowed).map(|at| view.word(at)).filter(|&slot| is_used(slot))
     };
     match slots().count() {
         0 => None,

@@ -45,7 +45,8 @@ pub(super) struct Image(pub(super) [u64; SEGMENT_WORDS]);
 
 impl Image {
     pub(super) fn new(prefix: u64, depth: u32) -> Image {
-        let mut words = [0; SEGMENT_WORDS];
+        let mut words = [EMPTY; SEGMENT_WORDS];
+        words[..SLOTS].fill(0);
         words[KIND] = kind(depth);
         words[PREFIX] = prefix;
         Image(words)
@@ -91,8 +92,8 @@ struct Vacancy {
 /// The first empty slot of a bucket, and how many there are.
 fn vacancy(cells: &impl Cells, number: usize) -> Option<Vacancy> {
     let slots = cells.bucket(number);
-    let first = slots.iter().position(|&slot| slot == 0)?;
-    let count = slots.iter().filter(|&&slot| slot == 0).count();
+    let first = slots.iter().position(|&slot| slot == EMPTY)?;
+    let count = slots.iter().filter(|&&slot| slot == EMPTY).count();
     Some(Vacancy { word: bucket(number) + first, count })
 }
 
@@ -186,7 +187,7 @@ fn search_line<V: View, T>(
     visit: &mut impl FnMut(Ptr, u64) -> Option<T>,
 ) -> Option<T> {
     let line = line(view, at);
-    (0..SLOTS).filter(|&i| line[i] != 0).find_map(|i| visit(word_at(at, i), line[i]))
+    (0..SLOTS).filter(|&i| is_used(line[i])).find_map(|i| visit(word_at(at, i), line[i]))
 }
 
 /// Visits the entries of one home bucket, each with its slot's place.
@@ -206,13 +207,13 @@ pub(super) fn visit_home<V: View>(
 
 /// Empties a slot of a home bucket or the stash.
 pub(super) fn vacate<S: Store>(store: &mut S, segment: Ptr, at: Ptr, slot: u64) {
-    store.set(at, 0);
+    store.set(at, EMPTY);
     if at < bucket_at(segment, HOMES) {
         return;
     }
     let home = home_of(slot);
     let word = |word| store.word(word_at(segment, word));
-    let same_home = |slot: u64| slot != 0 && home_of(slot) == home;
+    let same_home = |slot: u64| is_used(slot) && home_of(slot) == home;
     let stays = word(CHAIN) != 0 || (bucket(HOMES)..SEGMENT_WORDS).any(|i| same_home(word(i)));
     if !stays {
         let stashed = word(STASHED) & !(1 << home);

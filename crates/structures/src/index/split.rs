@@ -51,7 +51,7 @@ pub(super) fn grow<S: Store>(
 }
 
 fn is_splittable<S: Store>(store: &S, segment: Ptr) -> bool {
-    let slots = slots(store, segment).filter(|&slot| slot != 0).count();
+    let slots = slots(store, segment).filter(|&slot| is_used(slot)).count();
     slots >= WORTH_A_SPLIT && overflow::blocks(store, segment).nth(overflow::SPLITTABLE).is_none()
 }
 
@@ -66,7 +66,7 @@ pub(super) fn entries<S: Store>(
     rehash: impl Fn(&S, Ptr) -> u64,
 ) -> Vec<Placed> {
     let mut entries = Vec::with_capacity(ROOM + 1);
-    entries.extend(slots(store, segment).filter(|&slot| slot != 0).map(|slot| (0, slot)));
+    entries.extend(slots(store, segment).filter(|&slot| is_used(slot)).map(|slot| (0, slot)));
     overflow::search(store, segment, |_, slot| {
         entries.push((0, slot));
         None::<()>

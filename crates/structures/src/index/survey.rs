@@ -156,7 +156,7 @@ impl<V: View> Survey<'_, V> {
             let mut empty = 0;
             for at in (1..OVERFLOW_WORDS).map(|word| word_at(block, word)) {
                 let word = self.view.word(at);
-                empty += u64::from(word == 0);
+                empty += u64::from(word == EMPTY);
                 self.slot(segment, at, word, near, stashed & 1 << home_of(word) != 0);
             }
             let allowed = if first { OVERFLOW_WORDS as u64 - 2 } else { 0 };
@@ -168,8 +168,11 @@ impl<V: View> Survey<'_, V> {
     }
 
     fn slot(&mut self, segment: Ptr, at: Ptr, word: u64, near: Near, is_reached: bool) {
-        if word == 0 {
+        if word == EMPTY {
             return;
+        }
+        if !is_used(word) {
+            return self.damage("lost slot of an index", at, EMPTY, word);
         }
         if !is_reached {
             return self.damage("index slot outside of its home", at, 0, word);

@@ -15,7 +15,7 @@ use heap::{Full, Ptr, View};
 use super::node::Node;
 use super::{Error, Side};
 use crate::blob::Blob;
-use crate::tree::{Cursor, Item, Kind, Tree};
+use crate::tree::{self, Cursor, Item, Kind, Tree};
 use crate::{Damaged, Store, sealed};
 
 pub(super) const HEADER: usize = 32;
@@ -83,7 +83,8 @@ impl Ends {
         tail: NodeRef,
     ) -> Result<Ends, Full> {
         let fresh = store.reserve(HEADER)?;
-        let words = [sealed::seal(head.word()), sealed::seal(tail.word()), 0, sealed::seal(0)];
+        let none = tree::root_word(Ptr::NULL);
+        let words = [sealed::seal(head.word()), sealed::seal(tail.word()), none, sealed::seal(0)];
         for (number, word) in words.into_iter().enumerate() {
             store.write_word(&fresh, 8 * number, word);
         }

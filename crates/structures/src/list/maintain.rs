@@ -1,5 +1,7 @@
 //! What is done with a list as a whole: freeing, moving, verifying, showing its blocks.
 
+use std::collections::HashSet;
+
 use heap::{Full, Ptr, View};
 
 use super::ends::{Ends, HEADER, NodeRef, ROOT};
@@ -50,22 +52,24 @@ impl List {
         node_blocks(view, NodeRef::from_word(item.second), visit);
     }
 
-    /// Visits each block of a sound list.
+    /// Visits each block of a list that can be reached, also one that cannot be read: `check` says why.
     pub fn blocks<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
-        if let Shape::Many(ends) = self.shape() {
-            visit(ends.at);
-            let block = |part| {
-                if let tree::Part::Block(at) = part {
-                    visit(at);
+        match self.shape() {
+            Shape::Empty => {}
+            Shape::Single(node) => node_blocks(view, node, visit),
+            Shape::Many(ends) => {
+                visit(ends.at);
+                for node in [Side::Head, Side::Tail]
+                    .into_iter()
+                    .filter_map(|side| ends.node(view, side).ok())
+                {
+                    node_blocks(view, node, &mut visit);
                 }
-            };
-            // What cannot be read has no blocks to show: `check` says why.
-            ends.tree().check(view, |_, _| true, block).ok();
-        }
-        let mut next = self.outermost(view, Side::Head).ok().flatten();
-        while let Some(found) = next {
-            node_blocks(view, found.node, &mut visit);
-            next = found.next(view, Side::Head).ok().flatten();
+                ends.tree().survey_all(view, &mut HashSet::new(), |part| match part {
+                    tree::Part::Block(at) => visit(at),
+                    tree::Part::Item(item) => List::item_blocks(view, item, &mut visit),
+                });
+            }
         }
     }
 
@@ -100,7 +104,7 @@ impl List {
         let count = check_node(view, found.node)?;
         let bytes = match found.node {
             NodeRef::Packed(at) => Node::read(view, at)?.stored() as u64,
-            NodeRef::Plain(blob) => blob.len(view),
+            NodeRef::Plain(blob) => blob.len(view)?,
         };
         let next = index - own + count;
         Ok((if next < self.len(view)? { next } else { 0 }, bytes))

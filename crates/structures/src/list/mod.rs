@@ -92,7 +92,7 @@ impl Limits {
 pub enum Element<'v> {
     /// Packed in a node.
     Item(Item<'v>),
-    /// A long one.
+    /// A long one, whose words were verified.
     Blob(Blob),
 }
 
@@ -231,7 +231,10 @@ impl List {
     ) -> Result<List, Error> {
         let Some(end) = self.outermost(store, side)? else { return Ok(self) };
         match end.node {
-            NodeRef::Plain(blob) => take(store, Element::Blob(blob)),
+            NodeRef::Plain(blob) => {
+                blob.check_words(store)?;
+                take(store, Element::Blob(blob));
+            }
             NodeRef::Packed(at) => {
                 let node = read(store, at, verify)?;
                 let Some((item, len)) = node.elements(store, side).step() else {
@@ -261,6 +264,7 @@ impl List {
         while let Some(found) = next {
             match found.node {
                 NodeRef::Plain(blob) => {
+                    blob.check_words(view)?;
                     if !visit(Element::Blob(blob)) {
                         return Ok(());
                     }
@@ -420,7 +424,10 @@ fn judge<S: Store>(
         kept.push(verdict != Sift::Drop);
     };
     match found.node {
-        NodeRef::Plain(blob) => show(Element::Blob(blob)),
+        NodeRef::Plain(blob) => {
+            blob.check_words(store)?;
+            show(Element::Blob(blob));
+        }
         NodeRef::Packed(at) => {
             let node = Node::read(store, at)?;
             node.elements(store, from).for_each(|item| show(Element::Item(item)));

@@ -82,6 +82,7 @@ pub(super) enum Pushed {
 impl Node {
     pub(super) fn read<V: View>(view: &V, at: Ptr) -> Result<Node, Damaged> {
         let sum = Sum::from_word(view.word(at));
+        let sum = sum.ok_or(Damaged::new("list node's length", at, 0, view.word(at)))?;
         let word = view.word(at.add(WINDOW));
         let fits = |window: &Window| {
             window.begin <= window.end && window.end <= sum.len as usize && window.count > 0
@@ -146,7 +147,9 @@ impl Node {
             return Ok(Pushed::NoRoom);
         }
         let outward = (side == Side::Head) == window.reversed;
-        let grows = outward && window.end == self.stored();
+        // What was popped counts: offsets go as far as a node's bytes, of which the window may be the last few.
+        let fits = self.stored() + new <= limits.bytes;
+        let grows = outward && window.end == self.stored() && fits;
         if grows && HEADER + self.stored() + new <= store.capacity(self.at) {
             let mut bytes = Vec::with_capacity(new);
             entry::encode(item, &mut bytes);

@@ -1,9 +1,12 @@
 //! What is done with a stream as a whole: freeing, copying, moving, verifying, showing its blocks. Of its groups that is in `group`.
 
+use std::collections::HashSet;
+
 use heap::{Full, Ptr, View};
 
 use super::group::{self, Owners};
 use super::node::{self, Export, Node};
+use super::walk::Located;
 use super::{Error, Id, ROOTS, Stream, WORDS, item_of, words};
 use crate::reclaim::Queue;
 use crate::tree;
@@ -62,27 +65,27 @@ impl Stream {
     }
 
     /// Visits the blocks of a node.
-    pub(super) fn node_blocks<V: View>(view: &V, at: Ptr, visit: impl FnMut(Ptr)) {
-        if let Ok(node) = Node::read(view, at) {
-            node_blocks(view, &node, visit);
+    pub(super) fn node_blocks<V: View>(view: &V, at: Ptr, mut visit: impl FnMut(Ptr)) {
+        visit(at);
+        if let Some(blob) = Node::read(view, at).ok().and_then(|node| node.blob(view)) {
+            blob.blocks(view, visit);
         }
     }
 
-    /// Visits each block of a sound stream.
+    /// Visits each block of a stream that can be reached, also one that cannot be read: `survey` says why.
     pub fn blocks<V: View>(view: &V, word: u64, mut visit: impl FnMut(Ptr)) {
-        // What cannot be read has no blocks to show: `survey` says why.
+        visit(Ptr::from_raw(word));
         let Ok(stream) = Stream::open(view, word) else { return };
-        visit(stream.at);
-        if let Ok(Some(tail)) = stream.tail(view) {
-            node_blocks(view, &tail, &mut visit);
+        if stream.head.tail != 0 {
+            Stream::node_blocks(view, Ptr::from_raw(stream.head.tail), &mut visit);
         }
-        let show = |part| match part {
+        let mut seen = HashSet::new();
+        stream.nodes().survey_all(view, &mut seen, |part| match part {
             tree::Part::Block(at) => visit(at),
             tree::Part::Item(item) => {
                 Stream::node_blocks(view, Ptr::from_raw(item.second), &mut visit);
             }
-        };
-        stream.nodes().check(view, |_, _| true, show).ok();
+        });
         stream.group_blocks(view, &mut visit);
     }
 
@@ -137,12 +140,29 @@ impl Stream {
         Ok(())
     }
 
-    /// Verifies node number `number`; how many bytes were read.
+    /// Verifies node number `number`, and that each way through the tree leads to it; how many
+    /// bytes were read.
     pub(super) fn check_node<V: View>(&self, view: &V, number: u64) -> Result<u64, Damaged> {
         let Some(located) = self.numbered(view, number)? else { return Ok(0) };
         located.node.check(view)?;
-        let apart = located.node.blob(view).map_or(0, |blob| blob.len(view));
+        self.check_ways(view, number, &located)?;
+        let apart = located.node.blob(view).map_or(Ok(0), |blob| blob.len(view))?;
         Ok(located.node.stored() as u64 + apart)
+    }
+
+    /// Weights led to a node: by its first ID the separators lead to it, and the links to the one
+    /// that stands before.
+    fn check_ways<V: View>(&self, view: &V, number: u64, located: &Located) -> Result<(), Damaged> {
+        let at = |found: Option<Located>| found.map_or(0, |found| found.node.at.raw());
+        let own = located.node.at;
+        let found = at(self.locate(view, located.node.base)?);
+        Damaged::unless_equal("way to a stream's node", own, own.raw(), found)?;
+        let before = match number.checked_sub(1) {
+            Some(before) => at(self.numbered(view, before)?),
+            None => 0,
+        };
+        let found = at(self.before(view, located.place)?);
+        Damaged::unless_equal("way to the node before", own, before, found)
     }
 
     /// Shows every block that can be reached in a stream that may be damaged, and what is wrong of it: the first thing in each part.
@@ -234,12 +254,5 @@ impl Order {
         }
         self.last = last;
         Ok(())
-    }
-}
-
-fn node_blocks<V: View>(view: &V, node: &Node, mut visit: impl FnMut(Ptr)) {
-    visit(node.at);
-    if let Some(blob) = node.blob(view) {
-        blob.blocks(view, visit);
     }
 }

@@ -157,7 +157,7 @@ impl Stream {
     /// An empty one.
     pub fn create<S: Store>(store: &mut S) -> Result<Stream, Full> {
         let head = Head::default();
-        let at = words::create(store, NAME, &head.words(), &[0; ROOTS])?;
+        let at = words::create(store, NAME, &head.words(), &words::no_roots::<ROOTS>())?;
         Ok(Stream { at, saved: head, head })
     }
 

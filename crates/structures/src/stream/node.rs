@@ -98,6 +98,7 @@ impl Export {
 impl Node {
     pub(super) fn read<V: View>(view: &V, at: Ptr) -> Result<Node, Damaged> {
         let sum = Sum::from_word(view.word(at));
+        let sum = sum.ok_or(Damaged::new("stream node's length", at, 0, view.word(at)))?;
         let word = view.word(at.add(WINDOW));
         let len = sum.len as usize;
         let fits = |window: &Window| {
@@ -172,7 +173,7 @@ impl Node {
             self.verify(view)?;
         }
         let bytes = match self.blob(view) {
-            Some(blob) => Cow::Owned(blob.to_vec(view)),
+            Some(blob) => Cow::Owned(blob.to_vec(view)?),
             None => Cow::Borrowed(all.get(BASE..).unwrap_or_default()),
         };
         Ok(Content { node: *self, bytes })
@@ -274,7 +275,7 @@ impl Node {
     /// What it takes to make the same node elsewhere.
     pub(super) fn export<V: View>(&self, view: &V) -> Result<Export, Damaged> {
         self.check(view)?;
-        let apart = self.blob(view).map(|blob| blob.to_vec(view));
+        let apart = self.blob(view).map(|blob| blob.to_vec(view)).transpose()?;
         let bytes = self.all(view).to_vec();
         Ok(Export { base: self.base, bytes, window: self.window, apart })
     }

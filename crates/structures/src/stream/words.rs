@@ -11,7 +11,7 @@
 
 use heap::{Full, Ptr, View};
 
-use crate::{Damaged, Store};
+use crate::{Damaged, Store, tree};
 
 /// What a record is called in its sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,12 @@ pub(super) fn read<const N: usize, V: View>(
     Ok(words)
 }
 
-/// Writes a new record with roots of nothing.
+/// The root words of trees without items.
+pub(super) fn no_roots<const N: usize>() -> [u64; N] {
+    [tree::root_word(Ptr::NULL); N]
+}
+
+/// Writes a new record with these root words.
 pub(super) fn create<S: Store>(
     store: &mut S,
     name: Name,

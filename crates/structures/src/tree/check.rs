@@ -7,7 +7,7 @@ use heap::{Ptr, View};
 
 use super::layout::*;
 use super::node::{Child, Node};
-use super::{Item, Kind};
+use super::{Item, Kind, way};
 use crate::Damaged;
 
 /// Something reachable in a tree.
@@ -42,11 +42,7 @@ pub(super) fn check<V: View>(
     rises: &mut dyn FnMut(Item, Item) -> bool,
     visit: &mut dyn FnMut(Part),
 ) -> Result<(), Damaged> {
-    let word = view.word(root);
-    if word == 0 {
-        return Ok(());
-    }
-    let at = Ptr::from_raw(word);
+    let Some(at) = top(view, root) else { return way::check_empty(view, root) };
     let Some(top) = Node::read(view, at, None) else { return no_node(view, at, "tree root") };
     if top.height > 0 && rules.weight.is_some() {
         let most = u64::from(top.count() > 1);

@@ -6,7 +6,7 @@
 use heap::View;
 
 use super::Item;
-use super::layout::MAX_LEVELS;
+use super::layout::{MAX_LEVELS, top};
 use super::node::Node;
 
 /// A place in a tree, before an item or at the end. Any change of the tree invalidates it.
@@ -32,10 +32,8 @@ impl Cursor {
         mut choose: impl FnMut(&Node) -> usize,
     ) -> Cursor {
         let mut cursor = Cursor { steps: [Step::NOWHERE; MAX_LEVELS], levels: 0 };
-        if view.word(root) == 0 {
-            return cursor;
-        }
-        let (mut at, mut height) = (heap::Ptr::from_raw(view.word(root)), None);
+        let Some(mut at) = top(view, root) else { return cursor };
+        let mut height = None;
         while let Some(node) = Node::read(view, at, height) {
             let position = choose(&node);
             cursor.push(Step { node, position });

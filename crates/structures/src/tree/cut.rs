@@ -8,6 +8,7 @@ use heap::{Full, Ptr};
 use super::Item;
 use super::Kind;
 use super::cursor::{Cursor, Step};
+use super::layout::root_word;
 use super::node::{Child, write_inner, write_leaf};
 use super::remove::lower;
 use crate::Store;
@@ -21,10 +22,12 @@ pub(super) fn cut_front<K: Kind, S: Store>(
     if !at.settle(store) {
         // At the end: everything goes.
         let all = store.word(root);
-        store.set(root, 0);
+        store.set(root, root_word(Ptr::NULL));
         return Ok(all);
     }
-    let Some((&Step { mut node, position }, above)) = at.steps().split_last() else { return Ok(0) };
+    let Some((&Step { mut node, position }, above)) = at.steps().split_last() else {
+        return Ok(root_word(Ptr::NULL));
+    };
     let items: Vec<Item> = node.items(store).collect();
     let (before, behind) = items.split_at(position);
     let mut front = None;
@@ -53,7 +56,7 @@ pub(super) fn cut_front<K: Kind, S: Store>(
         }
     }
     lower(store, root);
-    Ok(front.map_or(0, |front| front.node.raw()))
+    Ok(root_word(front.map_or(Ptr::NULL, |front| front.node)))
 }
 
 fn weigh<K: Kind>(items: &[Item]) -> u64 {

@@ -7,10 +7,11 @@ use heap::{Full, Ptr};
 
 use super::Item;
 use super::cursor::Cursor;
+use super::layout::{is_empty_root, root_word};
 use super::node::Node;
 use crate::Store;
 
-/// Frees about `budget` blocks, those that the callback counts included; answers how many. The root word is 0 once all is free.
+/// Frees about `budget` blocks, those that the callback counts included; answers how many. The tree is empty once all is free.
 pub(super) fn free_step<S: Store>(
     store: &mut S,
     root: Ptr,
@@ -18,12 +19,12 @@ pub(super) fn free_step<S: Store>(
     mut free_item: impl FnMut(&mut S, Item) -> Result<usize, Full>,
 ) -> Result<usize, Full> {
     let mut freed = 0;
-    while freed < budget && store.word(root) != 0 {
+    while freed < budget && !is_empty_root(store.word(root)) {
         let last = |node: &Node| node.count().saturating_sub(usize::from(node.height > 0));
         let end = Cursor::descend(store, root, last);
         let Some((leaf, above)) = end.steps().split_last() else {
             // Damaged: what cannot be reached is given up.
-            store.set(root, 0);
+            store.set(root, root_word(Ptr::NULL));
             break;
         };
         // A damaged leaf may be another's by now, and so may what it leads to: all that is given up.
@@ -46,7 +47,7 @@ pub(super) fn free_step<S: Store>(
                 let last = node.count() - 1;
                 node.remove(store, last, 1);
             }
-            None => store.set(root, 0),
+            None => store.set(root, root_word(Ptr::NULL)),
         }
     }
     Ok(freed)

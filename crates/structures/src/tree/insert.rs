@@ -7,7 +7,7 @@
 use heap::{Full, Ptr};
 
 use super::cursor::{Cursor, Step};
-use super::layout::{INNER_SLOTS, LEAF_SLOTS, MAX_LEVELS};
+use super::layout::{INNER_SLOTS, LEAF_SLOTS, MAX_LEVELS, is_empty_root, root_word};
 use super::node::{Child, Node, write_inner, write_leaf};
 use super::{Item, Kind};
 use crate::Store;
@@ -26,11 +26,11 @@ pub(super) fn insert<K: Kind, S: Store>(
 ) -> Result<(), Full> {
     let Some((leaf, above)) = at.steps().split_last() else {
         // A tree whose root makes no sense takes nothing: what it is to lead to must not be there without it.
-        if store.word(root) != 0 {
+        if !is_empty_root(store.word(root)) {
             return Err(Full);
         }
         let leaf = write_leaf(store, &[item])?;
-        store.set(root, leaf.raw());
+        store.set(root, root_word(leaf));
         return Ok(());
     };
     let mut split = None;
@@ -50,10 +50,10 @@ pub(super) fn insert<K: Kind, S: Store>(
         split = add(store, step, K::weight(item), split, at.is_at_the_end())?;
     }
     if let Some(split) = split {
-        let old = Ptr::from_raw(store.word(root));
+        let old = above.first().map_or(leaf.node.at, |step| step.node.at);
         let first = Child { separator: Item::ZERO, node: old, weight: split.left };
         let node = write_inner(store, above.len() + 1, &[first, split.right])?;
-        store.set(root, node.raw());
+        store.set(root, root_word(node));
     }
     Ok(())
 }

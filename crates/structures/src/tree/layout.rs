@@ -6,7 +6,9 @@
 //! writes one free slot and some words of the header, and nothing is shifted. The fields of the slots stand field by
 //! field: a search reads the first words of all slots, which are few lines.
 
-use heap::Ptr;
+use heap::{Ptr, View};
+
+use crate::sealed;
 
 pub(super) const WORD: usize = 8;
 
@@ -85,4 +87,26 @@ pub(super) const fn sum_of(kind: u64) -> u32 {
 pub(super) const fn height_of(kind: u64) -> Option<usize> {
     let height = (kind & 0xff) as usize;
     if kind & MAGIC_MASK == MAGIC && height < MAX_LEVELS { Some(height) } else { None }
+}
+
+/// The root word of a tree whose top node is at `node`; null: of one without items.
+///
+/// It is self-checked, that of an empty tree too: a lost word reads as zeros, and an empty tree is what nobody would miss.
+pub(crate) fn root_word(node: Ptr) -> u64 {
+    sealed::seal(node.raw())
+}
+
+/// Whether this is the root word of a tree without items.
+pub(super) fn is_empty_root(word: u64) -> bool {
+    word == root_word(Ptr::NULL)
+}
+
+/// The top node that the root word at `root` leads to, if there is one.
+pub(super) fn top<V: View>(view: &V, root: Ptr) -> Option<Ptr> {
+    leads_to(view.word(root))
+}
+
+/// The top node that a root word leads to, if there is one.
+pub(crate) fn leads_to(word: u64) -> Option<Ptr> {
+    sealed::open(word).filter(|&node| node != 0).map(Ptr::from_raw)
 }

@@ -38,6 +38,7 @@ use heap::{Full, Ptr, View};
 
 pub use check::Part;
 pub use cursor::Cursor;
+pub(crate) use layout::{leads_to, root_word};
 pub use survey::Found;
 
 use crate::{Damaged, Store};
@@ -57,6 +58,11 @@ impl Item {
     const ZERO: Item = Item { first: 0, second: 0 };
 }
 
+/// The root word of a tree without items.
+pub fn empty_root() -> u64 {
+    root_word(Ptr::NULL)
+}
+
 /// What the items of a tree are.
 pub trait Kind: Copy {
     /// Whether places are found by comparison. Where they are found by weight alone, separators are not kept.
@@ -66,7 +72,7 @@ pub trait Kind: Copy {
     fn weight(item: Item) -> u64;
 }
 
-/// A tree, known by the address of its root word: 0 while it has no item.
+/// A tree, known by the address of its root word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree<K> {
     root: Ptr,
@@ -81,7 +87,7 @@ impl<K: Kind> Tree<K> {
 
     /// Whether it has no item.
     pub fn is_empty<V: View>(&self, view: &V) -> bool {
-        view.word(self.root) == 0
+        layout::is_empty_root(view.word(self.root))
     }
 
     /// The sum of all weights.
@@ -244,7 +250,7 @@ impl<K: Kind> Tree<K> {
         remove::remove_run::<K, S>(store, self.root, at, most, taken)
     }
 
-    /// Takes all items before a cursor out at once, for the free queue: the root word of a tree that has them, or 0. Changes and
+    /// Takes all items before a cursor out at once, for the free queue: the root word of a tree that has them. Changes and
     /// writes at most one node for each level, however many items there are.
     pub fn cut_front<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<u64, Full> {
         cut::cut_front::<K, S>(store, self.root, at)
@@ -272,7 +278,7 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Frees about `budget` blocks of a tree that nothing else refers to, from its end; answers how many. The root word is 0
+    /// Frees about `budget` blocks of a tree that nothing else refers to, from its end; answers how many. The tree is empty
     /// once all is free.
     ///
     /// `free_item` frees what an item owns and answers how many blocks that were.
@@ -324,7 +330,13 @@ impl<K: Kind> Tree<K> {
             }
             visit(item);
         }
-        Ok(if self.seek_weight(view, behind).0.item(view).is_some() { behind } else { 0 })
+        let (next, _) = self.seek_weight(view, behind);
+        match next.item(view) {
+            Some(_) => Ok(behind),
+            None if self.is_edge(view, &next, false) => Ok(0),
+            // A lost child is not the end.
+            None => Err(Damaged::new("way through a tree", leaf.node.at, behind, 0)),
+        }
     }
 
     /// Verifies the whole tree, and visits each of its blocks, and its items in order. `rises(a, b)` says whether item `b` may
@@ -355,13 +367,28 @@ impl<K: Kind> Tree<K> {
         seen: &mut HashSet<Ptr>,
         mut visit: impl FnMut(Ptr),
     ) {
-        self.survey(view, |found| {
-            let Found::Block(at, _) = found else { return true };
-            let is_new = seen.insert(at);
-            if is_new {
+        self.survey_all(view, seen, |part| {
+            if let Part::Block(at) = part {
                 visit(at);
             }
-            is_new
+        });
+    }
+
+    /// As [`Tree::survey_blocks`], with the items of the leaves that are sound.
+    pub fn survey_all<V: View>(
+        &self,
+        view: &V,
+        seen: &mut HashSet<Ptr>,
+        mut visit: impl FnMut(Part),
+    ) {
+        self.survey(view, |found| {
+            match found {
+                Found::Block(at, _) if !seen.insert(at) => return false,
+                Found::Block(at, _) => visit(Part::Block(at)),
+                Found::Item(item) => visit(Part::Item(item)),
+                Found::Damage(_) => {}
+            }
+            true
         });
     }
 }

@@ -3,6 +3,7 @@
 use heap::{Full, Ptr};
 
 use super::cursor::{Cursor, Step};
+use super::layout::root_word;
 use super::{Item, Kind, Tree};
 use crate::Store;
 
@@ -47,7 +48,7 @@ pub(super) fn move_nodes<S: Store>(store: &mut S, root: Ptr, at: &Cursor) -> Res
                 Some(Step { node: parent, position }) => {
                     parent.set_child_node(store, position, moved);
                 }
-                None => store.set(root, moved.raw()),
+                None => store.set(root, root_word(moved)),
             }
         }
         if level > 0 && steps[level - 1].position > 0 {

@@ -7,7 +7,7 @@ use heap::{Ptr, View};
 
 use super::cursor::{Cursor, Step};
 use super::insert::set_separator;
-use super::layout::slots;
+use super::layout::{root_word, slots, top};
 use super::node::{self, Node};
 use super::{Item, Kind};
 use crate::Store;
@@ -60,7 +60,7 @@ pub(super) fn remove_run<K: Kind, S: Store>(
 fn remove_node<K: Kind, S: Store>(store: &mut S, root: Ptr, above: &[Step], node: Node) {
     store.free(node.at);
     let Some((&Step { node: mut parent, position }, higher)) = above.split_last() else {
-        return store.set(root, 0);
+        return store.set(root, root_word(Ptr::NULL));
     };
     if parent.count() == 1 {
         return remove_node::<K, S>(store, root, higher, parent);
@@ -130,14 +130,14 @@ fn merge_pair<S: Store>(store: &mut S, mut parent: Node, position: usize) -> boo
 
 /// Takes roots away that have one child.
 pub(super) fn lower<S: Store>(store: &mut S, root: Ptr) {
-    while let Some(node) = top(store, root).filter(|node| node.height > 0 && node.count() == 1) {
+    while let Some(node) = top_node(store, root).filter(|node| node.height > 0 && node.count() == 1)
+    {
         let child = node.child_node(store, 0);
-        store.set(root, child.raw());
+        store.set(root, root_word(child));
         store.free(node.at);
     }
 }
 
-fn top<V: View>(view: &V, root: Ptr) -> Option<Node> {
-    let word = view.word(root);
-    (word != 0).then(|| Node::read(view, Ptr::from_raw(word), None))?
+fn top_node<V: View>(view: &V, root: Ptr) -> Option<Node> {
+    Node::read(view, top(view, root)?, None)
 }

@@ -8,7 +8,7 @@ use heap::{Ptr, View};
 
 use super::layout::*;
 use super::node::{Child, Node};
-use super::{Item, Kind};
+use super::{Item, Kind, way};
 use crate::Damaged;
 
 /// What a survey comes by.
@@ -24,10 +24,11 @@ pub enum Found {
 
 /// Shows everything behind the root word at `root`.
 pub(super) fn survey<K: Kind, V: View>(view: &V, root: Ptr, visit: &mut dyn FnMut(Found) -> bool) {
-    let word = view.word(root);
-    if word != 0 {
-        let (weight, sorted) = (K::weight, K::SORTED);
-        Survey { view, visit, weight, sorted }.root(root, Ptr::from_raw(word));
+    let (weight, sorted) = (K::weight, K::SORTED);
+    match (top(view, root), way::check_empty(view, root)) {
+        (Some(at), _) => Survey { view, visit, weight, sorted }.root(root, at),
+        (None, Err(damage)) => drop(visit(Found::Damage(damage))),
+        (None, Ok(())) => {}
     }
 }
 

@@ -7,13 +7,14 @@ use heap::{Ptr, View};
 
 use super::Kind;
 use super::cursor::{Cursor, Step};
+use super::layout::root_word;
 use super::node::Node;
 use crate::Damaged;
 
 /// Verifies the weights on the way to a cursor, which was found by weight.
 pub(super) fn check<K: Kind, V: View>(view: &V, root: Ptr, at: &Cursor) -> Result<(), Damaged> {
     let Some(leaf) = at.leaf() else {
-        return Damaged::unless_equal("tree root", root, 0, view.word(root));
+        return check_empty(view, root);
     };
     let mut said = None;
     for Step { node, position } in at.steps() {
@@ -59,4 +60,9 @@ pub(super) fn check_weights<K: Kind, V: View>(view: &V, at: &Cursor) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Verifies that a tree whose top node cannot be found has none.
+pub(super) fn check_empty<V: View>(view: &V, root: Ptr) -> Result<(), Damaged> {
+    Damaged::unless_equal("tree root", root, root_word(Ptr::NULL), view.word(root))
 }

@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use heap::{Full, MAX_BLOCK, Ptr, View};
@@ -49,7 +50,13 @@ pub(crate) struct Memory {
     pub(crate) reservations_left: usize,
     pub(crate) all_sparse: bool,
     reserve_in_use: bool,
+    /// Words that were read since the last commit.
+    reads: Cell<u64>,
 }
+
+/// No operation and no walk of a test reads as many words: a walk over a broken structure fails
+/// here, and does not hang.
+const MOST_READS: u64 = 100_000_000;
 
 pub(crate) struct Reserved(u64);
 
@@ -66,6 +73,7 @@ impl Memory {
             reservations_left: usize::MAX,
             all_sparse: false,
             reserve_in_use: false,
+            reads: Cell::new(0),
         }
     }
 
@@ -75,6 +83,7 @@ impl Memory {
 
     /// Ends the transaction; answers what it cost.
     pub(crate) fn commit(&mut self) -> Cost {
+        self.reads.set(0);
         let staged: Vec<(u64, u64)> = self.staged.drain().collect();
         for &(at, value) in &staged {
             self.store(at, value);
@@ -116,6 +125,12 @@ impl Memory {
     /// Flips a bit, as a medium does.
     pub(crate) fn damage(&mut self, at: Ptr) {
         self.flip(at, 4);
+    }
+
+    /// Makes the word at a place another one, as a medium does.
+    pub(crate) fn put(&mut self, at: Ptr, word: u64) {
+        let at = at.raw() as usize;
+        self.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
 
     /// Flips a bit of the word at a place.
@@ -170,6 +185,8 @@ fn class(len: usize) -> usize {
 
 impl View for Memory {
     fn word(&self, at: Ptr) -> u64 {
+        self.reads.set(self.reads.get() + 1);
+        assert!(self.reads.get() < MOST_READS, "a walk does not end");
         let at = at.raw();
         assert!(at.is_multiple_of(8));
         let readable =

@@ -69,7 +69,7 @@ pub fn read_list(shard: &Shard<'_>, reachable: &mut Vec<Ptr>) -> Result<Vec<Vec<
         elements.push(match element {
             Element::Item(packed::Item::Bytes(bytes)) => bytes.to_vec(),
             Element::Item(packed::Item::Int(int)) => int.to_string().into_bytes(),
-            Element::Blob(blob) => blob.to_vec(shard),
+            Element::Blob(blob) => blob.to_vec(shard).expect("sound"),
         });
         true
     };

@@ -1,11 +1,12 @@
 //! A transaction on the structures themselves.
 
 use heap::{Full, Ptr, Shard, View};
+use structures::Error;
 use structures::blob::Blob;
 use structures::index::Index;
 use structures::list::List;
 use structures::reclaim::{Owned, Queue};
-use structures::tree::Item;
+use structures::tree::{Item, empty_root};
 
 use super::blobs::{create_detached, replace};
 use super::items::{add, take, take_run, tree};
@@ -13,10 +14,22 @@ use super::keys::{put, remove, write_entry};
 use super::lists::change_list;
 use super::{INDEX, OWNER_LIST, OWNER_TREE, Plan, QUEUE, TREE, bytes};
 
+/// What may happen to a sound blob.
+fn full(changed: Result<Blob, Error>) -> Result<Blob, Full> {
+    changed.map_err(|error| match error {
+        Error::Full(full) => full,
+        Error::Damaged(damage) => panic!("{damage}"),
+    })
+}
+
 /// Stages what a plan wants; it is neither committed nor rolled back.
 pub fn run(shard: &mut Shard<'_>, plan: &Plan) -> Result<(), Full> {
     let queue = Queue::at(shard.root(QUEUE));
     let index = Index::at(shard.root(INDEX));
+    let root = shard.root(TREE);
+    if shard.word(root) == 0 {
+        shard.set(root, empty_root());
+    }
     match *plan {
         Plan::Put { ref keys, value } => {
             keys.iter().try_for_each(|&key| put(shard, index, key, value))
@@ -51,11 +64,11 @@ pub fn run(shard: &mut Shard<'_>, plan: &Plan) -> Result<(), Full> {
             })
         }
         Plan::Append { blob, len, seed } => {
-            replace(shard, blob, |shard, old| old.append(shard, &bytes(seed, len)))
+            replace(shard, blob, |shard, old| full(old.append(shard, &bytes(seed, len))))
         }
-        Plan::SetRange { blob, at, len, seed } => {
-            replace(shard, blob, |shard, old| old.set_range(shard, at as u64, &bytes(seed, len)))
-        }
+        Plan::SetRange { blob, at, len, seed } => replace(shard, blob, |shard, old| {
+            full(old.set_range(shard, at as u64, &bytes(seed, len)))
+        }),
         Plan::Drop(blob) => {
             replace(shard, blob, |shard, old| queue.push_blob(shard, old).map(|()| Blob::EMPTY))
         }

@@ -22,7 +22,7 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.line("used_memory_dataset", used);
     page.line("used_memory_dataset_perc", "100.00%");
     page.line("allocator_allocated", used);
-    page.line("allocator_active", facts.persistence.pool_size);
+    page.line("allocator_active", facts.persistence.pool_space);
     page.line("allocator_resident", facts.rss);
     page.bytes("total_system_memory", facts.system_memory);
     for name in ["used_memory_lua", "used_memory_vm_eval"] {
@@ -45,7 +45,7 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.bytes("maxmemory", facts.max_memory);
     page.line("maxmemory_policy", &facts.policy);
     page.bytes("heap_limit", limit);
-    let (active, rss) = (facts.persistence.pool_size, facts.rss);
+    let (active, rss) = (facts.persistence.pool_space, facts.rss);
     page.line("allocator_frag_ratio", ratio(active, used));
     page.line("allocator_frag_bytes", active.saturating_sub(used));
     page.line("allocator_rss_ratio", ratio(rss, active));
@@ -59,11 +59,11 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
         "mem_replication_backlog",
         "mem_total_replication_buffers",
         "mem_clients_slaves",
-        "mem_clients_normal",
         "mem_cluster_links",
     ] {
         page.line(name, 0);
     }
+    page.line("mem_clients_normal", page.call.engine.clients().memory());
     page.line("mem_aof_buffer", facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered));
     page.line("mem_allocator", "perdura");
     page.flag("active_defrag_running", facts.defragmenting);
@@ -83,10 +83,18 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("emulated_media", if facts.media.is_empty() { "no" } else { &facts.media });
     page.line("durability", &facts.durability);
     page.flag("writes_stopped", heap.is_poisoned());
+    let full = engine.full();
+    let ago = full.last_refused_s(engine.clock().unix_ms());
+    page.line("full_refused_commands", full.refused());
+    page.line("full_last_refused_sec", ago.map_or(-1, |seconds| seconds as i64));
+    page.line("writes_refused", engine.config().writes_refused());
     page.line("pool", &facts.pool);
     page.line("pool_size", facts.pool_size);
+    page.line("pool_space", facts.pool_space);
+    page.line("pool_given_back", heap.given_back());
+    page.flag("pool_gives_back", heap.gives_space_back());
     page.line("pool_used", heap.used());
-    page.line("pool_limit", heap.limit());
+    page.line("pool_limit", heap.largest_size());
     page.line("pool_shards", heap.shards());
     page.line("pool_damaged", heap.damaged());
     damage(page);
@@ -171,7 +179,8 @@ pub(super) fn keyspace(page: &mut Page<'_, '_>) {
     for db in Db::all() {
         let (keys, expires) = (page.txn.count(db), page.txn.count_expiring(db));
         if keys > 0 {
-            let mut value = format!("keys={keys},expires={expires},avg_ttl=0");
+            let ttl = page.txn.mean_ttl(db);
+            let mut value = format!("keys={keys},expires={expires},avg_ttl={ttl}");
             let hashes = page.txn.count_with_times(db);
             if hashes > 0 {
                 value += &format!(",subexpiry={hashes}");

@@ -70,7 +70,12 @@ impl Group {
     ) -> Result<Consumer, Error> {
         let (cursor, _) = name::find(store, self.consumer_tree(), CONSUMER_WORDS, name)?;
         let blob = Blob::create(store, name)?;
-        let at = words::create(store, CONSUMER, &[seen, blob.word()], &[0; CONSUMER_ROOTS])?;
+        let at = words::create(
+            store,
+            CONSUMER,
+            &[seen, blob.word()],
+            &words::no_roots::<CONSUMER_ROOTS>(),
+        )?;
         self.consumer_tree().insert(store, &cursor, name::item(name, at))?;
         Ok(Consumer { at, name: blob, seen })
     }

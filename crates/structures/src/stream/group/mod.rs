@@ -134,7 +134,7 @@ impl Stream {
         let (cursor, _) = name::find(store, self.group_tree(), GROUP_WORDS, name)?;
         let blob = Blob::create(store, name)?;
         let saved = [last.ms, last.seq, read.unwrap_or(UNKNOWN), blob.word()];
-        let at = words::create(store, GROUP, &saved, &[0; GROUP_ROOTS])?;
+        let at = words::create(store, GROUP, &saved, &words::no_roots::<GROUP_ROOTS>())?;
         self.group_tree().insert(store, &cursor, name::item(name, at))?;
         Ok(Group { at, name: blob, saved, last, read })
     }

@@ -25,7 +25,7 @@ pub(super) fn item(name: &[u8], at: Ptr) -> Item {
 /// The bytes of a name, verified.
 pub(super) fn read<V: View>(view: &V, name: Blob) -> Result<Vec<u8>, Damaged> {
     name.check(view)?;
-    Ok(name.to_vec(view))
+    name.to_vec(view)
 }
 
 /// Before the first record of which the name is not less than this one, and its item if it has this name. The word of the name is

@@ -1,5 +1,7 @@
 //! What is done with a group as a whole: freeing, showing its blocks, moving.
 
+use std::collections::HashSet;
+
 use heap::{Full, Ptr, View};
 
 use super::consumer::{CONSUMER, CONSUMER_ROOTS, Consumer};
@@ -51,8 +53,10 @@ impl Group {
         let record = |item: Item, visit: &mut dyn FnMut(Ptr)| visit(Ptr::from_raw(item.second));
         tree_blocks(view, self.pending_tree(), visit, record);
         tree_blocks(view, self.consumer_tree(), visit, |item, visit| {
-            if let Ok(consumer) = Consumer::read(view, Ptr::from_raw(item.second)) {
-                consumer.blocks(view, visit);
+            let at = Ptr::from_raw(item.second);
+            match Consumer::read(view, at) {
+                Ok(consumer) => consumer.blocks(view, visit),
+                Err(_) => visit(at),
             }
         });
     }
@@ -258,8 +262,10 @@ impl Stream {
     /// Visits the blocks of its groups.
     pub(in crate::stream) fn group_blocks<V: View>(&self, view: &V, visit: &mut dyn FnMut(Ptr)) {
         tree_blocks(view, self.group_tree(), visit, |item, visit| {
-            if let Ok(group) = Group::read(view, Ptr::from_raw(item.second)) {
-                group.blocks(view, visit);
+            let at = Ptr::from_raw(item.second);
+            match Group::read(view, at) {
+                Ok(group) => group.blocks(view, visit),
+                Err(_) => visit(at),
             }
         });
     }
@@ -272,10 +278,8 @@ fn tree_blocks<V: View>(
     visit: &mut dyn FnMut(Ptr),
     mut of_item: impl FnMut(Item, &mut dyn FnMut(Ptr)),
 ) {
-    let show = |part| match part {
+    tree.survey_all(view, &mut HashSet::new(), |part| match part {
         tree::Part::Block(at) => visit(at),
         tree::Part::Item(item) => of_item(item, visit),
-    };
-    // What cannot be read has no blocks to show: `survey` says why.
-    tree.check(view, |_, _| true, show).ok();
+    });
 }

@@ -1,0 +1,69 @@
+//! What a transaction sends to clients beside its reply: after its commit, in order, once.
+//!
+//! A transaction may be run again, or fail, after its commands were executed. So a command inside of one sends nothing by
+//! itself: it leaves a [`Delivery`] with the transaction's [`Effects`], which lose it where a command or the whole
+//! transaction is rolled back, and which the engine delivers when the commit is done and the locks are still held.
+//! A command that is no part of a transaction has nothing to wait for, and delivers at once.
+
+use crate::admin;
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::log::Effects;
+use crate::pubsub::Receivers;
+use crate::session::Session;
+
+/// Something that is sent to clients when a transaction is committed.
+pub(crate) enum Delivery {
+    /// A message, for those who listened when it was published.
+    Message { receivers: Receivers, text: Box<[u8]> },
+    /// A line for those who monitor.
+    Monitored(Vec<u8>),
+    /// Databases were emptied: told to clients that keep copies.
+    Flushed,
+    /// Bytes for the client itself that are no reply.
+    Own(Vec<u8>),
+}
+
+impl Call<'_> {
+    /// Delivers after the commit of the transaction of which this call is a part; at once where it is none.
+    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+        if self.is_inner() {
+            self.effects.deliver(delivery);
+        } else {
+            self.engine.deliver(self.session, delivery);
+        }
+    }
+}
+
+impl Engine {
+    /// Delivers what a committed transaction left to be sent. Its locks are held.
+    #[inline]
+    pub(crate) fn deliver_all(&self, session: &mut Session, effects: &mut Effects) {
+        if effects.has_deliveries() {
+            self.deliver_each(session, effects);
+        }
+    }
+
+    #[cold]
+    fn deliver_each(&self, session: &mut Session, effects: &mut Effects) {
+        effects.take_deliveries().into_iter().for_each(|delivery| self.deliver(session, delivery));
+    }
+
+    /// Returns how far the log must be settled before what is sent to clients now may leave: it may
+    /// tell of anything that was executed before it. A log that has failed takes no more writes,
+    /// and what is sent meanwhile tells of none.
+    pub(crate) fn sent_after(&self) -> u64 {
+        self.log().filter(|log| log.failure().is_none()).map_or(0, |log| log.end())
+    }
+
+    fn deliver(&self, session: &mut Session, delivery: Delivery) {
+        match delivery {
+            Delivery::Message { receivers, text } => {
+                self.hub().send(&receivers, &text, &session.client, self.sent_after());
+            }
+            Delivery::Monitored(line) => admin::send_to_monitors(self, &line),
+            Delivery::Flushed => self.tell_of_flush(session),
+            Delivery::Own(bytes) => session.client.post(&bytes, 0),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! DUMP and RESTORE: a value as the bytes that Redis makes of it, and back.
+//!
+//! What DUMP answers for a value is what redis-server 7.0 answers for it, in the order of elements that a table here has. A hash
+//! of which fields have times is dumped as Redis 7.4 does, since 7.0 has no form for it. RESTORE takes the payloads of all
+//! versions up to Redis 8 and Valkey 9 (`docs/format/rdb.md`); each is validated as Redis does with `sanitize-dump-payload yes`.
+//!
+//! A value is stored in batches, all of one transaction: an error on the way leaves what was there before.
+
+mod read;
+mod store;
+
+use keyspace::{Keyspace, Txn};
+use rdb::{Error, payload};
+
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::spec::*;
+
+const DUMP_COMPLEXITY: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).";
+const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).";
+
+/// The key is there, and may not be replaced.
+const BUSY_KEY: &str = "BUSYKEY Target key name already exists.";
+/// A payload that no version of Redis that is known has sealed.
+const NOT_SEALED: &str = "ERR DUMP payload version or checksum are wrong";
+/// A payload whose value contradicts itself.
+const BAD_DATA: &str = "ERR Bad data format";
+
+pub(crate) const DUMP: CommandSpec = CommandSpec {
+    name: "dump",
+    summary: "Return a serialized version of the value stored at the specified key.",
+    complexity: DUMP_COMPLEXITY,
+    since: "2.6.0",
+    group: Group::Generic,
+    arity: 2,
+    flags: READONLY,
+    acl: ACL_KEYSPACE,
+    tips: &["nondeterministic_output"],
+    keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
+    args: &[key("key", 0)],
+    run: Run::Keys(dump),
+    ..CommandSpec::EMPTY
+};
+
+pub(crate) const RESTORE: CommandSpec = CommandSpec {
+    name: "restore",
+    summary: "Create a key using the provided serialized value, previously obtained using DUMP.",
+    complexity: RESTORE_COMPLEXITY,
+    since: "2.6.0",
+    group: Group::Generic,
+    arity: -4,
+    flags: WRITE | DENYOOM,
+    acl: ACL_KEYSPACE | ACL_DANGEROUS,
+    keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE)],
+    history: &[
+        ("3.0.0", "Added the `REPLACE` modifier."),
+        ("5.0.0", "Added the `ABSTTL` modifier."),
+        ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
+    ],
+    args: &[
+        key("key", 0),
+        integer("ttl"),
+        string("serialized-value"),
+        token("replace", "REPLACE").since("3.0.0").optional(),
+        token("absttl", "ABSTTL").since("5.0.0").optional(),
+        integer("seconds").token("IDLETIME").since("5.0.0").optional(),
+        integer("frequency").token("FREQ").since("5.0.0").optional(),
+    ],
+    run: Run::Keys(restore),
+    ..CommandSpec::EMPTY
+};
+
+fn dump(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    match txn.find(call.db(), &call.key(0)) {
+        Some(entry) => call.out.bulk(read::payload(call.engine.config(), txn, &entry)?),
+        None => call.out.null(),
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+    idle: Option<u64>,
+    frequency: Option<u8>,
+}
+
+fn parse(call: &Call<'_>) -> Result<Options, Failure> {
+    let mut options = Options::default();
+    let mut at = 4;
+    while at < call.args.len() {
+        let has_value = at + 1 < call.args.len();
+        if call.is(at, "REPLACE") {
+            options.replace = true;
+        } else if call.is(at, "ABSTTL") {
+            options.absolute = true;
+        } else if call.is(at, "IDLETIME") && has_value && options.frequency.is_none() {
+            at += 1;
+            let idle = u64::try_from(call.int(at)?);
+            options.idle = Some(idle.map_err(|_| "ERR Invalid IDLETIME value, must be >= 0")?);
+        } else if call.is(at, "FREQ") && has_value && options.idle.is_none() {
+            at += 1;
+            let invalid = "ERR Invalid FREQ value, must be >= 0 and <= 255";
+            options.frequency = Some(u8::try_from(call.int(at)?).map_err(|_| invalid)?);
+        } else {
+            return Err(SYNTAX.into());
+        }
+        at += 1;
+    }
+    Ok(options)
+}
+
+/// When the key expires, in unix ms; 0 for never.
+fn expiry(call: &Call<'_>, options: Options) -> Result<u64, Failure> {
+    let ttl = call.int(2)?;
+    let ttl = u64::try_from(ttl).map_err(|_| "ERR Invalid TTL value, must be >= 0")?;
+    if ttl == 0 || options.absolute {
+        return Ok(ttl);
+    }
+    Ok(ttl.saturating_add(call.now_ms()).min(i64::MAX as u64))
+}
+
+fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let options = parse(call)?;
+    let (db, key) = (call.db(), call.key(0));
+    if !options.replace && txn.find_mut(db, &key)?.is_some() {
+        return Err(BUSY_KEY.into());
+    }
+    let expiry = expiry(call, options)?;
+    let opened = payload::open(call.args[3], Keyspace::MAX_STRING as u64);
+    let (kind, mut source) = opened.map_err(|error| match payload::is_refused(&error) {
+        true => NOT_SEALED,
+        false => BAD_DATA,
+    })?;
+    if expiry != 0 && expiry <= call.now_ms() {
+        rdb::read_value(&mut source, kind, |_| Ok::<_, Error>(())).map_err(|_| BAD_DATA)?;
+        return expired(call, txn, options);
+    }
+    let was_there = options.replace && txn.delete(db, &key)?;
+    if !store::store(call, txn, kind, source)? {
+        // All fields of the hash had expired.
+        return if was_there { gone(call) } else { done(call) };
+    }
+    if expiry != 0 {
+        txn.set_expiry(db, &key, Some(expiry))?;
+    }
+    if let Some(idle) = options.idle {
+        txn.set_idle(db, &key, idle.saturating_mul(1000));
+    }
+    if let Some(frequency) = options.frequency {
+        txn.set_frequency(db, &key, frequency);
+    }
+    log(call, expiry, options);
+    done(call)
+}
+
+fn done(call: &mut Call<'_>) -> Done {
+    call.out.ok();
+    Ok(())
+}
+
+/// A value whose time has come already takes the place of the one that is there, and is gone.
+fn expired(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options) -> Done {
+    if options.replace && txn.delete(call.db(), &call.key(0))? {
+        return gone(call);
+    }
+    done(call)
+}
+
+fn gone(call: &mut Call<'_>) -> Done {
+    let key = call.args[1];
+    call.wrote_as(&[b"DEL", key]);
+    done(call)
+}
+
+/// Logs the command with the point in time at which the key expires.
+fn log(call: &mut Call<'_>, expiry: u64, options: Options) {
+    if expiry == 0 || options.absolute {
+        return call.wrote();
+    }
+    let at = itoa::Buffer::new().format(expiry).to_owned();
+    let mut words = call.args.to_vec();
+    words[2] = at.as_bytes();
+    words.push(b"ABSTTL");
+    call.wrote_as(&words);
+}

@@ -1,0 +1,275 @@
+//! A value out of a payload, stored under a key that is not there.
+//!
+//! Parts are kept until there are enough of them for one change of the key. What comes twice within a value is found out by the
+//! key itself: less is new than was given.
+
+use keyspace::{
+    Db, Expire, FieldChange, Key, Side, StreamConsumer, StreamEdit, StreamGroup, StreamId, Txn,
+    Type,
+};
+use rdb::{Kind, Part, Source};
+
+use super::BAD_DATA;
+use crate::call::Call;
+use crate::config::Config;
+use crate::failure::{Done, Failure};
+
+/// Parts, and bytes of them, that are stored at once.
+const PARTS_AT_ONCE: usize = 1024;
+const BYTES_AT_ONCE: usize = 256 << 10;
+
+/// Why a value was not stored.
+struct Stopped(Failure);
+
+impl From<rdb::Error> for Stopped {
+    fn from(_: rdb::Error) -> Stopped {
+        Stopped(BAD_DATA.into())
+    }
+}
+
+/// Stores the value; whether there is anything of it: not where all fields of a hash have expired.
+pub(super) fn store(
+    call: &Call<'_>,
+    txn: &mut Txn<'_>,
+    kind: Kind,
+    mut source: Source<&[u8]>,
+) -> Result<bool, Failure> {
+    let mut store = Store {
+        txn,
+        config: call.engine.config(),
+        db: call.db(),
+        key: call.key(0),
+        parts: Parts::default(),
+        place: StreamPlace::default(),
+        is_there: false,
+    };
+    let read = rdb::read_value(&mut source, kind, |part| store.take(part).map_err(Stopped));
+    read.map_err(|stopped| stopped.0)?;
+    store.flush()?;
+    Ok(store.is_there)
+}
+
+/// Parts of a value that are still to be stored; one kind of them at a time.
+#[derive(Default)]
+struct Parts {
+    bytes: usize,
+    what: Option<Type>,
+    words: Vec<Vec<u8>>,
+    scores: Vec<f64>,
+    times: Vec<Option<u64>>,
+    stream: Vec<StreamPart>,
+}
+
+/// A part of a stream.
+enum StreamPart {
+    Entry(StreamId, Vec<Vec<u8>>),
+    Head { last: StreamId, added: u64, deleted: StreamId },
+    Group { name: Vec<u8>, last: StreamId, read: Option<u64> },
+    Consumer { name: Vec<u8>, seen: u64 },
+    Pending { id: StreamId, delivered: u64, count: u64 },
+}
+
+/// The group and the consumer that parts of a stream belong to.
+#[derive(Default)]
+struct StreamPlace {
+    group: Vec<u8>,
+    consumer: Vec<u8>,
+}
+
+struct Store<'s, 't, 'k> {
+    txn: &'s mut Txn<'t>,
+    config: &'s Config,
+    db: Db,
+    key: Key<'k>,
+    parts: Parts,
+    place: StreamPlace,
+    is_there: bool,
+}
+
+impl Store<'_, '_, '_> {
+    fn take(&mut self, part: Part<'_>) -> Done {
+        let parts = &mut self.parts;
+        match part {
+            Part::String(value) => {
+                self.is_there = true;
+                return Ok(self.txn.set(self.db, &self.key, value, Expire::Clear)?);
+            }
+            Part::Element(element) => parts.push(Type::List, element),
+            Part::Member(member) => parts.push(Type::Set, member),
+            Part::Scored(member, score) => {
+                parts.push(Type::SortedSet, member);
+                parts.scores.push(score);
+            }
+            Part::Field(_, _, Some(time)) if time <= self.txn.now() => return Ok(()),
+            Part::Field(field, value, time) => {
+                if time.is_some_and(|time| i64::try_from(time).is_err()) {
+                    return Err(BAD_DATA.into());
+                }
+                parts.push(Type::Hash, field);
+                parts.push(Type::Hash, value);
+                parts.times.push(time);
+            }
+            part => parts.push_stream(part)?,
+        }
+        let len = self.parts.words.len().max(self.parts.stream.len());
+        let is_enough = len >= PARTS_AT_ONCE || self.parts.bytes >= BYTES_AT_ONCE;
+        // A field and its value stay together.
+        if is_enough { self.flush() } else { Ok(()) }
+    }
+
+    /// Stores what was kept.
+    fn flush(&mut self) -> Done {
+        let parts = std::mem::take(&mut self.parts);
+        let Some(what) = parts.what else { return Ok(()) };
+        self.is_there = true;
+        match what {
+            Type::List => {
+                let elements = parts.words.iter().map(Vec::as_slice);
+                let limits = self.config.list_limits();
+                self.txn.push(self.db, &self.key, Side::Tail, elements, limits)?;
+                Ok(())
+            }
+            Type::Set => {
+                let members = parts.words.iter().map(|member| (&member[..], &b""[..]));
+                let limits = self.config.set_limits();
+                let new = self.txn.put_members(self.db, &self.key, what, members, limits)?;
+                each_once(new, parts.words.len())
+            }
+            Type::SortedSet => self.scored(&parts),
+            Type::Stream => self.stream(&parts),
+            _ => self.fields(&parts),
+        }
+    }
+
+    fn scored(&mut self, parts: &Parts) -> Done {
+        let limits = self.config.sorted_set_limits();
+        let mut edit = self.txn.edit_sorted(self.db, &self.key, limits)?;
+        let mut new = 0;
+        for (member, score) in parts.words.iter().zip(&parts.scores) {
+            edit.change(self.txn, member, |old| {
+                new += usize::from(old.is_none());
+                Some(*score)
+            })?;
+        }
+        edit.finish(self.txn, self.db, &self.key)?;
+        each_once(new, parts.words.len())
+    }
+
+    fn fields(&mut self, parts: &Parts) -> Done {
+        let pairs = parts.words.chunks_exact(2).map(|pair| (&pair[0][..], &pair[1][..]));
+        let limits = self.config.hash_limits();
+        let new = self.txn.put_members(self.db, &self.key, Type::Hash, pairs, limits)?;
+        each_once(new, parts.times.len())?;
+        if parts.times.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let mut times = parts.times.iter().flatten();
+        let timed = parts.words.chunks_exact(2).zip(&parts.times).filter(|(_, t)| t.is_some());
+        let fields = timed.map(|(pair, _)| &pair[0][..]);
+        let change = |_: &[u8], _| FieldChange::Time(times.next().copied());
+        Ok(self.txn.change_fields(self.db, &self.key, fields, change)?)
+    }
+
+    fn stream(&mut self, parts: &Parts) -> Done {
+        let (limits, place) = (self.config.stream_limits(), &mut self.place);
+        let done = self.txn.edit_stream(self.db, &self.key, |edit| {
+            let mut writer = StreamWriter { edit, limits, group: None, consumer: None };
+            writer.go_on(place)?;
+            for part in &parts.stream {
+                if !writer.put(part, place)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })?;
+        if done { Ok(()) } else { Err(BAD_DATA.into()) }
+    }
+}
+
+fn each_once(new: usize, given: usize) -> Done {
+    if new == given { Ok(()) } else { Err(BAD_DATA.into()) }
+}
+
+fn id(id: rdb::StreamId) -> StreamId {
+    StreamId { ms: id.ms, seq: id.seq }
+}
+
+impl Parts {
+    fn push(&mut self, what: Type, word: &[u8]) {
+        self.what = Some(what);
+        self.bytes += word.len();
+        self.words.push(word.to_vec());
+    }
+
+    fn push_stream(&mut self, part: Part<'_>) -> Done {
+        self.what = Some(Type::Stream);
+        self.stream.push(match part {
+            Part::Entry(entry, words) => {
+                self.bytes += words.iter().map(|word| word.len()).sum::<usize>();
+                StreamPart::Entry(id(entry), words.iter().map(|word| word.to_vec()).collect())
+            }
+            Part::Stream { last, added, deleted, .. } => {
+                StreamPart::Head { last: id(last), added, deleted: id(deleted) }
+            }
+            Part::Group { name, last, read } => {
+                StreamPart::Group { name: name.to_vec(), last: id(last), read }
+            }
+            Part::Consumer { name, seen, .. } => StreamPart::Consumer { name: name.to_vec(), seen },
+            Part::Pending { id: entry, delivered, count } => {
+                StreamPart::Pending { id: id(entry), delivered, count }
+            }
+            _ => return Err(BAD_DATA.into()),
+        });
+        Ok(())
+    }
+}
+
+/// Puts parts into a stream.
+struct StreamWriter<'w, 'e, 'k> {
+    edit: &'w mut StreamEdit<'e, 'k>,
+    limits: keyspace::StreamLimits,
+    group: Option<StreamGroup>,
+    consumer: Option<StreamConsumer>,
+}
+
+impl StreamWriter<'_, '_, '_> {
+    /// Finds the group and the consumer again to which the parts before belonged.
+    fn go_on(&mut self, place: &StreamPlace) -> Result<(), keyspace::Error> {
+        self.group = self.edit.read().group(&place.group)?;
+        if let Some(group) = &self.group {
+            self.consumer = self.edit.read().consumer(group, &place.consumer)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a part in; whether that is possible: each name is new, and a group comes before what belongs to it.
+    fn put(&mut self, part: &StreamPart, place: &mut StreamPlace) -> Result<bool, keyspace::Error> {
+        match part {
+            StreamPart::Entry(id, words) => {
+                let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                self.edit.append(*id, &words, self.limits)?;
+            }
+            StreamPart::Head { last, added, deleted } => {
+                self.edit.set_last(*last, Some(*added), Some(*deleted));
+            }
+            StreamPart::Group { name, last, read } => {
+                self.group = self.edit.create_group(name, *last, *read)?;
+                place.group.clone_from(name);
+                return Ok(self.group.is_some());
+            }
+            StreamPart::Consumer { name, seen } => {
+                let Some(group) = &self.group else { return Ok(false) };
+                self.consumer = self.edit.create_consumer(group, name, *seen)?;
+                place.consumer.clone_from(name);
+                return Ok(self.consumer.is_some());
+            }
+            StreamPart::Pending { id, delivered, count } => {
+                let (Some(group), Some(consumer)) = (&self.group, &self.consumer) else {
+                    return Ok(false);
+                };
+                self.edit.deliver(group, consumer, *id, (*delivered, *count))?;
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,179 @@
+//! KEYS: in bounded steps, between which other clients are served.
+//!
+//! A step locks one shard after the other and visits a bounded number of keys. Between two steps no shard is locked, and
+//! the connection lets its thread serve others: so KEYS promises what SCAN does. A key that is there from the first step
+//! to the last is listed; one that comes or goes meanwhile may be. Inside of a transaction, or where nobody can go on
+//! with the walk later, all shards are locked, and what is listed was there at one moment.
+
+use keyspace::{Db, Txn};
+use resp::{Writer, glob};
+
+use crate::call::{Call, Next, Outcome, Run};
+use crate::damage::TRIES;
+use crate::engine::Engine;
+use crate::failure::{Done, Failure};
+use crate::log::Effects;
+use crate::session::{ReplyMode, Session};
+use crate::spec::*;
+
+/// Keys that one step visits, about.
+const KEYS_AT_ONCE: usize = 1000;
+
+pub(crate) const KEYS: CommandSpec = CommandSpec {
+    name: "keys",
+    summary: "Find all keys matching the given pattern",
+    complexity: "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length.",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: 2,
+    flags: READONLY,
+    acl: ACL_KEYSPACE | ACL_DANGEROUS,
+    tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+    args: &[pattern("pattern")],
+    run: Run::Walk(start, at_once),
+    ..CommandSpec::EMPTY
+};
+
+/// A KEYS on its way through the keyspace.
+pub(crate) struct Walk {
+    command: usize,
+    words: Vec<Box<[u8]>>,
+    db: Db,
+    cursor: u64,
+    found: usize,
+    elements: Writer,
+    durable_at: u64,
+    /// Time that its steps took.
+    nanos: u64,
+    /// Steps that were taken again, since the medium lost bytes meanwhile.
+    tries: usize,
+}
+
+fn start(call: &mut Call<'_>) -> Done {
+    let engine = call.engine;
+    if !call.session.can_walk || call.session.reply != ReplyMode::On {
+        let mut txn = engine.keyspace().begin_all(call.now_ms());
+        return engine.transact(call, &mut txn, at_once);
+    }
+    let mut walk = Walk {
+        command: call.command.id,
+        words: call.args.iter().map(|word| Box::from(*word)).collect(),
+        db: call.db(),
+        cursor: 0,
+        found: 0,
+        elements: Writer::new(call.out.protocol()),
+        durable_at: 0,
+        nanos: 0,
+        tries: 0,
+    };
+    if engine.step(call.session, &mut walk)? {
+        walk.reply(call.out);
+        call.durable_at = walk.durable_at;
+        return Ok(());
+    }
+    call.session.walk = Some(Box::new(walk));
+    call.next = Next::Walk;
+    Ok(())
+}
+
+/// As a part of a transaction that has locked all shards.
+fn at_once(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let (pattern, db) = (call.args[1], call.db());
+    let start = call.out.deferred();
+    let mut found = 0;
+    txn.for_each(db, &mut |key, _| {
+        if glob::matches(pattern, key) {
+            call.out.bulk(key);
+            found += 1;
+        }
+    });
+    call.out.finish_array(start, found);
+    Ok(())
+}
+
+impl Walk {
+    fn reply(&self, out: &mut Writer) {
+        out.array(self.found);
+        out.raw(self.elements.as_bytes());
+    }
+}
+
+impl Engine {
+    /// Takes the next step of a command that answered [`Next::Walk`]; what came of it once the reply is in `out`.
+    pub fn go_on(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
+        let Some(mut walk) = session.walk.take() else { return Some(Outcome::default()) };
+        let started_ns = self.clock.unix_ns();
+        let mark = out.mark();
+        let done = self.step(session, &mut walk);
+        let took = self.clock.unix_ns().saturating_sub(started_ns);
+        if let Ok(false) = done {
+            walk.nanos += took;
+            session.walk = Some(walk);
+            return None;
+        }
+        match &done {
+            Ok(_) => walk.reply(out),
+            Err(failure) => {
+                walk.durable_at = 0;
+                out.truncate(mark);
+                out.error(failure.as_bytes());
+                self.stats().error(failure.code());
+            }
+        }
+        let words: Vec<&[u8]> = walk.words.iter().map(|word| &**word).collect();
+        let (mut effects, command) = (Effects::default(), &self.table().all()[walk.command]);
+        let mut call = Call::new(self, session, command, out, started_ns, &mut effects);
+        call.args = &words;
+        self.finish(&mut call, started_ns.saturating_sub(walk.nanos), done.is_err());
+        Some(Outcome { next: Next::Reply, durable_at: walk.durable_at })
+    }
+
+    /// Visits some more keys; true if there are no more.
+    fn step(&self, session: &mut Session, walk: &mut Walk) -> Result<bool, Failure> {
+        let (keyspace, now_ns) = (self.keyspace(), self.clock.unix_ns());
+        let Walk { words, elements, db, .. } = walk;
+        let command = &self.table().all()[walk.command];
+        let mut effects = Effects::default();
+        let mut call = Call::new(self, session, command, elements, now_ns, &mut effects);
+        let mut left = KEYS_AT_ONCE;
+        while left > 0 {
+            // The store may have been stopped since the step before.
+            if keyspace.has_alert() {
+                self.refuse_harmed(*db, command, &[], &[])?;
+            }
+            let (mark, mut next, mut met, mut found) = (call.out.mark(), 0, 0, 0);
+            let held = keyspace.hold();
+            let mut txn = keyspace.begin_one(keyspace.scan_shard(walk.cursor), now_ns / 1_000_000);
+            let done = self.transact(&mut call, &mut txn, |call, txn| {
+                next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
+                    met += 1;
+                    if glob::matches(&words[1], key) {
+                        call.out.bulk(key);
+                        found += 1;
+                    }
+                });
+                Ok(())
+            });
+            drop(txn);
+            held.done();
+            match done {
+                Err(failure) if failure.is_unsettled() && walk.tries < TRIES => {
+                    call.out.truncate(mark);
+                    walk.tries += 1;
+                    keyspace.settle();
+                    call.losses = keyspace.losses();
+                    continue;
+                }
+                done => done.map_err(Failure::at_last)?,
+            }
+            walk.durable_at = walk.durable_at.max(call.durable_at);
+            walk.found += found;
+            walk.cursor = next;
+            if next == 0 {
+                return Ok(true);
+            }
+            left = left.saturating_sub(met);
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,144 @@
+//! Memory: what is done before a command that takes some, and when the heap has none left.
+//!
+//! There are two limits. `maxmemory` is looked at before a command is executed. The heap's own (the limit of the pool, or
+//! the space of its file system) shows only when a block is asked for: then what deletes left is freed, then keys are
+//! evicted by the policy, and the command is run again. Each limit has its own error text, and a store that is full says
+//! so in the server's log and in INFO.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::engine::Engine;
+use crate::failure::{self, Done};
+use crate::session::Session;
+use crate::table::Command;
+use crate::transactions;
+
+/// Keys that are evicted in one transaction.
+const KEYS_AT_ONCE: usize = 16;
+/// Bytes that are evicted for the first try of a command that found no block, beside those that it needs; each further
+/// try evicts twice as many, up to the limit.
+const EVICTED_FIRST: u64 = 1 << 20;
+const EVICTED_AT_ONCE: u64 = 4 << 20;
+/// Steps in which garbage is freed before a command is run again.
+const STEPS: usize = 1000;
+/// How often the log is told that the store is full, at most.
+const LOG_EVERY_MS: u64 = 60_000;
+
+/// What was refused because the store was full.
+#[derive(Default)]
+pub(crate) struct Full {
+    refused: AtomicU64,
+    last_ms: AtomicU64,
+    logged_ms: AtomicU64,
+}
+
+impl Full {
+    /// Returns how many commands were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// Returns how many seconds ago the last one was refused.
+    pub(crate) fn last_refused_s(&self, now_ms: u64) -> Option<u64> {
+        (self.refused() > 0).then(|| now_ms.saturating_sub(self.last_ms.load(Relaxed)) / 1000)
+    }
+
+    /// Counts a refusal; true if it is to be logged.
+    fn note(&self, now_ms: u64) -> bool {
+        self.refused.fetch_add(1, Relaxed);
+        self.last_ms.store(now_ms, Relaxed);
+        let logged = self.logged_ms.load(Relaxed);
+        (logged == 0 || now_ms.saturating_sub(logged) >= LOG_EVERY_MS)
+            && self.logged_ms.compare_exchange(logged, now_ms, Relaxed, Relaxed).is_ok()
+    }
+}
+
+impl Engine {
+    /// Evicts where a limit is exceeded, and refuses what takes memory over `maxmemory`.
+    pub(crate) fn check_memory(&self, session: &Session, command: &Command) -> Done {
+        if transactions::needs_room(session, command) && !self.has_room() {
+            return Err(failure::OOM.into());
+        }
+        Ok(())
+    }
+
+    /// Evicts where a limit is exceeded; false if `maxmemory` still is.
+    pub(crate) fn has_room(&self) -> bool {
+        self.evict() || !self.keyspace().exceeds_maxmemory()
+    }
+
+    /// Deletes keys by the eviction policy until no limit is exceeded; false if one still is.
+    fn evict(&self) -> bool {
+        let keyspace = self.keyspace();
+        while keyspace.excess() > 0 {
+            let now = self.clock.unix_ns();
+            match keyspace.evict_step(KEYS_AT_ONCE, now / 1_000_000, now) {
+                Ok(Some(mut txn)) => self.log_changes(&mut txn),
+                Ok(None) | Err(_) => return keyspace.excess() == 0,
+            }
+        }
+        true
+    }
+
+    /// Makes room for a command of so many bytes that found no block for the `tries`-th time: frees what deletes left,
+    /// lets all shards have what each has to spare, else evicts; true if that may have helped. No shard may be locked by
+    /// this thread.
+    pub(crate) fn find_room(&self, bytes: usize, tries: usize) -> bool {
+        let freed = self.free_garbage();
+        let shared = self.keyspace().heap().share_free_spans();
+        // What was reserved in vain is among what is shared: after the first try that alone helps nobody.
+        let helped = freed || shared;
+        if helped && tries == 0 {
+            return true;
+        }
+        self.evict_from_full(2 * bytes as u64, tries) || helped
+    }
+
+    fn free_garbage(&self) -> bool {
+        let mut steps = 0;
+        self.keyspace().reclaim_until(|| {
+            steps += 1;
+            steps > STEPS
+        })
+    }
+
+    /// Evicts as much as the command needs, and some more: blocks of one size serve another only where a whole span of
+    /// them is free.
+    fn evict_from_full(&self, needed: u64, tries: usize) -> bool {
+        let keyspace = self.keyspace();
+        let more = (EVICTED_FIRST << tries.min(16)).min(EVICTED_AT_ONCE);
+        let enough = keyspace.heap().used().saturating_sub(needed + more);
+        let mut evicted = false;
+        while keyspace.heap().used() > enough {
+            let now = self.clock.unix_ns();
+            match keyspace.evict_keys(KEYS_AT_ONCE, now / 1_000_000, now) {
+                Ok(Some(mut txn)) => self.log_changes(&mut txn),
+                Ok(None) | Err(_) => break,
+            }
+            evicted = true;
+            self.free_garbage();
+        }
+        keyspace.heap().share_free_spans();
+        evicted
+    }
+
+    /// Counts a command that was refused since the store is full, and tells the log once a minute.
+    #[cold]
+    pub(crate) fn note_full(&self) {
+        if !self.full().note(self.clock.unix_ms()) {
+            return;
+        }
+        let heap = self.keyspace().heap();
+        let why = if heap.is_at_limit() {
+            "the heap has reached its limit"
+        } else {
+            "its file cannot grow: is the file system full?"
+        };
+        let (used, size, limit) = (heap.used(), heap.size(), heap.largest_size());
+        if let Some(host) = self.host() {
+            host.log(&format!(
+                "The store is full and refuses writes with OOM: {why} ({used} bytes are in use, {size} are taken, {limit} are the limit)"
+            ));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! All that a keyspace holds, to be compared with what another one does.
+
+use std::collections::BTreeMap;
+
+use keyspace::{Content, Db, Keyspace};
+
+/// Databases and keys, with values and expiry times.
+pub type Data = BTreeMap<(usize, Vec<u8>), (Content, Option<u64>)>;
+
+/// What there is at a time, read without a trace: nothing that expired is deleted by it.
+pub fn data(ks: &Keyspace, now: u64) -> Data {
+    let mut data = Data::new();
+    let txn = ks.begin_all(now);
+    for (number, db) in (0..16).filter_map(|number| Some((number, Db::new(number)?))) {
+        txn.for_each(db, &mut |key, entry| {
+            let value = without_times_seen(txn.content(entry).expect("a value").sorted());
+            let expiry = txn.expiry(entry);
+            if expiry.is_none_or(|at| at > now) {
+                data.insert((number, key.to_vec()), (value, expiry));
+            }
+        });
+    }
+    data
+}
+
+/// When a consumer was last seen is in no log, as in Redis.
+fn without_times_seen(mut value: Content) -> Content {
+    if let Content::Stream(parts) = &mut value {
+        for part in parts {
+            if let keyspace::StreamPart::Consumer { seen, .. } = part {
+                *seen = 0;
+            }
+        }
+    }
+    value
+}
+
+/// Where two differ, in a line for each key that says no more of it than can be read.
+pub fn differences(expected: &Data, found: &Data) -> Vec<String> {
+    let mut places: Vec<_> = expected.keys().chain(found.keys()).collect();
+    places.sort_unstable();
+    places.dedup();
+    let differing = places.into_iter().filter(|place| expected.get(place) != found.get(place));
+    differing
+        .map(|place| {
+            if let Some(parts) = first_differing_parts(expected.get(place), found.get(place)) {
+                return parts;
+            }
+            let (expected, found) = (size(expected.get(place)), size(found.get(place)));
+            let name = place.1[..place.1.len().min(24)].escape_ascii();
+            format!(
+                "{name} ({} bytes) in database {}: {found}, not {expected}",
+                place.1.len(),
+                place.0
+            )
+        })
+        .collect()
+}
+
+/// The first parts in which two streams differ.
+fn first_differing_parts(
+    expected: Option<&(Content, Option<u64>)>,
+    found: Option<&(Content, Option<u64>)>,
+) -> Option<String> {
+    let (Some((Content::Stream(expected), _)), Some((Content::Stream(found), _))) =
+        (expected, found)
+    else {
+        return None;
+    };
+    let (expected, found) = expected.iter().zip(found).find(|(a, b)| a != b)?;
+    Some(format!("{found:?}, not {expected:?}"))
+}
+
+/// What is compared first where two values differ: how much there is, and how it begins.
+fn size(value: Option<&(Content, Option<u64>)>) -> String {
+    let Some((content, expiry)) = value else { return "nothing".to_owned() };
+    let told = match content {
+        Content::String(bytes) => format!("{} bytes", bytes.len()),
+        Content::Elements(what, elements) => format!("{} words of a {what:?}", elements.len()),
+        Content::Fields(fields) => {
+            let timed = fields.iter().filter(|field| field.time.is_some()).count();
+            format!("{} fields, {timed} of them with a time", fields.len())
+        }
+        Content::Stream(parts) => {
+            let head = parts.iter().find(|part| matches!(part, keyspace::StreamPart::Head { .. }));
+            format!("{} parts of a stream, {head:?}", parts.len())
+        }
+    };
+    let begins: String = format!("{content:?}").chars().take(60).collect();
+    format!("{told}, expiry {expiry:?}, {begins}")
+}

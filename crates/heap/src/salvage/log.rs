@@ -1,0 +1,52 @@
+//! Applying the logs of a salvaged pool as far as they are sound.
+//!
+//! A pool that was closed needs none of them. Where the process ended and the machine did not,
+//! every word that a record changed is in place, except perhaps those of the newest one, whose
+//! reply had not left; a log that is damaged further back costs nothing then. Where the machine
+//! went down, what a lost record changed is missing, and so may be what followed from it.
+
+use super::SalvageNote;
+use crate::error::OpenError;
+use crate::header::Header;
+use crate::scan::Log;
+use crate::{judge, media, recover, scan};
+use pmem::Region;
+
+pub(super) fn recover(
+    region: &Region,
+    header: &Header,
+    boot_id: [u8; 16],
+    notes: &mut Vec<SalvageNote>,
+) {
+    if header.clean {
+        return;
+    }
+    let in_place = header.boot_id == boot_id;
+    if !in_place && !header.power_safe {
+        notes.push(SalvageNote::OtherBoot);
+    }
+    let geometry = &header.geometry;
+    let mut note = |error: Option<OpenError>, costs| {
+        notes.extend(error.map(|error| SalvageNote::Log { error, costs }));
+    };
+    let mut logs: Vec<Log> = Vec::new();
+    for shard in 0..geometry.shards {
+        let (log, error) = scan::rescue(region, geometry, shard, header.epoch, in_place);
+        // Without a record after the damage, the newest one may be what was lost.
+        let costs = !in_place || log.records.is_empty();
+        note(error, costs);
+        note(media::refuse_lost_log(region, geometry, &log).err(), true);
+        logs.push(log);
+    }
+    let accepted = judge::accepted(region, &logs);
+    for (log, _) in logs.iter_mut().zip(accepted).filter(|(_, accepted)| !accepted) {
+        let newest = log.seq.wrapping_sub(1);
+        if log.fenced.is_some_and(|fenced| fenced >= newest) {
+            note(Some(log.damaged(newest, newest)), true);
+        }
+        log.drop_newest(geometry);
+    }
+    for log in &logs {
+        recover::store_words(region, log);
+    }
+}

@@ -1,0 +1,86 @@
+//! Rebuilding bitmaps from what can be reached: a block to which an entry, an index or the free queue leads is in use.
+//!
+//! All blocks of a shard's spans count as allocated while it is walked, so that the walk goes on through those whose bits
+//! were lost. The bits of what it reached are added by ordinary transactions; what has a bit and was not reached is freed
+//! by the repair that follows. Nothing is reserved in the shard before its bits are there.
+//!
+//! This relies on the indexes: where one of the same shard is damaged too, entries in use would look free. Then nothing more
+//! is changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use heap::{Ledger, LostPart};
+
+use super::walk::Walk;
+use super::{CheckError, Refusal};
+use crate::Keyspace;
+use crate::damage::Hits;
+
+impl Keyspace {
+    /// Makes a pool ready for [`Keyspace::repair`] that lists losses, or was stopped for one: rebuilds the bitmaps that were
+    /// lost, and marks the keys that were. How many blocks got their bit again. At rest: nobody else uses the keyspace.
+    pub fn begin_repair(&self) -> Result<u64, Refusal> {
+        let region = self.heap().region();
+        region.mend();
+        self.heap().begin_repair();
+        let (_, lost) = region.lost();
+        let shards = self.heap().lost_bitmaps(&lost);
+        let mut blocks = 0;
+        for &shard in &shards {
+            blocks += self.rebuild_bitmaps(shard)?;
+        }
+        let parts = self.heap().settling(|| self.heap().restore(&lost)).parts;
+        self.refuse_lost_indexes(&shards, &parts)?;
+        self.settle();
+        match self.stopped().filter(|_| self.heap().is_poisoned()) {
+            Some(why) => Err(Refusal::Metadata(why.to_owned())),
+            None => Ok(blocks),
+        }
+    }
+
+    /// Gives each block of a shard that is reached its bit; to how many.
+    pub(super) fn rebuild_bitmaps(&self, shard: usize) -> Result<u64, Refusal> {
+        let mut locked = self.heap().lock(shard);
+        let mut index = None;
+        let mut problem = |problem: CheckError| {
+            if matches!(problem, CheckError::Index { .. }) {
+                index.get_or_insert(problem);
+            }
+        };
+        let walk = Walk::over(self, &locked, Ledger::of_all(&locked), &mut problem);
+        let reached = walk.reached();
+        match index {
+            Some(index) => Err(unknown(shard, &index.to_string())),
+            None => Ok(self.heap().settling(|| locked.allocate_reached(&reached))?),
+        }
+    }
+
+    /// A lost line of an index reads as free slots: the entries behind them were not reached.
+    fn refuse_lost_indexes(
+        &self,
+        shards: &BTreeSet<usize>,
+        parts: &[LostPart],
+    ) -> Result<(), Refusal> {
+        let mut blocks: BTreeMap<usize, Hits> = BTreeMap::new();
+        for part in parts {
+            match *part {
+                LostPart::Block { shard, at, from, to } if shards.contains(&shard) => {
+                    let hits = blocks.entry(shard).or_default();
+                    hits.entry(at.raw()).or_default().push((from, to));
+                }
+                _ => {}
+            }
+        }
+        for (shard, hits) in blocks {
+            let locked = self.heap().lock(shard);
+            if !self.hit_indexes(&locked, &hits).1.is_empty() {
+                return Err(unknown(shard, "a part of an index was lost with a bitmap"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unknown(shard: usize, why: &str) -> Refusal {
+    Refusal::Metadata(format!("shard {shard}: which blocks are in use is not known: {why}"))
+}

@@ -1,0 +1,156 @@
+//! What a salvage found: figures, and each thing that is not as it was left, in words.
+
+use structures::Damaged;
+
+use crate::DamagedKey;
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Keys in the new pool.
+    pub keys: u64,
+    /// Of these, keys with an expiry time.
+    pub expiring: u64,
+    /// Of these, keys to which no index led any more.
+    pub found: u64,
+    /// Keys that were not copied since their time had come.
+    pub expired: u64,
+    /// Keys that are lost, or in doubt and not copied: each was named, or counted.
+    pub lost: u64,
+}
+
+/// Something that is not as it was left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SalvageFinding {
+    /// A key is damaged, and was not copied.
+    #[error("lost: {0}")]
+    Key(DamagedKey),
+    /// Keys are missing, and nothing tells their names.
+    #[error("lost: shard {shard}, database {db}: {keys} keys whose names are not known")]
+    Missing {
+        /// The shard.
+        shard: usize,
+        /// The database, as clients number it.
+        db: usize,
+        /// How many.
+        keys: u64,
+    },
+    /// A sound key was found to which no index leads, and its database is not known.
+    #[error(
+        "in doubt: shard {shard}, key \"{}\" (entry at {at:#x}): which database it is of, and \
+         whether it was deleted, is not known: {}",
+        key.escape_ascii(),
+        match put { Some(db) => format!("put into database {db}"), None => "not copied".to_owned() }
+    )]
+    Unplaced {
+        /// The shard.
+        shard: usize,
+        /// Its name.
+        key: Vec<u8>,
+        /// Byte offset in the pool of its entry.
+        at: u64,
+        /// The database that it was put into.
+        put: Option<usize>,
+    },
+    /// A key was found once more.
+    #[error(
+        "in doubt: database {db}, key \"{}\" was found twice: that at {at:#x} was not copied",
+        key.escape_ascii()
+    )]
+    Twice {
+        /// The database, as clients number it.
+        db: usize,
+        /// Its name.
+        key: Vec<u8>,
+        /// Byte offset in the pool of the entry that was not copied.
+        at: u64,
+    },
+    /// The expiry time of a key is in doubt.
+    #[error(
+        "in doubt: shard {shard}, database {db}, key \"{}\" (entry at {at:#x}): its expiry time: \
+         copied without one",
+        key.escape_ascii()
+    )]
+    Time {
+        /// The shard.
+        shard: usize,
+        /// The database, as clients number it.
+        db: usize,
+        /// Its name.
+        key: Vec<u8>,
+        /// Byte offset in the pool of its entry.
+        at: u64,
+    },
+    /// A part of an index is damaged; its keys were searched for.
+    #[error("shard {shard}, database {db}, index of keys: {source}")]
+    Index {
+        /// The shard.
+        shard: usize,
+        /// The database, as clients number it.
+        db: usize,
+        /// The first thing that was found.
+        source: Damaged,
+    },
+    /// The count of keys is not that of an index that is whole.
+    #[error("shard {shard}, database {db}: the pool says {counted} keys, its index has {found}")]
+    Count {
+        /// The shard.
+        shard: usize,
+        /// The database, as clients number it.
+        db: usize,
+        /// As the pool says.
+        counted: u64,
+        /// In the index.
+        found: u64,
+    },
+    /// What waited to be freed is not known as a whole.
+    #[error("shard {shard}, free queue: {source}")]
+    Queue {
+        /// The shard.
+        shard: usize,
+        /// What was found.
+        source: Damaged,
+    },
+    /// The root words of a shard are lost.
+    #[error(
+        "shard {shard}: its root words are lost{}",
+        if *map { ", and with them what SWAPDB did" } else { "" }
+    )]
+    Roots {
+        /// The shard.
+        shard: usize,
+        /// Whether the map of databases was among them.
+        map: bool,
+    },
+    /// What SWAPDB did is lost for some databases.
+    #[error(
+        "the map of databases is damaged: keys of those that it names twice, or not at all, are \
+         in doubt"
+    )]
+    Map,
+    /// Places in indexes could not be verified.
+    #[error(
+        "the key of the hash is lost: that entries are where the hash places them was not verified"
+    )]
+    Unhashed,
+}
+
+impl SalvageFinding {
+    /// Whether something is lost, or in doubt.
+    pub fn costs(&self) -> bool {
+        match self {
+            SalvageFinding::Key(_)
+            | SalvageFinding::Missing { .. }
+            | SalvageFinding::Unplaced { .. }
+            | SalvageFinding::Twice { .. }
+            | SalvageFinding::Time { .. }
+            | SalvageFinding::Roots { .. } => true,
+            SalvageFinding::Index { .. }
+            | SalvageFinding::Count { .. }
+            | SalvageFinding::Queue { .. }
+            | SalvageFinding::Map
+            | SalvageFinding::Unhashed => false,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Keys to which no index leads any more: blocks in use that nothing was found to lead to, and that
+//! are entries.
+
+use std::collections::{HashMap, HashSet};
+
+use heap::{Ptr, ROOTS, View};
+
+use super::walk::Salvager;
+use super::{SalvageFinding, SalvageStopped};
+use crate::layout::MAP_ROOT;
+use crate::{Db, entry, verify};
+
+impl Salvager<'_> {
+    /// Searches for entries that no index led to, and copies those of which the database is known.
+    pub(super) fn search(&mut self) -> Result<(), SalvageStopped> {
+        let mut found = self.unreached();
+        for (shard, found) in found.iter_mut().enumerate() {
+            // What several entries say that they are, at most one of them is.
+            let doubtful = self.repeated(found);
+            self.roots(shard, found);
+            match self.place(shard, found).filter(|_| doubtful.is_empty()) {
+                Some(db) => {
+                    for &at in found.iter() {
+                        self.done.found += 1;
+                        self.copy(db, at, entry::expiry(self.pool, at))?;
+                    }
+                }
+                None => found.iter().try_for_each(|&at| self.unplaced(shard, at))?,
+            }
+            self.missing(shard, found.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// The sound entries that nothing led to, by their shard. What belongs to one of them is none.
+    fn unreached(&mut self) -> Vec<Vec<Ptr>> {
+        let mut found = vec![Vec::new(); self.pool.shards()];
+        let mut owned = HashSet::new();
+        for (at, capacity) in self.pool.allocated() {
+            if self.marks.has(self.pool, at) {
+                continue;
+            }
+            let seen = self.seen(at, capacity);
+            let (Some(key), None) = (seen.key, seen.fault) else { continue };
+            found[verify::shard(&key, self.pool.shards())].push(at);
+            entry::owned(self.pool, at, |block| {
+                owned.insert(block);
+            });
+        }
+        found.iter_mut().for_each(|found| found.retain(|at| !owned.contains(at)));
+        found.iter().flatten().for_each(|&at| self.mark_owned(at));
+        found
+    }
+
+    fn repeated(&self, found: &[Ptr]) -> Vec<Ptr> {
+        let mut names: HashMap<Vec<u8>, u64> = HashMap::new();
+        for &at in found {
+            *names.entry(entry::key(self.pool, at).into_owned()).or_default() += 1;
+        }
+        let is_repeated =
+            |at: &&Ptr| names.get(&*entry::key(self.pool, **at)).is_some_and(|n| *n > 1);
+        found.iter().filter(is_repeated).copied().collect()
+    }
+
+    /// Says that the roots of a shard are lost, if there are keys in it and no root.
+    fn roots(&mut self, shard: usize, found: &[Ptr]) {
+        let pool = self.pool;
+        let is_blank = (0..ROOTS).all(|n| pool.word(pool.root(shard, n)) == 0);
+        if is_blank && !found.is_empty() {
+            let map = shard == 0 && MAP_ROOT < ROOTS;
+            (self.find)(SalvageFinding::Roots { shard, map });
+        }
+    }
+
+    /// The database of entries that were found in a shard, if it can only be one.
+    fn place(&self, shard: usize, found: &[Ptr]) -> Option<Db> {
+        match self.short[shard].as_slice() {
+            &[(db, missing)] if found.len() as u64 <= missing && !self.lost_queues[shard] => {
+                self.map.logical(db)
+            }
+            _ => None,
+        }
+    }
+
+    /// Says how many keys of a shard are missing besides those that were found.
+    fn missing(&mut self, shard: usize, mut found: u64) {
+        for (db, missing) in std::mem::take(&mut self.short[shard]) {
+            let keys = missing - found.min(missing);
+            found -= found.min(missing);
+            if keys > 0 {
+                self.done.lost += keys;
+                let db = self.map.number(db);
+                (self.find)(SalvageFinding::Missing { shard, db, keys });
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Refuses calls of a store from inside one of its own transactions.
+//!
+//! A transaction holds the locks of its shards, which are not reentrant: a call of the store from inside of its closure, or from
+//! what [`crate::Perdura::get_with`] shows a value to, would wait for its own thread if the shards coincide, and would hold up
+//! others in an order that nobody chose if they do not. So each thread remembers the stores in whose closures it is, and
+//! every call that takes a lock asks. What a closure makes other threads do is not seen here.
+
+use std::cell::RefCell;
+
+use keyspace::Keyspace;
+
+use crate::Error;
+
+thread_local! {
+    /// The addresses of the stores in whose closures this thread is; seldom more than one.
+    static ENTERED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+fn id(store: &Keyspace) -> usize {
+    std::ptr::from_ref(store).addr()
+}
+
+/// Whether this thread is in a closure of this store.
+pub(crate) fn is_entered(store: &Keyspace) -> bool {
+    ENTERED.with_borrow(|entered| entered.contains(&id(store)))
+}
+
+/// Refuses a call that takes locks of the store.
+pub(crate) fn refuse(store: &Keyspace) -> Result<(), Error> {
+    if is_entered(store) { Err(Error::Reentrant) } else { Ok(()) }
+}
+
+/// The time during which a closure of the store runs on this thread.
+pub(crate) struct Entered;
+
+impl Entered {
+    /// Begins it, unless this thread is in one already.
+    pub(crate) fn new(store: &Keyspace) -> Result<Entered, Error> {
+        refuse(store)?;
+        ENTERED.with_borrow_mut(|entered| entered.push(id(store)));
+        Ok(Entered)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        // Closures end in the reverse order of their start, those that panic too.
+        ENTERED.with_borrow_mut(|entered| entered.pop());
+    }
+}

@@ -1,0 +1,207 @@
+//! A dump file: its head, then records until the end, then the checksum.
+//!
+//! What precedes a key in the file (its expiry time, how it was used) comes out with the key; its value is read next, by
+//! [`Reader::value`], and is passed over where it is not.
+
+use std::io::Read;
+
+use crate::source::Source;
+use crate::value::module;
+use crate::{Error, Kind, Part, is_known_version, read_value};
+
+/// The numbers of records that are no keys.
+const SLOT: u8 = 244;
+const FUNCTION: u8 = 245;
+const FUNCTION_OLD: u8 = 246;
+const MODULE: u8 = 247;
+const IDLE: u8 = 248;
+const FREQUENCY: u8 = 249;
+pub(crate) const AUX: u8 = 250;
+pub(crate) const SIZES: u8 = 251;
+pub(crate) const EXPIRES_MS: u8 = 252;
+const EXPIRES: u8 = 253;
+pub(crate) const SELECT: u8 = 254;
+pub(crate) const END: u8 = 255;
+
+/// The version from which on there is a checksum.
+const FIRST_CHECKSUM: u16 = 5;
+
+/// Which program's format a file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Redis's, which Valkey 7 and 8 write too.
+    Redis,
+    /// Valkey's own.
+    Valkey,
+}
+
+/// What stands in a dump, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Record {
+    /// A name and a text that the file says of itself.
+    Aux(Vec<u8>, Vec<u8>),
+    /// What follows is in this database.
+    Database(u64),
+    /// How many keys the database has, and how many of them expire.
+    Sizes(u64, u64),
+    /// The number of a slot of a cluster, its keys, and those that expire.
+    Slot(u64, u64, u64),
+    /// The source of a library of functions.
+    Function(Vec<u8>),
+    /// A key, whose value is to be read next.
+    Key {
+        /// The key.
+        key: Vec<u8>,
+        /// The type and encoding of its value.
+        kind: Kind,
+        /// When it expires, in unix ms.
+        expires: Option<u64>,
+        /// For how many seconds nobody had used it.
+        idle: Option<u64>,
+        /// The logarithmic counter of its uses.
+        frequency: Option<u8>,
+    },
+    /// The end; the checksum is that of the bytes, or none was written.
+    End,
+}
+
+/// Reads a dump.
+#[derive(Debug)]
+pub struct Reader<R> {
+    source: Source<R>,
+    origin: Origin,
+    value: Option<Kind>,
+    is_at_end: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the head. A string of more than `longest` bytes is refused later on. It makes many small reads: give it a buffer.
+    pub fn new(from: R, longest: u64) -> Result<Reader<R>, Error> {
+        let mut source = Source::new(from, 0, longest);
+        source.begin_checksum();
+        let head: [u8; 9] = source.array()?;
+        let (origin, digits) = match head.strip_prefix(b"REDIS") {
+            Some(digits) => (Origin::Redis, digits),
+            None => match head.strip_prefix(b"VALKEY") {
+                Some(digits) => (Origin::Valkey, digits),
+                None => {
+                    return Err(Error::Magic { found: String::from_utf8_lossy(&head).into() });
+                }
+            },
+        };
+        let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        let version = version.filter(|_| digits.iter().all(u8::is_ascii_digit)).unwrap_or(0);
+        if !is_known_version(version) {
+            return Err(Error::Version { version });
+        }
+        source.set_version(version);
+        Ok(Reader { source, origin, value: None, is_at_end: false })
+    }
+
+    /// Whose format it is.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// The version of the format.
+    pub fn version(&self) -> u16 {
+        self.source.version()
+    }
+
+    /// Returns how many bytes were read.
+    pub fn at(&self) -> u64 {
+        self.source.at()
+    }
+
+    /// Reads the next record. After the end there is no other.
+    #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the reader")]
+    pub fn next(&mut self) -> Result<Record, Error> {
+        self.value(|_| Ok::<_, Error>(()))?;
+        if self.is_at_end {
+            return Ok(Record::End);
+        }
+        let (mut expires, mut idle, mut frequency) = (None, None, None);
+        loop {
+            let at = self.source.at();
+            let code = self.source.byte()?;
+            let source = &mut self.source;
+            match code {
+                EXPIRES_MS => expires = time(source.millis()?),
+                EXPIRES => {
+                    let seconds = i32::from_le_bytes(source.array()?);
+                    expires = time(i64::from(seconds) * 1000);
+                }
+                IDLE => idle = Some(source.length()?),
+                FREQUENCY => frequency = Some(source.byte()?),
+                AUX => return Ok(Record::Aux(source.string()?, source.string()?)),
+                SELECT => return Ok(Record::Database(source.length()?)),
+                SIZES => return Ok(Record::Sizes(source.length()?, source.length()?)),
+                SLOT => {
+                    let (slot, keys) = (source.length()?, source.length()?);
+                    return Ok(Record::Slot(slot, keys, source.length()?));
+                }
+                FUNCTION => return Ok(Record::Function(source.string()?)),
+                FUNCTION_OLD => return Err(Error::Type { kind: code, at }),
+                MODULE => self.skip_module()?,
+                END => return self.end(),
+                number => {
+                    let kind = Kind::of(number, source.version());
+                    let kind = kind.ok_or(Error::Type { kind: number, at })?;
+                    let key = source.string()?;
+                    self.value = Some(kind);
+                    return Ok(Record::Key { key, kind, expires, idle, frequency });
+                }
+            }
+        }
+    }
+
+    /// Reads the value of the key that [`Reader::next`] returned, and shows its parts; nothing where it was read already.
+    pub fn value<E: From<Error>>(
+        &mut self,
+        show: impl FnMut(Part<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self.value.take() {
+            Some(kind) => read_value(&mut self.source, kind, show),
+            None => Ok(()),
+        }
+    }
+
+    /// Passes over what a module had written beside the keys; its parts say what they are.
+    fn skip_module(&mut self) -> Result<(), Error> {
+        let refusal = module(&mut self.source)?;
+        loop {
+            match self.source.length()? {
+                0 => return Ok(()),
+                1 | 2 => drop(self.source.length()?),
+                3 => drop(self.source.array::<4>()?),
+                4 => drop(self.source.array::<8>()?),
+                5 => drop(self.source.string()?),
+                _ => return Err(refusal),
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<Record, Error> {
+        let found = self.source.end_checksum();
+        self.is_at_end = true;
+        if self.source.version() < FIRST_CHECKSUM {
+            return Ok(Record::End);
+        }
+        let expected = u64::from_le_bytes(self.source.array()?);
+        if expected != 0 && expected != found {
+            return Err(Error::Checksum { expected, found });
+        }
+        Ok(Record::End)
+    }
+
+    /// Returns true if nothing follows the end of the dump.
+    pub fn ends_here(&mut self) -> Result<bool, Error> {
+        self.source.is_at_end()
+    }
+}
+
+/// A time, or none where it is before 1970: it has passed, whatever it was.
+fn time(millis: i64) -> Option<u64> {
+    Some(u64::try_from(millis).unwrap_or(0))
+}

@@ -1,0 +1,277 @@
+//! Values: from any type and encoding to their parts.
+
+use std::io::Read;
+
+use crate::item::Item;
+use crate::listpack::Listpack;
+use crate::source::Source;
+use crate::stream::{self, StreamId};
+use crate::ziplist::Ziplist;
+use crate::{Error, Kind, intset, item, zipmap};
+
+/// A part of a value. A value is a string, or elements of one kind, or a stream's parts in the order of this list.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Part<'p> {
+    /// A string, whole.
+    String(&'p [u8]),
+    /// The next element of a list.
+    Element(&'p [u8]),
+    /// A member of a set.
+    Member(&'p [u8]),
+    /// A member of a sorted set; its score is a number.
+    Scored(&'p [u8], f64),
+    /// A field of a hash, its value, and when it expires, in unix ms.
+    Field(&'p [u8], &'p [u8], Option<u64>),
+    /// An entry of a stream: fields before their values.
+    Entry(StreamId, &'p [&'p [u8]]),
+    /// What a stream says of itself, after all its entries.
+    Stream {
+        /// How many entries it has.
+        len: u64,
+        /// The greatest ID that it ever had.
+        last: StreamId,
+        /// How many entries were ever added.
+        added: u64,
+        /// The greatest ID that was taken out.
+        deleted: StreamId,
+    },
+    /// A consumer group, before what belongs to it.
+    Group {
+        /// Its name.
+        name: &'p [u8],
+        /// The last ID that was delivered to it.
+        last: StreamId,
+        /// How many entries it has read, where that is known.
+        read: Option<u64>,
+    },
+    /// A consumer of the last group.
+    Consumer {
+        /// Its name.
+        name: &'p [u8],
+        /// When it last tried something, in unix ms.
+        seen: u64,
+        /// When it last got something, in unix ms, where that is known.
+        active: Option<u64>,
+    },
+    /// An entry that is pending of the last consumer.
+    Pending {
+        /// The entry's ID.
+        id: StreamId,
+        /// When it was last delivered, in unix ms.
+        delivered: u64,
+        /// How often it was.
+        count: u64,
+    },
+}
+
+/// Reads a value of a type and shows its parts. What was shown counts only if this ends well.
+pub fn read_value<R: Read, E: From<Error>>(
+    source: &mut Source<R>,
+    kind: Kind,
+    mut show: impl FnMut(Part<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let show: Show<'_, E> = &mut show;
+    match kind {
+        Kind::String => show(Part::String(&source.string()?)),
+        Kind::List => each(source, 1, |_, words| show(Part::Element(&words[0]))),
+        Kind::Set => each(source, 1, |_, words| show(Part::Member(&words[0]))),
+        Kind::Hash => each(source, 2, |_, words| show(Part::Field(&words[0], &words[1], None))),
+        Kind::HashValkey => each(source, 2, |source, words| {
+            let time = u64::try_from(source.millis()?).ok();
+            show(Part::Field(&words[0], &words[1], time))
+        }),
+        Kind::SortedSetText | Kind::SortedSet => each(source, 1, |source, words| {
+            let score = match kind {
+                Kind::SortedSet => source.double()?,
+                _ => text_score(source)?,
+            };
+            show(Part::Scored(&words[0], number(source, score)?))
+        }),
+        Kind::HashExpiring | Kind::HashExpiringOld => expiring(source, kind, show),
+        Kind::ListQuicklist | Kind::ListQuicklist2 => list_nodes(source, kind, show),
+        Kind::Stream | Kind::Stream2 | Kind::Stream3 => stream::read(source, kind, show),
+        Kind::Module | Kind::ModuleOld => Err(module(source)?.into()),
+        _ => packed(source, kind, show),
+    }
+}
+
+/// Who is shown the parts of a value.
+pub(crate) type Show<'s, E> = &'s mut dyn FnMut(Part<'_>) -> Result<(), E>;
+
+/// Reads elements of some strings each, of which there is at least one.
+fn each<R: Read, E: From<Error>>(
+    source: &mut Source<R>,
+    strings: usize,
+    mut show: impl FnMut(&mut Source<R>, &[Vec<u8>; 2]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut words = [Vec::new(), Vec::new()];
+    for _ in 0..source.count()? {
+        for word in &mut words[..strings] {
+            source.string_into(word)?;
+        }
+        show(source, &words)?;
+    }
+    Ok(())
+}
+
+/// A score as a length and so many characters, of which three lengths stand for what is no decimal number.
+fn text_score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
+    let len = source.byte()?;
+    match len {
+        253 => Ok(f64::NAN),
+        254 => Ok(f64::INFINITY),
+        255 => Ok(f64::NEG_INFINITY),
+        len => {
+            let mut text = [0; 252];
+            let text = &mut text[..usize::from(len)];
+            source.fill(text)?;
+            item::score(text).ok_or_else(|| source.corrupt("score"))
+        }
+    }
+}
+
+fn number<R: Read>(source: &Source<R>, score: f64) -> Result<f64, Error> {
+    if score.is_nan() { Err(source.corrupt("score")) } else { Ok(score) }
+}
+
+/// A hash whose fields have times, told from the earliest of all on.
+fn expiring<R: Read, E: From<Error>>(
+    source: &mut Source<R>,
+    kind: Kind,
+    show: Show<'_, E>,
+) -> Result<(), E> {
+    let earliest = match kind {
+        Kind::HashExpiring => source.millis()?,
+        _ => 1,
+    };
+    let (mut field, mut value) = (Vec::new(), Vec::new());
+    for _ in 0..source.count()? {
+        let time = match source.length()? {
+            0 => None,
+            after => {
+                let time = i128::from(after) + i128::from(earliest) - 1;
+                Some(u64::try_from(time).map_err(|_| source.corrupt("time of a field"))?)
+            }
+        };
+        source.string_into(&mut field)?;
+        source.string_into(&mut value)?;
+        show(Part::Field(&field, &value, time))?;
+    }
+    Ok(())
+}
+
+fn list_nodes<R: Read, E: From<Error>>(
+    source: &mut Source<R>,
+    kind: Kind,
+    show: Show<'_, E>,
+) -> Result<(), E> {
+    const PLAIN: u64 = 1;
+    const PACKED: u64 = 2;
+    let (mut node, mut is_empty) = (Vec::new(), true);
+    for _ in 0..source.count()? {
+        let container = if kind == Kind::ListQuicklist2 { source.length()? } else { PACKED };
+        source.string_into(&mut node)?;
+        let mut element = |item: Item<'_>| {
+            is_empty = false;
+            item.with(|element| show(Part::Element(element)))
+        };
+        match (container, kind) {
+            (PLAIN, _) => element(Item::Bytes(&node))?,
+            (PACKED, Kind::ListQuicklist2) => {
+                let node = Listpack::parse(&node).ok_or_else(|| source.corrupt("listpack"))?;
+                node.items().try_for_each(element)?;
+            }
+            (PACKED, _) => {
+                let node = Ziplist::parse(&node).ok_or_else(|| source.corrupt("ziplist"))?;
+                node.items().try_for_each(element)?;
+            }
+            _ => return Err(source.corrupt("node of a list").into()),
+        }
+    }
+    if is_empty { Err(Error::Empty { at: source.at() }.into()) } else { Ok(()) }
+}
+
+/// A collection in one string.
+fn packed<R: Read, E: From<Error>>(
+    source: &mut Source<R>,
+    kind: Kind,
+    show: Show<'_, E>,
+) -> Result<(), E> {
+    // The time of the earliest field is written before the listpack, where the times themselves are whole.
+    if kind == Kind::HashListpackExpiring {
+        source.millis()?;
+    }
+    let bytes = source.string()?;
+    match kind {
+        Kind::HashZipmap => {
+            let fields = zipmap::fields(&bytes).ok_or_else(|| source.corrupt("zipmap"))?;
+            not_empty(source, fields.len())?;
+            fields.into_iter().try_for_each(|(field, value)| show(Part::Field(field, value, None)))
+        }
+        Kind::SetIntset => {
+            let mut ints = intset::parse(&bytes).ok_or_else(|| source.corrupt("intset"))?;
+            not_empty(source, bytes.len() - 8)?;
+            ints.try_for_each(|int| Item::Int(int).with(|member| show(Part::Member(member))))
+        }
+        Kind::ListZiplist | Kind::SortedSetZiplist | Kind::HashZiplist => {
+            let list = Ziplist::parse(&bytes).ok_or_else(|| source.corrupt("ziplist"))?;
+            not_empty(source, list.len())?;
+            items(source, kind, (list.items(), list.len()), show)
+        }
+        _ => {
+            let list = Listpack::parse(&bytes).ok_or_else(|| source.corrupt("listpack"))?;
+            not_empty(source, list.len())?;
+            items(source, kind, (list.items(), list.len()), show)
+        }
+    }
+}
+
+fn not_empty<R: Read>(source: &Source<R>, len: usize) -> Result<(), Error> {
+    if len == 0 { Err(Error::Empty { at: source.at() }) } else { Ok(()) }
+}
+
+/// The elements of a packed collection, of one, two or three items each.
+fn items<'b, R: Read, E: From<Error>>(
+    source: &Source<R>,
+    kind: Kind,
+    (mut items, len): (impl Iterator<Item = Item<'b>>, usize),
+    show: Show<'_, E>,
+) -> Result<(), E> {
+    let each = match kind {
+        Kind::ListZiplist | Kind::SetListpack => 1,
+        Kind::HashListpackExpiring | Kind::HashListpackExpiringOld => 3,
+        _ => 2,
+    };
+    if !len.is_multiple_of(each) {
+        return Err(source.corrupt("number of elements").into());
+    }
+    while let Some(first) = items.next() {
+        first.with(|first| match kind {
+            Kind::ListZiplist => show(Part::Element(first)),
+            Kind::SetListpack => show(Part::Member(first)),
+            Kind::SortedSetZiplist | Kind::SortedSetListpack => {
+                let score = items.next().and_then(|item| item.score());
+                show(Part::Scored(first, score.ok_or_else(|| source.corrupt("score"))?))
+            }
+            _ => {
+                let value = items.next().unwrap_or(Item::Bytes(&[]));
+                let time = if each == 3 { items.next() } else { Some(Item::Int(0)) };
+                let time = time.and_then(|time| u64::try_from(time.int()?).ok());
+                let time = time.ok_or_else(|| source.corrupt("time of a field"))?;
+                let time = (time != 0).then_some(time);
+                value.with(|value| show(Part::Field(first, value, time)))
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// The refusal of a module's data, by the name that its first number stands for.
+pub(crate) fn module<R: Read>(source: &mut Source<R>) -> Result<Error, Error> {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let id = source.length()?;
+    // Nine letters of six bits each, and ten bits of a version.
+    let name = (0..9).map(|n| char::from(LETTERS[(id >> (58 - 6 * n)) as usize & 63])).collect();
+    Ok(Error::Module { name, at: source.at() })
+}

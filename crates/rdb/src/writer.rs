@@ -1,0 +1,165 @@
+//! Writing what Redis 7.0 writes, byte for byte.
+
+use std::io::{self, Write};
+
+use crate::checksum::{self, Checksum};
+use crate::item::canonical_int;
+use crate::{Kind, StreamId, lzf};
+
+/// Integers are looked for in strings of up to so many bytes.
+const LONGEST_INT: usize = 11;
+/// Strings of more bytes than this are compressed.
+const SHORTEST_COMPRESSED: usize = 20;
+
+/// Writes the pieces that values and files are made of.
+pub struct Writer<W> {
+    to: W,
+    table: Option<lzf::Table>,
+    checksum: Checksum,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes to `to`, and compresses long strings if that is wanted (`rdbcompression`).
+    pub fn new(to: W, compresses: bool) -> Writer<W> {
+        let table = compresses.then(lzf::Table::default);
+        Writer { to, table, checksum: checksum::begin() }
+    }
+
+    fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.checksum.update(bytes);
+        self.to.write_all(bytes)
+    }
+
+    /// Writes the type of a value.
+    pub fn kind(&mut self, kind: Kind) -> io::Result<()> {
+        self.raw(&[kind.number()])
+    }
+
+    /// Writes a number of elements, or any other number in the form of a length.
+    pub fn length(&mut self, length: u64) -> io::Result<()> {
+        match length {
+            0..64 => self.raw(&[length as u8]),
+            64..16_384 => self.raw(&[0x40 | (length >> 8) as u8, length as u8]),
+            _ => match u32::try_from(length) {
+                Ok(short) => {
+                    self.raw(&[0x80])?;
+                    self.raw(&short.to_be_bytes())
+                }
+                Err(_) => {
+                    self.raw(&[0x81])?;
+                    self.raw(&length.to_be_bytes())
+                }
+            },
+        }
+    }
+
+    /// Writes a string: as an integer or compressed where that is shorter.
+    pub fn string(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() <= LONGEST_INT
+            && let Some(int) = canonical_int(bytes).and_then(|int| i32::try_from(int).ok())
+        {
+            return self.int(int);
+        }
+        if bytes.len() > SHORTEST_COMPRESSED
+            && let Some(table) = &mut self.table
+            && let Some(packed) = lzf::compress(table, bytes, bytes.len() - 4)
+        {
+            self.raw(&[0xc3])?;
+            self.length(packed.len() as u64)?;
+            self.length(bytes.len() as u64)?;
+            return self.raw(&packed);
+        }
+        self.length(bytes.len() as u64)?;
+        self.raw(bytes)
+    }
+
+    fn int(&mut self, int: i32) -> io::Result<()> {
+        let low = int.to_le_bytes();
+        if i8::try_from(int).is_ok() {
+            self.raw(&[0xc0, low[0]])
+        } else if i16::try_from(int).is_ok() {
+            self.raw(&[0xc1, low[0], low[1]])
+        } else {
+            self.raw(&[0xc2])?;
+            self.raw(&low)
+        }
+    }
+
+    /// Writes a score.
+    pub fn double(&mut self, score: f64) -> io::Result<()> {
+        self.raw(&score.to_le_bytes())
+    }
+
+    /// Writes a time in milliseconds.
+    pub fn millis(&mut self, time: u64) -> io::Result<()> {
+        self.raw(&time.to_le_bytes())
+    }
+
+    /// Writes the ID of a pending entry.
+    pub fn raw_id(&mut self, id: StreamId) -> io::Result<()> {
+        self.raw(&id.to_bytes())
+    }
+
+    /// Writes an ID as two numbers.
+    pub fn id(&mut self, id: StreamId) -> io::Result<()> {
+        self.length(id.ms)?;
+        self.length(id.seq)
+    }
+
+    /// Writes a node of a list.
+    pub fn list_node(&mut self, node: &[u8]) -> io::Result<()> {
+        self.length(crate::ListNodes::PACKED)?;
+        self.string(node)
+    }
+
+    /// Writes a node of a stream.
+    pub fn stream_node(&mut self, (base, node): &(StreamId, Vec<u8>)) -> io::Result<()> {
+        self.string(&base.to_bytes())?;
+        self.string(node)
+    }
+
+    /// Writes the head of a file.
+    pub fn begin_file(&mut self) -> io::Result<()> {
+        self.raw(format!("REDIS{:04}", crate::VERSION).as_bytes())
+    }
+
+    /// Writes a name and a text that a file says of itself.
+    pub fn aux(&mut self, name: &[u8], text: &[u8]) -> io::Result<()> {
+        self.raw(&[crate::reader::AUX])?;
+        self.string(name)?;
+        self.string(text)
+    }
+
+    /// Says that what follows is in this database, which has this many keys, and keys that expire.
+    pub fn database(&mut self, number: u64, keys: u64, expiring: u64) -> io::Result<()> {
+        self.raw(&[crate::reader::SELECT])?;
+        self.length(number)?;
+        self.raw(&[crate::reader::SIZES])?;
+        self.length(keys)?;
+        self.length(expiring)
+    }
+
+    /// Begins a key that expires at a time, if at all; its value follows.
+    pub fn key(&mut self, key: &[u8], expires: Option<u64>, kind: Kind) -> io::Result<()> {
+        if let Some(time) = expires {
+            self.raw(&[crate::reader::EXPIRES_MS])?;
+            self.millis(time)?;
+        }
+        self.kind(kind)?;
+        self.string(key)
+    }
+
+    /// Writes the end of a file, and gives back what it was written to.
+    pub fn end_file(mut self) -> io::Result<W> {
+        self.raw(&[crate::reader::END])?;
+        let checksum = self.checksum.clone().finalize();
+        self.to.write_all(&checksum.to_le_bytes())?;
+        self.to.flush()?;
+        Ok(self.to)
+    }
+
+    /// Gives back what a value was written to.
+    pub fn into_inner(self) -> W {
+        self.to
+    }
+}

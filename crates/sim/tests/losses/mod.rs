@@ -1,0 +1,195 @@
+//! The process ends while a media error is resolved: at each step, for a page of each kind.
+//!
+//! A page is lost by cutting the file short under its mapping; until it is written again it is lost in each life. The end of the process is a panic: it unwinds through code
+//! that writes nothing to the pool. What is found afterwards: each key has its value, or a read of it tells of the
+//! damage; a store that was stopped takes no writes; one that was not can be written to, and loses nothing by it.
+
+use heap::{CreateOptions, Geometry, Heap, OpenError};
+use keyspace::{Db, Expire, Keyspace};
+use pmem::{DomainRequest, MapOptions, Region, panic_after};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+const PAGE: u64 = 4096;
+/// What stands in the file for a page that cannot be read.
+const BAD: u8 = 0xaa;
+const KEYS: usize = 200;
+const GEOMETRY: Geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 12 };
+const RING: u64 = 16384;
+const ZONES: u64 = 65536;
+
+fn region(path: &Path) -> Region {
+    let domain = DomainRequest::Clwb;
+    let options = MapOptions { domain, emulate: true, ..MapOptions::new(64 << 20) };
+    Region::open(path, &options).expect("a mapping")
+}
+
+fn name(i: usize) -> String {
+    format!("key:{i:05}")
+}
+
+fn value(i: usize) -> String {
+    format!("the value of key {i}, which is a bit longer")
+}
+
+fn set(ks: &Keyspace, i: usize) -> bool {
+    let (name, value) = (name(i), value(i));
+    let key = ks.key(name.as_bytes());
+    let mut txn = ks.begin_one(key.shard(), 0);
+    let done = txn.set(Db::default(), &key, value.as_bytes(), Expire::Clear);
+    done.is_ok() && txn.commit().is_ok()
+}
+
+/// Reads as a server does; an error where the damage is told.
+fn get(ks: &Keyspace, i: usize) -> Result<Option<String>, ()> {
+    loop {
+        let losses = ks.losses();
+        let name = name(i);
+        let key = ks.key(name.as_bytes());
+        if ks.harm(Db::default(), &key).is_some() {
+            return Err(());
+        }
+        let mut txn = ks.begin_one(key.shard(), 0);
+        let entry = txn.find(Db::default(), &key);
+        let text = entry.map(|entry| txn.string(&entry).and_then(|text| text.to_vec()));
+        drop(txn);
+        if !ks.has_lost_since(losses) {
+            let text = text.transpose().map_err(|_| ())?;
+            return Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()));
+        }
+        ks.settle();
+    }
+}
+
+/// A pool in use, whose process is going to end.
+struct Life {
+    path: PathBuf,
+    ks: Keyspace,
+}
+
+/// Loses a page of a mapped pool.
+fn lose(path: &Path, region: &Region, page: u64) {
+    let mut bytes = fs::read(path).expect("the pool");
+    bytes[page as usize..][..PAGE as usize].fill(BAD);
+    let file = OpenOptions::new().write(true).open(path).expect("the pool");
+    file.set_len(page).expect("a shorter file");
+    region.load(page);
+    file.write_all_at(&bytes[page as usize..], page).expect("what cannot be read, and the rest");
+    assert!(region.is_unsettled());
+}
+
+impl Life {
+    /// Opens a pool on a medium of which a page may still be bad.
+    fn open(path: &Path, page: u64) -> Result<Life, OpenError> {
+        let region = region(path);
+        let bytes = fs::read(path).expect("the pool");
+        if bytes[page as usize..][..PAGE as usize] == [BAD; PAGE as usize] {
+            lose(path, &region, page);
+        }
+        let (heap, _) = Heap::open(region, [0; 16])?;
+        Ok(Life { path: path.to_owned(), ks: Keyspace::new(heap, 0) })
+    }
+
+    fn lose(&self, page: u64) {
+        lose(&self.path, self.ks.heap().region(), page);
+    }
+
+    /// Resolves what was lost, and ends at the `place`th step of that; whether it came so far.
+    fn ends_at(self, place: u64) -> bool {
+        panic_after(Some(place));
+        let done = catch_unwind(AssertUnwindSafe(|| self.ks.settle()));
+        panic_after(None);
+        done.is_err()
+    }
+
+    /// What a client finds; `what` for messages.
+    fn check(&self, what: &str) {
+        self.ks.settle();
+        for i in 0..KEYS {
+            let found = get(&self.ks, i);
+            assert!(found.is_err() || found == Ok(Some(value(i))), "{what}: key {i} is {found:?}");
+        }
+        if self.ks.stopped().is_some() {
+            return assert!(!set(&self.ks, KEYS), "{what}: a stopped store took a write");
+        }
+        assert!((KEYS..2 * KEYS).all(|i| set(&self.ks, i)), "{what}: a write was refused");
+        for i in 0..2 * KEYS {
+            let found = get(&self.ks, i);
+            let is_told = found.is_err() && i < KEYS;
+            assert!(is_told || found == Ok(Some(value(i))), "{what}: key {i} became {found:?}");
+        }
+    }
+}
+
+/// A pool with keys, left by the end of its process.
+fn pool(path: &Path) -> Vec<u8> {
+    let options = CreateOptions { geometry: GEOMETRY, ..CreateOptions::default() };
+    let heap = Heap::create(region(path), &options).expect("a pool");
+    let ks = Keyspace::new(heap, 0);
+    assert!((0..KEYS).all(|i| set(&ks, i)));
+    drop(ks);
+    fs::read(path).expect("the pool")
+}
+
+/// One page of each kind: what it holds, and whether a store that lost it takes no more writes.
+fn pages(pool: &[u8]) -> Vec<(&'static str, u64, bool)> {
+    let entry = |i: usize| {
+        let text = format!("{}the value", name(i));
+        let found = pool.windows(text.len()).position(|bytes| bytes == text.as_bytes());
+        found.expect("the key") as u64 & !(PAGE - 1)
+    };
+    let is_slot = |word: &&[u8]| word[6] != 0 && word[7] != 0 && word[4..6] == [0, 0];
+    let slots = |page: &[u8]| page.chunks(8).filter(is_slot).count();
+    let index = (ZONES / PAGE..pool.len() as u64 / PAGE)
+        .filter(|page| page % 16 != 0)
+        .max_by_key(|page| slots(&pool[(page * PAGE) as usize..][..PAGE as usize]));
+    vec![
+        ("a header", 0, false),
+        ("the other header", PAGE, false),
+        ("the number of zones", 2 * PAGE, false),
+        ("a shard's roots", 3 * PAGE, true),
+        ("a log", RING, false),
+        ("the span table", ZONES, true),
+        ("a bitmap", entry(0) & !0xffff, true),
+        ("entries", entry(KEYS / 2), false),
+        ("an index", index.expect("pages") * PAGE, false),
+    ]
+}
+
+/// The process ends at every `stride`th step of the resolution, and in every second case once more in the next one's.
+pub(crate) fn a_loss_is_resolved_or_recorded_whenever_the_process_ends(stride: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let bytes = pool(&path);
+    for (kind, page, stops) in pages(&bytes) {
+        for place in (0..).step_by(stride as usize) {
+            let what = format!("the process ended at step {place} after the loss of {kind}");
+            fs::write(&path, &bytes).expect("the pool");
+            let life = Life::open(&path, page).expect("a pool");
+            assert!(set(&life.ks, 0), "what the log has to keep");
+            life.lose(page);
+            let ended = life.ends_at(place);
+            if place % 2 == 1
+                && let Ok(life) = Life::open(&path, page)
+            {
+                life.ends_at(place / 2);
+            }
+            match Life::open(&path, page) {
+                Ok(life) => {
+                    let is_stopped = life.ks.stopped().is_some();
+                    assert!(ended || is_stopped == stops, "{what}: stopped is {is_stopped}");
+                    life.check(&what);
+                }
+                // The log may have gone on in the lost bytes: that is told too.
+                Err(OpenError::LostLog { .. } | OpenError::DamagedLog { .. })
+                    if page == RING || page == 3 * PAGE => {}
+                Err(error) => panic!("{what}: {error}"),
+            }
+            if !ended {
+                break;
+            }
+        }
+    }
+}

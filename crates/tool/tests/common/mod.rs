@@ -1,0 +1,14 @@
+//! What tests of the program say about its output.
+
+use std::process::Output;
+
+/// How it ended, and what it said on either of its outputs.
+#[track_caller]
+pub(crate) fn check(output: &Output, status: i32, says: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    for part in says {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
