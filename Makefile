@@ -53,7 +53,7 @@ dax:
 		command -v $$program >/dev/null || exec .ci/packages qemu-system-x86 e2fsprogs xfsprogs redis-tools; \
 	done
 	@RUSTFLAGS="-C target-feature=+crt-static -C strip=debuginfo" \
-		cargo build --quiet --package perdura-server --package perdura-tool --package perdura-bench --target $(GUEST)
+		cargo build --quiet --package perdura-server --package perdura-cli --package perdura-bench --target $(GUEST)
 	@PERDURA_SERVER=$(abspath $(TARGET))/$(GUEST)/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
 		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --test dax
 

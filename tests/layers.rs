@@ -34,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-commands",
         ],
     ),
-    ("perdura-tool", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-rdb"]),
+    ("perdura-cli", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-rdb"]),
     // Servers are programs to it, started and talked to. The medium itself is measured with what the heap is made of.
     ("perdura-bench", &["perdura-pmem", "perdura-heap"]),
 ];
@@ -48,8 +48,8 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("tokio", &["perdura-server", "perdura-bench"]),
     ("memmap2", &["perdura-pmem"]),
     ("libc", &["perdura-pmem"]),
-    ("clap", &["perdura-tool", "perdura-bench"]),
-    ("indicatif", &["perdura-tool", "perdura-bench"]),
+    ("clap", &["perdura-cli", "perdura-bench"]),
+    ("indicatif", &["perdura-cli", "perdura-bench"]),
     ("redis-protocol", &["perdura-bench"]),
 ];
 

@@ -44,7 +44,7 @@ fn flip(pool: &Path, text: &str) {
     file.write_all_at(&[bytes[at] ^ 1], at as u64).expect("a write");
 }
 
-fn tool(pool: &Path, more: &[&str]) -> (i32, String) {
+fn check(pool: &Path, more: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perdura"));
     let output = command.arg("check").arg(pool).args(more).output().expect("the program runs");
     let text = [output.stdout, output.stderr].concat();
@@ -94,7 +94,7 @@ fn a_flipped_bit_is_found_told_and_healed_by_writing() {
         log.contains("Media error: database 0, key \"key:00077\": damaged value at offset"),
         "{log}"
     );
-    let (status, text) = tool(&pool(&server), &[]);
+    let (status, text) = check(&pool(&server), &[]);
     assert_eq!(status, 2, "{text}");
     assert!(text.contains("in use by another process"), "{text}");
     assert!(client.info("errorstats").contains_key("errorstat_MEDIAERR"));
@@ -108,7 +108,7 @@ fn a_flipped_bit_is_found_told_and_healed_by_writing() {
     assert_eq!(number(&mut client, "damaged_keys"), 1);
     assert!(number(&mut client, "scrub_bytes") > 0);
     assert!(server.terminate().success());
-    let (status, text) = tool(&pool(&server), &[]);
+    let (status, text) = check(&pool(&server), &[]);
     assert_eq!(status, 0, "{text}");
 }
 
@@ -120,10 +120,10 @@ fn a_damaged_key_is_cut_out_by_a_repair() {
     drop(client);
     server.kill();
     flip(&path, &value(78));
-    let (status, text) = tool(&path, &[]);
+    let (status, text) = check(&path, &[]);
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("database 0, key \"key:00078\": damaged value at offset 0x"), "{text}");
-    let (status, text) = tool(&path, &["--repair"]);
+    let (status, text) = check(&path, &["--repair"]);
     assert_eq!(status, 3, "{text}");
     assert!(text.contains("cut out: database 0, key \"key:00078\""), "{text}");
     server.start_again();

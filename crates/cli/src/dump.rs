@@ -14,7 +14,7 @@ use rdb::{Error, Kind, Origin, Part, Reader, Record};
 use serde_json::{Value, json};
 
 use crate::Verdict;
-use crate::cli::Dump;
+use crate::arguments::Dump;
 use crate::progress;
 
 /// Bytes that are read at once.

@@ -6,5 +6,5 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    tool::run(&tool::cli::Arguments::parse()).into()
+    cli::run(&cli::Arguments::parse()).into()
 }

@@ -9,7 +9,7 @@ use keyspace::{CheckError, Checked, Keyspace, Refusal, Repaired};
 use pmem::Lost;
 
 use crate::Verdict;
-use crate::cli::Check;
+use crate::arguments::Check;
 use crate::pool::{self, Pool, PoolError};
 use crate::progress;
 use crate::{json, report};

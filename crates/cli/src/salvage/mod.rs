@@ -16,7 +16,7 @@ use keyspace::{Db, SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 use pmem::{MapError, Region};
 
 use crate::Verdict;
-use crate::cli::SalvageArguments;
+use crate::arguments::SalvageArguments;
 use crate::{pool, progress};
 use target::{Target, TargetError};
 

@@ -10,8 +10,8 @@
 //! This crate must not know the protocol, commands or connections.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod check;
-pub mod cli;
 mod dump;
 mod json;
 mod pool;
@@ -20,6 +20,8 @@ mod report;
 mod salvage;
 
 use std::process::ExitCode;
+
+pub use arguments::{Arguments, Check, Command, Dump, SalvageArguments};
 
 /// How a run ends, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +48,10 @@ impl From<Verdict> for ExitCode {
 }
 
 /// Runs what the command line asks for.
-pub fn run(arguments: &cli::Arguments) -> Verdict {
+pub fn run(arguments: &Arguments) -> Verdict {
     match &arguments.command {
-        cli::Command::Check(options) => check::run(options),
-        cli::Command::Salvage(options) => salvage::run(options),
-        cli::Command::Rdb(options) => dump::run(options),
+        Command::Check(options) => check::run(options),
+        Command::Salvage(options) => salvage::run(options),
+        Command::Rdb(options) => dump::run(options),
     }
 }

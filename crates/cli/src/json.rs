@@ -4,8 +4,8 @@ use keyspace::{CheckError, DamagedKey};
 use serde_json::{Value, json};
 
 use crate::Verdict;
+use crate::arguments::Check;
 use crate::check::{Findings, Outcome};
-use crate::cli::Check;
 use crate::pool::PoolError;
 
 pub(crate) fn findings(options: &Check, findings: &Findings) -> Value {

@@ -3,8 +3,8 @@
 use keyspace::{CheckError, Repaired};
 
 use crate::Verdict;
+use crate::arguments::Check;
 use crate::check::{Findings, Outcome};
-use crate::cli::Check;
 
 /// Blocks that nothing leads to, beyond which only their number is said.
 const NAMED: usize = 8;

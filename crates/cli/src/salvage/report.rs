@@ -6,7 +6,7 @@ use keyspace::SalvageFinding;
 use serde_json::{Value, json};
 
 use super::{Failure, Outcome};
-use crate::cli::SalvageArguments;
+use crate::arguments::SalvageArguments;
 use crate::json::key;
 
 pub(super) fn print(options: &SalvageArguments, done: &Result<Outcome, Failure>) {
