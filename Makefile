@@ -40,7 +40,7 @@ packages:
 # kill -9 under load, over and over, so many times for each way to persist: make kill ROUNDS=500 LOG=docs/proof/kill.tsv
 # ONLY="aof always" chooses some of them.
 kill:
-	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test kill -- $(ONLY)
+	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test kill -- $(ONLY)
 
 # Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a look at what the server makes of each
 # kind of memory: make dax CUTS=200 LOG=docs/proof/dax.tsv, or a part of it: ONLY=domains, canary, media, comparison
@@ -55,17 +55,17 @@ dax:
 	@RUSTFLAGS="-C target-feature=+crt-static -C strip=debuginfo" \
 		cargo build --quiet --package perdura-server --package perdura-cli --package perdura-bench --target $(GUEST)
 	@PERDURA_SERVER=$(abspath $(TARGET))/$(GUEST)/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
-		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --test dax
+		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --package perdura-tests --test dax
 
 # Random commands to Perdura, killed and started again meanwhile, and to redis-server: make differential MINUTES=10
 differential: packages
-	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test differential
+	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test differential
 
 # Redis's own test suite (of Debian's source package) against both backends and redis-server, or some units of it:
 # make compat UNITS="hash set". RENEW=1 writes anew which cases are left out.
 compat: packages
 	@for program in tclsh dpkg-source; do command -v $$program >/dev/null || exec .ci/packages tcl dpkg-dev; done
-	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --test compat -- $(UNITS)
+	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --package perdura-tests --test compat -- $(UNITS)
 
 # Simulated power losses at every fence and between, for so many minutes: make crash MINUTES=10
 # MUTANT=k leaves step number k of the protocol out: a violation must come. LOG=FILE adds the figures to a file. BUILD= builds

@@ -6,8 +6,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
 fn read(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let path = root().join(path);
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -60,7 +64,7 @@ fn the_commit_protocol_names_every_step() {
 /// (`make mutate`) would call it a survivor, late.
 #[test]
 fn every_step_is_asked_for() {
-    let code = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/heap/src"));
+    let code = sources(&root().join("crates/heap/src"));
     let is_asked = |step: &String| {
         let name = format!("Step::{step}");
         code.match_indices(&name)
@@ -73,8 +77,7 @@ fn every_step_is_asked_for() {
 #[test]
 fn the_tests_that_the_commit_protocol_names_exist() {
     let document = read("docs/commit-protocol.md");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let code = sources(&root.join("crates")) + &sources(&root.join("tests"));
+    let code = sources(&root().join("crates")) + &sources(&root().join("tests"));
     let rules = document.lines().filter(|line| line.starts_with("| **"));
     for rule in rules {
         let tests = rule.rsplit('|').nth(1).expect("a column of tests");
@@ -103,8 +106,7 @@ fn every_dependency_has_its_reason() {
 #[test]
 fn the_architecture_names_every_crate() {
     let document = read("ARCHITECTURE.md");
-    let crates = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates"));
-    for entry in crates.expect("crates") {
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
         let name = entry.expect("an entry").file_name().into_string().expect("a name");
         assert!(
             document.contains(&format!("`crates/{name}`")),

@@ -18,7 +18,7 @@ mod rdb_target;
 mod requests;
 
 fn replay(target: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus")).join(target);
     let (mut replayed, mut failed) = (0, Vec::new());
     for entry in fs::read_dir(&folder).expect("the target's corpus") {
         let path = entry.expect("an entry").path();

@@ -39,9 +39,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-bench", &["perdura-pmem", "perdura-heap"]),
 ];
 
-/// Crates that exist for tests: nothing that ships may depend on them.
-const FOR_TESTS: &[(&str, &[&str])] =
-    &[("perdura-sim", &["perdura-pmem"]), ("perdura-testkit", &[]), ("perdura-suite", &[])];
+/// Packages of tests, benchmarks and examples: nothing that ships may depend on them.
+const FOR_TESTS: &[(&str, &[&str])] = &[
+    ("perdura-sim", &["perdura-pmem"]),
+    ("perdura-testkit", &[]),
+    ("perdura-tests", &[]),
+    ("perdura-benches", &[]),
+    ("perdura-examples", &[]),
+];
 
 /// Packages from outside that belong to one place only.
 const CONFINED: &[(&str, &[&str])] = &[
@@ -63,7 +68,7 @@ fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]);
-    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
     let output = command.output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The crates that may contain unsafe code: the mapping itself, the only writer of persistent words, and, outside of the
 /// workspace, the adapter of LMDB, which cannot be opened without it.
