@@ -38,7 +38,8 @@ impl Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.pool");
         let geometry = Geometry { shards: 4, zone_spans: 64, ..Geometry::default() };
-        let options = CreateOptions::random(geometry, boot).expect("random bytes");
+        let options = CreateOptions::random(geometry).expect("random bytes");
+        let options = CreateOptions { boot_id: boot, ..options };
         let keyspace = Keyspace::new(Heap::create(region(&path), &options).expect("a pool"), 0);
         for i in 0..KEYS {
             let name = format!("key:{i}");

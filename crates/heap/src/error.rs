@@ -56,6 +56,20 @@ pub enum CreateError {
     Failed,
 }
 
+/// Why a pool could be neither opened nor made.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The region is blank, and no pool could be made there.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The pool of the region was not opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The system has no random bytes for a new pool.
+    #[error("no random bytes: {0}")]
+    Random(#[from] std::io::Error),
+}
+
 /// What to do about a pool of an earlier format.
 const OLDER: &str =
     "serve it with the program that made it and copy its keys over, or name another pool file";

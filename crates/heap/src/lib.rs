@@ -49,7 +49,7 @@ pub use cache::ReadCacheStats;
 pub use check::{Block, CheckError, Ledger, Reached, check_headers};
 pub use crc::{crc32c, crc32c_append};
 pub use detached::Detached;
-pub use error::{CommitError, CreateError, Full, OpenError};
+pub use error::{CommitError, CreateError, Full, OpenError, PoolError};
 pub use header::VERSION as FORMAT;
 pub use heap::Heap;
 pub use layout::{Geometry, MAX_BLOCK, ROOTS};

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "a new pool's metadata is zeroed")]
 
 use crate::alloc::Alloc;
-use crate::error::{CreateError, OpenError};
+use crate::error::{CreateError, OpenError, PoolError};
 use crate::header::{Features, Header, HeaderError, MAGIC, VERSION};
 use crate::heap::Heap;
 use crate::layout::{DEVICE_BLANK, Geometry, HEADER_A, HEADER_B, SHARDS_AT, SPAN, ZONES_WORD};
@@ -30,15 +30,21 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// For a pool of `geometry`, with uuid and seed from the system's random source.
-    pub fn random(geometry: Geometry, boot_id: [u8; 16]) -> std::io::Result<CreateOptions> {
+    /// For a pool of `geometry`, with uuid and seed from the system's random source, and the present boot.
+    pub fn random(geometry: Geometry) -> std::io::Result<CreateOptions> {
         use std::io::Read;
         let mut bytes = [0; 32];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
         uuid.copy_from_slice(&bytes[..16]);
         hash_seed.copy_from_slice(&bytes[16..]);
-        Ok(CreateOptions { geometry, uuid, hash_seed, boot_id })
+        Ok(CreateOptions { geometry, uuid, hash_seed, boot_id: pmem::boot_id() })
+    }
+
+    /// The same for a pool that may grow to `limit` bytes and is used by all cores of this process.
+    pub fn fitting(limit: u64) -> std::io::Result<CreateOptions> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        CreateOptions::random(Geometry::fitting(cores, limit))
     }
 }
 
@@ -86,6 +92,17 @@ impl Heap {
         let region = Region::anonymous(reserve as usize)
             .map_err(|_| CreateError::TooSmall { needed: reserve, limit })?;
         Heap::create(region, options)
+    }
+
+    /// Opens the pool of a region in the machine's present boot, or makes one on a region that is blank. Returns how it was
+    /// recovered; `None` for a new pool.
+    pub fn open_or_create(region: Region) -> Result<(Heap, Option<Recovery>), PoolError> {
+        if Heap::is_blank(&region) {
+            let options = CreateOptions::fitting(region.reserved())?;
+            return Ok((Heap::create(region, &options)?, None));
+        }
+        let (heap, recovery) = Heap::open(region, pmem::boot_id())?;
+        Ok((heap, Some(recovery)))
     }
 
     /// Whether the region certainly holds nothing: a new file, or one whose pool was never finished. What comes after the

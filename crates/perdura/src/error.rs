@@ -18,6 +18,16 @@ pub enum OpenError {
     Io(#[from] std::io::Error),
 }
 
+impl From<heap::PoolError> for OpenError {
+    fn from(error: heap::PoolError) -> OpenError {
+        match error {
+            heap::PoolError::Create(error) => OpenError::Create(error),
+            heap::PoolError::Open(error) => OpenError::Pool(error),
+            heap::PoolError::Random(error) => OpenError::Io(error),
+        }
+    }
+}
+
 /// Why a store could not be closed cleanly. Nothing that was acknowledged is lost: the next open recovers it.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]

@@ -36,7 +36,8 @@ pub struct Perdura {
 }
 
 impl Perdura {
-    /// Opens a store, recovering it if it was not closed, or makes it.
+    /// Opens a store, recovering it if it was not closed, or makes it. A file that another process has open is refused,
+    /// after three seconds: a process that was just killed holds it for a moment.
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
         keyspace.heap().set_read_cache(options.read_cache);

@@ -60,6 +60,7 @@ pub use holes::trim_allocator;
 pub use inspect::RecordLosses;
 pub use lane::Lane;
 pub use lines::{LINE, lines};
+pub use locked::when_unlocked;
 pub use media::{Lost, LostPage};
 pub use options::{DomainRequest, MapOptions};
 pub use place::FilePlace;

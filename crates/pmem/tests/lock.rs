@@ -21,6 +21,19 @@ fn a_file_is_open_once_and_free_again_when_dropped() {
     Region::open(&path, &options).unwrap();
 }
 
+#[test]
+fn a_file_that_is_held_for_a_moment_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(1 << 20) };
+    let map = || Region::open(&path, &options);
+    pmem::when_unlocked(map, || panic!("nobody has the file")).unwrap();
+
+    let held = std::cell::Cell::new(Some(map().unwrap()));
+    pmem::when_unlocked(map, || drop(held.take())).unwrap();
+    assert!(held.take().is_none(), "the lock was waited for");
+}
+
 /// As in a child that was forked by another thread and has not yet executed its program.
 #[test]
 fn a_descriptor_that_lives_on_keeps_no_lock() {

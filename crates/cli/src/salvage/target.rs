@@ -60,7 +60,7 @@ impl Target {
         options.domain = DomainRequest::Process;
         let region = Region::open(&file, &options)?;
         let mut target = Target { keyspace: None, file, name: name.to_owned() };
-        let options = CreateOptions::random(geometry, pmem::boot_id())?;
+        let options = CreateOptions::random(geometry)?;
         let heap = Heap::create(region, &options)?;
         target.keyspace = Some(Keyspace::new(heap, unix_ms()));
         Ok(target)
