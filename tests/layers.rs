@@ -14,9 +14,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-heap", &["perdura-pmem"]),
     ("perdura-structures", &["perdura-heap"]),
     ("perdura-keyspace", &["perdura-heap", "perdura-structures"]),
-    // In a build for simulation alone: so that its locks can be scheduled, and its steps left out.
-    ("perdura-aof", &["perdura-pmem"]),
     ("perdura-resp", &[]),
+    // pmem in a build for simulation alone: so that its locks can be scheduled, and its steps left out.
+    ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
     (
         "perdura-commands",

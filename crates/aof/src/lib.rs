@@ -36,7 +36,6 @@ mod record;
 mod rewrite;
 mod step;
 mod storage;
-mod words;
 mod writer;
 
 pub use error::{Failure, LoadError, ManifestError, OpenError, Operation, RewriteError};
