@@ -44,7 +44,7 @@ pub use log::{Aof, Figures};
 pub use manifest::{Kind, Listed, Manifest};
 pub use options::{Fsync, Now, Options};
 pub use parse::{Command, Parsed, Parser};
-pub use record::{encode, encode_multi, encode_select};
+pub use record::{EXEC, MULTI, encode, encode_select};
 pub use rewrite::{Growth, Rewrite, Rewritten};
 #[cfg(feature = "sim")]
 pub use step::Step;

@@ -2,7 +2,7 @@
 
 mod medium;
 
-use aof::{Fsync, LoadError, encode, encode_multi};
+use aof::{EXEC, Fsync, LoadError, MULTI, encode};
 use medium::{Medium, number, numbers};
 use proptest::prelude::*;
 
@@ -43,8 +43,7 @@ fn tail() -> (Vec<u8>, Vec<(usize, u64)>) {
         bytes.extend(number(n));
         ends.push((bytes.len(), n + 1));
     }
-    let inside = [number(3), number(4)].concat();
-    encode_multi(&mut bytes, &inside);
+    bytes.extend([MULTI, &number(3), &number(4), EXEC].concat());
     ends.push((bytes.len(), 5));
     bytes.extend(number(5));
     ends.push((bytes.len(), 6));

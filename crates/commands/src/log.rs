@@ -46,10 +46,8 @@ pub struct Effects {
     deliveries: Vec<Delivery>,
 }
 
-const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 /// How a SELECT begins.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
-const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Effects {
     /// Effects that reuse `room`; nothing is kept unless `enabled`.
@@ -70,15 +68,14 @@ impl Effects {
         }
         self.select(db);
         self.count += 1;
-        encode(&mut self.bytes, args);
+        aof::encode(&mut self.bytes, args);
     }
 
     fn select(&mut self, db: Db) {
         if self.count == 0 {
             self.first = db;
         } else if self.last != db {
-            let mut digits = itoa::Buffer::new();
-            encode(&mut self.bytes, &[b"SELECT", digits.format(db.number()).as_bytes()]);
+            aof::encode_select(&mut self.bytes, db.number() as u32);
         }
         self.last = db;
     }
@@ -176,8 +173,8 @@ impl Effects {
             return None;
         }
         if self.count > 1 {
-            self.bytes.splice(0..0, MULTI.iter().copied());
-            self.bytes.extend_from_slice(EXEC);
+            self.bytes.splice(0..0, aof::MULTI.iter().copied());
+            self.bytes.extend_from_slice(aof::EXEC);
         }
         let end = log.append(self.first, self.last, &self.bytes);
         self.bytes.clear();
@@ -206,18 +203,4 @@ pub(crate) struct EffectsMark {
     last: Db,
     seen: usize,
     deliveries: usize,
-}
-
-fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {
-    let mut digits = itoa::Buffer::new();
-    out.push(b'*');
-    out.extend_from_slice(digits.format(args.len()).as_bytes());
-    out.extend_from_slice(b"\r\n");
-    for arg in args {
-        out.push(b'$');
-        out.extend_from_slice(digits.format(arg.len()).as_bytes());
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
-    }
 }
