@@ -75,7 +75,7 @@ CRASH := cargo run $(BUILD) --quiet --package perdura-sim --example crash --
 crash:
 	@$(CRASH) --minutes $(MINUTES) $(if $(LOG),--log $(LOG))
 
-# Undefined behaviour in what runs without system calls, by an interpreter: make miri MIRI="-p perdura-structures --test list".
+# Undefined behaviour in what runs without system calls, by an interpreter: make miri MIRI="-p perdura-structures --test it list::".
 # It needs a nightly toolchain: rustup toolchain install nightly --component miri --component rust-src
 NIGHTLY := cargo +nightly
 MIRI ?= --package perdura-resp --lib -- glob

@@ -6,7 +6,7 @@
 //! log is replayed, and each session must find the state after some prefix of its transactions, from the last
 //! acknowledged to the last sent.
 
-#[path = "../../aof/tests/medium/mod.rs"]
+#[path = "../../aof/tests/it/medium/mod.rs"]
 mod medium;
 mod support;
 
