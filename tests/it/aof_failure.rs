@@ -3,7 +3,7 @@
 //!
 //! A full disk is a limit on the size of files; with root, a small file system too. A disk that fails a sync, which takes root, is a file system in a file that
 //! promises more room than the memory has that it lies in: write(2) succeeds and fdatasync fails. `tests/kill` kills servers under load whose disk is full;
-//! `crates/commands/tests/log_failure.rs` lets writes, syncs and renames of an engine's log fail.
+//! `crates/commands/tests/it/log_failure.rs` lets writes, syncs and renames of an engine's log fail.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

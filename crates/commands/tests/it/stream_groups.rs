@@ -1,12 +1,10 @@
 //! Groups of consumers: their requests and replies, and what a command log says of them.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Client, MemoryLog, TestClock, requests, volatile};
 use commands::{Engine, EngineOptions};
 use fastrand::Rng;
-use support::{Client, MemoryLog, TestClock, requests, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 

@@ -1,10 +1,8 @@
 //! Places and searches beside those of a real server: everywhere on the Earth, the limits included.
 
-mod support;
-
+use crate::support::wire::{Remote, parse, tell};
+use crate::support::{Client, engine};
 use fastrand::Rng;
-use support::wire::{Remote, parse, tell};
-use support::{Client, engine};
 use testkit::Launch;
 
 /// A coordinate, on its limit now and then.

@@ -1,13 +1,11 @@
 //! What a comparison with a real server cannot show of hashes and sets: what is picked by chance, and what a scan finds.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::support::wire::{Reply, parse};
+use crate::support::{Client, MemoryLog, engine, volatile};
 use commands::{Engine, EngineOptions};
-use support::wire::{Reply, parse};
-use support::{Client, MemoryLog, engine, volatile};
 
 fn bytes(reply: &Reply) -> Vec<u8> {
     match reply {

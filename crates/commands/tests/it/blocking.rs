@@ -1,12 +1,10 @@
 //! Blocking commands: who is served, when, with what, and what the command log says of it.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::{Client, MemoryLog, TestClock, emulated, engine, volatile};
 use commands::{Engine, EngineOptions};
-use support::{Client, MemoryLog, TestClock, emulated, engine, volatile};
 
 /// Clients by name on one engine.
 struct Stage {

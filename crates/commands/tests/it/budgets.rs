@@ -4,16 +4,14 @@
 //! times on new keys and the median is taken, since retiring a section of the log falls on some command now
 //! and then and has a budget of its own. Reads must cost nothing.
 
-mod generate;
-mod support;
-
+use crate::generate;
 use std::sync::Arc;
 
+use crate::support::{Client, emulated, wire};
 use commands::spec::{READONLY, WRITE};
 use commands::{Engine, EngineOptions, Run};
 use fastrand::Rng;
 use pmem::{Counters, counters};
-use support::{Client, emulated, wire};
 
 /// What one execution may cost at most. `#` stands for the number of the round, `$` for 32 bytes, `^` before a key for what
 /// DUMP answers for it.

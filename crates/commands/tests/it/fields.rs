@@ -3,12 +3,10 @@
 //! The commands are younger than the server of the comparison. What is expected here was read in the sources of Redis 7.4 (HEXPIRE
 //! and its like, HTTL and its like, HPERSIST) and 8.0 (HGETEX, HSETEX, HGETDEL), and in their tests.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Client, MemoryLog, TestClock, requests, volatile};
 use commands::{Engine, EngineOptions};
-use support::{Client, MemoryLog, TestClock, requests, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 

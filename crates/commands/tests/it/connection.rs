@@ -1,9 +1,7 @@
 //! The connection itself: protocol, password, database, and its end.
 
-mod support;
-
+use crate::support::{Client, engine};
 use commands::Next;
-use support::{Client, engine};
 
 #[test]
 fn hello_switches_the_protocol() {

@@ -1,11 +1,9 @@
 //! DUMP and RESTORE beside redis-server: what one of them dumps the other restores, and it is the same value.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Client, MemoryLog, TestClock, engine, requests, volatile, wire};
 use commands::{Engine, EngineOptions};
-use support::{Client, MemoryLog, TestClock, engine, requests, volatile, wire};
 use testkit::{Launch, Reply};
 
 const NOW: u64 = 1_700_000_000_000;

@@ -1,24 +1,22 @@
 //! `docs/compatibility.md` is generated from the command table: this test fails when it is out of date, and writes it
 //! anew when `UPDATE_DOCS` is set.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::support::engine;
 use commands::Engine;
-use support::engine;
 
 /// Redis 7.0.15's commands and subcommands, from its own COMMAND LIST.
-const REDIS: &str = include_str!("redis-7.0.15-commands.txt");
+const REDIS: &str = include_str!("../redis-7.0.15-commands.txt");
 
 const HEAD: &str = "\
 # Compatibility
 
 Perdura speaks RESP2 and RESP3 and behaves as Redis 7.0.15 does: replies, error texts and encodings. A difference
 that is not written down here is a bug. This page is generated from the command table
-(`UPDATE_DOCS=1 cargo test -p perdura-commands --test compatibility`).
+(`UPDATE_DOCS=1 cargo test -p perdura-commands --test it compatibility::`).
 
 Known differences:
 

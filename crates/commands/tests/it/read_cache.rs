@@ -3,14 +3,12 @@
 //! Two sessions, several databases, MULTI with commands that fail, WATCH, pipelined runs, time that passes, and the steps
 //! that a server takes in the background.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Client, TestClock, volatile};
 use commands::{Engine, EngineOptions};
 use fastrand::Rng;
 use keyspace::{Defragmentation, Eviction, Keyspace, Policy};
-use support::{Client, TestClock, volatile};
 
 const KEYS: [&str; 7] = ["a", "b", "c", "{a}1", "{a}2", "{b}1", "d"];
 const BEGIN: u64 = 1_700_000_000_000;

@@ -1,16 +1,14 @@
 //! What goes into the command log: only what changed something, in a form that gives the same at any time.
 
-mod generate;
-mod support;
-
+use crate::generate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::{self, Client, MemoryLog, TestClock, requests, volatile};
 use commands::spec::{Group, WRITE};
 use commands::{CommandLog, Engine, EngineOptions, Run};
 use fastrand::Rng;
 use keyspace::Db;
-use support::{Client, MemoryLog, TestClock, requests, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 

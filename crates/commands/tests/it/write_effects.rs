@@ -13,20 +13,17 @@
 //! The request is executed alone, as a transaction, within one, pipelined, and when it had to wait.
 //! `WRITE_EFFECTS=name` runs one command.
 
-mod support;
-mod writes;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::data::{self, Data, data};
+use crate::support::wire::{Remote, Reply, parse, tell};
+use crate::support::{self, Client, MemoryLog, TestClock, requests, volatile};
+use crate::writes::{self, State, WAIT, WRITES, Write};
 use commands::spec::WRITE;
 use commands::{Clock, CommandLog, Engine, EngineOptions};
-use support::data::{self, Data, data};
-use support::wire::{Remote, Reply, parse, tell};
-use support::{Client, MemoryLog, TestClock, requests, volatile};
 use testkit::Launch;
-use writes::{State, WAIT, WRITES, Write};
 
 const NOW: u64 = 1_700_000_000_000;
 /// Databases and keys that are watched. Nothing may ever touch `x`, unless it touches all keys.

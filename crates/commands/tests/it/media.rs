@@ -1,17 +1,15 @@
 //! The medium loses bytes under an engine: whatever command meets a key that was lost with its name tells of the damage,
 //! and not of a key that never was.
 
-mod support;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Client, emulated, wire};
 use commands::{Engine, EngineOptions, Next};
 use keyspace::{Eviction, Keyspace, Policy};
-use support::{Client, emulated, wire};
 
 const PAGE: usize = 4096;
 const KEYS: usize = 2000;

@@ -6,16 +6,13 @@
 //! delete some in the background), the order of KEYS, cursors and orders of SCAN, random keys, and
 //! a little time between the two when a TTL is told. `DIFFERENTIAL_SEED` repeats one sequence.
 
-mod generate;
-mod support;
-
+use crate::generate::{request, sub_request};
+use crate::support::streams::masked;
+use crate::support::wire::{Remote, Reply, parse, tell};
+use crate::support::{Client, engine};
 use commands::spec::{CommandSpec, Group};
 use commands::{Engine, Run};
 use fastrand::Rng;
-use generate::{request, sub_request};
-use support::streams::masked;
-use support::wire::{Remote, Reply, parse, tell};
-use support::{Client, engine};
 use testkit::Launch;
 
 /// Requests in one sequence.

@@ -1,12 +1,10 @@
 //! MULTI, EXEC and WATCH: as a whole or not at all, for other clients and for the clients themselves.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::{Client, TestClock, engine, volatile};
 use commands::{Engine, EngineOptions};
-use support::{Client, TestClock, engine, volatile};
 
 #[track_caller]
 fn check(client: &mut Client, lines: &[(&str, &str)]) {

@@ -6,17 +6,15 @@
 //! the end the log and what a rewrite would write are replayed, and must give the same once more.
 //! `STREAMS_SEED` repeats a sequence.
 
-mod support;
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::support::data::{data, differences};
+use crate::support::streams::masked;
+use crate::support::wire::{Remote, parse, tell};
+use crate::support::{Client, MemoryLog, TestClock, requests, volatile};
 use commands::{Engine, EngineOptions, commands_of};
 use fastrand::Rng;
-use support::data::{data, differences};
-use support::streams::masked;
-use support::wire::{Remote, parse, tell};
-use support::{Client, MemoryLog, TestClock, requests, volatile};
 use testkit::Launch;
 
 const STEPS: usize = 500;

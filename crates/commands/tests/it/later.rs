@@ -1,11 +1,9 @@
 //! Commands of Redis 7.2, which the comparisons with a 7.0 leave out: CLIENT NO-TOUCH, CLIENT SETINFO, WAITAOF.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Client, MemoryLog, TestClock, emulated, engine, volatile};
 use commands::{Engine, EngineOptions};
-use support::{Client, MemoryLog, TestClock, emulated, engine, volatile};
 
 #[track_caller]
 fn check(client: &mut Client, lines: &[(&str, &str)]) {

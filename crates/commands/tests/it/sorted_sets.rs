@@ -1,13 +1,11 @@
 //! Large sorted sets beside those of a real server, and what a comparison cannot show: what is picked by chance, what a scan
 //! finds, what later versions of Redis added.
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::wire::{Remote, Reply, parse, tell};
+use crate::support::{Client, engine};
 use fastrand::Rng;
-use support::wire::{Remote, Reply, parse, tell};
-use support::{Client, engine};
 use testkit::Launch;
 
 fn text(reply: &Reply) -> String {

@@ -1,12 +1,10 @@
 //! When and how often keys were used, as OBJECT IDLETIME and OBJECT FREQ tell it.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Client, TestClock, volatile};
 use commands::{Clock as _, Engine, EngineOptions};
 use keyspace::{Eviction, Policy};
-use support::{Client, TestClock, volatile};
 
 /// An engine by a clock that a test sets.
 fn engine(clock: &Arc<TestClock>, policy: Policy) -> Arc<Engine> {

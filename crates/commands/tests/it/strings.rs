@@ -1,11 +1,9 @@
 //! Strings behave as Redis's; what differs between machines and times is said here in statements.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Client, TestClock, volatile};
 use commands::{Engine, EngineOptions};
-use support::{Client, TestClock, volatile};
 
 /// No time passes between the lines.
 #[track_caller]

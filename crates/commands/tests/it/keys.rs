@@ -1,14 +1,12 @@
 //! Commands on keys of any type and on whole databases.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::support::wire::{Reply, parse};
+use crate::support::{Client, TestClock, engine, volatile};
 use commands::{Engine, EngineOptions, Next};
 use resp::{Protocol, Writer};
-use support::wire::{Reply, parse};
-use support::{Client, TestClock, engine, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 

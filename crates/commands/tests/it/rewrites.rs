@@ -4,19 +4,16 @@
 //! The log is rewritten while other commands change the same keys, and then loaded into an empty
 //! engine, which must hold the same. `REWRITES_SEED` repeats a run.
 
-mod support;
-#[allow(dead_code, reason = "its states are those of another test")]
-mod writes;
-
+use crate::writes;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use crate::support::data::{data, differences};
+use crate::support::wire::show;
+use crate::support::{Client, TestClock, volatile};
 use aof::{Aof, Loader, Options};
 use commands::{CommandLog, Engine, EngineOptions};
 use fastrand::Rng;
-use support::data::{data, differences};
-use support::wire::show;
-use support::{Client, TestClock, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 /// Keys of a step of a snapshot, elements of one, those of a command of a log, what a packed

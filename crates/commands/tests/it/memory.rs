@@ -1,13 +1,11 @@
 //! The memory limit: what is refused, what is evicted, and what the log learns of it.
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use crate::support::{Client, MemoryLog, volatile};
 use commands::{CommandLog, Engine, EngineOptions};
 use keyspace::{Eviction, Policy};
-use support::{Client, MemoryLog, volatile};
 
 const FULL: &str = "(error) OOM the store is full: its heap is at its limit or its file cannot grow \
                     (INFO persistence: pool_used, pool_size, pool_limit)";

@@ -6,18 +6,14 @@
 //! log is replayed, and each session must find the state after some prefix of its transactions, from the last
 //! acknowledged to the last sent.
 
-#[path = "../../aof/tests/it/medium/mod.rs"]
-mod medium;
-mod support;
-
 use std::sync::Arc;
 use std::thread;
 
+use crate::medium::Medium;
+use crate::support::{Client, volatile};
 use aof::{Aof, Fsync, Loader};
 use commands::{Engine, EngineOptions};
 use fastrand::Rng;
-use medium::Medium;
-use support::{Client, volatile};
 
 const SESSIONS: usize = 3;
 const TRANSACTIONS: u64 = 60;

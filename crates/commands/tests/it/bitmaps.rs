@@ -1,8 +1,6 @@
 //! Bitmaps behave as Redis's.
 
-mod support;
-
-use support::{Client, engine};
+use crate::support::{Client, engine};
 
 #[track_caller]
 fn check(lines: &[(&str, &str)]) {

@@ -5,19 +5,17 @@
 //! durable yet. Where the replies differ, the reply shows that write, so it must wait for its position in the log. Cases
 //! are made from the command table.
 
-mod generate;
-mod support;
-
+use crate::generate;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::support::{self, wire::show};
+use crate::support::{Client, MemoryLog, TestClock, volatile};
 use commands::spec::{BLOCKING, Group, READONLY, WRITE};
 use commands::{Engine, EngineOptions, Next, Run};
 use fastrand::Rng;
-use support::wire::show;
-use support::{Client, MemoryLog, TestClock, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 /// Replies that differ from run to run by themselves.

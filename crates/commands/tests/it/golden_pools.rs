@@ -4,25 +4,21 @@
 //! A change of the format that forgets the version fails here. A new version needs a pool of its own:
 //!
 //! ```sh
-//! WRITE_GOLDEN_POOL=1 cargo test -p perdura-commands --test golden_pools
+//! WRITE_GOLDEN_POOL=1 cargo test -p perdura-commands --test it golden_pools::
 //! ```
 //!
 //! A pool is mostly zeros, and its long values are runs of one word: it is stored as runs of words.
-
-#![forbid(unsafe_code)]
-
-mod support;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::support::{Client, TestClock, volatile};
 use commands::{Engine, EngineOptions};
 use heap::{CreateOptions, FORMAT, Geometry, Heap, OpenError};
 use keyspace::Keyspace;
 use pmem::{DomainRequest, MapOptions, Region};
-use support::{Client, TestClock, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 const BOOT: [u8; 16] = [3; 16];

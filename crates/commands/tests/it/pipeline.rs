@@ -1,16 +1,14 @@
 //! Pipelined commands give the replies and the data that they give one by one.
 
-mod generate;
-mod support;
-
+use crate::generate;
 use std::sync::Arc;
 
+use crate::support::{Client, TestClock, emulated, volatile};
 use commands::spec::Group;
 use commands::{Engine, EngineOptions, Run};
 use fastrand::Rng;
 use keyspace::Keyspace;
 use resp::{Protocol, Writer};
-use support::{Client, TestClock, emulated, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 

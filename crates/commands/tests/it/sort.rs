@@ -1,13 +1,11 @@
 //! SORT: what the random comparison with a real server leaves to chance, and what it cannot show: who is locked, served and
 //! told.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::wire::{Remote, parse, tell};
+use crate::support::{self, Client, MemoryLog, TestClock, engine, volatile};
 use commands::{Engine, EngineOptions};
-use support::wire::{Remote, parse, tell};
-use support::{Client, MemoryLog, TestClock, engine, volatile};
 use testkit::Launch;
 
 const DATA: &[&str] = &[
