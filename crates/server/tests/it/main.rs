@@ -6,6 +6,7 @@
 mod administration;
 mod blocking;
 mod blocking_kill;
+mod configuration;
 mod connections;
 mod emulated_media;
 mod pool_file;
