@@ -1,6 +1,7 @@
 //! What can go wrong, by operation.
 
 use crate::layout::Geometry;
+use crate::layout::header::{HeaderError, MAGIC, VERSION};
 
 /// The heap has no room for a block: the pool is full and cannot grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -224,6 +225,22 @@ pub enum OpenError {
          kernel's log); else {SALVAGE}"
     )]
     Failed,
+}
+
+impl From<HeaderError> for OpenError {
+    fn from(error: HeaderError) -> OpenError {
+        match error {
+            HeaderError::Magic { found } if found == [0; 8] => OpenError::NoHeader,
+            HeaderError::Magic { found } => OpenError::Magic { expected: MAGIC, found },
+            HeaderError::Version { found } => OpenError::Version { expected: VERSION, found },
+            HeaderError::Features { incompat } => OpenError::Features { unknown: incompat },
+            HeaderError::Checksum { expected, found } => {
+                OpenError::HeaderChecksum { expected, found }
+            }
+            HeaderError::Geometry(geometry) => OpenError::Geometry(geometry),
+            HeaderError::Reserved { at } => OpenError::Reserved { at },
+        }
+    }
 }
 
 #[cfg(test)]

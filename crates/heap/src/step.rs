@@ -3,8 +3,6 @@
 //! In a build for simulation one of them at a time can be knocked out, at run time, to show that a crash test
 //! notices. In any other build this is a flush and a fence, and a record that holds every entry.
 
-use crate::heap::Heap;
-use crate::record::{Change, Entry};
 use pmem::Region;
 
 pmem::steps! { 32:
@@ -173,32 +171,5 @@ pub(crate) fn flush(region: &Region, at: u64, len: usize, step: Step) {
 pub(crate) fn fence(region: &Region, step: Step) {
     if step.done() {
         region.fence();
-    }
-}
-
-/// Whether the record is to hold this entry: always, but in a simulation.
-#[inline(always)]
-pub(crate) fn logs(heap: &Heap, entry: &Entry) -> bool {
-    !cfg!(feature = "sim") || kind(heap, entry).done()
-}
-
-/// Whether a record publishes a new block by one entry: always, but where a simulation keeps a half of it out.
-#[inline(always)]
-pub(crate) fn publishes_at_once(heap: &Heap, set: &Entry) -> bool {
-    Step::ListFresh.done() && logs(heap, set)
-}
-
-/// What an entry changes.
-fn kind(heap: &Heap, entry: &Entry) -> Step {
-    let geometry = &heap.geometry;
-    match (&entry.change, geometry.span_of(entry.at)) {
-        (Change::SetBit(_), _) => Step::LogPublished,
-        (Change::ClearBit(_), _) => Step::LogFreed,
-        (_, Some(span)) if geometry.is_table(span) => Step::LogSpan,
-        (_, Some(_)) => Step::LogWord,
-        (_, None) if (0..geometry.shards).any(|n| geometry.shard_area(n).used() == entry.at) => {
-            Step::LogUsed
-        }
-        (_, None) => Step::LogRoot,
     }
 }

@@ -5,12 +5,13 @@
 //! the sizes are looked for: those with which the span table and the headers of spans, which are
 //! checksummed, agree with each other.
 
-use super::{SalvageError, SalvageNote, shapes};
-use crate::class::WHOLE;
-use crate::header::{BYTES, Header, HeaderError, MAGIC, VERSION};
+use super::note::{SalvageError, SalvageNote};
+use super::shapes;
+use crate::checksum::crc32c;
+use crate::layout::header::{BYTES, Header, HeaderError, MAGIC, VERSION};
+use crate::layout::size_class::WHOLE;
+use crate::layout::span::split_span_word;
 use crate::layout::{Geometry, HEADER_A, HEADER_B, LINE, SPAN};
-use crate::open::refusal;
-use crate::spans::split_span_word;
 use pmem::Region;
 
 /// Spans that are compared for one guess.
@@ -36,7 +37,7 @@ pub(super) fn find(region: &Region, notes: &mut Vec<SalvageNote>) -> Result<Foun
     };
     let copies = [Header::raw(region, HEADER_A), Header::raw(region, HEADER_B)];
     if let Some(foreign) = copies.iter().find_map(foreign) {
-        return Err(SalvageError::Foreign(refusal(foreign)));
+        return Err(SalvageError::Foreign(foreign.into()));
     }
     if let Some(header) = mended(&copies) {
         notes.push(SalvageNote::HeaderMended);
@@ -47,14 +48,14 @@ pub(super) fn find(region: &Region, notes: &mut Vec<SalvageNote>) -> Result<Foun
             notes.push(SalvageNote::HeaderGuessed);
             Ok(Found { geometry, seed: seed(&copies), header: None })
         }
-        None => Err(SalvageError::NoPool(refusal(error))),
+        None => Err(SalvageError::NoPool(error.into())),
     }
 }
 
 /// Why a copy that is whole is not for this program.
 fn foreign(copy: &[u8; BYTES]) -> Option<HeaderError> {
     let crc = u32::from_le_bytes([12, 13, 14, 15].map(|at| copy[at]));
-    let is_whole = copy[..8] == MAGIC && crc == crate::crc32c(&copy[16..]);
+    let is_whole = copy[..8] == MAGIC && crc == crc32c(&copy[16..]);
     Header::decode(copy).err().filter(|_| is_whole)
 }
 

@@ -5,16 +5,15 @@
 //! a word of the table is lost, a span without a header is taken for one block if something leads
 //! to its beginning.
 
-use super::SalvageNote;
-use crate::alloc;
-use crate::class::{BITMAP_AT, CLASSES, TABLE, WHOLE};
+use super::note::SalvageNote;
+use crate::layout::size_class::{BITMAP_AT, CLASSES, MOST_BLOCKS, TABLE, WHOLE};
+use crate::layout::span::{header, split_span_word};
 use crate::layout::{Geometry, SPAN};
-use crate::spans::split_span_word;
 use pmem::Region;
 
 /// The number of the block that is a whole span: another than those of the blocks that a span may
 /// be cut into, since what is not known may be either.
-const WHOLE_NUMBER: u32 = crate::class::MOST_BLOCKS as u32 - 1;
+const WHOLE_NUMBER: u32 = MOST_BLOCKS as u32 - 1;
 
 /// What a span is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -111,7 +110,7 @@ fn shape(region: &Region, geometry: &Geometry, span: u32) -> (Shape, bool) {
 pub(super) fn own_class(region: &Region, base: u64) -> Option<u8> {
     let class = u8::try_from(region.load(base) & 0xffff_ffff).ok()?;
     let shape = TABLE.get(usize::from(class)).filter(|_| usize::from(class) < CLASSES - 1)?;
-    let header = alloc::header(class, shape);
+    let header = header(class, shape);
     let is_whole = header
         .chunks_exact(8)
         .enumerate()
