@@ -68,7 +68,7 @@ compat: packages
 	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --test compat -- $(UNITS)
 
 # Simulated power losses at every fence and between, for so many minutes: make crash MINUTES=10
-# MUTANT=k leaves step number k of the protocol out: a violation must come. LOG=FILE adds the figures to a file. BUILD= builds
+# MUTANT=k disables fault point number k: a violation must come. LOG=FILE adds the figures to a file. BUILD= builds
 # as for tests: sooner, but slower.
 BUILD ?= --release
 CRASH := cargo run $(BUILD) --quiet --package perdura-sim --example crash --
@@ -89,7 +89,7 @@ tsan:
 	@$(NIGHTLY) --version >/dev/null || { sed -n 's/^# It needs/It needs/p' Makefile | head -n 1; exit 1; }
 	RUSTFLAGS="-Z sanitizer=thread" $(NIGHTLY) test -Z build-std --target $(GUEST) --target-dir $(TARGET)/tsan $(TSAN)
 
-# Leaves out each step in turn, for up to EACH minutes: each must be missed. ONE_IN=12 takes a sample, another one each day.
+# Disables each fault point in turn, for up to EACH minutes: each must be caught. ONE_IN=12 takes a sample, another one each day.
 ONE_IN ?= 1
 EACH ?= 3
 mutate:

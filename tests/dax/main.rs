@@ -8,7 +8,7 @@
 //!
 //! **What it cannot show**: QEMU keeps every store of the guest, flushed or not, as if the caches of the processor had
 //! been written back at the cut. A missing flush or fence passes here. Those are tried on the simulated medium of
-//! `crates/sim`, where each flush and fence is left out in turn and must be missed.
+//! `crates/sim`, where each flush and fence is left out in turn, which must be caught.
 //!
 //! Invariant: a cut counts only after what it left has been compared with what was acknowledged.
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! checksum      CRC-32C
-//! step          the names of flushes, fences and checks, so that tests can leave one out
+//! fault_points  the names of flushes, fences and checks, so that tests can disable one
 //! ptr           offsets in the pool, and reading from it
 //! layout        the pool's format: header, geometry, size classes, spans
 //! error         what can go wrong, by operation
@@ -29,6 +29,7 @@ mod alloc;
 mod check;
 mod checksum;
 mod error;
+mod fault_points;
 mod layout;
 mod log;
 mod media_errors;
@@ -37,27 +38,26 @@ mod ptr;
 mod recovery;
 mod repair;
 mod salvage;
-mod step;
 mod transaction;
 
 pub use check::{Block, CheckError, Ledger, Reached, check_headers};
 pub use checksum::{crc32c, crc32c_append};
 pub use error::{CommitError, CreateError, Full, OpenError};
+pub use fault_points::FaultPoint;
+#[cfg(feature = "sim")]
+pub use fault_points::disable_fault_point;
 pub use layout::header::VERSION as FORMAT;
 pub use layout::{Geometry, MAX_BLOCK, ROOTS};
 pub use media_errors::losses::Stop;
 pub use pmem::Lost;
 pub use pmem::trim_allocator;
 #[doc(hidden)]
-pub use pmem::{lock, prefetch_value, steps, waited_ns};
+pub use pmem::{fault_points, lock, prefetch_value, waited_ns};
 pub use pool::create::CreateOptions;
 pub use ptr::{Ptr, View};
 pub use recovery::replay::Recovery;
 pub use repair::restore::{Irreplaceable, LostPart, Restored};
 pub use salvage::{Marks, Salvage, SalvageError, SalvageNote};
-pub use step::Step;
-#[cfg(feature = "sim")]
-pub use step::knock_out;
 pub use transaction::detached::Detached;
 pub use transaction::heap::Heap;
 pub use transaction::pins::Pin;

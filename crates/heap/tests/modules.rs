@@ -14,7 +14,7 @@ use std::path::Path;
 /// Each module uses only those before it.
 const ORDER: [&str; 14] = [
     "checksum",
-    "step",
+    "fault_points",
     "ptr",
     "layout",
     "error",

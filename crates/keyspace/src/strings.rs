@@ -9,8 +9,8 @@ use structures::index::Slot;
 
 use crate::entry::{self, Value};
 use crate::error::refused;
+use crate::fault_points::FaultPoint;
 use crate::layout::{Counts, EXPIRY_AT, FIELDS, KEY_INLINE, Kind, VALUE_INLINE, body_at, int_cell};
-use crate::rules::Step;
 use crate::txn::Place;
 use crate::value::canonical_int;
 use crate::{Db, Error, Event, Key, Keyspace, Str, Txn};
@@ -184,7 +184,7 @@ impl Txn<'_> {
                 if end + bytes.len() <= shard.capacity(old.at) {
                     shard.append(old.at, end, bytes);
                     let sum = heap::crc32c_append(crc, bytes);
-                    let crc = if Step::SumWithLength.done() { sum } else { crc };
+                    let crc = if FaultPoint::SumWithLength.is_enabled() { sum } else { crc };
                     shard.set(old.at, Kind::Inline { raw: true, len, crc }.encode());
                 } else {
                     self.rewrite(place, key, Some(old), old_len, bytes)?;

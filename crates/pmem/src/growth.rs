@@ -8,7 +8,7 @@
 use crate::calls::{self, Call};
 use crate::domain::Domain;
 use crate::error::GrowError;
-use crate::step::Step;
+use crate::fault_points::FaultPoint;
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, ftruncate};
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
@@ -106,7 +106,7 @@ pub(crate) fn write_zeros(
         calls::stored(at, len as u64);
         at += len as u64;
     }
-    if !Step::SyncGrown.done() {
+    if !FaultPoint::SyncGrown.is_enabled() {
         return Ok(());
     }
     sync(file).map_err(|errno| ("sync zeros", errno.into()))

@@ -20,6 +20,7 @@ mod domain;
 #[cfg(feature = "emulate-media")]
 mod emulation;
 mod error;
+mod fault_points;
 mod growth;
 mod guess;
 mod holes;
@@ -41,7 +42,6 @@ mod region;
 #[cfg(feature = "sim")]
 mod scratch;
 mod signal;
-mod step;
 mod stream;
 mod syncs;
 mod turn;
@@ -56,6 +56,9 @@ pub use domain::Domain;
 #[cfg(feature = "emulate-media")]
 pub use emulation::{Charged, Emulation, Media, Model, charged};
 pub use error::{GrowError, MapError, PunchError};
+pub use fault_points::{FAULT_POINTS, FaultPoint, fault_point_is_enabled, panic_point};
+#[cfg(feature = "sim")]
+pub use fault_points::{FaultPointSet, disable_fault_point, panic_after, take_passed_fault_points};
 pub use holes::trim_allocator;
 pub use inspect::RecordLosses;
 pub use lane::Lane;
@@ -68,9 +71,6 @@ pub use recorder::{NullRecorder, Recorder};
 pub use region::Region;
 #[cfg(feature = "sim")]
 pub use scratch::Scratch;
-pub use step::{STEPS, Step, panic_point, step_is_done};
-#[cfg(feature = "sim")]
-pub use step::{StepSet, knock_out, panic_after, take_steps};
 pub use stream::STREAM_FROM;
 #[cfg(feature = "sim")]
 pub use turn::{Turns, take_turns};

@@ -11,12 +11,12 @@ use crate::calls;
 use crate::counters::{count_fence, count_lines, count_streamed};
 use crate::cpu;
 use crate::domain::Domain;
+use crate::fault_points::FaultPoint;
 use crate::growth::Backing;
 use crate::lines::{LINE, lines};
 use crate::mapping::PAGE;
 use crate::pages;
 use crate::region::Region;
-use crate::step::Step;
 use crate::stream::{self, cut};
 use rustix::mm::{MsyncFlags, msync};
 use std::io;
@@ -53,10 +53,10 @@ impl Region {
         // SAFETY: the tail of a range that the caller may write.
         unsafe { self.write(off + (head + body) as u64, last) };
         count_streamed(body as u64);
-        if Step::FlushStreamHead.done() {
+        if FaultPoint::FlushStreamHead.is_enabled() {
             self.flush(off, head);
         }
-        if Step::FlushStreamTail.done() {
+        if FaultPoint::FlushStreamTail.is_enabled() {
             self.flush(off + (head + body) as u64, tail);
         }
     }
@@ -107,7 +107,7 @@ impl Region {
         self.note_stored(off, bytes.len() as u64);
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
-            match Step::StreamBody.done() {
+            match FaultPoint::StreamBody.is_enabled() {
                 true => recorder.stream(off, bytes),
                 false => recorder.store(off, bytes),
             }
@@ -117,14 +117,14 @@ impl Region {
     /// Flushes a streamed range that went through the cache, and counts it as if it had not: budgets do not
     /// depend on the domain.
     fn flush_parts(&self, off: u64, (head, body, tail): (usize, usize, usize)) {
-        if body == 0 || Step::FlushStreamHead.done() {
+        if body == 0 || FaultPoint::FlushStreamHead.is_enabled() {
             self.flush(off, head);
         }
-        if body > 0 && self.domain != Domain::Volatile && Step::StreamBody.done() {
+        if body > 0 && self.domain != Domain::Volatile && FaultPoint::StreamBody.is_enabled() {
             self.flush_checked(off + head as u64, body);
             count_streamed(body as u64);
         }
-        if Step::FlushStreamTail.done() {
+        if FaultPoint::FlushStreamTail.is_enabled() {
             self.flush(off + (head + body) as u64, tail);
         }
     }
@@ -162,7 +162,8 @@ impl Region {
         if let Some(recorder) = &self.recorder
             && self.domain != Domain::Msync
         {
-            crate::step::flushed_lines(off, len).for_each(|line| recorder.flush(line * LINE));
+            crate::fault_points::flushed_lines(off, len)
+                .for_each(|line| recorder.flush(line * LINE));
             return;
         }
         match self.domain {

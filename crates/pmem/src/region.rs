@@ -13,6 +13,7 @@ use crate::domain::Domain;
 #[cfg(feature = "emulate-media")]
 use crate::emulation::Emulation;
 use crate::error::GrowError;
+use crate::fault_points::FaultPoint;
 use crate::growth::{Backing, extend, is_synced, prefault};
 use crate::guess;
 use crate::inspect::RecordLosses;
@@ -21,7 +22,6 @@ use crate::mapping::{HUGE, Mapping, PAGE};
 use crate::media::Watch;
 #[cfg(feature = "sim")]
 use crate::recorder::{RecordedFile, Recorder};
-use crate::step::Step;
 use crate::syncs::Syncs;
 use crate::turn::lock;
 use rustix::fs::{SeekFrom, seek};
@@ -440,7 +440,7 @@ impl Region {
             if !self.recorded() {
                 prefault(self.domain, at, (new_len - from) as usize);
             }
-        } else if is_synced(self.domain) && Step::SyncFound.done() {
+        } else if is_synced(self.domain) && FaultPoint::SyncFound.is_enabled() {
             let failed = |errno: rustix::io::Errno| GrowError::Io {
                 wanted: new_len,
                 step: "sync the length",

@@ -198,7 +198,7 @@ impl Durability {
             Event::Sync { off, len } => self.sync(off, len),
             Event::Grow(len) => self.durable.resize(len as usize, 0),
             Event::SyncLength => self.certain_len = self.durable.len(),
-            Event::Mark(_) | Event::Steps(_) => {}
+            Event::Mark(_) | Event::Passed(_) => {}
         }
     }
 

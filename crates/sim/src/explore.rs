@@ -18,7 +18,7 @@ use crate::medium::{Event, Medium, Trace};
 use crate::scratch::Scratch;
 use crate::shrink;
 use crate::workload::{Left, Life, Promise, Promises, Workload};
-use pmem::{Domain, Region, STEPS, StepSet};
+use pmem::{Domain, FAULT_POINTS, FaultPointSet, Region};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl<W: Workload> Explorer<'_, W> {
         let workload = self.workload;
         let region = Region::simulated_growing(workload.reserve(), medium.clone());
         let state = workload.empty();
-        pmem::take_steps();
+        pmem::take_passed_fault_points();
         medium.mark(0);
         let mut promises = vec![(0, Promise::settled(state.clone()))];
         let mut store = guarded("create", || workload.open(region))?;
@@ -152,7 +152,7 @@ impl<W: Workload> Explorer<'_, W> {
         let mut scratch = Scratch::new(self.workload.reserve(), self.effort.crash.domain());
         medium.changed_everywhere();
         let mut now = None;
-        let (mut fences, mut steps) = (0, StepSet::default());
+        let (mut fences, mut passed) = (0, FaultPointSet::default());
         for (at, &event) in trace.events.iter().enumerate() {
             if self.effort.until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(());
@@ -169,15 +169,17 @@ impl<W: Workload> Explorer<'_, W> {
                 // Few moments lie within a growth: the process dies at each second of them.
                 let most = if event == Event::SyncLength { 2 } else { usize::MAX };
                 let process = self.effort.process_one_in.min(most);
-                self.crash(&mut medium, &mut scratch, &promise.1, depth, (process, steps))?;
+                self.crash(&mut medium, &mut scratch, &promise.1, depth, (process, passed))?;
                 self.path.pop();
-                steps = StepSet::default();
+                passed = FaultPointSet::default();
             }
             medium.apply(trace, event);
             match event {
                 Event::Mark(mark) => now = promises.binary_search_by_key(&mark, |p| p.0).ok(),
                 Event::Fence { .. } | Event::Sync { .. } => fences += 1,
-                Event::Steps(of) => (0..STEPS / 64).for_each(|n| steps[n] |= trace.steps[of][n]),
+                Event::Passed(of) => {
+                    (0..FAULT_POINTS / 64).for_each(|n| passed[n] |= trace.passed[of][n]);
+                }
                 _ => {}
             }
         }
@@ -185,7 +187,7 @@ impl<W: Workload> Explorer<'_, W> {
             Some((_, promise)) => {
                 self.path.push("crash at the end".into());
                 let process = self.effort.process_one_in;
-                self.crash(&mut medium, &mut scratch, promise, depth, (process, steps))?;
+                self.crash(&mut medium, &mut scratch, promise, depth, (process, passed))?;
                 self.path.pop();
                 if depth == 0 || self.rng.usize(..4) == 0 {
                     let mut rng = self.rng.fork();
@@ -213,7 +215,7 @@ impl<W: Workload> Explorer<'_, W> {
             | Event::Stream { .. }
             | Event::Flush { .. }
             | Event::Mark(_)
-            | Event::Steps(_) => false,
+            | Event::Passed(_) => false,
         };
         let telling = ends(trace.events[at]) || matches!(trace.events[at - 1], Event::Mark(_));
         match trace.events[at] {
@@ -233,7 +235,7 @@ impl<W: Workload> Explorer<'_, W> {
         scratch: &mut Scratch,
         promise: &Promise<W::State>,
         depth: usize,
-        (process_one_in, steps): (usize, StepSet),
+        (process_one_in, passed): (usize, FaultPointSet),
     ) -> Result<(), String> {
         let mut rng = self.rng.fork();
         let mut outcome = Ok(());
@@ -250,7 +252,7 @@ impl<W: Workload> Explorer<'_, W> {
             }
             outcome.is_ok()
         });
-        self.counts.crash(opened, &promise.doing, steps);
+        self.counts.crash(opened, &promise.doing, passed);
         outcome?;
         if depth < self.effort.depth && self.rng.usize(..process_one_in) == 0 {
             self.path.push("of the process only".into());
@@ -305,7 +307,7 @@ impl<W: Workload> Explorer<'_, W> {
         let medium = self.effort.medium();
         let workload = self.workload;
         let region = Region::simulated_from(image, workload.reserve(), medium.clone());
-        pmem::take_steps();
+        pmem::take_passed_fault_points();
         medium.mark(0);
         let mut store = guarded("open", || workload.open(region))?;
         let found = guarded("read", || workload.read(&mut store))?;
@@ -335,17 +337,17 @@ impl<W: Workload> Explorer<'_, W> {
     }
 }
 
-/// Runs a step of the workload; a panic is a finding like any other.
-fn guarded<T>(step: &str, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+/// Runs a part of the workload; a panic is a finding like any other.
+fn guarded<T>(part: &str, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(what)) => Err(format!("{step}: {what}")),
+        Ok(Err(what)) => Err(format!("{part}: {what}")),
         Err(panic) => {
             let text = panic
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Err(format!("{step}: panicked: {}", text.unwrap_or_default()))
+            Err(format!("{part}: panicked: {}", text.unwrap_or_default()))
         }
     }
 }

@@ -5,7 +5,7 @@
 //! is dropped happens after the crash, that is, never.
 
 use crate::baton::{self, At};
-use pmem::{Domain, Recorder, StepSet};
+use pmem::{Domain, FaultPointSet, Recorder};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,8 +57,8 @@ pub enum Event {
     Grow(u64),
     /// The file's length was synced.
     SyncLength,
-    /// A thread came by these steps of the protocol since its last event: an index into [`Trace::steps`].
-    Steps(usize),
+    /// A thread passed these fault points since its last event: an index into [`Trace::passed`].
+    Passed(usize),
     /// The explorer's own remark.
     Mark(usize),
 }
@@ -70,8 +70,8 @@ pub struct Trace {
     pub events: Vec<Event>,
     /// The bytes that were stored.
     pub bytes: Vec<u8>,
-    /// Steps of the protocol.
-    pub steps: Vec<StepSet>,
+    /// Fault points that were passed.
+    pub passed: Vec<FaultPointSet>,
 }
 
 /// Records the trace of a region.
@@ -115,10 +115,10 @@ impl Medium {
 
     fn record(&self, note: impl FnOnce(&mut Trace)) {
         if let Some(trace) = self.lock().as_mut() {
-            let steps = pmem::take_steps();
-            if steps.iter().any(|set| *set != 0) {
-                trace.events.push(Event::Steps(trace.steps.len()));
-                trace.steps.push(steps);
+            let passed = pmem::take_passed_fault_points();
+            if passed.iter().any(|set| *set != 0) {
+                trace.events.push(Event::Passed(trace.passed.len()));
+                trace.passed.push(passed);
             }
             note(trace);
         }

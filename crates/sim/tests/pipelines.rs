@@ -6,11 +6,11 @@
 mod engine;
 
 use engine::Commands;
-use heap::{Step, knock_out};
+use heap::{FaultPoint, disable_fault_point};
 use sim::{Counts, Crash, Effort, Failure, explore};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A step is left out in the whole process: one test at a time.
+/// A fault point is disabled in the whole process: one test at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -47,13 +47,13 @@ fn every_crash_of_pipelined_runs_of_several_threads_leaves_each_run_whole_or_not
 
 /// What a run on several shards needs.
 #[test]
-fn each_step_of_a_run_is_needed() {
+fn each_fault_point_of_a_run_is_needed() {
     let _alone = alone();
-    for step in [Step::FenceCommitAll, Step::LinkRecords, Step::CheckLinks] {
-        knock_out(Some(step));
+    for point in [FaultPoint::FenceCommitAll, FaultPoint::LinkRecords, FaultPoint::CheckLinks] {
+        disable_fault_point(Some(point));
         let failure = (0..40).find_map(|seed| run(seed).err());
-        knock_out(None);
-        let (_, failure) = failure.unwrap_or_else(|| panic!("{step:?} is caught by nobody"));
-        println!("{step:?} is caught: {failure}");
+        disable_fault_point(None);
+        let (_, failure) = failure.unwrap_or_else(|| panic!("{point:?} is caught by no search"));
+        println!("{point:?} is caught: {failure}");
     }
 }

@@ -8,7 +8,7 @@ mod log;
 use log::{Explored, Rewriting};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A step is left out in the whole process: one test at a time.
+/// A fault point is disabled in the whole process: one test at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -36,17 +36,17 @@ fn a_seed_repeats_its_rewrites() {
     }
 }
 
-/// Each step of the log, and the cut under the locks of all shards.
+/// Each fault point of the log, and the cut under the locks of all shards.
 #[test]
-fn each_step_of_a_rewrite_is_needed() {
+fn each_fault_point_of_a_rewrite_is_needed() {
     let _alone = alone();
-    let of_log = aof::Step::ALL.iter().map(|step| (step.number(), format!("{step:?}")));
-    let cut = heap::Step::CutUnderLocks;
-    for (number, step) in of_log.chain([(cut.number(), format!("{cut:?}"))]) {
-        pmem::knock_out(number);
+    let of_log = aof::FaultPoint::ALL.iter().map(|point| (point.number(), format!("{point:?}")));
+    let cut = heap::FaultPoint::CutUnderLocks;
+    for (number, point) in of_log.chain([(cut.number(), format!("{cut:?}"))]) {
+        pmem::disable_fault_point(number);
         let caught = (0..60).find_map(|seed| Some((seed, Rewriting::of(seed).explore().err()?)));
-        pmem::knock_out(0);
-        let (seed, what) = caught.unwrap_or_else(|| panic!("{step} is caught by nobody"));
-        println!("{step} is caught by seed {seed}: {what}");
+        pmem::disable_fault_point(0);
+        let (seed, what) = caught.unwrap_or_else(|| panic!("{point} is caught by no search"));
+        println!("{point} is caught by seed {seed}: {what}");
     }
 }

@@ -1,38 +1,38 @@
 //! The rules of the commit protocol, each shown to be needed: without it a crash test fails.
 //!
-//! A test is named after a rule and lists the steps that keep it. Each step is left out alone; the exploration that
-//! passes with all of them must then find a violation. A step that nobody misses is either needless, or a sign that
-//! the crash tests look away.
+//! A test is named after a rule and lists the fault points that keep it. Each is disabled alone; the exploration that
+//! passes with all of them must then find a violation. A fault point that no test catches is either needless, or a sign
+//! that the crash tests look away.
 
 #![forbid(unsafe_code)]
 
 mod pool;
 
-use heap::{CreateOptions, Geometry, Heap, Step, knock_out};
+use heap::{CreateOptions, FaultPoint, Geometry, Heap, disable_fault_point};
 use keyspace::{Db, Expire, Keyspace};
 use pool::Pool;
 use sim::{Crash, Effort, explore};
 use std::sync::{Mutex, PoisonError};
 
-/// A step is left out in the whole process: one test at a time.
+/// A fault point is disabled in the whole process: one test at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Each of these steps, left out, is missed.
-fn check(steps: &[Step]) {
-    check_in(steps, |pool| pool);
+/// Each of these fault points, disabled, is caught.
+fn check(points: &[FaultPoint]) {
+    check_in(points, |pool| pool);
 }
 
 /// The same, in pools that are a little different.
-fn check_in(steps: &[Step], change: impl Fn(Pool) -> Pool) {
-    let numbered = steps.iter().map(|step| (step.number(), format!("{step:?}")));
+fn check_in(points: &[FaultPoint], change: impl Fn(Pool) -> Pool) {
+    let numbered = points.iter().map(|point| (point.number(), format!("{point:?}")));
     check_under(&[Crash::Strict, Crash::X86], numbered.collect(), change);
 }
 
-/// Each of these steps, left out, is missed by a search under one of these models.
-fn check_under(models: &[Crash], steps: Vec<(u32, String)>, change: impl Fn(Pool) -> Pool) {
+/// Each of these fault points, disabled, is caught by a search under one of these models.
+fn check_under(models: &[Crash], points: Vec<(u32, String)>, change: impl Fn(Pool) -> Pool) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    for (number, step) in steps {
-        pmem::knock_out(number);
+    for (number, point) in points {
+        pmem::disable_fault_point(number);
         let attempts = (0..6).flat_map(|seed| models.iter().map(move |crash| (seed, *crash)));
         let mut failures = attempts.filter_map(|(seed, crash)| {
             let pool = change(Pool::of(2 + seed as usize % 2, 1 + seed % 2));
@@ -46,117 +46,131 @@ fn check_under(models: &[Crash], steps: Vec<(u32, String)>, change: impl Fn(Pool
             explore(&pool, effort).err()
         });
         let failure = failures.next();
-        pmem::knock_out(0);
-        let failure = failure.unwrap_or_else(|| panic!("nobody misses {step}"));
-        println!("{step} is missed: {failure}");
+        pmem::disable_fault_point(0);
+        let failure = failure.unwrap_or_else(|| panic!("{point} is caught by no search"));
+        println!("{point} is caught: {failure}");
     }
 }
 
-/// The steps of the layer that syncs pages and gives a file its length.
-fn check_medium(models: &[Crash], steps: &[pmem::Step]) {
-    let numbered = steps.iter().map(|step| (step.number(), format!("{step:?}")));
+/// The fault points of the layer that syncs pages and gives a file its length.
+fn check_medium(models: &[Crash], points: &[pmem::FaultPoint]) {
+    let numbered = points.iter().map(|point| (point.number(), format!("{point:?}")));
     check_under(models, numbered.collect(), |pool| pool);
 }
 
 #[test]
 fn each_page_of_a_flushed_range_is_remembered_until_the_fence() {
     let synced = [Crash::SyncedWords, Crash::SyncedPages];
-    check_medium(&synced, &[pmem::Step::RememberLastPage, pmem::Step::KeepRemembered]);
+    check_medium(&synced, &[pmem::FaultPoint::RememberLastPage, pmem::FaultPoint::KeepRemembered]);
 }
 
 #[test]
 fn a_length_of_the_file_is_durable_before_it_counts() {
     for model in Crash::ALL {
-        check_medium(&[model], &[pmem::Step::SyncGrown, pmem::Step::SyncFound]);
+        check_medium(&[model], &[pmem::FaultPoint::SyncGrown, pmem::FaultPoint::SyncFound]);
     }
 }
 
 #[test]
 fn new_bytes_are_flushed_before_the_record_that_publishes_them_is_fenced() {
-    check(&[Step::FlushFresh]);
+    check(&[FaultPoint::FlushFresh]);
 }
 
 #[test]
 fn large_new_bytes_have_a_fence_of_their_own_and_are_listed_too() {
-    check(&[Step::FenceDetached, Step::ListDetached]);
+    check(&[FaultPoint::FenceDetached, FaultPoint::ListDetached]);
 }
 
 #[test]
 fn one_fence_makes_bytes_and_record_durable_together() {
-    check(&[Step::FlushRecord, Step::FenceCommit]);
+    check(&[FaultPoint::FlushRecord, FaultPoint::FenceCommit]);
 }
 
 #[test]
 fn words_are_stored_in_place_only_after_the_fence() {
-    check(&[Step::StoreAfterFence]);
+    check(&[FaultPoint::StoreAfterFence]);
 }
 
 #[test]
 fn a_part_of_the_log_is_retired_before_it_is_written_again() {
-    check(&[Step::RetireAhead, Step::FlushRetired, Step::FenceRetired, Step::FlushTail]);
+    check(&[
+        FaultPoint::RetireAhead,
+        FaultPoint::FlushRetired,
+        FaultPoint::FenceRetired,
+        FaultPoint::FlushTail,
+    ]);
     // Only where a record fills a part is the next one entered at once.
-    check_in(&[Step::FenceTail], |pool| Pool { long_records: true, ..pool });
+    check_in(&[FaultPoint::FenceTail], |pool| Pool { long_records: true, ..pool });
 }
 
 #[test]
 fn a_record_is_believed_while_epoch_sequence_and_checksum_hold() {
-    check(&[Step::VerifyRecord, Step::CheckSequence, Step::CheckEpoch, Step::NextEpoch]);
+    check(&[
+        FaultPoint::VerifyRecord,
+        FaultPoint::CheckSequence,
+        FaultPoint::CheckEpoch,
+        FaultPoint::NextEpoch,
+    ]);
 }
 
 #[test]
 fn the_newest_record_is_believed_only_if_its_fresh_ranges_match() {
-    check(&[Step::VerifyFresh]);
+    check(&[FaultPoint::VerifyFresh]);
 }
 
 #[test]
 fn what_is_believed_is_made_durable_before_the_first_store() {
-    check(&[Step::FlushBelieved, Step::FenceBelieved]);
+    check(&[FaultPoint::FlushBelieved, FaultPoint::FenceBelieved]);
 }
 
 #[test]
 fn an_entry_in_a_fresh_range_of_a_later_record_is_skipped() {
-    check(&[Step::SkipRevoked]);
+    check(&[FaultPoint::SkipRevoked]);
 }
 
 #[test]
 fn recovery_makes_words_durable_before_tails_and_epoch_move() {
-    check(&[Step::FlushRecovered, Step::FenceRecovered, Step::FlushRecoveredTail]);
+    check(&[
+        FaultPoint::FlushRecovered,
+        FaultPoint::FenceRecovered,
+        FaultPoint::FlushRecoveredTail,
+    ]);
 }
 
 #[test]
 fn a_freed_block_is_reserved_again_only_after_the_fence_and_the_pins() {
-    check(&[Step::ReuseAfterFence, Step::ReuseAfterPins]);
+    check(&[FaultPoint::ReuseAfterFence, FaultPoint::ReuseAfterPins]);
 }
 
 #[test]
 fn of_several_linked_records_all_count_or_none() {
-    check(&[Step::CheckLinks]);
+    check(&[FaultPoint::CheckLinks]);
 }
 
 #[test]
 fn a_long_record_has_its_body_flushed_with_it_and_held_until_retired() {
-    check(&[Step::FlushLong, Step::HoldLong]);
+    check(&[FaultPoint::FlushLong, FaultPoint::HoldLong]);
 }
 
 #[test]
 fn a_span_changes_hands_only_after_its_owners_log_is_retired() {
-    check(&[Step::RetireBeforeHandover]);
+    check(&[FaultPoint::RetireBeforeHandover]);
 }
 
 #[test]
 fn a_span_loses_its_space_only_when_no_log_speaks_of_it_and_has_it_again_before_its_use() {
     let change = |pool: Pool| Pool { purges: true, spacious: true, ..pool };
-    check_in(&[Step::BackHoles, Step::RetireBeforeHandover], change);
+    check_in(&[FaultPoint::BackHoles, FaultPoint::RetireBeforeHandover], change);
 }
 
 #[test]
 fn a_span_is_published_with_its_header_and_bitmap() {
-    check(&[Step::ListSpanHeader]);
+    check(&[FaultPoint::ListSpanHeader]);
 }
 
 #[test]
 fn a_zone_is_published_before_a_span_of_it_is_used() {
-    check(&[Step::FlushZones]);
+    check(&[FaultPoint::FlushZones]);
     // Not shown: `FenceZones`. The pool grows ahead of need, so that some commit's fence comes between; only a
     // transaction that takes more spans than are kept in hand uses room that it made itself.
 }
@@ -185,8 +199,8 @@ fn stale_reads() -> usize {
 fn a_commit_forgets_the_copies_of_what_it_changes() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(stale_reads(), 0);
-    knock_out(Some(Step::ForgetCached));
+    disable_fault_point(Some(FaultPoint::ForgetCached));
     let stale = stale_reads();
-    knock_out(None);
+    disable_fault_point(None);
     assert!(stale > 0, "nobody misses ForgetCached");
 }

@@ -6,13 +6,13 @@
 mod pool;
 mod turns;
 
-use heap::{Step, knock_out};
+use heap::{FaultPoint, disable_fault_point};
 use pool::Pool;
 use sim::{Counts, Crash, Effort, Failure, explore};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use turns::Threads;
 
-/// A step is left out in the whole process: one test at a time.
+/// A fault point is disabled in the whole process: one test at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn run(seed: u64, crash: Crash, zones: u64) -> Counts {
@@ -77,14 +77,14 @@ fn values_that_threads_prepare_in_one_span_are_each_whole_or_not_at_all() {
 /// What a prepared value needs, and nobody else as much: its own fence, its place among the fresh
 /// ranges, and a look at what became of its span while it was prepared.
 #[test]
-fn each_step_of_a_prepared_value_is_needed() {
+fn each_fault_point_of_a_prepared_value_is_needed() {
     let _alone = alone();
-    for step in [Step::FenceDetached, Step::ListDetached, Step::AskSpanAgain] {
-        knock_out(Some(step));
+    for point in [FaultPoint::FenceDetached, FaultPoint::ListDetached, FaultPoint::AskSpanAgain] {
+        disable_fault_point(Some(point));
         let mut attempts = (0..10).flat_map(|seed| [(seed, Crash::Strict), (seed, Crash::X86)]);
         let failure = attempts.find_map(|(seed, crash)| prepare(seed, crash).err());
-        knock_out(None);
-        let failure = failure.unwrap_or_else(|| panic!("{step:?} is caught by nobody"));
-        println!("{step:?} is caught: {failure}");
+        disable_fault_point(None);
+        let failure = failure.unwrap_or_else(|| panic!("{point:?} is caught by no search"));
+        println!("{point:?} is caught: {failure}");
     }
 }

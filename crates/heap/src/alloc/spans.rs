@@ -14,10 +14,10 @@
 #![allow(unsafe_code, reason = "the number of zones is stored, and space of free spans reserved")]
 
 use super::runs::Runs;
+use crate::fault_points::{self, FaultPoint};
 use crate::layout::span::split_span_word;
 use crate::layout::{Geometry, SPAN, ZONES_WORD};
 use crate::media_errors::is_resolving;
-use crate::step::{self, Step};
 use pmem::Region;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
@@ -444,7 +444,7 @@ impl Spans {
         let (from, to) = (self.geometry.span_at(spans.start), self.geometry.span_at(spans.end));
         // SAFETY: the spans are free and belong to this structure alone: nobody reads or writes
         // them.
-        !Step::BackHoles.done() || unsafe { region.back(from, to) }.is_ok()
+        !FaultPoint::BackHoles.is_enabled() || unsafe { region.back(from, to) }.is_ok()
     }
 
     /// What is added to the number of a span so that those of a huge page begin at a multiple of
@@ -486,6 +486,6 @@ impl Spans {
 pub(crate) fn publish_zones(region: &Region, zones: u64) {
     // SAFETY: zones are published under the lock of `Spans`, or by whoever creates the pool.
     unsafe { region.store(ZONES_WORD, zones) };
-    step::flush(region, ZONES_WORD, 8, Step::FlushZones);
-    step::fence(region, Step::FenceZones);
+    fault_points::flush(region, ZONES_WORD, 8, FaultPoint::FlushZones);
+    fault_points::fence(region, FaultPoint::FenceZones);
 }

@@ -20,7 +20,7 @@
 
 use super::geometry::{DEVICE_BLANK, Geometry, HEADER_A, HEADER_B, SHARDS_AT};
 use crate::checksum::crc32c;
-use crate::step::{self, Step};
+use crate::fault_points::{self, FaultPoint};
 use pmem::Region;
 use std::ops::Range;
 
@@ -113,7 +113,7 @@ impl Header {
             return Err(HeaderError::Version { found: u32_at(8) });
         }
         let (expected, found) = (crc32c(&raw[16..]), u32_at(12));
-        if expected != found && Step::VerifyHeader.done() {
+        if expected != found && FaultPoint::VerifyHeader.is_enabled() {
             return Err(HeaderError::Checksum { expected, found });
         }
         let features = Features { compat: u64_at(16), ro_compat: u64_at(24), incompat: u64_at(32) };
@@ -179,27 +179,28 @@ impl Header {
             return;
         }
         self.generation += 1;
-        let second = !self.generation.is_multiple_of(2) && Step::AlternateHeaders.done();
+        let second =
+            !self.generation.is_multiple_of(2) && FaultPoint::AlternateHeaders.is_enabled();
         let at = if second { HEADER_B } else { HEADER_A };
         let header = self.encode();
         // SAFETY: the caller opens, creates or closes the pool: nobody else reads or writes the header.
         unsafe { region.write(at + 8, &header[8..]) };
-        step::flush(region, at, BYTES, Step::FlushHeader);
-        step::fence(region, Step::FenceHeader);
+        fault_points::flush(region, at, BYTES, FaultPoint::FlushHeader);
+        fault_points::fence(region, FaultPoint::FenceHeader);
         if region.failed() {
             return;
         }
         // SAFETY: as above.
         unsafe { region.write(at, &header[..8]) };
-        step::flush(region, at, 8, Step::FlushMagic);
-        step::fence(region, Step::FenceMagic);
+        fault_points::flush(region, at, 8, FaultPoint::FlushMagic);
+        fault_points::fence(region, FaultPoint::FenceMagic);
     }
 
     /// Begins an incarnation in both copies. Were one of the last incarnation left and the other damaged later, the pool would
     /// go on from the last one's epoch: blind to the log of this one, and soon giving its numbers a second time.
     pub(crate) fn write_both(&mut self, region: &Region) {
         self.write(region);
-        if Step::WriteBothHeaders.done() {
+        if FaultPoint::WriteBothHeaders.is_enabled() {
             self.write(region);
         }
     }

@@ -18,8 +18,8 @@
 #![allow(unsafe_code, reason = "the tail is stored in the pool")]
 
 use super::record::{self, HEADER_WORDS, RecordHeader, SEQ_MASK};
+use crate::fault_points::{self, FaultPoint};
 use crate::layout::{Geometry, LINE, SPAN};
-use crate::step::{self, Step};
 use pmem::Region;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -130,9 +130,9 @@ impl Ring {
             self.part = (self.part + 1) % self.parts;
             self.at = self.part as u64 * self.part_lines;
             let is_free = self.sections.iter().all(|section| section.part != self.part);
-            assert!(is_free || !Step::RetireAhead.done());
+            assert!(is_free || !FaultPoint::RetireAhead.is_enabled());
             if left == Some(self.part) {
-                step::fence(region, Step::FenceTail);
+                fault_points::fence(region, FaultPoint::FenceTail);
             }
             self.begin_section(region);
         } else if self.sections.back().is_none_or(|newest| newest.words >= self.section_words) {
@@ -151,10 +151,10 @@ impl Ring {
     /// Begins to retire all sections but the newest, and begins one behind it.
     #[cold]
     fn begin_section(&mut self, region: &Region) {
-        if Step::RetireAhead.done() {
+        if FaultPoint::RetireAhead.is_enabled() {
             self.flush_oldest(region, self.sections.len().saturating_sub(1));
         }
-        if !Step::FenceRetired.done() {
+        if !FaultPoint::FenceRetired.is_enabled() {
             self.move_tail(region);
         }
         self.seen.fill(0);
@@ -181,7 +181,7 @@ impl Ring {
 
     /// Keeps a span with the body of the record placed next until that record is retired.
     pub(crate) fn hold_next(&mut self, span: u32) {
-        if Step::HoldLong.done() {
+        if FaultPoint::HoldLong.is_enabled() {
             self.next_long.push(span);
         } else {
             self.released.push(span);
@@ -204,14 +204,14 @@ impl Ring {
             return;
         }
         self.flush_oldest(region, self.sections.len());
-        step::fence(region, Step::FenceRetired);
+        fault_points::fence(region, FaultPoint::FenceRetired);
         self.move_tail(region);
     }
 
     /// Flushes what the oldest `count` sections changed; the tail may move behind them after a fence of this thread.
     fn flush_oldest(&mut self, region: &Region, count: usize) {
         for section in self.sections.iter_mut().take(count) {
-            if Step::FlushRetired.done() {
+            if FaultPoint::FlushRetired.is_enabled() {
                 region.flush_lines(&section.lines);
             }
             section.lines.clear();
@@ -237,7 +237,7 @@ impl Ring {
         let tail = self.tail();
         // SAFETY: the tail belongs to this shard, whose lock the caller holds.
         unsafe { region.store(self.tail_at, tail) };
-        step::flush(region, self.tail_at, 8, Step::FlushTail);
+        fault_points::flush(region, self.tail_at, 8, FaultPoint::FlushTail);
         left
     }
 

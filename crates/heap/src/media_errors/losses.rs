@@ -18,9 +18,9 @@
 #![allow(unsafe_code, reason = "the records are stored in the pool")]
 
 use crate::checksum::crc32c;
+use crate::fault_points::FaultPoint;
 use crate::layout::header::BYTES;
 use crate::layout::{HEADER_A, HEADER_B, LINE};
-use crate::step::Step;
 use pmem::{Lost, LostPage, Region};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -60,7 +60,7 @@ pub struct Stop {
 
 /// Records losses durably; false if there is no space for them, or if it failed. [`Region::record_losses`] calls it.
 pub(crate) fn record(region: &Region, pages: &[LostPage]) -> bool {
-    if !Step::RecordLosses.done() {
+    if !FaultPoint::RecordLosses.is_enabled() {
         return true;
     }
     let _alone = alone();
@@ -140,7 +140,7 @@ pub(crate) fn restore(region: &Region) {
 /// Says durably that the pool takes no writes.
 pub(crate) fn stop(region: &Region, stop: &Stop) {
     let _alone = alone();
-    if Step::RecordStop.done() {
+    if FaultPoint::RecordStop.is_enabled() {
         write_stop(region, stop);
     }
 }

@@ -2,11 +2,11 @@
 
 use super::create::survives_power_loss;
 use crate::error::OpenError;
+use crate::fault_points::FaultPoint;
 use crate::layout::header::Header;
 use crate::layout::{Geometry, ZONES_WORD};
 use crate::media_errors::losses;
 use crate::recovery::replay::{self, Recovery};
-use crate::step::Step;
 use crate::transaction::heap::Heap;
 use crate::transaction::state::State;
 use pmem::Region;
@@ -35,7 +35,7 @@ impl Heap {
         let epoch = next.ok_or(OpenError::Exhausted)?;
         let recovered = replay::all(&region, &geometry, header.epoch, header.lsn)?;
         let report = Recovery { clean: header.clean, epoch, ..recovered.report };
-        if Step::NextEpoch.done() {
+        if FaultPoint::NextEpoch.is_enabled() {
             header.epoch = epoch;
         }
         let power_safe = survives_power_loss(&region);
@@ -65,7 +65,8 @@ impl Heap {
 /// What was lost and not resolved in an earlier incarnation is lost in this one too, though it can be read.
 fn replay_losses(region: &Region) -> Result<(), OpenError> {
     region.record_losses(losses::record);
-    let pages = if Step::ReplayLosses.done() { losses::read(region) } else { Vec::new() };
+    let pages =
+        if FaultPoint::ReplayLosses.is_enabled() { losses::read(region) } else { Vec::new() };
     let all = pages.into_iter().all(|page| region.lose(page));
     if all { Ok(()) } else { Err(OpenError::UnresolvedLosses) }
 }

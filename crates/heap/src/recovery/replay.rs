@@ -10,11 +10,11 @@ use super::lost_logs::refuse_lost_logs;
 use super::scan::{self, Found, Log};
 use super::validate;
 use crate::error::OpenError;
+use crate::fault_points::{self, FaultPoint};
 use crate::layout::header;
 use crate::layout::{Geometry, HEADER_A, HEADER_B, LINE, ZONES_WORD};
 use crate::log::record::entries;
 use crate::log::ring::tail_word;
-use crate::step::{self, Step};
 use pmem::Region;
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ pub(crate) fn all(
             .fold(recovered.lsn, |lsn, found| lsn.max(found.header.lsn.saturating_add(1)));
         recovered.ends.push((log.end, log.seq));
     }
-    step::fence(region, Step::FenceRecovered);
+    fault_points::fence(region, FaultPoint::FenceRecovered);
     if region.failed() {
         return Err(OpenError::Failed);
     }
@@ -76,7 +76,7 @@ pub(crate) fn all(
             // SAFETY: the pool is being opened: nobody else reads or writes it.
             unsafe { region.store(tail, word) };
         }
-        make_durable(region, tail, 8, Step::FlushRecoveredTail);
+        make_durable(region, tail, 8, FaultPoint::FlushRecoveredTail);
     }
     if region.failed() { Err(OpenError::Failed) } else { Ok(recovered) }
 }
@@ -85,28 +85,28 @@ pub(crate) fn all(
 /// words are stored already, nor a zone that this life is going to use, nor the newer header while the older one is
 /// written over.
 fn flush_believed(region: &Region, logs: &[Log]) {
-    make_durable(region, ZONES_WORD, 8, Step::FlushBelievedZones);
+    make_durable(region, ZONES_WORD, 8, FaultPoint::FlushBelievedZones);
     for header in [HEADER_A, HEADER_B] {
-        make_durable(region, header, header::BYTES, Step::FlushBelievedHeader);
+        make_durable(region, header, header::BYTES, FaultPoint::FlushBelievedHeader);
     }
     for newest in logs.iter().filter_map(|log| log.records.last()) {
-        make_durable(region, newest.at, newest.header.words * 8, Step::FlushBelieved);
+        make_durable(region, newest.at, newest.header.words * 8, FaultPoint::FlushBelieved);
         for range in &newest.fresh {
-            make_durable(region, range.at, range.len as usize, Step::FlushBelievedFresh);
+            make_durable(region, range.at, range.len as usize, FaultPoint::FlushBelievedFresh);
         }
         for &(at, len, _) in newest.long.iter().flat_map(|long| &long.pieces) {
-            make_durable(region, at, len as usize, Step::FlushBelievedLong);
+            make_durable(region, at, len as usize, FaultPoint::FlushBelievedLong);
         }
     }
-    step::fence(region, Step::FenceBelieved);
+    fault_points::fence(region, FaultPoint::FenceBelieved);
 }
 
 /// Flushes what an earlier process stored. A sync of its may have failed: the kernel takes these pages for clean then, and
 /// a flush alone would not write them.
-fn make_durable(region: &Region, at: u64, len: usize, step: Step) {
+fn make_durable(region: &Region, at: u64, len: usize, point: FaultPoint) {
     // SAFETY: the pool is being opened: nobody else reads or writes it.
     unsafe { region.make_dirty(at, len) };
-    step::flush(region, at, len, step);
+    fault_points::flush(region, at, len, point);
 }
 
 /// Stores the words that the log changes, and flushes them; how many.
@@ -115,7 +115,7 @@ pub(crate) fn store_words(region: &Region, log: &Log) -> u64 {
     let mut skipped = skipped.iter();
     let mut lines = Vec::new();
     for entry in log.records.iter().flat_map(|found| entries(&found.entries)) {
-        if skipped.next() == Some(&true) && Step::SkipRevoked.done() {
+        if skipped.next() == Some(&true) && FaultPoint::SkipRevoked.is_enabled() {
             continue;
         }
         let word = entry.applied_to(region.load(entry.at));
@@ -127,7 +127,7 @@ pub(crate) fn store_words(region: &Region, log: &Log) -> u64 {
     lines.sort_unstable();
     lines.dedup();
     for line in lines {
-        step::flush(region, line, 1, Step::FlushRecovered);
+        fault_points::flush(region, line, 1, FaultPoint::FlushRecovered);
     }
     words
 }
@@ -145,7 +145,7 @@ fn revoked(records: &[Found]) -> Vec<bool> {
             published.insert(range.at, range.at.saturating_add(u64::from(range.len)));
         }
         for &(at, len, _) in found.long.iter().flat_map(|long| &long.pieces) {
-            if !Step::SkipUnderLong.done() {
+            if !FaultPoint::SkipUnderLong.is_enabled() {
                 break;
             }
             published.insert(at, at.saturating_add(u64::from(len)));

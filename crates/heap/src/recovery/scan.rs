@@ -4,10 +4,10 @@
 //! is decided in `validate`; the fence of every earlier one has completed.
 
 use crate::error::OpenError;
+use crate::fault_points::FaultPoint;
 use crate::layout::{Geometry, LINE};
 use crate::log::record::{self, FreshRange, HEADER_WORDS, Link, RecordHeader, SEQ_MASK};
 use crate::log::ring::{LineIndex, LongBody, read_header, read_words, split_tail};
-use crate::step::Step;
 use pmem::Region;
 
 /// A shard whose sequence numbers come this far could soon not tell old from new.
@@ -181,14 +181,14 @@ impl Reader<'_> {
         let at = self.place(line);
         let header = read_header(self.region, at, part_words)?;
         let room = self.part_lines() - line % self.part_lines();
-        let expected = (header.epoch == self.epoch || !Step::CheckEpoch.done())
-            && (header.seq == seq || !Step::CheckSequence.done());
+        let expected = (header.epoch == self.epoch || !FaultPoint::CheckEpoch.is_enabled())
+            && (header.seq == seq || !FaultPoint::CheckSequence.is_enabled());
         if !expected || header.lines() as u64 > room {
             return None;
         }
         let mut words = Vec::new();
         read_words(self.region, at, header.words, &mut words);
-        if record::checksum(&words) != words[0] as u32 && Step::VerifyRecord.done() {
+        if record::checksum(&words) != words[0] as u32 && FaultPoint::VerifyRecord.is_enabled() {
             return None;
         }
         let link = header.kind.linked.then(|| Link::decode(words[HEADER_WORDS]));
@@ -202,15 +202,16 @@ impl Reader<'_> {
     /// The log ends where no record follows. A later record, or the fenced number, may show that one should. And where
     /// there is none at all, the record before the tail shows that the tail is right: it is the last to be written over.
     fn check_end(&self, log: &Log) -> Result<(), OpenError> {
-        let fenced = log.fenced.filter(|&fenced| Step::ReportFenced.done() && fenced >= log.seq);
+        let fenced =
+            log.fenced.filter(|&fenced| FaultPoint::ReportFenced.is_enabled() && fenced >= log.seq);
         if let Some(fenced) = fenced {
             return Err(log.damaged(log.seq, fenced));
         }
-        let reports = Step::ReportLater.done();
+        let reports = FaultPoint::ReportLater.is_enabled();
         if let Some(found) = self.whole(|seq| reports && seq > log.seq).next() {
             return Err(log.damaged(log.seq, found));
         }
-        let reports = Step::ReportTail.done() && log.records.is_empty();
+        let reports = FaultPoint::ReportTail.is_enabled() && log.records.is_empty();
         match self.whole(|_| reports).max() {
             Some(newest) if newest + 1 != log.seq => Err(log.damaged(newest + 1, log.seq)),
             _ => Ok(()),

@@ -9,8 +9,8 @@
 use super::scan::{Found, Log};
 use crate::checksum::crc32c;
 use crate::error::OpenError;
+use crate::fault_points::FaultPoint;
 use crate::layout::Geometry;
-use crate::step::Step;
 use pmem::Region;
 
 /// Takes the newest record off each log in which it is not accepted.
@@ -25,7 +25,9 @@ pub(crate) fn newest(
             continue;
         }
         let newest = log.seq - 1;
-        if log.fenced.is_some_and(|fenced| fenced >= newest) && Step::ReportFenced.done() {
+        if log.fenced.is_some_and(|fenced| fenced >= newest)
+            && FaultPoint::ReportFenced.is_enabled()
+        {
             return Err(log.damaged(newest, newest));
         }
         log.drop_newest(geometry);
@@ -37,7 +39,7 @@ pub(crate) fn newest(
 pub(crate) fn accepted(region: &Region, logs: &[Log]) -> Vec<bool> {
     let is_newest_whole = |log: &Log| {
         log.records.last().is_some_and(|newest| is_whole(region, newest))
-            || !Step::VerifyFresh.done()
+            || !FaultPoint::VerifyFresh.is_enabled()
     };
     let whole: Vec<bool> = logs.iter().map(is_newest_whole).collect();
     (0..logs.len()).map(|shard| is_accepted(logs, &whole, shard)).collect()
@@ -50,7 +52,9 @@ fn is_accepted(logs: &[Log], whole: &[bool], shard: usize) -> bool {
         if !whole[at] {
             return false;
         }
-        let Some(link) = found.link.filter(|_| Step::CheckLinks.done()) else { return true };
+        let Some(link) = found.link.filter(|_| FaultPoint::CheckLinks.is_enabled()) else {
+            return true;
+        };
         if link.shard == shard {
             return link.seq == newest.header.seq;
         }
@@ -66,8 +70,10 @@ fn is_accepted(logs: &[Log], whole: &[bool], shard: usize) -> bool {
 
 /// Whether all bytes that a record publishes are there.
 fn is_whole(region: &Region, found: &Found) -> bool {
-    let body =
-        found.long.as_ref().is_none_or(|long| long.is_whole(region) || !Step::VerifyLong.done());
+    let body = found
+        .long
+        .as_ref()
+        .is_none_or(|long| long.is_whole(region) || !FaultPoint::VerifyLong.is_enabled());
     body && found.fresh.iter().filter(|range| range.verified).all(|range| {
         // SAFETY: the pool is being opened: nobody writes.
         let bytes = unsafe { region.bytes(range.at, range.len as usize) };

@@ -8,13 +8,13 @@
 #![allow(unsafe_code, reason = "metadata is stored in the pool")]
 
 use crate::alloc::spans::publish_zones;
+use crate::fault_points::FaultPoint;
 use crate::layout::size_class::{BITMAP_AT, TABLE, WHOLE};
 use crate::layout::span::{header, split_span_word};
 use crate::layout::{HEADER_B, LINE, ROOTS, ZONES_WORD};
 use crate::media_errors::losses::{self, Stop};
 use crate::media_errors::resolve;
 use crate::ptr::Ptr;
-use crate::step::Step;
 use crate::transaction::heap::Heap;
 use pmem::Lost;
 use std::collections::BTreeSet;
@@ -78,7 +78,7 @@ impl Heap {
         let mut restored = Restored::default();
         // Without its fence a record has no words in place: its log is needed still.
         let can_retire = !self.is_poisoned();
-        if !Step::ForgetResolved.done() {
+        if !FaultPoint::ForgetResolved.is_enabled() {
             losses::forget(&self.region, usize::MAX, lost);
         }
         if lost.iter().any(|lost| lost.at < HEADER_B + 4096) {

@@ -17,9 +17,9 @@ use super::state::State;
 use super::write_record;
 use crate::alloc::place::Place;
 use crate::error::CommitError;
+use crate::fault_points::{self, FaultPoint};
 use crate::layout::size_class::TABLE;
 use crate::log::record::{self, Kind};
-use crate::step::{self, Step};
 use std::sync::atomic::Ordering;
 
 /// Commits the open transaction of one shard.
@@ -65,10 +65,10 @@ pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<()
             return Err(full);
         }
         write_record::write(heap, state, heap.take_lsn(), None);
-        if !Step::StoreAfterFence.done() {
+        if !FaultPoint::StoreAfterFence.is_enabled() {
             store_words(heap, shard, state);
         }
-        step::fence(&heap.region, Step::FenceCommit);
+        fault_points::fence(&heap.region, FaultPoint::FenceCommit);
         if heap.region.failed() {
             let poisoned = heap.poison();
             abandon(heap, shard, state);
@@ -84,7 +84,7 @@ pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<()
 #[inline]
 pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
     let region = &heap.region;
-    if state.overlay.is_some() && Step::SaveOverlay.done() {
+    if state.overlay.is_some() && FaultPoint::SaveOverlay.is_enabled() {
         save_words(heap, state);
     }
     let State { plan, ring, .. } = state;
@@ -139,7 +139,7 @@ pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
 /// Forgets the copies of all blocks that the open transaction, which is in effect now, changes in any way.
 #[inline]
 fn forget_copies(state: &mut State) {
-    if state.cache.is_some() && Step::ForgetCached.done() {
+    if state.cache.is_some() && FaultPoint::ForgetCached.is_enabled() {
         forget_changed(state);
     }
 }
@@ -159,7 +159,7 @@ pub(crate) fn reuse_freed(slot: &Slot, state: &mut State) {
     let State { tx, alloc, limbo, .. } = state;
     if !tx.freed.is_empty() {
         match slot.pins.mark() {
-            Some(mark) if Step::ReuseAfterPins.done() => {
+            Some(mark) if FaultPoint::ReuseAfterPins.is_enabled() => {
                 limbo.extend(tx.freed.iter().map(|freed| (mark, freed.place)));
             }
             _ => alloc.reuse(tx.freed.iter().map(|freed| freed.place), tx.reserved.len()),

@@ -14,8 +14,8 @@ use super::plan;
 use super::shard::Shard;
 use super::write_record;
 use crate::error::CommitError;
+use crate::fault_points::{self, FaultPoint};
 use crate::log::record::{Kind, Link};
-use crate::step::{self, Step};
 
 impl Heap {
     /// Commits the open transactions of several shards as one: all are in effect after a crash, or none. Costs one fence.
@@ -41,18 +41,18 @@ impl Heap {
             abandon_all(self, shards);
             return Err(refused);
         }
-        let kind = Kind { linked: Step::LinkRecords.done(), long: false };
+        let kind = Kind { linked: FaultPoint::LinkRecords.is_enabled(), long: false };
         for shard in shards.iter_mut().filter(|shard| shard.is_dirty()) {
             shard.state.committing = true;
             plan::make(self, shard.id(), &mut shard.state, kind);
         }
         if !self.volatile {
             self.log_linked(shards)?;
-            if !Step::StoreAllAfterFence.done() {
+            if !FaultPoint::StoreAllAfterFence.is_enabled() {
                 committing(shards)
                     .for_each(|shard| store_words(self, shard.id(), &mut shard.state));
             }
-            step::fence(&self.region, Step::FenceCommitAll);
+            fault_points::fence(&self.region, FaultPoint::FenceCommitAll);
             if self.region.failed() {
                 let poisoned = self.poison();
                 abandon_all(self, shards);

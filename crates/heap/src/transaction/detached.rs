@@ -7,9 +7,9 @@ use super::shard::{Fresh, Shard};
 use super::state::Reserved;
 use crate::alloc::place::Place;
 use crate::error::Full;
+use crate::fault_points::{self, FaultPoint};
 use crate::layout::size_class::{self, WHOLE};
 use crate::ptr::Ptr;
-use crate::step::{self, Step};
 use std::sync::PoisonError;
 
 /// A reserved block that belongs to no transaction yet. Dropped, it is given back.
@@ -43,7 +43,7 @@ impl<'h> Detached<'h> {
     /// Makes what this thread wrote into detached blocks durable, so that no record needs to verify it.
     pub fn persist(blocks: &[Detached<'h>]) {
         if let Some(first) = blocks.first() {
-            step::fence(&first.heap.region, Step::FenceDetached);
+            fault_points::fence(&first.heap.region, FaultPoint::FenceDetached);
         }
     }
 }
@@ -74,7 +74,7 @@ impl<'h> Shard<'h> {
         block.adopted = true;
         // Its span may have been published since it was reserved.
         let span = self.state.alloc.span(block.place.span);
-        let published = match Step::AskSpanAgain.done() {
+        let published = match FaultPoint::AskSpanAgain.is_enabled() {
             true => block.place.class == WHOLE || span.is_some_and(|span| span.published),
             false => block.place.published,
         };

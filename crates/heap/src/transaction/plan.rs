@@ -16,10 +16,10 @@ use super::state::{Freed, Plan, Reserved, State, Tx};
 use crate::alloc::allocator::Alloc;
 use crate::alloc::place::Place;
 use crate::checksum::crc32c;
+use crate::fault_points::FaultPoint;
 use crate::layout::size_class::{TABLE, WHOLE};
 use crate::layout::span::span_word;
 use crate::log::record::{Change, Entry, FreshRange, Kind};
-use crate::step::Step;
 
 /// Fills `state.plan` from `state.tx`.
 pub(crate) fn make(heap: &Heap, shard: usize, state: &mut State, kind: Kind) {
@@ -88,8 +88,8 @@ impl Planner<'_> {
     /// span is published with it.
     #[cold]
     fn publish_in_parts(&mut self, block: &Reserved, len: u32, set: Entry) {
-        let listed = if block.fenced { Step::ListDetached } else { Step::ListFresh };
-        if !self.heap.volatile && listed.done() {
+        let listed = if block.fenced { FaultPoint::ListDetached } else { FaultPoint::ListFresh };
+        if !self.heap.volatile && listed.is_enabled() {
             self.range(block, len).encode(&mut self.plan.record);
         }
         if block.place.class == WHOLE {
@@ -127,7 +127,7 @@ impl Planner<'_> {
 
     /// Lists the headers and bitmaps of spans that are published now.
     fn publish_spans(&mut self) {
-        if self.heap.volatile || !Step::ListSpanHeader.done() {
+        if self.heap.volatile || !FaultPoint::ListSpanHeader.is_enabled() {
             return;
         }
         let Plan { publishing, record, .. } = &mut *self.plan;
@@ -142,7 +142,7 @@ impl Planner<'_> {
     /// What was appended to a block that this transaction frees is not published: the block may be written again as soon
     /// as this record is fenced, while recovery still compares the record's checksums.
     fn publish_appended(&mut self, tx: &Tx) {
-        if tx.appended.is_empty() || !Step::ListAppended.done() {
+        if tx.appended.is_empty() || !FaultPoint::ListAppended.is_enabled() {
             return;
         }
         let span = |freed: &Freed| (freed.place.at, freed.place.at + u64::from(freed.place.size()));
@@ -152,7 +152,8 @@ impl Planner<'_> {
             let behind = freed.partition_point(|&(from, _)| from <= range.at);
             behind > 0 && range.at < freed[behind - 1].1
         };
-        let kept = |range: &&FreshRange| !is_freed(range) || !Step::DropFreedAppends.done();
+        let kept =
+            |range: &&FreshRange| !is_freed(range) || !FaultPoint::DropFreedAppends.is_enabled();
         tx.appended.iter().filter(kept).for_each(|range| range.encode(&mut self.plan.record));
     }
 
@@ -192,7 +193,7 @@ impl Planner<'_> {
     }
 
     fn give_up(&mut self, span: u32) {
-        if Step::Disown.done() {
+        if FaultPoint::Disown.is_enabled() {
             self.heap.spans.disown(span);
         }
         self.set_span(span, 0);
@@ -229,26 +230,26 @@ fn checksum(heap: &Heap, at: u64, len: u32) -> u32 {
 /// Whether the record is to hold this entry: always, but in a simulation.
 #[inline(always)]
 fn logs(heap: &Heap, entry: &Entry) -> bool {
-    !cfg!(feature = "sim") || step_of(heap, entry).done()
+    !cfg!(feature = "sim") || fault_point_of(heap, entry).is_enabled()
 }
 
 /// Whether a record publishes a new block by one entry: always, but where a simulation keeps a half of it out.
 #[inline(always)]
 fn publishes_at_once(heap: &Heap, set: &Entry) -> bool {
-    Step::ListFresh.done() && logs(heap, set)
+    FaultPoint::ListFresh.is_enabled() && logs(heap, set)
 }
 
 /// What an entry changes.
-fn step_of(heap: &Heap, entry: &Entry) -> Step {
+fn fault_point_of(heap: &Heap, entry: &Entry) -> FaultPoint {
     let geometry = &heap.geometry;
     match (&entry.change, geometry.span_of(entry.at)) {
-        (Change::SetBit(_), _) => Step::LogPublished,
-        (Change::ClearBit(_), _) => Step::LogFreed,
-        (_, Some(span)) if geometry.is_table(span) => Step::LogSpan,
-        (_, Some(_)) => Step::LogWord,
+        (Change::SetBit(_), _) => FaultPoint::LogPublished,
+        (Change::ClearBit(_), _) => FaultPoint::LogFreed,
+        (_, Some(span)) if geometry.is_table(span) => FaultPoint::LogSpan,
+        (_, Some(_)) => FaultPoint::LogWord,
         (_, None) if (0..geometry.shards).any(|n| geometry.shard_area(n).used() == entry.at) => {
-            Step::LogUsed
+            FaultPoint::LogUsed
         }
-        (_, None) => Step::LogRoot,
+        (_, None) => FaultPoint::LogRoot,
     }
 }

@@ -16,11 +16,11 @@ use super::state::{FEW, Freed, Reserved, State, span_group};
 use crate::alloc::place::Place;
 use crate::checksum::crc32c;
 use crate::error::{CommitError, Full};
+use crate::fault_points::FaultPoint;
 use crate::layout::size_class::{self, BITMAP_AT, TABLE, WHOLE};
 use crate::layout::{ROOTS, SPAN};
 use crate::log::record::FreshRange;
 use crate::ptr::{Ptr, View};
-use crate::step::Step;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -161,7 +161,7 @@ impl<'h> Shard<'h> {
     pub fn set(&mut self, at: Ptr, value: u64) {
         if self.state.tx.reserved_in & span_group(at.raw()) != 0
             && let Some(index) = self.reserved_with(at.raw())
-            && Step::PatchReserved.done()
+            && FaultPoint::PatchReserved.is_enabled()
         {
             return self.set_reserved(index, at, value);
         }
@@ -369,7 +369,7 @@ impl<'h> Shard<'h> {
         let mut before = state.tx.freed.iter().rev().take(COMPARED);
         debug_assert!(!before.any(|f| f.place == freed.place), "freed twice");
         state.tx.freed.push(freed);
-        if !Step::ReuseAfterFence.done() {
+        if !FaultPoint::ReuseAfterFence.is_enabled() {
             state.alloc.release(freed.place);
         }
     }

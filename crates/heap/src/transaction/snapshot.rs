@@ -10,8 +10,8 @@
 use super::heap::Heap;
 use super::pins::Pin;
 use super::shard::Shard;
+use crate::fault_points::FaultPoint;
 use crate::ptr::{Ptr, View};
-use crate::step::Step;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Heap {
         for shard in &mut shards {
             shard.state.overlay = Some(FxHashMap::default());
         }
-        let made = if Step::CutUnderLocks.done() {
+        let made = if FaultPoint::CutUnderLocks.is_enabled() {
             let made = at_cut();
             drop(shards);
             made

@@ -9,8 +9,8 @@ use super::commit;
 use super::heap::Heap;
 use super::plan;
 use super::state::State;
+use crate::fault_points::{self, FaultPoint};
 use crate::log::record::Kind;
-use crate::step::{self, Step};
 
 impl Heap {
     /// Makes the free spans of all shards that nobody holds available to all: for a transaction over several shards that
@@ -94,9 +94,9 @@ fn collect(heap: &Heap, shard: usize, state: &mut State, which: Which) -> Vec<u3
         Which::Rested => state.alloc.surrender_rested(MANY),
     };
     let gives = !spans.is_empty() || which == Which::All && state.ring.holds_long();
-    if gives && !heap.volatile && Step::RetireBeforeHandover.done() {
+    if gives && !heap.volatile && FaultPoint::RetireBeforeHandover.is_enabled() {
         state.ring.retire_all(&heap.region);
-        step::fence(&heap.region, Step::FenceHandover);
+        fault_points::fence(&heap.region, FaultPoint::FenceHandover);
         spans.append(&mut state.ring.released);
     }
     if heap.region.failed() {

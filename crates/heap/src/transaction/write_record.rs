@@ -9,11 +9,11 @@ use super::heap::Heap;
 use super::state::State;
 use crate::checksum::crc32c;
 use crate::error::CommitError;
+use crate::fault_points::{self, FaultPoint};
 use crate::layout::size_class::{TABLE, WHOLE};
 use crate::layout::{LINE, SPAN};
 use crate::log::record::{self, HEADER_WORDS, Link, RecordHeader};
 use crate::log::ring::LongBody;
-use crate::step::{self, Step};
 
 /// Makes a planned record fit into the ring: one that is too long goes into spans. When there is no room for that, the
 /// plan is to be undone.
@@ -48,7 +48,7 @@ pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>
     }
     // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
     if unsafe { heap.region.write_lines(at, record::bytes_of(words)) } {
-        step::flush(&heap.region, at, words.len() * 8, Step::FlushRecord);
+        fault_points::flush(&heap.region, at, words.len() * 8, FaultPoint::FlushRecord);
     }
 }
 
@@ -58,16 +58,16 @@ fn flush_fresh(heap: &Heap, state: &State) {
         let (from, to) = block.cached;
         if from < to {
             let at = block.place.at + u64::from(from);
-            step::flush(region, at, (to - from) as usize, Step::FlushFresh);
+            fault_points::flush(region, at, (to - from) as usize, FaultPoint::FlushFresh);
         }
     }
     for range in &state.tx.appended {
-        step::flush(region, range.at, range.len as usize, Step::FlushAppended);
+        fault_points::flush(region, range.at, range.len as usize, FaultPoint::FlushAppended);
     }
     for &span in &state.plan.publishing {
         if let Some(span) = state.alloc.span(span) {
             let len = TABLE[span.class as usize].first as usize;
-            step::flush(region, span.base, len, Step::FlushSpanHeader);
+            fault_points::flush(region, span.base, len, FaultPoint::FlushSpanHeader);
         }
     }
 }
@@ -89,7 +89,7 @@ fn write_long(heap: &Heap, state: &mut State) -> Result<Vec<u64>, CommitError> {
         let bytes = record::bytes_of(piece);
         // SAFETY: a free span, reached by nobody.
         unsafe { heap.region.write(at, bytes) };
-        step::flush(&heap.region, at, bytes.len(), Step::FlushLong);
+        fault_points::flush(&heap.region, at, bytes.len(), FaultPoint::FlushLong);
         long.pieces.push((at, bytes.len() as u32, crc32c(bytes)));
     }
     let mut record = vec![0; kind.header_words()];

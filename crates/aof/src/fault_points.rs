@@ -1,22 +1,22 @@
-//! The steps of the log that crash tests show to be needed, by name: see the crate `pmem` on how
-//! one is left out.
+//! The fault points of the log: what crash tests show to be needed, by name. The crate `pmem` tells how one is
+//! disabled.
 //!
 //! That crate is used in a build for simulation alone, for this and for the order in which threads
 //! get at locks.
 
-/// Lists the steps, in a build for simulation with their numbers.
-macro_rules! steps {
+/// Lists the fault points, in a build for simulation with their numbers.
+macro_rules! fault_points {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         #[cfg(feature = "sim")]
-        pmem::steps! { 192: $($(#[$doc])* $name,)* }
+        pmem::fault_points! { 192: $($(#[$doc])* $name,)* }
 
         #[cfg(not(feature = "sim"))]
         #[derive(Clone, Copy)]
-        pub(crate) enum Step { $($(#[$doc])* $name,)* }
+        pub(crate) enum FaultPoint { $($(#[$doc])* $name,)* }
     };
 }
 
-steps! {
+fault_points! {
     /// What was appended before a cut goes into the present file, what was appended after it into
     /// the next one.
     DivideAtCut,
@@ -37,10 +37,10 @@ steps! {
 }
 
 #[cfg(not(feature = "sim"))]
-impl Step {
-    /// Whether the step is to be done: always, but in a simulation.
+impl FaultPoint {
+    /// Returns true: none can be disabled but in a simulation.
     #[inline(always)]
-    pub(crate) const fn done(self) -> bool {
+    pub(crate) const fn is_enabled(self) -> bool {
         true
     }
 }

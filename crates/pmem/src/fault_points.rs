@@ -1,46 +1,47 @@
-//! Steps of a protocol, by number, that a simulation can leave out to show that a test notices.
+//! Fault points: the flushes, fences, checks and rules of a protocol that a simulation can disable, by number, to show that
+//! a test catches it.
 //!
-//! Each crate lists its own steps with [`steps!`](crate::steps) and asks `done` at the place where a step stands. In
-//! a build for simulation one step at a time, of all crates, can be knocked out at run time, for every thread of the
-//! process; which steps a thread came by is noted, so that a crash can be told from where it struck. In any other
-//! build `done` is `true`, and nothing of this is left.
+//! Each crate lists its own with [`fault_points!`](crate::fault_points) and asks `is_enabled` at the place where one of them
+//! is. In a build for simulation one fault point at a time, of all crates, can be disabled at run time, for every thread of
+//! the process; which ones a thread passed is recorded, so that a crash can be told from where it struck. In any other build
+//! `is_enabled` is `true`, and nothing of this is left.
 //!
-//! This crate's own steps are the places where a range of bytes becomes lines or pages, and where a file grows.
+//! This crate's own fault points are the places where a range of bytes becomes lines or pages, and where a file grows.
 
-/// Steps that can be told apart: their numbers are below this.
-pub const STEPS: usize = 256;
+/// The numbers of fault points are below this.
+pub const FAULT_POINTS: usize = 256;
 
-/// Lists the steps of a crate: an enumeration whose numbers begin at a base that no other crate's reach.
+/// Lists the fault points of a crate: an enumeration whose numbers begin at a base that no other crate's reach.
 #[macro_export]
-macro_rules! steps {
+macro_rules! fault_points {
     ($base:literal: $($(#[$doc:meta])* $name:ident,)*) => {
-        /// A step that a simulation can leave out.
+        /// A part of a protocol that a simulation can disable.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u32)]
-        pub enum Step { $($(#[$doc])* $name,)* }
+        pub enum FaultPoint { $($(#[$doc])* $name,)* }
 
-        impl Step {
-            /// All steps, in the order of their numbers.
-            pub const ALL: &[Step] = &[$(Step::$name,)*];
+        impl FaultPoint {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &[FaultPoint] = &[$(FaultPoint::$name,)*];
 
-            /// Its number among the steps of all crates.
+            /// Its number among those of all crates.
             pub const fn number(self) -> u32 {
                 $base + self as u32
             }
 
-            /// Whether the step is to be done: always, but for the one that a simulation left out.
+            /// Returns true unless a simulation disabled it.
             #[inline(always)]
             #[allow(dead_code, reason = "a crate may ask in its own way")]
-            pub(crate) fn done(self) -> bool {
-                $crate::step_is_done(self.number())
+            pub(crate) fn is_enabled(self) -> bool {
+                $crate::fault_point_is_enabled(self.number())
             }
         }
 
-        const _: () = assert!($base as usize + Step::ALL.len() <= $crate::STEPS);
+        const _: () = assert!($base as usize + FaultPoint::ALL.len() <= $crate::FAULT_POINTS);
     };
 }
 
-steps! { 1:
+fault_points! { 1:
     /// A flush that begins inside a line flushes that line too.
     FlushFirstLine,
     /// A flush that begins inside a line and ends in the one behind its length flushes that one too.
@@ -61,10 +62,10 @@ steps! { 1:
     SyncFound,
 }
 
-/// Whether the step of this number is to be done.
+/// Returns true: no fault point can be disabled in this build.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
-pub const fn step_is_done(number: u32) -> bool {
+pub const fn fault_point_is_enabled(number: u32) -> bool {
     let _ = number;
     true
 }
@@ -75,21 +76,24 @@ pub const fn step_is_done(number: u32) -> bool {
 pub const fn panic_point() {}
 
 #[cfg(feature = "sim")]
-pub use knocked::{StepSet, knock_out, panic_after, panic_point, step_is_done, take_steps};
+pub use switch::{
+    FaultPointSet, disable_fault_point, fault_point_is_enabled, panic_after, panic_point,
+    take_passed_fault_points,
+};
 
 #[cfg(feature = "sim")]
-mod knocked {
-    use super::STEPS;
+mod switch {
+    use super::FAULT_POINTS;
     use std::cell::Cell;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-    /// A set of steps, by number.
-    pub type StepSet = [u64; STEPS / 64];
+    /// A set of fault points, by number.
+    pub type FaultPointSet = [u64; FAULT_POINTS / 64];
 
-    static OUT: AtomicU32 = AtomicU32::new(0);
+    static DISABLED: AtomicU32 = AtomicU32::new(0);
 
     thread_local! {
-        static CAME_BY: Cell<StepSet> = const { Cell::new([0; STEPS / 64]) };
+        static PASSED: Cell<FaultPointSet> = const { Cell::new([0; FAULT_POINTS / 64]) };
         /// How many more places this thread passes before it panics at one; none: it never does.
         static PANIC_AFTER: Cell<Option<u64>> = const { Cell::new(None) };
     }
@@ -116,26 +120,26 @@ mod knocked {
         }
     }
 
-    /// Leaves a step out in all threads of the process, or none (0).
-    pub fn knock_out(number: u32) {
-        OUT.store(number, Relaxed);
+    /// Disables a fault point in all threads of the process, or none (0).
+    pub fn disable_fault_point(number: u32) {
+        DISABLED.store(number, Relaxed);
     }
 
-    /// Whether the step of this number is to be done. Notes that this thread came by.
+    /// Returns true unless the fault point of this number is disabled. Records that this thread passed it.
     #[inline]
-    pub fn step_is_done(number: u32) -> bool {
-        CAME_BY.with(|set| {
-            let mut steps = set.get();
-            steps[number as usize / 64] |= 1 << (number % 64);
-            set.set(steps);
+    pub fn fault_point_is_enabled(number: u32) -> bool {
+        PASSED.with(|set| {
+            let mut passed = set.get();
+            passed[number as usize / 64] |= 1 << (number % 64);
+            set.set(passed);
         });
         panic_point();
-        OUT.load(Relaxed) != number
+        DISABLED.load(Relaxed) != number
     }
 
-    /// The steps that this thread came by since it last asked.
-    pub fn take_steps() -> StepSet {
-        CAME_BY.with(|set| set.replace([0; STEPS / 64]))
+    /// Returns the fault points that this thread passed since it last asked.
+    pub fn take_passed_fault_points() -> FaultPointSet {
+        PASSED.with(|set| set.replace([0; FAULT_POINTS / 64]))
     }
 }
 
@@ -145,10 +149,10 @@ pub(crate) fn flushed_lines(off: u64, len: usize) -> std::ops::Range<u64> {
     use crate::lines::{LINE, lines};
     let (whole, short) = (lines(off, len).len() as u64, (len as u64).div_ceil(LINE));
     let (mut first, mut end) = (off / LINE, off / LINE + whole);
-    if !off.is_multiple_of(LINE) && !Step::FlushFirstLine.done() {
+    if !off.is_multiple_of(LINE) && !FaultPoint::FlushFirstLine.is_enabled() {
         first += 1;
     }
-    if short < whole && !Step::FlushLastLine.done() {
+    if short < whole && !FaultPoint::FlushLastLine.is_enabled() {
         end -= 1;
     }
     first..end

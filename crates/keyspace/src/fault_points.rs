@@ -1,6 +1,7 @@
-//! The rules of this crate that crash tests show to be needed, by name: see the crate `pmem` on how one is left out.
+//! The fault points of this crate: rules that crash tests show to be needed, by name. The crate `pmem` tells how one is
+//! disabled.
 
-heap::steps! { 176:
+heap::fault_points! { 176:
     /// Where a string in an entry grows, its checksum changes with its length, in the same word.
     SumWithLength,
     /// What is moved is published without the room behind it, which the next append writes.

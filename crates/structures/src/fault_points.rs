@@ -1,6 +1,7 @@
-//! The rules of this crate that crash tests show to be needed, by name: see the crate `pmem` on how one is left out.
+//! The fault points of this crate: rules that crash tests show to be needed, by name. The crate `pmem` tells how one is
+//! disabled.
 
-heap::steps! { 160:
+heap::fault_points! { 160:
     /// Where a block grows, the checksum of its bytes changes with its length, in the same word.
     SumWithLength,
     /// A segment that was split is freed by the transaction that leads readers to its halves.

@@ -1,11 +1,11 @@
 //! Every flush, fence, log entry, checksum and rule of the commit protocol by name.
 //!
-//! In a build for simulation one of them at a time can be knocked out, at run time, to show that a crash test
-//! notices. In any other build this is a flush and a fence, and a record that holds every entry.
+//! In a build for simulation one of them at a time can be disabled, at run time, to show that a crash test catches
+//! it. In any other build this is a flush and a fence, and a record that holds every entry.
 
 use pmem::Region;
 
-pmem::steps! { 32:
+pmem::fault_points! { 32:
     /// New bytes are flushed before the record's fence.
     FlushFresh,
     /// ... those behind the published length of a block too,
@@ -154,22 +154,22 @@ pmem::steps! { 32:
     CutUnderLocks,
 }
 
-/// Knocks a step out in all threads, or none.
+/// Disables a fault point in all threads, or none.
 #[cfg(feature = "sim")]
-pub fn knock_out(step: Option<Step>) {
-    pmem::knock_out(step.map_or(0, Step::number));
+pub fn disable_fault_point(point: Option<FaultPoint>) {
+    pmem::disable_fault_point(point.map_or(0, FaultPoint::number));
 }
 
 #[inline]
-pub(crate) fn flush(region: &Region, at: u64, len: usize, step: Step) {
-    if step.done() {
+pub(crate) fn flush(region: &Region, at: u64, len: usize, point: FaultPoint) {
+    if point.is_enabled() {
         region.flush(at, len);
     }
 }
 
 #[inline]
-pub(crate) fn fence(region: &Region, step: Step) {
-    if step.done() {
+pub(crate) fn fence(region: &Region, point: FaultPoint) {
+    if point.is_enabled() {
         region.fence();
     }
 }
