@@ -5,7 +5,7 @@
 //! valgrind --tool=callgrind --toggle-collect='*measured*' overwrite durable 16 16
 //! ```
 //!
-//! A durable heap lies in `/dev/shm`, with every flush and fence executed.
+//! A durable heap is in `/dev/shm`, with every flush and fence executed.
 
 use heap::{CreateOptions, Geometry, Heap, Ptr, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};

@@ -3,7 +3,7 @@
 use crate::layout::Geometry;
 use crate::layout::header::{HeaderError, MAGIC, VERSION};
 
-/// The heap has no room for a block: the pool is full and cannot grow.
+/// The heap has no space for a block: the pool is full and cannot grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the heap is full")]
 pub struct Full;
@@ -24,7 +24,7 @@ pub enum CommitError {
     /// The medium lost bytes, and what they were is being found out: worth another try.
     #[error("the medium lost bytes that this transaction may have read")]
     Unsettled,
-    /// No room for the record of a very long transaction.
+    /// No space for the record of a very long transaction.
     #[error("the heap is full")]
     Full,
 }
@@ -44,7 +44,7 @@ pub enum CreateError {
         /// Bytes that the region can grow to.
         limit: u64,
     },
-    /// The medium refused the room.
+    /// The medium refused the space.
     #[error("the pool's first {needed} bytes could not be allocated: {source}")]
     Grow {
         /// Bytes asked for.
@@ -217,7 +217,9 @@ pub enum OpenError {
         found: u64,
     },
     /// The pool was opened, or written to, so often that its numbers cannot tell old from new any more.
-    #[error("the pool's numbers are used up (2^32 lives, 2^48 commits), or damaged; {SALVAGE}")]
+    #[error(
+        "the pool's numbers are used up (2^32 incarnations, 2^48 commits), or damaged; {SALVAGE}"
+    )]
     Exhausted,
     /// A durable step of recovery failed.
     #[error(
@@ -254,7 +256,7 @@ mod tests {
         OtherProgram,
     }
 
-    /// Every error of opening: a variant that is not here does not compile.
+    /// Returns the way out of every error of opening: a variant that is not here does not compile.
     fn way(error: &OpenError) -> Way {
         match error {
             OpenError::Version { .. }

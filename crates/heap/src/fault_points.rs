@@ -8,7 +8,7 @@ use pmem::Region;
 pmem::fault_points! { 32:
     /// New bytes are flushed before the record's fence.
     FlushFresh,
-    /// ... those behind the published length of a block too,
+    /// ... those after the published length of a block too,
     FlushAppended,
     /// ... and the header and bitmap of a new span.
     FlushSpanHeader,
@@ -56,11 +56,11 @@ pmem::fault_points! { 32:
     FenceRetired,
     /// The new tail is flushed,
     FlushTail,
-    /// ... and fenced before the room that it left is written.
+    /// ... and fenced before the space that it left is written.
     FenceTail,
     /// The records of a part are retired before it is written again.
     RetireAhead,
-    /// Recovery believes the newest record only if its fresh ranges match.
+    /// Recovery accepts the newest record only if its fresh ranges match.
     VerifyFresh,
     /// Recovery checks a record's checksum.
     VerifyRecord,
@@ -70,30 +70,30 @@ pmem::fault_points! { 32:
     CheckSequence,
     /// Recovery checks a record's epoch.
     CheckEpoch,
-    /// Recovery believes one of several records only if all of them are there.
+    /// Recovery accepts one of several records only if all of them are there.
     CheckLinks,
-    /// A whole record behind one that is not, with a later number, is damage,
+    /// A whole record after one that is not, with a later number, is damage,
     ReportLater,
     /// ... and so is a record that is not whole though its fence is known to have completed.
     ReportFenced,
     /// A log without records whose tail does not follow the last one that was written is damaged.
     ReportTail,
-    /// Recovery skips an entry that lies in a later record's fresh range,
+    /// Recovery skips an entry that is in a later record's fresh range,
     SkipRevoked,
     /// ... or where a later record has its body.
     SkipUnderLong,
-    /// Recovery makes durable what it believes before its first store: records,
-    FlushBelieved,
+    /// Recovery makes durable what it accepts before its first store: records,
+    FlushAccepted,
     /// ... their fresh ranges,
-    FlushBelievedFresh,
+    FlushAcceptedFresh,
     /// ... the bodies of long records,
-    FlushBelievedLong,
+    FlushAcceptedLong,
     /// ... the number of zones,
-    FlushBelievedZones,
+    FlushAcceptedZones,
     /// ... the header, whose older copy is written over next,
-    FlushBelievedHeader,
+    FlushAcceptedHeader,
     /// ... with a fence.
-    FenceBelieved,
+    FenceAccepted,
     /// Recovery flushes the words it stored.
     FlushRecovered,
     /// ... and fences before the tails move.
@@ -110,7 +110,7 @@ pmem::fault_points! { 32:
     FlushMagic,
     /// ... and fenced.
     FenceMagic,
-    /// A life begins in both copies of the header.
+    /// An incarnation begins in both copies of the header.
     WriteBothHeaders,
     /// A header counts only with its checksum.
     VerifyHeader,
@@ -127,11 +127,11 @@ pmem::fault_points! { 32:
     /// A long record's spans stay reserved until it is retired.
     HoldLong,
     /// A span is given to another shard only after its log is retired past the release,
-    RetireBeforeHandover,
+    RetireBeforeTransfer,
     /// ... and the new tail is fenced.
-    FenceHandover,
+    FenceTransfer,
     /// A shard that gives up a span says so before anybody can find the span free.
-    Disown,
+    ClearOwner,
     /// The number of zones is flushed after growth.
     FlushZones,
     /// ... and fenced before a span of the new zone is used.

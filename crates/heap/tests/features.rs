@@ -17,7 +17,7 @@ fn region(path: &Path) -> Region {
     Region::open(path, &options).expect("a mapping")
 }
 
-/// A pool with a number in a root and an unknown feature of the kind that lies at `feature`.
+/// A pool with a number in a root and an unknown feature of the kind that is at `feature`.
 fn pool(path: &Path, feature: u64) {
     let geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 16 };
     let options = CreateOptions { geometry, ..CreateOptions::default() };
@@ -31,9 +31,9 @@ fn pool(path: &Path, feature: u64) {
     let file = OpenOptions::new().read(true).write(true).open(path).expect("the pool");
     for header in HEADERS {
         file.write_all_at(&UNKNOWN.to_le_bytes(), header + feature).expect("a write");
-        let mut summed = [0; 192 - 16];
-        file.read_exact_at(&mut summed, header + 16).expect("a header");
-        file.write_all_at(&heap::crc32c(&summed).to_le_bytes(), header + 12).expect("a write");
+        let mut covered = [0; 192 - 16];
+        file.read_exact_at(&mut covered, header + 16).expect("a header");
+        file.write_all_at(&heap::crc32c(&covered).to_le_bytes(), header + 12).expect("a write");
     }
 }
 

@@ -64,7 +64,7 @@ fn appended_bytes_are_compared_with_freed_blocks_by_their_place() {
     });
 }
 
-/// How many whole spans another shard gets when this one has made a transaction longer than its log, and so many short ones.
+/// How many whole spans another shard gets when this one has made a transaction longer than its log, and this many short ones.
 fn spans_left_behind(short: u64) -> usize {
     let folder = tempfile::tempdir().expect("a scratch directory");
     let map = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(64 << 20) };

@@ -54,7 +54,7 @@ fn get(shard: &Shard<'_>, root: usize, len: usize) -> Option<Vec<u8>> {
     (!block.is_null()).then(|| shard.bytes(block, len).to_vec())
 }
 
-/// A span that a shard gave up lay ahead of the cursor that looks for free spans, which gave it to somebody else while
+/// A span that a shard gave up was ahead of the cursor that looks for free spans, which gave it to somebody else while
 /// the shard still had it among its own.
 #[test]
 fn a_span_freed_after_a_reopening_is_not_found_twice() {
@@ -91,8 +91,8 @@ fn a_span_freed_after_a_reopening_is_not_found_twice() {
     heap.allocated().expect("no block is allocated twice");
 }
 
-/// A rollback left the length to which an append had published a block of the same transaction. The record summed bytes
-/// that the next append wrote over, and an acknowledged transaction was not believed.
+/// A rollback left the length to which an append had published a block of the same transaction. The record's checksum covered bytes
+/// that the next append wrote over, and an acknowledged transaction was not accepted.
 #[test]
 fn a_rollback_takes_back_to_where_a_block_was_published() {
     let (pool, heap) = Pool::new();
@@ -258,8 +258,8 @@ fn a_record_tells_the_header_of_its_span_from_that_of_another() {
     let mut header = [0; 64];
     file.read_exact_at(&mut header, span(small)).expect("a header");
     file.write_all_at(&header, span(large)).expect("the other one");
-    let is_believed = pool.open(heap).is_ok_and(|heap| get(&heap.lock(0), 1, 1).is_some());
-    assert!(!is_believed, "a record was believed over a header that is not the one it published");
+    let is_accepted = pool.open(heap).is_ok_and(|heap| get(&heap.lock(0), 1, 1).is_some());
+    assert!(!is_accepted, "a record was accepted over a header that is not the one it published");
 }
 
 /// What was appended to a block that the same transaction freed was listed with the record's checksums. The block was
@@ -287,7 +287,7 @@ fn bytes_appended_to_a_block_that_is_freed_are_not_part_of_the_record() {
     assert_eq!([0, 1].map(|root| shard.word(shard.root(root))), [0, 7]);
 }
 
-/// What was appended to a block that had a fence of its own was believed as if it had had that fence too.
+/// What was appended to a block that had a fence of its own was accepted as if it had had that fence too.
 #[test]
 fn an_append_to_an_adopted_block_is_verified_with_it() {
     let check = |appended: bool| {

@@ -412,7 +412,7 @@ fn a_pool_cut_short_or_of_something_else_is_refused() {
 
 #[test]
 fn a_damaged_tail_is_refused() {
-    /// Where the tail of shard 0 lies: see the pool's format.
+    /// Where the tail of shard 0 is: see the pool's format.
     const TAIL: u64 = 12288;
     let (pool, heap) = Pool::new(1);
     let mut shard = heap.lock(0);
@@ -441,7 +441,7 @@ fn a_damaged_tail_is_refused() {
         "DamagedLog { shard: 0, expected: 10, found: 64 }",
         "DamagedLog { shard: 0, expected: 10, found: 268435456 }",
         "DamagedLog { shard: 0, expected: 10, found: 140737488355328 }",
-        // The place is not where record 0 lies, though there are later ones.
+        // The place is not where record 0 is, though there are later ones.
         "DamagedLog { shard: 0, expected: 0, found: 9 }",
         // There is no such place.
         "DamagedTail { shard: 0, lines: 256, found: 32768 }",
@@ -458,7 +458,7 @@ fn a_damaged_copy_of_the_header_costs_nothing() {
     for copy in [0, 4096] {
         let (pool, heap) = Pool::new(1);
         drop(heap);
-        // Its second life, whose commits must not be forgotten for those of the first.
+        // Its second incarnation, whose commits must not be forgotten for those of the first.
         let heap = pool.open();
         let mut shard = heap.lock(0);
         for n in 0..10 {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 
-/// The present boot of the machine. Where the kernel does not tell, a random one: that may be another boot than the last,
+/// Returns the present boot of the machine. Where the kernel does not tell, a random one: that may be another boot than the last,
 /// and is no boot that was ever noted.
 pub fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -14,7 +14,7 @@ pub fn boot_id() -> [u8; 16] {
     })
 }
 
-/// The 16 bytes of a boot id as the kernel writes it.
+/// Returns the 16 bytes of a boot id as the kernel writes it.
 fn parse(text: &str) -> Option<[u8; 16]> {
     let digits: Vec<u8> =
         text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();

@@ -18,7 +18,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was counted between `earlier` and this reading.
+    /// Returns what was counted between `earlier` and this reading.
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             fences: self.fences - earlier.fences,
@@ -34,7 +34,7 @@ thread_local! {
     static STREAMED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The calling thread's counts.
+/// Returns the calling thread's counts.
 pub fn counters() -> Counters {
     Counters { fences: FENCES.get(), lines: LINES.get(), streamed: STREAMED.get() }
 }

@@ -57,7 +57,7 @@ mod arch {
     use super::WriteBack;
     use core::arch::{asm, x86_64};
 
-    /// The best write-back of this processor.
+    /// Returns the best write-back of this processor.
     pub(crate) fn detect() -> WriteBack {
         let highest = x86_64::__cpuid(0).eax;
         let features = if highest < 7 { 0 } else { x86_64::__cpuid_count(7, 0).ebx };
@@ -112,7 +112,7 @@ mod arch {
     use super::WriteBack;
     use core::arch::asm;
 
-    /// The best write-back of this processor.
+    /// Returns the best write-back of this processor.
     pub(crate) fn detect() -> WriteBack {
         if std::arch::is_aarch64_feature_detected!("dpb") {
             WriteBack::DcCvap

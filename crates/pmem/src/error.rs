@@ -89,7 +89,7 @@ pub enum GrowError {
         /// Length of the file.
         found: u64,
     },
-    /// The file system has no room.
+    /// The file system has no space.
     #[error("cannot grow to {wanted} bytes: no space left on the file system")]
     NoSpace {
         /// Length asked for.

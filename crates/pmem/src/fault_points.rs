@@ -44,17 +44,17 @@ macro_rules! fault_points {
 fault_points! { 1:
     /// A flush that begins inside a line flushes that line too.
     FlushFirstLine,
-    /// A flush that begins inside a line and ends in the one behind its length flushes that one too.
+    /// A flush that begins inside a line and ends in the one after its length flushes that one too.
     FlushLastLine,
     /// The bytes before the first whole line of a streamed copy are flushed.
     FlushStreamHead,
     /// The whole lines of a streamed copy go past the cache.
     StreamBody,
-    /// The bytes behind the last whole line of a streamed copy are flushed.
+    /// The bytes after the last whole line of a streamed copy are flushed.
     FlushStreamTail,
     /// A flush that begins in one page and ends in another remembers the last one too.
     RememberLastPage,
-    /// What is remembered of a page takes nothing back of those behind it.
+    /// What is remembered of a page takes nothing back of those after it.
     KeepRemembered,
     /// A file's new length is synced before it counts.
     SyncGrown,
@@ -143,7 +143,7 @@ mod switch {
     }
 }
 
-/// The lines that a flush of this range reports to a simulation: all, unless a mistake is simulated.
+/// Returns the lines that a flush of this range reports to a simulation: all, unless a mistake is simulated.
 #[cfg(feature = "sim")]
 pub(crate) fn flushed_lines(off: u64, len: usize) -> std::ops::Range<u64> {
     use crate::lines::{LINE, lines};

@@ -1,7 +1,7 @@
 //! Growing the file under a mapping.
 //!
 //! A region must never be longer than what the medium has really given: touching a page that the file system
-//! cannot supply kills the process. So room is allocated, and its failure reported, before the length grows.
+//! cannot supply kills the process. So space is allocated, and its failure reported, before the length grows.
 //! On persistent memory and in the `msync` domain zeros are written and synced too: the first touch of an
 //! allocated but unwritten extent would commit the file system's journal in the middle of a client's write.
 
@@ -52,7 +52,7 @@ impl Backing for File {
 /// Syncs a file.
 type Sync<'s> = &'s dyn Fn(&dyn Backing) -> rustix::io::Result<()>;
 
-/// Whether what a file holds is to outlive a loss of power, so that its growth is synced.
+/// Returns true if what a file holds is to outlive a loss of power, so that its growth is synced.
 pub(crate) fn is_synced(domain: Domain) -> bool {
     match domain {
         Domain::Process | Domain::Volatile => false,

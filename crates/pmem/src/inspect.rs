@@ -54,7 +54,7 @@ impl Region {
 }
 
 impl Region {
-    /// Whether the medium lost bytes of this region since somebody looked into it: zeros may have been read in their
+    /// Returns true if the medium lost bytes of this region since somebody looked into it: zeros may have been read in their
     /// place. One relaxed load. It says nothing of a loss that was met and settled meanwhile: that is for who holds what
     /// settling needs, and for others [`Region::has_lost_since`].
     #[inline]
@@ -62,30 +62,30 @@ impl Region {
         self.watch.is_unsettled()
     }
 
-    /// How often losses were settled: to be asked before reading, for [`Region::has_lost_since`].
+    /// Returns how often losses were settled: to be asked before reading, for [`Region::has_lost_since`].
     #[inline]
     pub fn settlements(&self) -> u64 {
         self.watch.settlements()
     }
 
-    /// Whether what was read since there were so many settlements may be zeros in the place of lost bytes, or what lost bytes
+    /// Returns true if what was read since there were this many settlements may be zeros in the place of lost bytes, or what lost bytes
     /// meant may have become known since.
     #[inline]
     pub fn has_lost_since(&self, settlements: u64) -> bool {
         self.watch.has_lost_since(settlements)
     }
 
-    /// How many damaged pages nobody has looked into, and the bytes that were lost with them.
+    /// Returns how many damaged pages nobody has looked into, and the bytes that were lost with them.
     pub fn lost(&self) -> (usize, Vec<Lost>) {
         self.watch.lost()
     }
 
-    /// The pages that were damaged after the first so many.
+    /// Returns the pages that were damaged after the first `pages` ones.
     pub fn lost_after(&self, pages: usize) -> Vec<LostPage> {
         self.watch.lost_after(pages)
     }
 
-    /// Says that the first so many damaged pages were looked into. Whether no others have come since.
+    /// Says that the first `pages` damaged pages were looked into. Returns true if no others have come since.
     pub fn settle(&self, pages: usize) -> bool {
         self.watch.settle(pages)
     }
@@ -114,7 +114,7 @@ impl Region {
         if self.watch.is_private() || !self.watch.has_fenced_off() {
             return;
         }
-        // Not under the lock of the table, which the signal handler takes: the record may lie in lost bytes too.
+        // Not under the lock of the table, which the signal handler takes: the record may be in lost bytes too.
         let _one_at_a_time = self.mending.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.record_lost_pages() || self.watch.mend().is_err() {
             self.fail();

@@ -5,7 +5,7 @@
 //! itself, so that nobody can reach a lane's bytes but through the lane; a store borrows the lane mutably, so that no
 //! slice of it lives meanwhile. What the heap promises block by block, the borrow checker shows here.
 //!
-//! What lies outside of the lane is treated as what lies outside of a region: read as nothing, not written, and
+//! What is outside of the lane is treated as what is outside of a region: read as nothing, not written, and
 //! counted in [`Lane::faults`].
 
 use crate::domain::Domain;
@@ -35,27 +35,27 @@ impl Region {
 }
 
 impl Lane {
-    /// Bytes that may be read and written.
+    /// Returns the number of bytes that may be read and written.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What makes a store durable here.
+    /// Returns what makes a store durable here.
     pub fn domain(&self) -> Domain {
         self.region.domain()
     }
 
-    /// Whether the domain is claimed on a medium that loses its bytes with power.
+    /// Returns true if the domain is claimed on a medium that loses its bytes with power.
     pub fn emulated(&self) -> bool {
         self.region.emulated()
     }
 
-    /// The instruction that writes a line back, by name.
+    /// Returns the instruction that writes a line back, by name.
     pub fn write_back(&self) -> &'static str {
         self.region.write_back()
     }
@@ -65,12 +65,12 @@ impl Lane {
         self.region.faults()
     }
 
-    /// Whether a fence failed, in any lane of the region: nothing in it may be taken for durable.
+    /// Returns true if a fence failed, in any lane of the region: nothing in it may be taken for durable.
     pub fn failed(&self) -> bool {
         self.region.failed()
     }
 
-    /// Where a range of the lane lies in the region.
+    /// Returns where a range of the lane is in the region.
     #[inline]
     fn place(&self, off: u64, len: usize) -> Option<u64> {
         let inside = off.checked_add(len as u64).is_some_and(|end| end <= self.len);
@@ -80,7 +80,7 @@ impl Lane {
         inside.then(|| self.from + off)
     }
 
-    /// The bytes of a range; none if it does not lie inside.
+    /// Returns the bytes of a range; none if it is not inside.
     #[inline]
     pub fn bytes(&self, off: u64, len: usize) -> &[u8] {
         match self.place(off, len) {

@@ -71,7 +71,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// A private mapping of a file's bytes: what is stored into it stays in memory.
+    /// Returns a private mapping of a file's bytes: what is stored into it stays in memory.
     pub(crate) fn copy_on_write(file: &File, len: u64) -> io::Result<Mapping> {
         let whole = usize::try_from(len.max(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut options = MmapOptions::new();
@@ -103,24 +103,24 @@ impl Mapping {
         Mapping { base, len: len as u64, raw: (std::ptr::null_mut(), 0), copy: None }
     }
 
-    /// The same memory once more, for somebody who keeps its owner.
+    /// Returns the same memory once more, for somebody who keeps its owner.
     #[cfg(feature = "sim")]
     pub(crate) fn shared(&self) -> Mapping {
         Mapping { base: self.base, len: self.len, raw: (std::ptr::null_mut(), SHARED), copy: None }
     }
 
-    /// Whether it is a private copy of a file.
+    /// Returns true if it is a private copy of a file.
     pub(crate) fn is_copy(&self) -> bool {
         self.copy.is_some()
     }
 
-    /// The first byte.
+    /// Returns the first byte.
     #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         self.base
     }
 
-    /// Bytes of address space.
+    /// Returns the number of bytes of address space.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.len
@@ -152,7 +152,7 @@ impl Drop for Mapping {
     }
 }
 
-/// How a file is mapped.
+/// Returns how a file is mapped.
 pub(crate) fn file_flags(sync: bool) -> MapFlags {
     if sync && !calls::plays_persistent_memory() {
         MapFlags::SHARED_VALIDATE | MapFlags::SYNC

@@ -17,7 +17,7 @@
 //!
 //! - a page is written to the file only after its loss was recorded: afterwards the medium no longer reports it;
 //! - `unsettled` counts up before the private page is there, so that whoever reads a zero of it sees the count;
-//! - a page is mapped anew only under `lock`, and while its bytes are copied it cannot be written to: a store meanwhile
+//! - a page is mapped again only under `lock`, and while its bytes are copied it cannot be written to: a store meanwhile
 //!   waits in the handler, so that none is lost.
 
 use crate::lines::LINE;
@@ -105,7 +105,7 @@ pub(crate) struct Watched {
 pub(crate) enum Fenced {
     /// The access can be tried again.
     Again,
-    /// There is no page for it, or no room to remember one.
+    /// There is no page for it, or no space to remember one.
     Hopeless,
 }
 
@@ -214,7 +214,7 @@ impl Drop for Held<'_> {
 }
 
 impl Watched {
-    /// Whether bytes were lost since somebody looked into it. One load: for every commit and every batch.
+    /// Returns true if bytes were lost since somebody looked into it. One load: for every commit and every batch.
     #[inline]
     pub(crate) fn is_unsettled(&self) -> bool {
         self.unsettled.load(Ordering::Relaxed) != 0
@@ -225,7 +225,7 @@ impl Watched {
         self.settlements.load(Ordering::Acquire)
     }
 
-    /// Whether bytes were lost, or losses settled, since there were so many settlements.
+    /// Returns true if bytes were lost, or losses settled, since there were this many settlements.
     #[inline]
     pub(crate) fn has_lost_since(&self, settlements: u64) -> bool {
         // Whatever was read was read before this; and a loss that is settled meanwhile is seen by one of the two.
@@ -234,7 +234,7 @@ impl Watched {
             || self.settlements.load(Ordering::Relaxed) != settlements
     }
 
-    /// Whether some page of the region is a private one.
+    /// Returns true if some page of the region is a private one.
     #[inline]
     pub(crate) fn has_fenced_off(&self) -> bool {
         self.fenced_off.load(Ordering::Relaxed) != 0
@@ -244,7 +244,7 @@ impl Watched {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// The offset of an address in this region.
+    /// Returns the offset of an address in this region.
     pub(crate) fn offset(&self, address: usize) -> Option<u64> {
         let base = self.base.load(Ordering::Acquire);
         if base == 0 {
@@ -323,14 +323,14 @@ impl Watched {
         readable::protect(self.address(page));
     }
 
-    /// Whether a store to `at` met a page that was being copied: then it can be tried again. Waits until it is there.
+    /// Returns true if a store to `at` met a page that was being copied: then it can be tried again. Waits until it is there.
     pub(crate) fn was_held(&self, at: u64) -> bool {
         let page = at & !(PAGE - 1);
         let _held = self.hold();
         self.recent.iter().any(|recent| recent.load(Ordering::Relaxed) == page)
     }
 
-    /// Whether nothing is ever written to the file.
+    /// Returns true if nothing is ever written to the file.
     pub(crate) fn is_private(&self) -> bool {
         self.flags.load(Ordering::Relaxed) == 0
     }
@@ -348,7 +348,7 @@ impl Watched {
         true
     }
 
-    /// The pages whose loss was not recorded.
+    /// Returns the pages whose loss was not recorded.
     pub(crate) fn unrecorded(&self) -> Vec<LostPage> {
         let _held = self.hold();
         let known = self.unsettled.load(Ordering::Relaxed);
@@ -366,7 +366,7 @@ impl Watched {
     }
 
     /// Writes every private page whose loss was recorded to the file, and maps the file there again. Durable on return.
-    /// The first pages come first: where the record itself lies in lost pages, it is written with them.
+    /// The first pages come first: where the record itself is in lost pages, it is written with them.
     pub(crate) fn mend(&self) -> io::Result<()> {
         let flags = self.flags.load(Ordering::Relaxed);
         if flags == 0 || !self.has_fenced_off() {
@@ -393,7 +393,7 @@ impl Watched {
         Ok(())
     }
 
-    /// How many pages are not settled, and the lines that were lost with them.
+    /// Returns how many pages are not settled, and the lines that were lost with them.
     pub(crate) fn lost(&self) -> (usize, Vec<Lost>) {
         let _held = self.hold();
         let known = self.unsettled.load(Ordering::Relaxed);
@@ -411,14 +411,14 @@ impl Watched {
         (known, all)
     }
 
-    /// The pages that were lost after the first `pages` ones.
+    /// Returns the pages that were lost after the first `pages` ones.
     pub(crate) fn lost_after(&self, pages: usize) -> Vec<LostPage> {
         let _held = self.hold();
         let known = self.unsettled.load(Ordering::Relaxed);
         self.pages[pages.min(known)..known].iter().map(Page::get).collect()
     }
 
-    /// Forgets the first `pages` pages, which were mended and looked into. Whether no others have come since.
+    /// Forgets the first `pages` pages, which were mended and looked into. Returns true if no others have come since.
     pub(crate) fn settle(&self, pages: usize) -> bool {
         let _held = self.hold();
         let known = self.unsettled.load(Ordering::Relaxed);

@@ -72,12 +72,12 @@ impl Region {
         Region::simulated_in(Mapping::simulated(len), len as u64, recorder)
     }
 
-    /// As [`Region::simulated`], of length 0, which may grow to `reserve`.
+    /// Like [`Region::simulated`], of length 0, which may grow to `reserve`.
     pub fn simulated_growing(reserve: usize, recorder: Arc<dyn Recorder>) -> Region {
         Region::simulated_in(Mapping::simulated(reserve), 0, recorder)
     }
 
-    /// As [`Region::simulated`], with the bytes of a crash image, which may grow to `reserve`.
+    /// Like [`Region::simulated`], with the bytes of a crash image, which may grow to `reserve`.
     pub fn simulated_from(image: &[u8], reserve: usize, recorder: Arc<dyn Recorder>) -> Region {
         let mapping = Mapping::simulated(reserve.max(image.len()));
         // SAFETY: the mapping is new, writable, and at least as long as the image.

@@ -280,7 +280,7 @@ impl Region {
         }
         let at = self.mapping.base().wrapping_add(off as usize);
         calls::sync((off, len), || {
-            // SAFETY: writing pages out changes no contents; the range lies in this mapping, by whole pages.
+            // SAFETY: writing pages out changes no contents; the range is in this mapping, by whole pages.
             unsafe { msync(at.cast(), len as usize, MsyncFlags::SYNC) }
         })
     }
@@ -346,7 +346,7 @@ mod tests {
 
     const LEN: u64 = 16 * PAGE;
 
-    /// A region whose flushes are instructions, whatever the medium.
+    /// Returns a region whose flushes are instructions, whatever the medium.
     fn emulated() -> (tempfile::TempDir, Region) {
         let dir = tempfile::tempdir().unwrap();
         let options =
@@ -436,7 +436,7 @@ mod tests {
         }
     }
 
-    /// A device of `/dev/zero`, which a sysfs of its own calls a DAX device.
+    /// Returns a device of `/dev/zero`, which a sysfs of its own calls a DAX device.
     fn device(domain: DomainRequest) -> Region {
         let sysfs = tempfile::tempdir().unwrap();
         let (entry, class) = (sysfs.path().join("dev/char/1:5"), sysfs.path().join("bus/dax"));

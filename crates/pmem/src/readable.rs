@@ -19,11 +19,11 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::OpenOptionsExt;
 
 const SECTOR: u64 = 512;
-/// Extents that do not say where they lie, or not in plain form.
+/// Extents that do not say where they are, or not in plain form.
 const UNUSABLE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200;
 const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
 
-/// `struct fiemap` with room for one extent.
+/// `struct fiemap` with space for one extent.
 #[repr(C)]
 #[derive(Default)]
 struct Fiemap {
@@ -43,7 +43,7 @@ struct Fiemap {
 
 const _: () = assert!(size_of::<Fiemap>() == 32 + 56);
 
-/// A private page of zeros.
+/// Returns a private page of zeros.
 pub(crate) fn blank_page() -> Option<*mut u8> {
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -80,20 +80,20 @@ pub(crate) fn copy_page(file: i32, device: i32, at: u64, to: *mut u8) -> u64 {
     lost
 }
 
-/// Reads exactly so many bytes.
+/// Reads exactly this many bytes.
 fn read(file: i32, at: u64, to: *mut u8, len: u64) -> bool {
-    // SAFETY: `to` has room for so many bytes, inside a page that this thread alone knows.
+    // SAFETY: `to` has space for this many bytes, inside a page that this thread alone knows.
     let got = unsafe { libc::pread(file, to.cast(), len as usize, at as libc::off_t) };
     got == len as isize
 }
 
-/// Where a byte of the file lies on its block device.
+/// Returns where a byte of the file is on its block device.
 fn place_on_device(file: i32, device: i32, at: u64) -> Option<u64> {
     if device < 0 {
         return None;
     }
     let mut map = Fiemap { start: at, length: SECTOR, count: 1, ..Fiemap::default() };
-    // SAFETY: the request fills the structure, which has room for the one extent that it announces.
+    // SAFETY: the request fills the structure, which has space for the one extent that it announces.
     let done = unsafe { libc::ioctl(file, FS_IOC_FIEMAP as _, &raw mut map) };
     let inside = map.logical <= at && at + SECTOR <= map.logical.saturating_add(map.extent);
     let usable = done == 0 && map.mapped == 1 && map.extent_flags & UNUSABLE == 0 && inside;
@@ -194,7 +194,7 @@ fn write_page(file: i32, at: u64, from: *const libc::c_void) -> io::Result<()> {
     if read(file, at, back.as_mut_ptr(), PAGE) { Ok(()) } else { Err(Errno::IO.into()) }
 }
 
-/// The block device that a file lies on, opened for reading past the page cache; -1 where that is not allowed.
+/// Returns the block device that a file is on, opened for reading past the page cache; -1 where that is not allowed.
 pub(crate) fn block_device(file: &File) -> i32 {
     let open = || -> io::Result<i32> {
         let device = file.metadata()?.dev();

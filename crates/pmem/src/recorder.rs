@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Watches a simulated region. Calls come from the thread that stored, flushed, fenced or synced.
 pub trait Recorder: Send + Sync {
-    /// The domain whose rules the region follows: [`Domain::Clwb`], or [`Domain::Msync`], which reports syncs of pages
+    /// Returns the domain whose rules the region follows: [`Domain::Clwb`], or [`Domain::Msync`], which reports syncs of pages
     /// in place of flushes and fences.
     fn domain(&self) -> Domain {
         Domain::Clwb
@@ -42,7 +42,7 @@ pub trait Recorder: Send + Sync {
     fn punch(&self, off: u64, len: u64) {
         let _ = (off, len);
     }
-    /// The first hole in `[from, to)`, as far as it lies there.
+    /// Returns the first hole in `[from, to)`, as far as it is there.
     fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
         let _ = (from, to);
         None

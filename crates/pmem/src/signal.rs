@@ -28,7 +28,7 @@ pub(crate) fn install() {
 
 fn put(signal: i32, before: &AtomicPtr<Action>) {
     let mut old = MaybeUninit::<Action>::zeroed();
-    // SAFETY: asks for the present action, into room for it.
+    // SAFETY: asks for the present action, into space for it.
     if unsafe { libc::sigaction(signal, std::ptr::null(), old.as_mut_ptr()) } != 0 {
         return;
     }

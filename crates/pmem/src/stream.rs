@@ -16,14 +16,14 @@
 //!
 //! Streaming always wins for the writer, by 60 to 80 ns up to 1 KiB and by half from there on; it wins for a reader
 //! that follows at once from about 8 KiB. Small values are the ones that are read again while cached, and index
-//! nodes are small: [`STREAM_FROM`] stands where the writer's gain begins to grow with the size.
+//! nodes are small: [`STREAM_FROM`] is where the writer's gain begins to grow with the size.
 
 use crate::lines::LINE;
 
 /// Bytes from which a copy is made past the cache.
 pub const STREAM_FROM: usize = 1024;
 
-/// How a copy of `len` bytes to offset `off` is cut: bytes before the first whole line, whole lines, bytes after.
+/// Returns how a copy of `len` bytes to offset `off` is cut: bytes before the first whole line, whole lines, bytes after.
 #[inline]
 pub(crate) fn cut(off: u64, len: usize) -> (usize, usize, usize) {
     if len < STREAM_FROM {

@@ -2,7 +2,7 @@
 //!
 //! The kernel tells of a page that it could not write once for each open file, to whoever syncs next. So while a sync
 //! runs, another one beside it may succeed though its pages are those that were lost. Here a sync begins when the one before
-//! has ended and its failure is known: who is let go after a success has none behind it.
+//! has ended and its failure is known: who is let go after a success has none after it.
 //!
 //! Who comes meanwhile waits for the next one, which covers the pages of all of them: threads that wait for the same medium
 //! share its round trips.
@@ -83,7 +83,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
-    /// Waits until the next sync is to write so many ranges.
+    /// Waits until the next sync is to write this many ranges.
     fn until_gathered(syncs: &Syncs, count: usize) {
         while syncs.state().pages.len() < count {
             thread::yield_now();

@@ -22,7 +22,7 @@ pub(crate) enum At {
 
 struct State {
     rng: fastrand::Rng,
-    /// The baton changes hands at one fence or lock in so many, and at one flush in eight times so many.
+    /// The baton changes hands at one fence or lock in this many, and at one flush in eight times this many.
     one_in: usize,
     holder: usize,
     alive: Vec<bool>,
@@ -113,7 +113,7 @@ pub fn give_way() {
     pause(At::Fence);
 }
 
-/// The calling thread's place in the round, if it takes turns.
+/// Returns the calling thread's place in the round, if it takes turns.
 pub(crate) fn place() -> Option<usize> {
     PLACE.with_borrow(|place| place.as_ref().map(|place| place.me))
 }
@@ -161,7 +161,7 @@ fn run(place: &Arc<Place>, body: impl FnOnce()) {
 mod tests {
     use super::*;
 
-    /// The order in which three threads get at a lock, a few times each.
+    /// Returns the order in which three threads get at a lock, a few times each.
     fn order(seed: u64) -> Vec<usize> {
         let seen = Mutex::new(Vec::new());
         let bodies: Vec<_> = (0..3)

@@ -44,7 +44,7 @@ struct Watcher {
 }
 
 impl Disk {
-    /// The disk below a file that does not exist yet.
+    /// Returns the disk below a file that does not exist yet.
     pub fn new(path: &Path) -> Disk {
         let watcher = Arc::new(Watcher { path: path.to_owned(), state: Mutex::default() });
         pmem::watch_calls(Some(watcher.clone()));
@@ -71,12 +71,12 @@ impl Disk {
         self.0.state().is_memory = true;
     }
 
-    /// The pages that were synced.
+    /// Returns the pages that were synced.
     pub fn synced(&self) -> Vec<u8> {
         self.0.state().durable.clone()
     }
 
-    /// What a loss of power leaves. Of the dirty pages the kernel may have written any.
+    /// Returns what a loss of power leaves. Of the dirty pages the kernel may have written any.
     pub fn after_power_loss(&self, rng: &mut fastrand::Rng) -> Vec<u8> {
         let state = self.0.state();
         if !self.0.path.exists() {

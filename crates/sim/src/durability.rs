@@ -15,7 +15,7 @@
 //!   them visible in that order and writes the line back whole: a prefix of the line's stores has arrived. A
 //!   subset of what the strict model allows; images that are likely in reality are more likely to be drawn.
 //!
-//! A copy may go past the cache, by whole lines. Such a **streamed** store lies in a buffer of its
+//! A copy may go past the cache, by whole lines. Such a **streamed** store is in a buffer of its
 //! processor, in no cache: the next fence of the thread that made it makes it certain, no flush
 //! does, and no fence of another thread. Nor does it push out what was stored to other words of its
 //! line before. The buffer empties as it likes, so that its words arrive each by itself, in the x86
@@ -56,7 +56,7 @@ impl Crash {
     /// Each of the models.
     pub const ALL: [Crash; 4] = [Crash::Strict, Crash::X86, Crash::SyncedWords, Crash::SyncedPages];
 
-    /// The domain that the model is of.
+    /// Returns the domain that the model is of.
     pub fn domain(self) -> Domain {
         match self {
             Crash::Strict | Crash::X86 => Domain::Clwb,
@@ -71,7 +71,7 @@ const PAGE: usize = 4096;
 /// A store to one word, or to some bytes of it.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// Offset of the first byte; the bytes lie in one word.
+    /// Offset of the first byte; the bytes are in one word.
     off: u64,
     len: u8,
     bytes: [u8; 8],
@@ -99,7 +99,7 @@ struct Line {
 }
 
 impl Line {
-    /// What a fence of this thread makes certain, in order: what the thread flushed, what it
+    /// Returns what a fence of this thread makes certain, in order: what the thread flushed, what it
     /// streamed, and what these overtake.
     fn fence(&mut self, thread: u32) -> Vec<Piece> {
         let flushed = match self.flushed.iter().position(|(by, _)| *by == thread) {
@@ -153,9 +153,9 @@ pub struct Durability {
 /// How many images of one crash to look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Choose {
-    /// All of them, if there are at most so many.
+    /// All of them, if there are at most this many.
     pub all_of: usize,
-    /// Else so many.
+    /// Else this many.
     pub some: usize,
 }
 
@@ -168,7 +168,7 @@ pub struct Image<'a> {
 }
 
 impl Durability {
-    /// A medium that holds `image`, nothing pending.
+    /// Returns a medium that holds `image`, nothing pending.
     pub fn new(image: Vec<u8>) -> Durability {
         Durability {
             changed: vec![(0, image.len())],
@@ -264,7 +264,7 @@ impl Durability {
         }
     }
 
-    /// The medium after the death of the process: what was pending is pending still, and nobody is going to fence it.
+    /// Returns the medium after the death of the process: what was pending is pending still, and nobody is going to fence it.
     pub(crate) fn orphaned(&self) -> Durability {
         let mut orphaned = self.clone();
         orphaned.flushes.clear();
@@ -280,12 +280,12 @@ impl Durability {
         self.changed = vec![(0, self.durable.len())];
     }
 
-    /// Whether nothing is pending.
+    /// Returns true if nothing is pending.
     pub fn is_settled(&self) -> bool {
         self.lines.is_empty() && self.certain_len == self.durable.len()
     }
 
-    /// What a program sees: everything stored so far.
+    /// Returns what a program sees: everything stored so far.
     pub fn visible(&self) -> Vec<u8> {
         let mut image = self.durable.clone();
         for piece in self.lines.values().flat_map(|line| &line.pieces) {
@@ -294,7 +294,7 @@ impl Durability {
         image
     }
 
-    /// What is certain, and nothing else.
+    /// Returns what is certain, and nothing else.
     pub fn certain(&self) -> &[u8] {
         &self.durable[..self.certain_len]
     }
@@ -381,7 +381,7 @@ fn cached_and_streamed(line: &Line) -> Vec<Vec<Piece>> {
     units
 }
 
-/// Which stores arrived, in words; long lists are cut.
+/// Returns which stores arrived, in words; long lists are cut.
 fn told(units: &[Vec<Piece>], choice: &[usize], len: usize) -> String {
     const MOST: usize = 24;
     let list = |arrived: bool| {

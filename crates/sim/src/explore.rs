@@ -35,13 +35,13 @@ pub struct Effort {
     pub transactions: usize,
     /// Images for a crash in the first life, where there are too many for all; later lives have fewer.
     pub images: usize,
-    /// All images of a crash in the first life, if there are at most so many.
+    /// All images of a crash in the first life, if there are at most this many.
     pub all_of: usize,
     /// Further crashes after the first, one inside or after the other's recovery.
     pub depth: usize,
-    /// One image in so many lives on.
+    /// One in this many images lives on.
     pub live_on_one_in: usize,
-    /// One moment in so many is a crash of the process, too.
+    /// One in this many moments is a crash of the process, too.
     pub process_one_in: usize,
     /// When to end at the latest, with what was explored by then.
     pub until: Option<Instant>,
@@ -52,7 +52,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// A few seconds of work for a small store.
+    /// Returns a few seconds of work for a small store.
     pub fn new(crash: Crash, seed: u64) -> Effort {
         Effort {
             crash,
@@ -166,7 +166,7 @@ impl<W: Workload> Explorer<'_, W> {
                     trace.events.len(),
                     promise.0,
                 ));
-                // Few moments lie within a growth: the process dies at each second of them.
+                // Few moments are within a growth: the process dies at each second of them.
                 let most = if event == Event::SyncLength { 2 } else { usize::MAX };
                 let process = self.effort.process_one_in.min(most);
                 self.crash(&mut medium, &mut scratch, &promise.1, depth, (process, passed))?;
@@ -206,7 +206,7 @@ impl<W: Workload> Explorer<'_, W> {
         }
     }
 
-    /// Whether to crash before the event at `at`.
+    /// Returns true if there is to be a crash before the event at `at`.
     fn is_moment(&mut self, trace: &Trace, at: usize, depth: usize) -> bool {
         let one_in = |rng: &mut fastrand::Rng, n| rng.usize(..n) == 0;
         let ends = |event| match event {
@@ -228,7 +228,7 @@ impl<W: Workload> Explorer<'_, W> {
         }
     }
 
-    /// A crash at one moment: loses power and, at one moment in so many, only the process.
+    /// Crashes at one moment: loses power and, at one in this many moments, only the process.
     fn crash(
         &mut self,
         medium: &mut Durability,

@@ -22,7 +22,7 @@ pub struct Failure {
 const WIDTH: usize = 240;
 
 impl fmt::Display for Failure {
-    /// The violation first, then the way there, each line cut to what can be read.
+    /// Returns the violation first, then the way there, each line cut to what can be read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.what.lines().try_for_each(|line| writeln!(f, "{}", cut(line)))?;
         writeln!(f, "seed {}, crash model {:?}", self.seed, self.crash)?;
@@ -36,7 +36,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A line as far as it is shown.
+/// Returns a line as far as it is shown.
 fn cut(line: &str) -> String {
     let count = line.chars().count();
     if count <= WIDTH {

@@ -108,7 +108,7 @@ impl Medium {
         self.record(|trace| trace.events.push(Event::Mark(n)));
     }
 
-    /// The trace; nothing is recorded any more.
+    /// Returns the trace; nothing is recorded any more.
     pub fn take(&self) -> Trace {
         self.lock().take().unwrap_or_default()
     }
@@ -211,7 +211,7 @@ impl Recorder for Medium {
     }
 }
 
-/// A number for the calling thread. Only compared with others; threads that take turns have the same in every run.
+/// Returns a number for the calling thread. Only compared with others; threads that take turns have the same in every run.
 fn thread() -> u32 {
     if let Some(place) = baton::place() {
         return u32::MAX - place as u32;

@@ -9,7 +9,7 @@ use crate::workload::Workload;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// A failure of fewer actions, as far as there is time to look for it.
+/// Returns a failure of fewer actions, as far as there is time to look for it.
 pub(crate) fn smallest<W: Workload>(workload: &W, effort: Effort, mut failure: Failure) -> Failure {
     let (start, most) = (Instant::now(), Duration::from_secs(effort.shrink_seconds));
     let mut dropped = BTreeSet::new();

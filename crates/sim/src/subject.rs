@@ -16,10 +16,10 @@ pub trait Subject {
     /// An open store.
     type Store;
 
-    /// Bytes of address space to reserve for the simulated region.
+    /// Returns the number of bytes of address space to reserve for the simulated region.
     fn reserve(&self) -> usize;
 
-    /// What a new store holds.
+    /// Returns what a new store holds.
     fn empty(&self) -> Self::State;
 
     /// Opens what an earlier life left; makes an empty store where none was made before, or not to the end.
@@ -34,7 +34,7 @@ pub trait Subject {
     /// Closes a store for good, as before a planned restart. It holds afterwards what it held before.
     fn close(&self, store: &mut Self::Store) -> Result<(), String>;
 
-    /// How what was found differs from what may be, for whoever reads a failure.
+    /// Returns how what was found differs from what may be, for whoever reads a failure.
     fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
         each_state(found, allowed)
     }

@@ -85,17 +85,17 @@ impl<'a> Life<'a> {
         self.marker.set()
     }
 
-    /// What sets marks, for somebody who outlives the life.
+    /// Returns what sets marks, for somebody who outlives the life.
     pub fn marker(&self) -> Marker {
         self.marker.clone()
     }
 
-    /// Whether action number `n` is a part of this life: those that a failure does not need are left out.
+    /// Returns true if action number `n` is a part of this life: those that a failure does not need are left out.
     pub fn has(&self, n: usize) -> bool {
         !self.dropped.contains(&n)
     }
 
-    /// A generator for action number `n`, which is the same whatever was left out.
+    /// Returns a generator for action number `n`, which is the same whatever was left out.
     pub fn rng_of(&self, n: usize) -> fastrand::Rng {
         let mut rng = self.rng.clone();
         fastrand::Rng::with_seed(rng.u64(..) ^ (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -137,10 +137,10 @@ pub trait Workload {
     /// An open store.
     type Store;
 
-    /// Bytes of address space to reserve for the simulated region.
+    /// Returns the number of bytes of address space to reserve for the simulated region.
     fn reserve(&self) -> usize;
 
-    /// What a new store holds.
+    /// Returns what a new store holds.
     fn empty(&self) -> Self::State;
 
     /// Opens what an earlier life left; makes an empty store where none was made before, or not to the end.
@@ -160,20 +160,20 @@ pub trait Workload {
         life: &Life<'_>,
     ) -> Result<Promises<Self::State>, String>;
 
-    /// What a medium damages must be told, or cost nothing: tries that on copies of the images that a life left, and
+    /// Damage by the medium must be reported, or cost nothing: tries that on copies of the images that a life left, and
     /// answers how many were looked at.
     fn damage(&self, left: &Left<'_, Self::State>, rng: &mut fastrand::Rng) -> Result<u64, String> {
         let _ = (left, rng);
         Ok(0)
     }
 
-    /// How two states differ, for whoever reads a failure.
+    /// Returns how two states differ, for whoever reads a failure.
     fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
         each_state(found, allowed)
     }
 }
 
-/// What was found, and what may be.
+/// Returns what was found, and what may be.
 pub(crate) fn each_state<S: Debug>(found: &S, allowed: &[S]) -> String {
     let mut text = format!("found        {found:?}");
     for (n, state) in allowed.iter().enumerate() {

@@ -334,7 +334,7 @@ fn a_file_system_that_is_full_when_space_is_needed_again_refuses_the_write() {
         (DomainRequest::Msync, false),
         (DomainRequest::Clwb, true),
     ] {
-        // Not in memory: there a store at the file's begin may bring a huge page of it.
+        // Not in memory: there a store at the file's start may bring a huge page of it.
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");
         let calls = Moody::watch();

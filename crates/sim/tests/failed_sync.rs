@@ -60,7 +60,7 @@ fn a_record_is_kept_when_the_sync_of_its_words_fails() {
     }
 }
 
-/// Changes so many words to a number; whether it was acknowledged.
+/// Changes this many words to a number; whether it was acknowledged.
 fn change(shard: &mut Shard<'_>, words: usize, to: u64) -> bool {
     for word in 0..words {
         let root = shard.root(word);

@@ -7,7 +7,7 @@ mod pool;
 use pool::Pool;
 use sim::{Crash, Effort, explore};
 
-/// Explores one seed with so many shards, in a pool that can grow to so many zones.
+/// Explores one seed with this many shards, in a pool that can grow to this many zones.
 fn check(crash: Crash, seed: u64, shards: usize, zones: u64) {
     explore_in(&Pool::of(shards, zones), crash, seed);
 }

@@ -37,7 +37,7 @@ impl Life {
         Life { store, bytes, state }
     }
 
-    /// Runs transactions that succeed or find no room.
+    /// Runs transactions that succeed or find no space.
     fn go_on(&mut self, pool: &Pool, transactions: usize, rng: &mut fastrand::Rng) {
         for _ in 0..transactions {
             let (plan, after) = pool.plan(&self.state, rng);

@@ -120,7 +120,7 @@ fn the_newest_record_is_believed_only_if_its_fresh_ranges_match() {
 
 #[test]
 fn what_is_believed_is_made_durable_before_the_first_store() {
-    check(&[FaultPoint::FlushBelieved, FaultPoint::FenceBelieved]);
+    check(&[FaultPoint::FlushAccepted, FaultPoint::FenceAccepted]);
 }
 
 #[test]
@@ -154,13 +154,13 @@ fn a_long_record_has_its_body_flushed_with_it_and_held_until_retired() {
 
 #[test]
 fn a_span_changes_hands_only_after_its_owners_log_is_retired() {
-    check(&[FaultPoint::RetireBeforeHandover]);
+    check(&[FaultPoint::RetireBeforeTransfer]);
 }
 
 #[test]
 fn a_span_loses_its_space_only_when_no_log_speaks_of_it_and_has_it_again_before_its_use() {
     let change = |pool: Pool| Pool { purges: true, spacious: true, ..pool };
-    check_in(&[FaultPoint::BackHoles, FaultPoint::RetireBeforeHandover], change);
+    check_in(&[FaultPoint::BackHoles, FaultPoint::RetireBeforeTransfer], change);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_span_is_published_with_its_header_and_bitmap() {
 fn a_zone_is_published_before_a_span_of_it_is_used() {
     check(&[FaultPoint::FlushZones]);
     // Not shown: `FenceZones`. The pool grows ahead of need, so that some commit's fence comes between; only a
-    // transaction that takes more spans than are kept in hand uses room that it made itself.
+    // transaction that takes more spans than are kept in hand uses space that it made itself.
 }
 
 /// GETs of a value that was overwritten since the last one, by values of the same length in blocks that come back: how many

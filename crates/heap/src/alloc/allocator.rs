@@ -11,9 +11,9 @@
     reason = "headers and bitmaps of spans that are not published are written here"
 )]
 
-use super::free_block_cache::Recycled;
+use super::free_block_cache::FreeBlockCache;
 use super::place::Place;
-use super::span_map::ByNumber;
+use super::span_map::SpanMap;
 use super::spans::{Spans, Taken};
 use crate::layout::size_class::{self, BITMAP_AT, CLASSES, Class, WHOLE};
 use crate::layout::span::{header, split_span_word};
@@ -29,7 +29,7 @@ pub(crate) struct Span {
     pub(crate) class: u8,
     /// Whether the span table says that it is ours.
     pub(crate) published: bool,
-    /// Whether it stands in the list of spans with free blocks.
+    /// Whether it is in the list of spans with free blocks.
     listed: bool,
     pub(crate) free: u32,
     hint: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Block number `index`, which lies at `at`. This span is number `span` of the list.
+    /// Block number `index`, which is at `at`. This span is number `span` of the list.
     #[inline(always)]
     fn place(&self, span: u32, at: u64, index: u32) -> Place {
         Place {
@@ -59,7 +59,7 @@ pub(crate) struct Alloc {
     shard: usize,
     spans: Vec<Option<Span>>,
     vacant: Vec<u32>,
-    by_number: ByNumber,
+    span_map: SpanMap,
     current: [Option<u32>; CLASSES],
     partial: Vec<Vec<u32>>,
     unvisited: Vec<Vec<u32>>,
@@ -69,7 +69,7 @@ pub(crate) struct Alloc {
     rested: usize,
     /// Spans whose last block was freed: the next commit may release them.
     pub(crate) emptied: Vec<u32>,
-    recycled: Recycled,
+    free_blocks: FreeBlockCache,
 }
 
 impl Alloc {
@@ -80,43 +80,44 @@ impl Alloc {
             shard,
             spans: Vec::new(),
             vacant: Vec::new(),
-            by_number: ByNumber::default(),
+            span_map: SpanMap::default(),
             current: [None; CLASSES],
             partial: vec![Vec::new(); CLASSES],
             unvisited: vec![Vec::new(); CLASSES],
             free_spans: Vec::new(),
             rested: 0,
             emptied: Vec::new(),
-            recycled: Recycled::new(),
+            free_blocks: FreeBlockCache::new(),
         }
     }
 
-    /// Takes a block of `class` that was freed a moment ago, or one of the span that is being filled; none when that is full.
+    /// Takes the fast path of a reservation: a cached block of `class`, or one of the span that is being filled; none when
+    /// that is full.
     #[inline(always)]
-    pub(crate) fn reserve_here(&mut self, class: u8) -> Option<Place> {
-        if let Some(block) = self.recycled.take(class) {
+    pub(crate) fn reserve_fast(&mut self, class: u8) -> Option<Place> {
+        if let Some(block) = self.free_blocks.take(class) {
             return Some(block);
         }
         self.take_block(self.current[class as usize]?)
     }
 
-    /// Takes a block of `class`. None when there is no room.
+    /// Takes a block of `class`. None when there is no space.
     pub(crate) fn reserve(
         &mut self,
         region: &Region,
         spans: &Spans,
         class: u8,
-        for_delete: bool,
+        may_use_reserve: bool,
     ) -> Option<Place> {
-        if let Some(block) = self.reserve_here(class) {
+        if let Some(block) = self.reserve_fast(class) {
             return Some(block);
         }
         if class == WHOLE {
-            let number = self.take_span(region, spans, class, for_delete)?;
+            let number = self.take_span(region, spans, class, may_use_reserve)?;
             return Some(Place::whole(self.geometry.span_at(number)));
         }
         loop {
-            let span = self.next_span(region, spans, class, for_delete)?;
+            let span = self.next_span(region, spans, class, may_use_reserve)?;
             self.current[class as usize] = Some(span);
             if let Some(block) = self.take_block(span) {
                 return Some(block);
@@ -149,15 +150,15 @@ impl Alloc {
         }
     }
 
-    /// Lets blocks be used again that a transaction freed which reserved `reserved` blocks. So many are kept for the next
-    /// one; when there are more, those kept before are given back too.
+    /// Lets the blocks be used again that a transaction freed which reserved `reserved` blocks. That many are cached for the
+    /// next one; when there are more, those cached before are given back too.
     pub(crate) fn reuse(&mut self, freed: impl Iterator<Item = Place>, reserved: usize) {
         for (n, block) in freed.enumerate() {
             if n >= reserved {
-                self.stop_keeping(block.class);
+                self.empty_cache(block.class);
             } else if block.class != WHOLE
-                && (self.recycled.has(&block)
-                    || self.is_worth_keeping(block) && self.recycled.keep(block))
+                && (self.free_blocks.has(&block)
+                    || self.is_worth_caching(block) && self.free_blocks.keep(block))
             {
                 continue;
             }
@@ -165,38 +166,38 @@ impl Alloc {
         }
     }
 
-    /// Whether a block's span stays: it is being filled, or not mostly empty.
+    /// Returns true if a block's span is going to stay: it is being filled, or not mostly empty.
     #[inline]
-    fn is_worth_keeping(&self, block: Place) -> bool {
+    fn is_worth_caching(&self, block: Place) -> bool {
         let class = block.class as usize;
         let is_full = |span: &Span| span.free * 2 <= size_class::TABLE[class].count;
         self.current[class] == Some(block.span) || self.span(block.span).is_some_and(is_full)
     }
 
-    /// Gives the blocks of a class back that are kept for the next reservations.
+    /// Gives the cached blocks of a class back.
     #[inline]
-    fn stop_keeping(&mut self, class: u8) {
-        while let Some(kept) = self.recycled.take(class) {
+    fn empty_cache(&mut self, class: u8) {
+        while let Some(kept) = self.free_blocks.take(class) {
             self.release(kept);
         }
     }
 
-    /// Gives all blocks back that are kept for the next reservations.
-    pub(crate) fn stop_keeping_any(&mut self) {
-        (0..WHOLE).for_each(|class| self.stop_keeping(class));
+    /// Gives all cached blocks back.
+    pub(crate) fn empty_caches(&mut self) {
+        (0..WHOLE).for_each(|class| self.empty_cache(class));
     }
 
-    /// The taken block that begins at `at`, if one does, in a span that this shard knows.
+    /// Returns the taken block that begins at `at`, if one does, in a span that this shard knows.
     #[inline(always)]
-    pub(crate) fn taken_here(&self, at: u64) -> Option<Place> {
-        self.taken_in(self.by_number.get(self.number_at(at)?)?, at)
+    pub(crate) fn taken_if_known(&self, at: u64) -> Option<Place> {
+        self.taken_in(self.span_map.get(self.number_at(at)?)?, at)
     }
 
-    /// The taken block of this shard that begins at `at`, if one does. Looks at its span, so that the block is known to
+    /// Returns the taken block of this shard that begins at `at`, if one does. Looks at its span, so that the block is known to
     /// be taken from here on.
     pub(crate) fn taken(&mut self, region: &Region, at: u64) -> Option<Place> {
         let number = self.number_at(at)?;
-        match self.by_number.get(number).or_else(|| self.visit(region, number)) {
+        match self.span_map.get(number).or_else(|| self.visit(region, number)) {
             Some(known) => self.taken_in(known, at),
             None => self.taken_whole(region, number, at),
         }
@@ -219,28 +220,28 @@ impl Alloc {
 
     /// Takes blocks that turned out to be in use, by a word of their bitmap.
     pub(crate) fn take_reached(&mut self, number: u32, word: usize, bits: u64) {
-        let Some(at) = self.by_number.get(number) else { return };
+        let Some(at) = self.span_map.get(number) else { return };
         let Some(span) = &mut self.spans[at as usize] else { return };
         span.free -= (bits & !span.busy[word]).count_ones();
         span.busy[word] |= bits;
     }
 
-    /// The number of the span in which `at` lies.
+    /// Returns the number of the span that contains `at`.
     #[inline]
     fn number_at(&self, at: u64) -> Option<u32> {
         u32::try_from(at.checked_sub(self.zones_at)? / SPAN).ok()
     }
 
-    /// The span with this number, if it is known.
-    fn by_number(&self, number: u32) -> Option<(u32, &Span)> {
-        let at = self.by_number.get(number)?;
+    /// Returns the span with this number, if it is known.
+    fn known(&self, number: u32) -> Option<(u32, &Span)> {
+        let at = self.span_map.get(number)?;
         Some((at, self.spans[at as usize].as_ref()?))
     }
 
-    /// The class of the block at `at`, if this shard has one there.
+    /// Returns the class of the block at `at`, if this shard has one there.
     pub(crate) fn class_at(&self, region: &Region, at: u64) -> Option<u8> {
         let number = self.number_at(at)?;
-        if let Some((_, span)) = self.by_number(number) {
+        if let Some((_, span)) = self.known(number) {
             return Some(span.class);
         }
         let word = region.load(self.geometry.span_word(number));
@@ -262,10 +263,10 @@ impl Alloc {
         self.spans.get_mut(at as usize)?.as_mut()
     }
 
-    /// The begin of the block in which `at` lies, for a block of a span that this shard knows.
+    /// Returns the start of the block that contains `at`, for a block of a span that this shard knows.
     pub(crate) fn block_begin(&self, at: u64) -> Option<u64> {
         let number = self.number_at(at)?;
-        let Some((_, span)) = self.by_number(number) else {
+        let Some((_, span)) = self.known(number) else {
             return Some(self.geometry.span_at(number));
         };
         let class = &size_class::TABLE[span.class as usize];
@@ -273,13 +274,13 @@ impl Alloc {
         Some(span.base + u64::from(class.offset(index)))
     }
 
-    /// Whether most blocks of the block's span are free, and it is not the one being filled.
+    /// Returns true if most blocks of the block's span are free, and it is not the one being filled.
     pub(crate) fn is_sparse(&self, region: &Region, at: u64) -> bool {
         let (Some(class), Some(number)) = (self.class_at(region, at), self.number_at(at)) else {
             return false;
         };
         let shape = &size_class::TABLE[class as usize];
-        let (free, filling) = match self.by_number(number) {
+        let (free, filling) = match self.known(number) {
             Some((known, span)) => (span.free, self.current[class as usize] == Some(known)),
             None if class == WHOLE => return false,
             None => {
@@ -311,7 +312,7 @@ impl Alloc {
     pub(crate) fn forget(&mut self, at: u32) {
         pmem::panic_point();
         let Some(span) = self.spans[at as usize].take() else { return };
-        self.by_number.remove(span.number);
+        self.span_map.remove(span.number);
         self.partial[span.class as usize].retain(|&other| other != at);
         self.vacant.push(at);
         self.free_spans.push(span.number);
@@ -324,7 +325,7 @@ impl Alloc {
 
     /// Stops filling spans that are empty, so that they are released too.
     pub(crate) fn stop_filling_empty(&mut self) {
-        self.stop_keeping_any();
+        self.empty_caches();
         for class in 0..CLASSES {
             let Some(at) = self.current[class] else { continue };
             if self.span(at).is_some_and(|s| s.free == size_class::TABLE[class].count) {
@@ -338,35 +339,35 @@ impl Alloc {
         }
     }
 
-    /// Takes all free spans away, to be handed to others.
-    pub(crate) fn surrender(&mut self) -> Vec<u32> {
+    /// Takes all free spans away, for other shards.
+    pub(crate) fn release_free_spans(&mut self) -> Vec<u32> {
         self.rested = 0;
         std::mem::take(&mut self.free_spans)
     }
 
     /// Takes the free spans away that were not needed since the call before, if there are at least
     /// this many.
-    pub(crate) fn surrender_rested(&mut self, least: usize) -> Vec<u32> {
+    pub(crate) fn release_rested_spans(&mut self, least: usize) -> Vec<u32> {
         let rested = Some(self.rested).filter(|rested| *rested >= least).unwrap_or(0);
         let spans = self.free_spans.drain(..rested).collect();
         self.rested = self.free_spans.len();
         spans
     }
 
-    /// A free span for this shard, for any use.
+    /// Returns a free span for this shard, for any use.
     pub(crate) fn take_span(
         &mut self,
         region: &Region,
         spans: &Spans,
         class: u8,
-        for_delete: bool,
+        may_use_reserve: bool,
     ) -> Option<u32> {
         loop {
             if let Some(number) = self.free_spans.pop() {
                 self.rested = self.rested.min(self.free_spans.len());
                 return Some(number);
             }
-            match spans.take(region, self.shard, for_delete) {
+            match spans.take(region, self.shard, may_use_reserve) {
                 Taken::Free(number) => return Some(number),
                 Taken::Nothing => return None,
                 Taken::Found(found) => {
@@ -382,13 +383,13 @@ impl Alloc {
         }
     }
 
-    /// A span with a free block: one that was left half full, one of an earlier life, or a new one.
+    /// Returns a span with a free block: one that was left half full, one of an earlier incarnation, or a new one.
     fn next_span(
         &mut self,
         region: &Region,
         spans: &Spans,
         class: u8,
-        for_delete: bool,
+        may_use_reserve: bool,
     ) -> Option<u32> {
         let c = class as usize;
         self.current[c] = None;
@@ -402,12 +403,12 @@ impl Alloc {
                 }
             }
             if let Some(number) = self.unvisited[c].pop() {
-                if self.by_number.get(number).is_none() {
+                if self.span_map.get(number).is_none() {
                     self.visit(region, number);
                 }
                 continue;
             }
-            match self.take_span(region, spans, class, for_delete) {
+            match self.take_span(region, spans, class, may_use_reserve) {
                 Some(number) => return Some(self.cut(region, number, class)),
                 None if self.unvisited[c].is_empty() => return None,
                 None => {}
@@ -415,7 +416,7 @@ impl Alloc {
         }
     }
 
-    /// The first free block of a span.
+    /// Returns the first free block of a span.
     #[inline(always)]
     fn take_block(&mut self, at: u32) -> Option<Place> {
         let span = self.spans[at as usize].as_mut()?;
@@ -462,7 +463,7 @@ impl Alloc {
         };
     }
 
-    /// Looks at a span of an earlier life: copies its bitmap, and lists it if it has free blocks.
+    /// Looks at a span of an earlier incarnation: copies its bitmap, and lists it if it has free blocks.
     #[cold]
     fn visit(&mut self, region: &Region, number: u32) -> Option<u32> {
         let word = region.load(self.geometry.span_word(number));
@@ -505,12 +506,12 @@ impl Alloc {
             self.spans.len() as u32 - 1
         });
         self.spans[at as usize] = Some(span);
-        self.by_number.insert(number, at);
+        self.span_map.insert(number, at);
         at
     }
 }
 
-/// A bitmap in which only the bits behind the last block are taken.
+/// Returns a bitmap in which only the bits after the last block are taken.
 fn blank(shape: &Class) -> Vec<u64> {
     let mut busy = vec![0; shape.words()];
     if let (Some(last), rest @ 1..) = (busy.last_mut(), shape.count % 64) {

@@ -2,7 +2,7 @@
 
 use crate::layout::size_class::{self, WHOLE};
 
-/// Where a block lies. Valid while the block is taken: its span is not forgotten before.
+/// Where a block is. Valid while the block is taken: its span is not forgotten before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The block's offset in the pool.
@@ -18,24 +18,24 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A whole span.
+    /// Returns a whole span.
     pub(crate) fn whole(at: u64) -> Place {
         Place { at, bitmap: 0, span: 0, index: 0, class: WHOLE, published: true }
     }
 
-    /// Bytes of the block.
+    /// Returns the number of bytes of the block.
     #[inline]
     pub(crate) fn size(&self) -> u32 {
         size_class::TABLE[self.class as usize].size
     }
 
-    /// The number of its bit in the word `bitmap`.
+    /// Returns the number of its bit in the word `bitmap`.
     #[inline]
     pub(crate) fn bit(&self) -> u32 {
         u32::from(self.index % 64)
     }
 
-    /// The word of the bitmap that has its bit.
+    /// Returns the word of the bitmap that has its bit.
     pub(crate) fn word(&self) -> usize {
         self.index as usize / 64
     }

@@ -44,7 +44,7 @@ pub(crate) enum Punched {
 
 impl Spans {
     /// Lets those spans be given back that nobody took since the call before, but for a zone: those
-    /// that lie first, since spans that are kept here and there would keep the huge pages around
+    /// that are first, since spans that are kept here and there would keep the huge pages around
     /// them.
     pub(crate) fn rest(&self) {
         let mut inner = self.lock();

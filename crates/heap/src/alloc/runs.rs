@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Numbers, by the begin of each run and its end. No two runs touch.
+/// Numbers, by the start of each run and its end. No two runs touch.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     runs: BTreeMap<u32, u32>,
@@ -11,7 +11,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// How many numbers there are.
+    /// Returns how many numbers there are.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -34,12 +34,12 @@ impl Runs {
         self.runs.insert(new.start, new.end);
     }
 
-    /// All numbers.
+    /// Returns all numbers.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         self.runs.iter().flat_map(|(start, end)| *start..*end)
     }
 
-    /// All numbers.
+    /// Returns all numbers.
     pub(crate) fn into_numbers(self) -> impl Iterator<Item = u32> {
         self.runs.into_iter().flat_map(|(start, end)| start..end)
     }
@@ -54,7 +54,7 @@ impl Runs {
         Some(start)
     }
 
-    /// Takes the first run as far as it lies in one group: `offset + number` of a group are the
+    /// Takes the first run as far as it is in one group: `offset + number` of a group are the
     /// same, divided by `group`.
     pub(crate) fn take_in_group(&mut self, offset: u32, group: u32) -> Option<Range<u32>> {
         let (start, end) = self.runs.pop_first()?;

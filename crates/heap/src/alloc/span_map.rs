@@ -1,18 +1,18 @@
-//! Finds what a shard knows of a span by the span's number: two loads.
+//! The span map of a shard: finds what the shard knows of a span by the span's number, with two loads.
 //!
-//! The numbers of a shard's spans lie anywhere in the pool, close together in parts of it. So the table has two levels:
-//! pieces for so many numbers, made when the first of them is entered.
+//! The spans of a shard are anywhere in the pool, close together in parts of it. So the map has two levels: a piece
+//! for [`PIECE`] numbers is allocated when the first of them is entered.
 
 const PIECE: usize = 1024;
 const NOTHING: u32 = u32::MAX;
 
 /// From the numbers of spans to their places in a list.
 #[derive(Debug, Default)]
-pub(crate) struct ByNumber {
+pub(crate) struct SpanMap {
     pieces: Vec<Option<Box<[u32; PIECE]>>>,
 }
 
-impl ByNumber {
+impl SpanMap {
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<u32> {
         let piece = self.pieces.get(number as usize / PIECE)?.as_ref()?;
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_number_is_found_from_its_entry_to_its_removal() {
-        let mut table = ByNumber::default();
+        let mut table = SpanMap::default();
         let numbers = [0, 1, 1023, 1024, 70_000];
         for (at, number) in (0..).zip(numbers) {
             assert_eq!(table.get(number), None);

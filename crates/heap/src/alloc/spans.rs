@@ -1,8 +1,8 @@
 //! The spans that belong to no shard, and the growth of the pool.
 //!
-//! A pool is opened without looking at its spans. A cursor goes through the span table when room is needed: a span
+//! A pool is opened without looking at its spans. A cursor goes through the span table when space is needed: a span
 //! whose word is 0 is free, any other is reported to the shard that owns it, which may have free blocks in it. In a new
-//! pool the cursor is simply the frontier. Spans that a shard hands over come to the free list.
+//! pool the cursor is simply the frontier. Free spans that a shard releases come to the free list.
 //!
 //! Some free spans are holes of the file: their space was given back ([`super::punch`]), in this
 //! incarnation or an earlier one, and is reserved again before a shard has them. Which ones is
@@ -68,13 +68,13 @@ pub(crate) struct Inner {
     solid: u32,
     /// Spans before this one have been swept ([`super::punch`]).
     pub(crate) swept: u32,
-    /// Spans behind the cursor that their owner gave up in this life: no longer for the cursor to find.
+    /// Spans after the cursor that their owner released in this incarnation: no longer for the cursor to find.
     pub(crate) ahead: FxHashSet<u32>,
     found: Vec<Vec<(u32, u8)>>,
 }
 
 impl Inner {
-    /// A free span with its space.
+    /// Returns a free span with its space.
     fn pop(&mut self) -> Option<u32> {
         let span = self.free.pop();
         self.rested = self.rested.min(self.free.len());
@@ -115,7 +115,7 @@ enum Refilled {
 }
 
 /// What the cursor came by.
-enum Met {
+enum Scanned {
     Free(u32),
     /// A span of a shard's, which `found` has.
     Found,
@@ -139,7 +139,7 @@ impl Reading {
         Reading { settlements: region.settlements(), errors: region.media_errors() }
     }
 
-    /// Whether what was read since may be untrue. Who settles a loss knows of all but those that it
+    /// Returns true if what was read since may be untrue. Who settles a loss knows of all but those that it
     /// met just now.
     fn has_lost(&self, region: &Region) -> bool {
         region.has_lost_since(self.settlements)
@@ -150,7 +150,7 @@ impl Reading {
 #[derive(Debug)]
 pub(crate) struct Spans {
     geometry: Geometry,
-    /// The pool grows up to so many zones.
+    /// The pool grows up to this many zones.
     max_zones: u64,
     /// Free spans that only deletes may take.
     pub(crate) kept: usize,
@@ -161,8 +161,8 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// The spans of `zones` zones, of which nothing is known but that they are new, if they are.
-    /// What lies behind them in a file that is longer already may be a hole too.
+    /// Returns the spans of `zones` zones, of which nothing is known but that they are new, if they are.
+    /// What is after them in a file that is longer already may be a hole too.
     pub(crate) fn new(
         region: &Region,
         geometry: Geometry,
@@ -197,14 +197,14 @@ impl Spans {
         }
     }
 
-    /// A span for `shard`, or spans that it already owns; grows the pool when there is none.
-    pub(crate) fn take(&self, region: &Region, shard: usize, for_delete: bool) -> Taken {
+    /// Returns a span for `shard`, or spans that it already owns; grows the pool when there is none.
+    pub(crate) fn take(&self, region: &Region, shard: usize, may_use_reserve: bool) -> Taken {
         let mut inner = self.lock();
         loop {
             if !inner.found[shard].is_empty() {
                 return Taken::Found(std::mem::take(&mut inner.found[shard]));
             }
-            let is_low = !for_delete && inner.certain() <= self.kept;
+            let is_low = !may_use_reserve && inner.certain() <= self.kept;
             if !is_low && let Some(span) = inner.pop() {
                 return Taken::Free(span);
             }
@@ -224,9 +224,9 @@ impl Spans {
         }
     }
 
-    /// Says, before it is logged, that a shard gives up a span of its own: the shard keeps it as a free one, so that
-    /// the cursor, should it come by later, must not take it for nobody's.
-    pub(crate) fn disown(&self, span: u32) {
+    /// Records, before it is logged, that a shard releases a span of its own. The shard keeps it as a free one, so that
+    /// the cursor must not find it without an owner later.
+    pub(crate) fn clear_owner(&self, span: u32) {
         pmem::panic_point();
         let mut inner = self.lock();
         if span >= inner.cursor {
@@ -303,7 +303,7 @@ impl Spans {
         is_backed
     }
 
-    /// Bytes of all spans that the pool may come to have.
+    /// Returns the number of bytes of all spans that the pool may come to have.
     pub(crate) fn limit(&self) -> u64 {
         let spans = self.geometry.zone_spans as u64 - self.geometry.table_spans();
         self.max_zones * spans * SPAN
@@ -337,36 +337,36 @@ impl Spans {
         let mut refused = known == Refilled::Refused;
         while inner.cursor < inner.total {
             match self.look_at_next(region, inner) {
-                Met::Free(span) => return Some(Taken::Free(span)),
-                Met::Found => return Some(Taken::Found(Vec::new())),
-                Met::Hole if !refused => {
+                Scanned::Free(span) => return Some(Taken::Free(span)),
+                Scanned::Found => return Some(Taken::Found(Vec::new())),
+                Scanned::Hole if !refused => {
                     refused = self.refill_hole(region, inner) != Refilled::Yes;
                     if let Some(span) = inner.pop() {
                         return Some(Taken::Free(span));
                     }
                 }
-                Met::Hole | Met::Nothing => {}
-                Met::Lost => return Some(Taken::Nothing),
+                Scanned::Hole | Scanned::Nothing => {}
+                Scanned::Lost => return Some(Taken::Nothing),
             }
         }
         None
     }
 
     /// Moves the cursor over a span, or over several that are one hole.
-    fn look_at_next(&self, region: &Region, inner: &mut Inner) -> Met {
+    fn look_at_next(&self, region: &Region, inner: &mut Inner) -> Scanned {
         let reading = Reading::begin(region);
         let span = inner.cursor;
         inner.cursor += 1;
         if self.geometry.is_table(span) || inner.ahead.remove(&span) {
-            return Met::Nothing;
+            return Scanned::Nothing;
         }
         let word = region.load(self.geometry.span_word(span));
         if word != 0 {
             let Some((class, owner)) = split_span_word(word, self.geometry.shards) else {
-                return Met::Nothing;
+                return Scanned::Nothing;
             };
             inner.found[owner].push((span, class));
-            return Met::Found;
+            return Scanned::Found;
         }
         let hole = self.hole_at(region, inner, span);
         let end = hole.map_or(span + 1, |end| {
@@ -376,17 +376,17 @@ impl Spans {
         });
         if reading.has_lost(region) {
             inner.cursor = span;
-            return Met::Lost;
+            return Scanned::Lost;
         }
         if hole.is_none() {
-            return Met::Free(span);
+            return Scanned::Free(span);
         }
         inner.cursor = end;
         inner.holes.insert(span..end);
-        Met::Hole
+        Scanned::Hole
     }
 
-    /// Where the hole ends, if a part of this span, which the cursor is at, is one. The kernel
+    /// Returns where the hole ends, if a part of this span, which the cursor is at, is one. The kernel
     /// looks for the next hole, however far that is, so what it says is remembered: no span that
     /// the cursor is to meet loses its space without being in `ahead`.
     fn hole_at(&self, region: &Region, inner: &mut Inner, span: u32) -> Option<u32> {
@@ -403,7 +403,7 @@ impl Spans {
         (inner.solid <= span).then(|| span_of(hole.end.min(end)).clamp(span + 1, inner.total))
     }
 
-    /// Whether a span that the cursor has not met is free, and was since the pool was opened.
+    /// Returns true if a span that the cursor has not met is free, and was since the pool was opened.
     pub(crate) fn is_free_ahead(&self, region: &Region, inner: &Inner, span: u32) -> bool {
         !self.geometry.is_table(span)
             && !inner.ahead.contains(&span)
@@ -447,7 +447,7 @@ impl Spans {
         !FaultPoint::BackHoles.is_enabled() || unsafe { region.back(from, to) }.is_ok()
     }
 
-    /// What is added to the number of a span so that those of a huge page begin at a multiple of
+    /// Returns what is added to the number of a span so that those of a huge page begin at a multiple of
     /// [`GROUP`].
     pub(crate) fn group_offset(&self) -> u32 {
         (self.geometry.zones_at() / SPAN % u64::from(GROUP)) as u32
@@ -482,7 +482,7 @@ impl Spans {
     }
 }
 
-/// Says durably that the pool has so many zones. Their bytes are zeros and durable already.
+/// Says durably that the pool has this many zones. Their bytes are zeros and durable already.
 pub(crate) fn publish_zones(region: &Region, zones: u64) {
     // SAFETY: zones are published under the lock of `Spans`, or by whoever creates the pool.
     unsafe { region.store(ZONES_WORD, zones) };

@@ -16,7 +16,7 @@ use pmem::Region;
 /// An allocated block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Where it lies.
+    /// Where it is.
     pub ptr: Ptr,
     /// How many bytes it holds.
     pub capacity: usize,
@@ -71,7 +71,7 @@ pub enum CheckError {
 }
 
 impl CheckError {
-    /// Whether opening the pool, or counting anew, puts it right; if not, nothing tells what should stand there.
+    /// Returns true if opening the pool, or counting again, puts it right; if not, nothing tells what should be there.
     pub fn is_repairable(&self) -> bool {
         matches!(self, CheckError::Header { .. } | CheckError::Used { .. })
     }
@@ -107,14 +107,14 @@ pub struct Ledger<'h> {
     bytes: u64,
 }
 
-/// The copies of the header that are not whole. To be asked before the pool is opened, which writes both.
+/// Returns the copies of the header that are not whole. To be asked before the pool is opened, which writes both.
 pub fn check_headers(region: &Region) -> Vec<CheckError> {
     let damaged = |at: &u64| Header::read_at(region, *at).is_err();
     [HEADER_A, HEADER_B].into_iter().filter(damaged).map(|at| CheckError::Header { at }).collect()
 }
 
 impl Heap {
-    /// All allocated blocks, in the order of their places. Locks every shard: the caller holds none.
+    /// Returns all allocated blocks, in the order of their places. Locks every shard: the caller holds none.
     pub fn allocated(&self) -> Result<Vec<Block>, CheckError> {
         let shards: Vec<Shard<'_>> = (0..self.shards()).map(|shard| self.lock(shard)).collect();
         let mut blocks = Vec::new();
@@ -144,7 +144,7 @@ impl Heap {
 }
 
 impl<'h> Ledger<'h> {
-    /// The allocated blocks of a locked shard, none reached; with what is wrong with its spans and its counter.
+    /// Returns the allocated blocks of a locked shard, none reached; with what is wrong with its spans and its counter.
     pub fn of(shard: &Shard<'h>, problem: &mut dyn FnMut(CheckError)) -> Ledger<'h> {
         let (heap, id) = (shard.heap(), shard.id());
         let count = heap.span_numbers().last().map_or(0, |last| last as usize + 1);
@@ -171,7 +171,7 @@ impl<'h> Ledger<'h> {
         ledger
     }
 
-    /// As [`Ledger::of`], of a shard whose bitmaps are not relied on: each block of its spans counts as allocated.
+    /// Like [`Ledger::of`], of a shard whose bitmaps are not relied on: each block of its spans counts as allocated.
     pub fn of_all(shard: &Shard<'h>) -> Ledger<'h> {
         let mut ledger = Ledger::of(shard, &mut |_| {});
         for own in ledger.spans.iter().flatten() {
@@ -214,17 +214,17 @@ impl<'h> Ledger<'h> {
         }
     }
 
-    /// The shard.
+    /// Returns the shard's number.
     pub fn shard(&self) -> usize {
         self.shard
     }
 
-    /// Bytes in its allocated blocks.
+    /// Returns the number of bytes in its allocated blocks.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The word and bit of the block that begins at `at`, and its capacity.
+    /// Returns the word and bit of the block that begins at `at`, and its capacity.
     #[inline]
     fn find(&self, at: Ptr) -> Option<(usize, u64, usize)> {
         let number = self.heap.geometry.span_of(at.raw())?;
@@ -248,18 +248,18 @@ impl<'h> Ledger<'h> {
         Reached::First(capacity)
     }
 
-    /// How many bytes a block at `at` holds, allocated or not; none if no block can begin there.
+    /// Returns how many bytes a block at `at` holds, allocated or not; none if no block can begin there.
     pub fn room(&self, at: Ptr) -> Option<usize> {
         self.find(at).map(|(_, _, capacity)| capacity)
     }
 
-    /// How many bytes the allocated block at `at` holds; none if no block begins there.
+    /// Returns how many bytes the allocated block at `at` holds; none if no block begins there.
     pub fn capacity(&self, at: Ptr) -> Option<usize> {
         let (word, bit, capacity) = self.find(at)?;
         (self.allocated[word] & bit != 0).then_some(capacity)
     }
 
-    /// The allocated blocks that nothing led to, in the order of their places.
+    /// Returns the allocated blocks that nothing led to, in the order of their places.
     pub fn unreached(&self) -> impl Iterator<Item = Block> + use<'_, 'h> {
         let spans = self.spans.iter().enumerate();
         let own = spans.filter_map(|(number, own)| Some((number as u32, (*own)?)));
@@ -279,7 +279,7 @@ impl<'h> Ledger<'h> {
     }
 }
 
-/// The bits of a word of a bitmap that stand for a block.
+/// Returns the bits of a word of a bitmap that stand for a block.
 fn within(shape: &Class, word: usize) -> u64 {
     match shape.count as usize - 64 * word {
         64.. => u64::MAX,

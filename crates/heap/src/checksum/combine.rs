@@ -1,19 +1,19 @@
-//! The CRC-32C of two pieces, from the sums of both.
+//! The CRC-32C of two pieces, from the checksums of both.
 //!
-//! A value has a sum of its own in its entry, and is a part of the fresh range that publishes it. To read 4 KiB once more for
-//! the second sum takes 89 ns; to join two sums takes a few.
+//! A value has a checksum of its own in its entry, and is a part of the fresh range that publishes it. To read 4 KiB once more
+//! for the second checksum takes 89 ns; to combine two checksums takes a few.
 //!
-//! The sum of one piece behind another is that of the first, carried over as many zero bytes as the second has, with the sum
-//! of the second added. To carry a sum over zeros is to multiply it by a power of x modulo the polynomial: one carry-less
+//! The checksum of two pieces is that of the first, carried over as many zero bytes as the second has, with the checksum
+//! of the second added. To carry a checksum over zeros is to multiply it by a power of x modulo the polynomial: one carry-less
 //! multiplication for each bit of the length. The instruction for CRC-32C reduces the product, and multiplies it by x^33
 //! by the way, which the constants make up for.
 
 #![allow(unsafe_code, reason = "the processor's instructions are called where they were found")]
 
-/// The sum of bytes of which a first part has the sum `crc`, and the rest is `bytes`, whose sum is `sum`.
+/// Returns the CRC-32C of bytes of which a first part has the CRC-32C `crc`, and the rest is `bytes`, whose own is `sum`.
 #[inline]
-pub(crate) fn crc32c_joined(crc: u32, bytes: &[u8], sum: u32) -> u32 {
-    debug_assert_eq!(sum, super::crc::crc32c(bytes), "the sum of other bytes");
+pub(crate) fn crc32c_combine(crc: u32, bytes: &[u8], sum: u32) -> u32 {
+    debug_assert_eq!(sum, super::crc::crc32c(bytes), "the checksum of other bytes");
     if available() {
         // SAFETY: the processor has the instructions.
         return unsafe { carried(crc, bytes.len()) } ^ sum;
@@ -40,7 +40,7 @@ unsafe fn carried(crc: u32, _zeros: usize) -> u32 {
     crc
 }
 
-/// The sum carried over so many zero bytes.
+/// Returns the checksum carried over this many zero bytes.
 ///
 /// # Safety
 /// The processor has SSE4.2 and PCLMULQDQ.
@@ -118,7 +118,7 @@ mod tests {
         for len in lens {
             for first in [0, 1, 24, 64, 1000] {
                 let (head, body) = bytes[..first + len].split_at(first);
-                let joined = crc32c_joined(crc32c::crc32c(head), body, crc32c::crc32c(body));
+                let joined = crc32c_combine(crc32c::crc32c(head), body, crc32c::crc32c(body));
                 assert_eq!(joined, crc32c::crc32c(&bytes[..first + len]), "{first} and {len}");
             }
         }

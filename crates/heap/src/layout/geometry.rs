@@ -1,4 +1,4 @@
-//! Where everything lies in a pool.
+//! The places of all parts of a pool.
 //!
 //! ```text
 //! 0          header, copy A       4 KiB   see `header`
@@ -27,7 +27,7 @@ pub(crate) const ZONES_WORD: u64 = 8192;
 pub(crate) const SHARDS_AT: u64 = 12288;
 const SHARD_AREA: u64 = 2048;
 const MOST_SHARDS: usize = 1024;
-/// Zeros up to here say that a device is to hold a new pool. All shards' areas lie before it.
+/// Zeros up to here say that a device is to hold a new pool. All shards' areas are before it.
 pub(crate) const DEVICE_BLANK: u64 = 4 << 20;
 const ROOTS_IN_AREA: u64 = 1024;
 
@@ -50,7 +50,7 @@ pub struct Geometry {
 
 /// Spans of the smallest zone.
 const LEAST_ZONE_SPANS: usize = 8;
-/// Spans of the smallest zone that is chosen by itself (8 MiB): in less there is room for nothing.
+/// Spans of the smallest zone that is chosen by itself (8 MiB): in less there is space for nothing.
 const LEAST_FITTING_SPANS: usize = 128;
 /// A pool of more zones than this has them of the usual size: what they leave of it is little.
 const FEW_ZONES: u64 = 16;
@@ -63,7 +63,7 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// For a machine with so many cores, and a pool that may grow to `limit` bytes.
+    /// For a machine with this many cores, and a pool that may grow to `limit` bytes.
     ///
     /// Two shards for each core, so that threads seldom want the same one, and no more: a
     /// transaction over many keys writes a record for each shard that it meets. From 4 to 64, and
@@ -83,7 +83,7 @@ impl Geometry {
         Geometry { zone_spans: zone_spans.clamp(LEAST_FITTING_SPANS, usual.zone_spans), ..usual }
     }
 
-    /// Whether every size is within its range.
+    /// Returns true if every size is within its range.
     pub(crate) fn is_valid(&self) -> bool {
         (1..=MOST_SHARDS).contains(&self.shards)
             && (3..=64).contains(&self.ring_parts)
@@ -108,7 +108,7 @@ impl Geometry {
         self.rings_at() + shard as u64 * self.ring_bytes()
     }
 
-    /// Where the first zone begins; a multiple of the span's size.
+    /// Returns where the first zone begins; a multiple of the span's size.
     pub(crate) fn zones_at(&self) -> u64 {
         (self.rings_at() + self.shards as u64 * self.ring_bytes()).next_multiple_of(SPAN)
     }
@@ -117,39 +117,39 @@ impl Geometry {
         self.zone_spans as u64 * SPAN
     }
 
-    /// The pool's length with `zones` zones.
+    /// Returns the pool's length with `zones` zones.
     pub(crate) fn pool_bytes(&self, zones: u64) -> u64 {
         self.zones_at() + zones * self.zone_bytes()
     }
 
-    /// How many whole zones fit into a pool of `bytes`.
+    /// Returns how many whole zones fit into a pool of `bytes`.
     pub(crate) fn zones_in(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(self.zones_at()) / self.zone_bytes()
     }
 
-    /// Spans at a zone's begin that hold its span table and are never given away.
+    /// Spans at a zone's start that hold its span table and are never given away.
     pub(crate) fn table_spans(&self) -> u64 {
         (self.zone_spans as u64 * 8).div_ceil(SPAN)
     }
 
-    /// Where span number `span` of the pool lies.
+    /// Returns where span number `span` of the pool is.
     pub(crate) fn span_at(&self, span: u32) -> u64 {
         self.zones_at() + u64::from(span) * SPAN
     }
 
-    /// The word of the span table that describes span number `span`.
+    /// Returns the word of the span table that describes span number `span`.
     pub(crate) fn span_word(&self, span: u32) -> u64 {
         let (zone, index) =
             (u64::from(span) / self.zone_spans as u64, u64::from(span) % self.zone_spans as u64);
         self.zones_at() + zone * self.zone_bytes() + index * 8
     }
 
-    /// The number of the span in which the byte at `at` lies; none before the zones.
+    /// Returns the number of the span that contains the byte at `at`; none before the zones.
     pub(crate) fn span_of(&self, at: u64) -> Option<u32> {
         u32::try_from(at.checked_sub(self.zones_at())? / SPAN).ok()
     }
 
-    /// Whether this span holds a part of its zone's span table.
+    /// Returns true if this span holds a part of its zone's span table.
     pub(crate) fn is_table(&self, span: u32) -> bool {
         u64::from(span) % (self.zone_spans as u64) < self.table_spans()
     }
@@ -162,17 +162,17 @@ pub(crate) struct ShardArea {
 }
 
 impl ShardArea {
-    /// Where the log begins: line of the ring (16 bits) and sequence number of the record there (48 bits).
+    /// Returns where the log begins: line of the ring (16 bits) and sequence number of the record there (48 bits).
     pub(crate) fn tail(self) -> u64 {
         self.at
     }
 
-    /// The newest sequence number whose fence has completed, by `record::fenced_word`; stored lazily.
+    /// Returns the newest sequence number whose fence has completed, by `record::fenced_word`; stored lazily.
     pub(crate) fn fenced(self) -> u64 {
         self.at + LINE
     }
 
-    /// Bytes in allocated blocks of the shard; logged.
+    /// Returns the number of bytes in allocated blocks of the shard; logged.
     pub(crate) fn used(self) -> u64 {
         self.at + 2 * LINE
     }

@@ -1,4 +1,4 @@
-//! The pool's header: what the file is, its geometry, and the epoch of its current life.
+//! The pool's header: what the file is, its geometry, and the epoch of its current incarnation.
 //!
 //! Two copies are written in turn, so that one is whole whatever happens; the valid one with the higher generation
 //! counts. Magic and version keep their place for ever. All fields are little endian.
@@ -146,7 +146,7 @@ impl Header {
         })
     }
 
-    /// The valid copy with the higher generation; when neither is valid, what is wrong with the one that was written.
+    /// Returns the valid copy with the higher generation; when neither is valid, what is wrong with the one that was written.
     pub(crate) fn read(region: &Region) -> Result<Header, HeaderError> {
         match (Self::read_at(region, HEADER_A), Self::read_at(region, HEADER_B)) {
             (Ok(a), Ok(b)) => Ok(if a.generation >= b.generation { a } else { b }),
@@ -161,7 +161,7 @@ impl Header {
         Self::decode(&Self::raw(region, at))
     }
 
-    /// The bytes of a copy.
+    /// Returns the bytes of a copy.
     pub(crate) fn raw(region: &Region, at: u64) -> [u8; BYTES] {
         let mut raw = [0; BYTES];
         for (i, word) in raw.chunks_exact_mut(8).enumerate() {

@@ -2,7 +2,7 @@
 //!
 //! Up to 256 bytes the classes are 8 or 16 bytes apart, so that small entries waste little; up to 1 KiB they are an
 //! eighth apart; above that a class is what fits a whole number of times into a span, in whole lines, so that little of
-//! the span's end is wasted. Blocks of a class that is a multiple of 64 lie on lines. The last class is the whole span: it has no header, its word in the span table says all.
+//! the span's end is wasted. Blocks of a class that is a multiple of 64 are on lines. The last class is the whole span: it has no header, its word in the span table says all.
 //!
 //! ```text
 //! span:  0   class u32 | count u32 | masked crc32c of these u32 | zero u32
@@ -55,7 +55,7 @@ const fn table() -> [Class; CLASSES] {
     table
 }
 
-/// As many blocks as fit behind a bitmap of whole lines.
+/// As many blocks as fit after a bitmap of whole lines.
 const fn shape(size: u32) -> Class {
     let reciprocal = ((1 << 32) / size as u64) as u32 + 1;
     if size as u64 == SPAN {
@@ -78,7 +78,7 @@ impl Class {
         self.count.div_ceil(64) as usize
     }
 
-    /// The number of the block that begins `offset` bytes into the span, if one does.
+    /// Returns the number of the block that begins `offset` bytes into the span, if one does.
     #[inline]
     pub(crate) fn index(&self, offset: u32) -> Option<u32> {
         let from_first = offset.checked_sub(self.first)?;
@@ -87,13 +87,13 @@ impl Class {
         (index * self.size == from_first && index < self.count).then_some(index)
     }
 
-    /// Where block number `index` begins in the span.
+    /// Returns where block number `index` begins in the span.
     pub(crate) fn offset(&self, index: u32) -> u32 {
         self.first + index * self.size
     }
 }
 
-/// The smallest class whose blocks hold `len` bytes; none when it is longer than a span.
+/// Returns the smallest class whose blocks hold `len` bytes; none when it is longer than a span.
 #[inline]
 pub(crate) fn for_len(len: usize) -> Option<u8> {
     if len <= 1024 {

@@ -19,7 +19,7 @@
 //!
 //! An overwriting SET takes one line: a block is published, a slot set, a bit cleared.
 //!
-//! A record too long for a part is *long*: its entries lie in spans that are flushed with it, and its body names them:
+//! A record too long for a part is *long*: its entries are in spans that are flushed with it, and its body names them:
 //! words in all, then for each span offset, and length u32 | crc32c u32.
 
 #![allow(unsafe_code, reason = "words are looked at as bytes")]
@@ -42,7 +42,7 @@ const OP_BIT_SET: u64 = 2;
 const OP_BIT_CLEAR: u64 = 3;
 const OP_FRESH: u64 = 4;
 const OP_PUBLISH: u64 = 5;
-/// Where the number of a bit, or of a block, stands.
+/// Where the number of a bit, or of a block, is.
 const NUMBER_SHIFT: u32 = 48;
 /// A fresh range whose bytes had a fence of their own before the record was written.
 const UNVERIFIED: u64 = 1 << 59;
@@ -53,9 +53,9 @@ const _: () = assert!(TABLE[0].count <= 1 << 12);
 /// What a record is: the bits of its kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// One of the records of a transaction over several shards: its first word behind the header is its link.
+    /// One of the records of a transaction over several shards: its first word after the header is its link.
     pub(crate) linked: bool,
-    /// Its ranges and entries lie in spans.
+    /// Its ranges and entries are in spans.
     pub(crate) long: bool,
 }
 
@@ -137,7 +137,7 @@ impl RecordHeader {
     }
 }
 
-/// The checksum of a record: all of it but its own four bytes.
+/// Returns the checksum of a record: all of it but its own four bytes.
 pub(crate) fn checksum(record: &[u64]) -> u32 {
     crc32c(&bytes_of(record)[4..])
 }
@@ -147,13 +147,13 @@ pub(crate) fn checksum_words(crc: u32, words: &[u64]) -> u32 {
     crc32c_append(crc, bytes_of(words))
 }
 
-/// The words as they lie in the pool.
+/// Returns the words as they are in the pool.
 pub(crate) fn bytes_of(words: &[u64]) -> &[u8] {
     // SAFETY: the bytes of the words, of which every one is initialised; any byte is a `u8`.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
-/// Pools are little endian, and words are copied as they lie in memory.
+/// Pools are little endian, and words are copied as they are in memory.
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// Bytes that a transaction publishes.
@@ -240,7 +240,7 @@ impl Entry {
         })
     }
 
-    /// The word's new value.
+    /// Returns the word's new value.
     #[inline]
     pub(crate) fn applied_to(&self, old: u64) -> u64 {
         Word::from(*self).applied_to(old)
@@ -256,7 +256,7 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// The word's new value.
+    /// Returns the word's new value.
     #[inline(always)]
     pub(crate) fn applied_to(&self, old: u64) -> u64 {
         old & self.keep | self.bits
@@ -275,13 +275,13 @@ impl From<Entry> for Word {
     }
 }
 
-/// The changes of words in a record's body, in order; ends at the first word that begins no entry.
+/// Returns the changes of words in a record's body, in order; ends at the first word that begins no entry.
 #[inline]
 pub(crate) fn entries(body: &[u64]) -> impl Iterator<Item = Entry> + '_ {
     split(body).filter_map(Entry::decode)
 }
 
-/// The fresh ranges in a record's body.
+/// Returns the fresh ranges in a record's body.
 pub(crate) fn fresh_ranges(body: &[u64]) -> impl Iterator<Item = FreshRange> + '_ {
     split(body).filter_map(FreshRange::decode)
 }
@@ -305,7 +305,7 @@ fn split(body: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
     })
 }
 
-/// The hint that the record of this number was fenced: low half of the epoch, a check of all three, low half of the number.
+/// Returns the hint that the record of this number was fenced: low half of the epoch, a check of all three, low half of the number.
 /// One store of one word, so that a commit pays nothing for it.
 #[inline]
 pub(crate) fn fenced_word(epoch: u32, seq: u64) -> u64 {
@@ -315,7 +315,7 @@ pub(crate) fn fenced_word(epoch: u32, seq: u64) -> u64 {
     u64::from(epoch) << 48 | check << 32 | seq & 0xffff_ffff
 }
 
-/// The number that a hint of this epoch tells, where `next` is the number of the next record as far as the log is read. None
+/// Returns the number that a hint of this epoch tells, where `next` is the number of the next record as far as the log is read. None
 /// if the hint is of another epoch, or not whole: nothing follows from it then.
 pub(crate) fn fenced_seq(word: u64, epoch: u32, next: u64) -> Option<u64> {
     let near = next & !0xffff_ffff | word & 0xffff_ffff;

@@ -1,18 +1,18 @@
-//! A shard's redo log: a ring of parts in the pool, and where writing stands in it.
+//! A shard's redo log: a ring of parts in the pool, and how far it is written.
 //!
-//! A record does not cross a part's end. There is no padding: a reader that finds no record behind the last one
-//! looks at the next part's begin, where only a record with the expected sequence number counts.
+//! A record does not cross a part's end. There is no padding: a reader that finds no record after the last one
+//! looks at the start of the next part, where only a record with the expected sequence number counts.
 //!
 //! Before a part is written again its records are *retired*: every line with a word that they changed is flushed and
-//! fenced, and the tail moves behind them. These lines are remembered in DRAM; the records are not read again.
+//! fenced, and the tail moves past them. These lines are remembered in DRAM; the records are not read again.
 //!
-//! It happens by *sections*, the records of a part up to a bound, and as soon as a second section has begun behind one. To
+//! It happens by *sections*, the records of a part up to a bound, and as soon as a second section has begun after one. To
 //! wait until the ring is full would spare few flushes, for most lines are changed by few records, and would leave more
 //! to a recovery: which reads two sections of each ring at most, and a record of a third.
 //!
 //! It happens inside commits, by their own fences. The commit that begins a section flushes the lines of the one before
 //! the last; its fence completes that. The shard's next commit stores the tail and flushes it; its fence makes the tail durable,
-//! and only then the room that the tail left may be written. Where that very commit enters the part that the tail leaves, as
+//! and only then the space that the tail left may be written. Where that very commit enters the part that the tail leaves, as
 //! when each record takes a part of its own, it fences first.
 
 #![allow(unsafe_code, reason = "the tail is stored in the pool")]
@@ -42,7 +42,7 @@ fn section_words(geometry: &Geometry) -> usize {
     share.min((geometry.ring_part / 4).max(SMALL_SECTION)) / 8
 }
 
-/// Records that are retired together. They lie in one part.
+/// Records that are retired together. They are in one part.
 #[derive(Debug)]
 struct Section {
     part: usize,
@@ -50,7 +50,7 @@ struct Section {
     first: (LineIndex, u64),
     /// Words that the records have, the bodies of long ones included.
     words: usize,
-    /// Offsets in the pool of the lines that the records changed. One may stand here several times.
+    /// Offsets in the pool of the lines that the records changed. One may be here several times.
     lines: Vec<u64>,
     /// Spans with the bodies of long records.
     long: Vec<u32>,
@@ -64,11 +64,11 @@ pub(crate) struct Ring {
     parts: usize,
     /// Words from which a section is full.
     section_words: usize,
-    /// What the tail is not behind, oldest first.
+    /// What the tail has not passed, oldest first.
     sections: VecDeque<Section>,
     /// So many of the oldest were flushed by the commit that was placed last: fenced before the next one is placed.
     flushed: usize,
-    /// The part being written, and the line behind its last record.
+    /// The part being written, and the line after its last record.
     part: usize,
     at: LineIndex,
     /// Lines that the newest section has listed, each at a place that follows from its number.
@@ -83,7 +83,7 @@ pub(crate) struct Ring {
     pub(crate) released: Vec<u32>,
 }
 
-/// The tail word: line of the ring in the high 16 bits, sequence number of the record there in the low 48.
+/// Returns the tail word: line of the ring in the high 16 bits, sequence number of the record there in the low 48.
 pub(crate) fn tail_word(line: LineIndex, seq: u64) -> u64 {
     line << 48 | seq & SEQ_MASK
 }
@@ -93,7 +93,7 @@ pub(crate) fn split_tail(word: u64) -> (LineIndex, u64) {
 }
 
 impl Ring {
-    /// A ring without records, to be written from `line` on with sequence number `seq`.
+    /// Returns a ring without records, to be written from `line` on with sequence number `seq`.
     pub(crate) fn new(geometry: &Geometry, shard: usize, line: LineIndex, seq: u64) -> Ring {
         let part_lines = geometry.ring_part as u64 / LINE;
         let lines = part_lines * geometry.ring_parts as u64;
@@ -116,13 +116,13 @@ impl Ring {
         }
     }
 
-    /// The longest record, in words.
+    /// Returns the longest record, in words.
     pub(crate) fn part_words(&self) -> usize {
         self.part_lines as usize * 8
     }
 
-    /// Finds room for a record of `lines` lines and takes it: the offset in the pool. `words` is how many words the record
-    /// has wherever they lie. May flush lines and the tail: the caller fences on this thread before the next call.
+    /// Finds space for a record of `lines` lines and takes it: the offset in the pool. `words` is how many words the record
+    /// has wherever they are. May flush lines and the tail: the caller fences on this thread before the next call.
     pub(crate) fn place(&mut self, region: &Region, lines: u64, words: usize) -> u64 {
         debug_assert!(lines <= self.part_lines);
         let left = if self.flushed > 0 { self.move_tail(region) } else { None };
@@ -148,7 +148,7 @@ impl Ring {
         self.base + at * LINE
     }
 
-    /// Begins to retire all sections but the newest, and begins one behind it.
+    /// Begins to retire all sections but the newest, and begins one after it.
     #[cold]
     fn begin_section(&mut self, region: &Region) {
         if FaultPoint::RetireAhead.is_enabled() {
@@ -188,7 +188,7 @@ impl Ring {
         }
     }
 
-    /// Whether it keeps spans with bodies of records.
+    /// Returns true if it keeps spans with bodies of records.
     pub(crate) fn holds_long(&self) -> bool {
         self.sections.iter().any(|section| !section.long.is_empty())
     }
@@ -208,7 +208,7 @@ impl Ring {
         self.move_tail(region);
     }
 
-    /// Flushes what the oldest `count` sections changed; the tail may move behind them after a fence of this thread.
+    /// Flushes what the oldest `count` sections changed; the tail may pass them after a fence of this thread.
     fn flush_oldest(&mut self, region: &Region, count: usize) {
         for section in self.sections.iter_mut().take(count) {
             if FaultPoint::FlushRetired.is_enabled() {
@@ -220,7 +220,7 @@ impl Ring {
         self.flushed = count;
     }
 
-    /// Moves the tail behind the sections that were flushed, and fenced since. It is flushed, not fenced. The part of the newest
+    /// Moves the tail past the sections that were flushed, and fenced since. It is flushed, not fenced. The part of the newest
     /// of these sections.
     #[cold]
     fn move_tail(&mut self, region: &Region) -> Option<usize> {
@@ -241,14 +241,14 @@ impl Ring {
         left
     }
 
-    /// The tail word for the records that are held.
+    /// Returns the tail word for the records that are held.
     pub(crate) fn tail(&self) -> u64 {
         let (line, seq) = self.sections.front().map_or((self.at, self.seq), |oldest| oldest.first);
         tail_word(line, seq)
     }
 }
 
-/// The header of the record at `at`, if there can be one.
+/// Returns the header of the record at `at`, if there can be one.
 pub(crate) fn read_header(region: &Region, at: u64, part_words: usize) -> Option<RecordHeader> {
     let mut words = [0; HEADER_WORDS];
     for (i, word) in words.iter_mut().enumerate() {
@@ -263,7 +263,7 @@ pub(crate) fn read_words(region: &Region, at: u64, words: usize, out: &mut Vec<u
     out.extend((0..words as u64).map(|i| region.load(at + i * 8)));
 }
 
-/// What a long record's body says: where its entries lie.
+/// What a long record's body says: where its entries are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LongBody {
     pub(crate) words: usize,
@@ -289,7 +289,7 @@ impl LongBody {
         sound.then_some(LongBody { words: words as usize, pieces })
     }
 
-    /// The entries.
+    /// Returns the entries.
     pub(crate) fn read(&self, region: &Region) -> Vec<u64> {
         let words = self.pieces.iter().flat_map(|&(at, len, _)| {
             (0..u64::from(len) / 8).map(move |i| region.load(at + i * 8))
@@ -297,7 +297,7 @@ impl LongBody {
         words.take(self.words).collect()
     }
 
-    /// Whether each piece has its checksum.
+    /// Returns true if each piece has its checksum.
     pub(crate) fn is_whole(&self, region: &Region) -> bool {
         let mut words = Vec::new();
         self.pieces.iter().all(|&(at, len, crc)| {

@@ -82,13 +82,13 @@ pub(crate) fn record(region: &Region, pages: &[LostPage]) -> bool {
     !region.failed()
 }
 
-/// The losses that are recorded.
+/// Returns the losses that are recorded.
 pub(crate) fn read(region: &Region) -> Vec<LostPage> {
     let pages = entries(region).into_iter().map(|(_, page)| page);
     pages.filter(|page| *page != NAMES).collect()
 }
 
-/// Whether something was lost with its name.
+/// Returns true if something was lost with its name.
 pub(crate) fn has_lost_names(region: &Region) -> bool {
     entries(region).iter().any(|(_, page)| *page == NAMES)
 }
@@ -157,7 +157,7 @@ pub(crate) fn clear(region: &Region) {
     put_stop(region, &[0; STOP_BYTES]);
 }
 
-/// Why the pool takes no writes, if it was stopped.
+/// Returns why the pool takes no writes, if it was stopped.
 pub(crate) fn stopped(region: &Region) -> Option<Stop> {
     COPIES.iter().find_map(|copy| {
         let mut bytes = [0; STOP_BYTES];
@@ -211,7 +211,7 @@ fn put(region: &Region, at: u64, page: LostPage) {
     region.flush(at, 16);
 }
 
-/// The entries that are whole in either copy, by their slot.
+/// Returns the entries that are whole in either copy, by their slot.
 fn entries(region: &Region) -> Vec<(u64, LostPage)> {
     let of_copy = |copy: u64| {
         (0..ENTRIES).filter_map(move |slot| {

@@ -76,7 +76,7 @@ impl Heap {
         Ok(Heap::assemble(region, header, (1, true), states))
     }
 
-    /// A heap in anonymous memory, which holds up to `limit` bytes and survives nothing.
+    /// Returns a heap in anonymous memory, which holds up to `limit` bytes and survives nothing.
     pub fn volatile(limit: u64, options: &CreateOptions) -> Result<Heap, CreateError> {
         let reserve = options.geometry.pool_bytes(options.geometry.zones_in(limit).max(1));
         let region = Region::anonymous(reserve as usize)
@@ -84,7 +84,7 @@ impl Heap {
         Heap::create(region, options)
     }
 
-    /// Whether the region certainly holds nothing: a new file, or one whose pool was never finished. What comes after the
+    /// Returns true if the region certainly holds nothing: a new file, or one whose pool was never finished. What comes after the
     /// header's pages is zeros or holes then, to the file's end. Of a device, whose bytes may be anything, what
     /// [`crate::OpenError::NoHeader`] tells to zero for a new pool.
     pub fn is_blank(region: &Region) -> bool {

@@ -62,7 +62,7 @@ impl Heap {
     }
 }
 
-/// What was lost and not resolved in an earlier incarnation is lost in this one too, though it can be read.
+/// Marks as lost again what was lost and not resolved in an earlier incarnation, though it can be read.
 fn replay_losses(region: &Region) -> Result<(), OpenError> {
     region.record_losses(losses::record);
     let pages =
@@ -71,7 +71,7 @@ fn replay_losses(region: &Region) -> Result<(), OpenError> {
     if all { Ok(()) } else { Err(OpenError::UnresolvedLosses) }
 }
 
-/// How many zones the pool has, all of them in the file.
+/// Returns how many zones the pool has, all of them in the file.
 fn zones(region: &Region, geometry: &Geometry) -> Result<u64, OpenError> {
     let zones = region.load(ZONES_WORD);
     let most = geometry.zones_in(region.len());

@@ -12,19 +12,19 @@ use crate::transaction::span_transfer;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Heap {
-    /// Bytes that the pool takes of its medium: less than [`Heap::size`] where space was given
+    /// Returns the number of bytes that the pool takes of its medium: less than [`Heap::size`] where space was given
     /// back.
     pub fn space_taken(&self) -> u64 {
         let holes = || self.spans.lock().holes.len() as u64 * SPAN;
         self.region.allocated().unwrap_or_else(|| self.size().saturating_sub(holes()))
     }
 
-    /// Bytes of the pool that take no space, since it was given back.
+    /// Returns the number of bytes of the pool that take no space, since it was given back.
     pub fn given_back(&self) -> u64 {
         self.size().saturating_sub(self.space_taken())
     }
 
-    /// Whether free space can be given back, as far as is known.
+    /// Returns true if free space can be given back, as far as is known.
     pub fn gives_space_back(&self) -> bool {
         !self.keeps_space.load(Relaxed) && self.region.may_be_punched()
     }
@@ -51,17 +51,17 @@ impl Heap {
         self.purge_asked.store(true, Relaxed);
     }
 
-    /// Whether a purge was asked for that [`Heap::purge_step`] has not begun.
+    /// Returns true if a purge was asked for that [`Heap::purge_step`] has not begun.
     pub fn is_purge_asked(&self) -> bool {
         self.purge_asked.load(Relaxed)
     }
 
-    /// Whether a purge was asked for that is not done.
+    /// Returns true if a purge was asked for that is not done.
     pub fn is_purging(&self) -> bool {
         self.is_purge_asked() || self.purge_stage.load(Relaxed) != 0
     }
 
-    /// A bounded step of a purge that was asked for; true if there is more. What cannot be done
+    /// Does a bounded step of a purge that was asked for; returns true if there is more. What cannot be done
     /// now, since the store is paused or a loss is not settled, is done by a later call. For one
     /// thread, which holds no shard.
     pub fn purge_step(&self) -> bool {
@@ -127,7 +127,7 @@ impl Heap {
         self.may_give_back() && self.went_on(self.spans.sweep(&self.region, settlements))
     }
 
-    /// Whether a step did something, so that another one may.
+    /// Returns true if a step did something, so that another one may.
     fn went_on(&self, step: Punched) -> bool {
         match step {
             Punched::More => true,

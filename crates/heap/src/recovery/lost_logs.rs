@@ -5,8 +5,8 @@ use crate::error::OpenError;
 use crate::layout::{Geometry, LINE};
 use pmem::Region;
 
-/// A pool whose logs may have ended in lost bytes is not opened: an acknowledged write could be among them. To be
-/// asked before recovery writes anything.
+/// Refuses a pool whose logs may have ended in lost bytes: an acknowledged write could be among them. To be called
+/// before recovery writes anything.
 pub(crate) fn refuse_lost_logs(
     region: &Region,
     geometry: &Geometry,
@@ -18,7 +18,7 @@ pub(crate) fn refuse_lost_logs(
     logs.iter().try_for_each(|log| refuse_lost_log(region, geometry, log))
 }
 
-/// As [`refuse_lost_logs`], of one log.
+/// Like [`refuse_lost_logs`], of one log.
 pub(crate) fn refuse_lost_log(
     region: &Region,
     geometry: &Geometry,
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use pmem::{DomainRequest, MapOptions};
 
-    /// A region of which the page at `at` was lost.
+    /// Returns a region of which the page at `at` was lost.
     fn losing(at: u64, folder: &std::path::Path) -> Region {
         let path = folder.join("pool");
         let mut options = MapOptions::new(1 << 20);
@@ -72,7 +72,7 @@ mod tests {
             let answer = refuse_lost_logs(&region, &geometry, &[log(end)]);
             assert_eq!(answer.is_err(), refused, "lost {lost:#x}, end {end}: {answer:?}");
         };
-        // The log ends in part 1; what could follow lies there, or at the begin of part 2.
+        // The log ends in part 1; what could follow is there, or at the start of part 2.
         check(ring + 4096, 70, true);
         check(ring + 2 * 4096, 70, true);
         check(ring + 3 * 4096, 70, false);

@@ -1,7 +1,7 @@
 //! Bringing a pool to the state that its logs say, after a crash or a clean close.
 //!
 //! Bounded by the rings; nothing is scanned that grows with the number of keys. A crash anywhere in it changes nothing:
-//! what is believed is made durable before the first store, the stores are idempotent, and the tails move only
+//! what is accepted is made durable before the first store, the stores are idempotent, and the tails move only
 //! when the words are durable.
 
 #![allow(unsafe_code, reason = "words are stored in the pool")]
@@ -23,11 +23,11 @@ use std::collections::BTreeMap;
 pub struct Recovery {
     /// The pool had been closed cleanly.
     pub clean: bool,
-    /// Records that were believed.
+    /// Records that were accepted.
     pub records: u64,
     /// Words that were stored again.
     pub words: u64,
-    /// The number of this life of the pool.
+    /// The number of this incarnation of the pool.
     pub epoch: u32,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn all(
         .collect::<Result<Vec<Log>, _>>()?;
     validate::newest(region, geometry, &mut logs)?;
     refuse_lost_logs(region, geometry, &logs)?;
-    flush_believed(region, &logs);
+    flush_accepted(region, &logs);
     if region.failed() {
         return Err(OpenError::Failed);
     }
@@ -81,24 +81,24 @@ pub(crate) fn all(
     if region.failed() { Err(OpenError::Failed) } else { Ok(recovered) }
 }
 
-/// After a process crash, what is believed may be in the caches only. A later power cut must not take a record whose
-/// words are stored already, nor a zone that this life is going to use, nor the newer header while the older one is
+/// After a process crash, what is accepted may be in the caches only. A later power cut must not take a record whose
+/// words are stored already, nor a zone that this incarnation is going to use, nor the newer header while the older one is
 /// written over.
-fn flush_believed(region: &Region, logs: &[Log]) {
-    make_durable(region, ZONES_WORD, 8, FaultPoint::FlushBelievedZones);
+fn flush_accepted(region: &Region, logs: &[Log]) {
+    make_durable(region, ZONES_WORD, 8, FaultPoint::FlushAcceptedZones);
     for header in [HEADER_A, HEADER_B] {
-        make_durable(region, header, header::BYTES, FaultPoint::FlushBelievedHeader);
+        make_durable(region, header, header::BYTES, FaultPoint::FlushAcceptedHeader);
     }
     for newest in logs.iter().filter_map(|log| log.records.last()) {
-        make_durable(region, newest.at, newest.header.words * 8, FaultPoint::FlushBelieved);
+        make_durable(region, newest.at, newest.header.words * 8, FaultPoint::FlushAccepted);
         for range in &newest.fresh {
-            make_durable(region, range.at, range.len as usize, FaultPoint::FlushBelievedFresh);
+            make_durable(region, range.at, range.len as usize, FaultPoint::FlushAcceptedFresh);
         }
         for &(at, len, _) in newest.long.iter().flat_map(|long| &long.pieces) {
-            make_durable(region, at, len as usize, FaultPoint::FlushBelievedLong);
+            make_durable(region, at, len as usize, FaultPoint::FlushAcceptedLong);
         }
     }
-    fault_points::fence(region, FaultPoint::FenceBelieved);
+    fault_points::fence(region, FaultPoint::FenceAccepted);
 }
 
 /// Flushes what an earlier process stored. A sync of its may have failed: the kernel takes these pages for clean then, and
@@ -133,7 +133,7 @@ pub(crate) fn store_words(region: &Region, log: &Log) -> u64 {
 }
 
 /// For each entry of the records, oldest first, whether a later record published bytes over its word, or has its body
-/// there: the block was freed and used again, and the entry speaks of its former life.
+/// there: the block was freed and used again, and the entry concerns its earlier use.
 fn revoked(records: &[Found]) -> Vec<bool> {
     let mut published = Intervals::default();
     let mut newest_first = Vec::new();

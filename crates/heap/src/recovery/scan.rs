@@ -1,6 +1,6 @@
 //! Reading a shard's log after a crash.
 //!
-//! From the tail on, records count while epoch, sequence number and checksum hold. Whether the newest one is believed
+//! From the tail on, records count while epoch, sequence number and checksum hold. Whether the newest one is accepted
 //! is decided in `validate`; the fence of every earlier one has completed.
 
 use crate::error::OpenError;
@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub(crate) header: RecordHeader,
     /// The next record of its transaction, if that has several.
     pub(crate) link: Option<Link>,
-    /// The entries, wherever they lie, and the fresh ranges among them.
+    /// The entries, wherever they are, and the fresh ranges among them.
     pub(crate) fresh: Vec<FreshRange>,
     pub(crate) entries: Vec<u64>,
     /// The body's pieces of a long record.
@@ -34,7 +34,7 @@ pub(crate) struct Log {
     /// Where the log begins.
     pub(crate) tail: LineIndex,
     pub(crate) records: Vec<Found>,
-    /// Line behind the last record, and the next sequence number.
+    /// Line after the last record, and the next sequence number.
     pub(crate) end: LineIndex,
     pub(crate) seq: u64,
     /// The newest sequence number of this epoch whose fence is known to have completed.
@@ -42,7 +42,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// A record that was fenced is not whole, though `found` says so.
+    /// Returns the error for a record that is not whole, though `found` shows that it was fenced.
     pub(crate) fn damaged(&self, expected: u64, found: u64) -> OpenError {
         OpenError::DamagedLog { shard: self.shard, expected, found }
     }
@@ -146,7 +146,7 @@ impl Reader<'_> {
         self.geometry.ring_at(self.shard) + line * LINE
     }
 
-    /// All records from the tail on.
+    /// Returns all records from the tail on.
     fn read(&self) -> Log {
         let area = self.geometry.shard_area(self.shard);
         let (tail, mut seq) = split_tail(self.region.load(area.tail()));
@@ -175,7 +175,7 @@ impl Reader<'_> {
         Log { shard: self.shard, tail, records, end: line, seq, fenced }
     }
 
-    /// The record that begins on `line`, if it is whole and has the expected epoch and sequence number.
+    /// Returns the record that begins on `line`, if it is whole and has the expected epoch and sequence number.
     fn record(&self, line: LineIndex, seq: u64) -> Option<Found> {
         let part_words = self.geometry.ring_part / 8;
         let at = self.place(line);
@@ -199,7 +199,7 @@ impl Reader<'_> {
         Some(Found { at, header, link, fresh, entries, long })
     }
 
-    /// The log ends where no record follows. A later record, or the fenced number, may show that one should. And where
+    /// Checks that the log ends where no record follows. A later record, or the fenced number, may show that one should. And where
     /// there is none at all, the record before the tail shows that the tail is right: it is the last to be written over.
     fn check_end(&self, log: &Log) -> Result<(), OpenError> {
         let fenced =
@@ -218,14 +218,14 @@ impl Reader<'_> {
         }
     }
 
-    /// The record of this epoch that begins on `line`, if one does.
+    /// Returns the record of this epoch that begins on `line`, if one does.
     fn any(&self, line: LineIndex) -> Option<Found> {
         let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;
         let is_own = header.epoch == self.epoch;
         is_own.then(|| self.record(line, header.seq)).flatten()
     }
 
-    /// The sequence numbers of the wanted records of this epoch that are whole, wherever they lie in the ring.
+    /// Returns the sequence numbers of the wanted records of this epoch that are whole, wherever they are in the ring.
     fn whole(&self, wanted: impl Fn(u64) -> bool) -> impl Iterator<Item = u64> {
         (0..self.lines()).filter_map(move |line| {
             let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;

@@ -68,7 +68,7 @@ fn is_accepted(logs: &[Log], whole: &[bool], shard: usize) -> bool {
     false
 }
 
-/// Whether all bytes that a record publishes are there.
+/// Returns true if all bytes that a record publishes are there.
 fn is_whole(region: &Region, found: &Found) -> bool {
     let body = found
         .long

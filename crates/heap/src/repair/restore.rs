@@ -1,7 +1,7 @@
 //! What bytes meant that the medium lost, and making again what the heap itself knows.
 //!
 //! Headers, the number of zones, a shard's tail and counter, and the headers of spans are known in DRAM or follow from
-//! the rest. A log's bytes are needed by nobody once all its records are retired. What lay in a block, or in a root word,
+//! the rest. A log's bytes are needed by nobody once all its records are retired. What was in a block, or in a root word,
 //! is the business of the layer above, which is told. Bitmaps and the span table are the only truth of what they say: where
 //! they are lost nothing may be written any more, since a block in use could be given away.
 
@@ -31,7 +31,7 @@ pub enum LostPart {
         at: Ptr,
         /// The first lost byte.
         from: u64,
-        /// The first byte behind.
+        /// The first byte after.
         to: u64,
     },
     /// Root words of a shard: these numbers.
@@ -40,7 +40,7 @@ pub enum LostPart {
         shard: usize,
         /// The first one.
         from: usize,
-        /// The first one behind.
+        /// The first one after.
         to: usize,
     },
 }
@@ -120,7 +120,7 @@ impl Heap {
         }
     }
 
-    /// Whether something was lost with its name.
+    /// Returns true if something was lost with its name.
     pub fn has_lost_names(&self) -> bool {
         losses::has_lost_names(&self.region)
     }
@@ -144,7 +144,7 @@ impl Heap {
         }
     }
 
-    /// Why the pool takes no writes, if it was stopped durably.
+    /// Returns why the pool takes no writes, if it was stopped durably.
     pub fn stopped(&self) -> Option<Stop> {
         losses::stopped(&self.region)
     }
@@ -162,7 +162,7 @@ impl Heap {
         self.repairing.store(false, Ordering::Relaxed);
     }
 
-    /// The shards of which a part of a bitmap is among these bytes.
+    /// Returns the shards of which a part of a bitmap is among these bytes.
     pub fn lost_bitmaps(&self, lost: &[Lost]) -> BTreeSet<usize> {
         let lines =
             lost.iter().flat_map(|lost| (lost.at..lost.at + lost.len).step_by(LINE as usize));

@@ -52,14 +52,14 @@ pub(super) fn find(region: &Region, notes: &mut Vec<SalvageNote>) -> Result<Foun
     }
 }
 
-/// Why a copy that is whole is not for this program.
+/// Returns why a copy that is whole is not for this program.
 fn foreign(copy: &[u8; BYTES]) -> Option<HeaderError> {
     let crc = u32::from_le_bytes([12, 13, 14, 15].map(|at| copy[at]));
     let is_whole = copy[..8] == MAGIC && crc == crc32c(&copy[16..]);
     Header::decode(copy).err().filter(|_| is_whole)
 }
 
-/// The header that both copies together tell, if its checksum shows that it is that.
+/// Returns the header that both copies together tell, if its checksum shows that it is that.
 fn mended(copies: &[[u8; BYTES]; 2]) -> Option<Header> {
     let lines = |mask: usize| {
         let mut mixed = copies[0];
@@ -84,7 +84,7 @@ fn mended(copies: &[[u8; BYTES]; 2]) -> Option<Header> {
     all.filter_map(|copy| Header::decode(&copy).ok()).max_by_key(|header| header.generation)
 }
 
-/// The sizes with which most spans are what the span table says.
+/// Returns the sizes with which most spans are what the span table says.
 fn guessed(region: &Region, copies: &[[u8; BYTES]; 2]) -> Option<Geometry> {
     let number = |copy: &[u8; BYTES], at: usize| {
         u32::from_le_bytes([0, 1, 2, 3].map(|i| copy[at + i])) as usize
@@ -120,7 +120,7 @@ fn guessed(region: &Region, copies: &[[u8; BYTES]; 2]) -> Option<Geometry> {
     best.map(|(_, geometry)| geometry)
 }
 
-/// How many more spans agree with the span table than not.
+/// Returns how many more spans agree with the span table than not.
 fn score(region: &Region, geometry: &Geometry) -> i64 {
     let spans = region.len().saturating_sub(geometry.zones_at()) / SPAN;
     let mut score = 0;
@@ -139,7 +139,7 @@ fn score(region: &Region, geometry: &Geometry) -> i64 {
     score
 }
 
-/// The key of the hash, if a copy has one.
+/// Returns the key of the hash, if a copy has one.
 fn seed(copies: &[[u8; BYTES]; 2]) -> Option<[u8; 16]> {
     let seeds = copies.iter().filter_map(|copy| copy[120..136].try_into().ok());
     seeds.into_iter().find(|seed| *seed != [0; 16])

@@ -30,7 +30,7 @@ pub enum SalvageNote {
     /// The header is lost; the sizes were found from the spans.
     #[error(
         "the header is lost; the pool's sizes were found from its spans. Its logs cannot be \
-         judged without it: if the machine \
+         validated without it: if the machine \
          went down while the pool was open, what was written last may be missing, or older"
     )]
     HeaderGuessed,
@@ -60,7 +60,7 @@ pub enum SalvageNote {
         expected: u64,
         /// Bytes of the file.
         found: u64,
-        /// Whether all of a shard's roots may be behind the end.
+        /// Whether all of a shard's roots may be after the end.
         costs: bool,
     },
     /// The number of zones makes no sense; the file's length says it.
@@ -87,7 +87,7 @@ pub enum SalvageNote {
 }
 
 impl SalvageNote {
-    /// Whether something that was acknowledged may be lost that nothing else names.
+    /// Returns true if something that was acknowledged may be lost that nothing else names.
     pub fn costs(&self) -> bool {
         match self {
             SalvageNote::HeaderGuessed | SalvageNote::OtherBoot => true,

@@ -49,50 +49,50 @@ impl Salvage {
         Ok(Salvage { region, geometry, seed: found.seed, shapes, notes })
     }
 
-    /// How many shards there are.
+    /// Returns how many shards there are.
     pub fn shards(&self) -> usize {
         self.geometry.shards
     }
 
-    /// The sizes chosen when the pool was made.
+    /// Returns the sizes chosen when the pool was made.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The key of the hash that places keys, unless it is lost. Without a whole header it may be
+    /// Returns the key of the hash that places keys, unless it is lost. Without a whole header it may be
     /// damaged: whether it leads to the keys is for the layer above to see.
     pub fn hash_seed(&self) -> Option<[u8; 16]> {
         self.seed
     }
 
-    /// The memory below.
+    /// Returns the memory below.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// What is not as it was left.
+    /// Returns what is not as it was left.
     pub fn notes(&self) -> &[SalvageNote] {
         &self.notes
     }
 
-    /// Where root word `n` of a shard stands.
+    /// Returns where root word `n` of a shard is.
     pub fn root(&self, shard: usize, n: usize) -> Ptr {
         Ptr::from_raw(self.geometry.shard_area(shard).root(n))
     }
 
-    /// Bytes in allocated blocks, as the shards counted them; no more than the file has.
+    /// Returns the number of bytes in allocated blocks, as the shards counted them; no more than the file has.
     pub fn used(&self) -> u64 {
         let counted =
             (0..self.shards()).map(|s| self.region.load(self.geometry.shard_area(s).used()));
         counted.fold(0, u64::saturating_add).min(self.region.len())
     }
 
-    /// How many bytes a block at `at` holds, allocated or not; 0 if none can begin there.
+    /// Returns how many bytes a block at `at` holds, allocated or not; 0 if none can begin there.
     pub fn capacity(&self, at: Ptr) -> usize {
         self.block(at).map_or(0, |(_, _, size)| size)
     }
 
-    /// The span, the number and the size of the block that begins at `at`.
+    /// Returns the span, the number and the size of the block that begins at `at`.
     pub(super) fn block(&self, at: Ptr) -> Option<(u32, u32, usize)> {
         let span = self.geometry.span_of(at.raw())?;
         let inside = (at.raw() - self.geometry.span_at(span)) as u32;
@@ -100,7 +100,7 @@ impl Salvage {
         Some((span, number, size))
     }
 
-    /// The blocks whose bits say that they are in use, in the order of their places, with their
+    /// Returns the blocks whose bits say that they are in use, in the order of their places, with their
     /// sizes.
     pub fn allocated(&self) -> impl Iterator<Item = (Ptr, usize)> + '_ {
         self.shapes.iter().enumerate().flat_map(move |(span, shape)| {
@@ -133,7 +133,7 @@ impl View for Salvage {
     }
 }
 
-/// How many zones there are, the last one perhaps not as a whole.
+/// Returns how many zones there are, the last one perhaps not as a whole.
 fn zones(region: &Region, geometry: &Geometry, notes: &mut Vec<SalvageNote>) -> u64 {
     let (said, found) = (region.load(ZONES_WORD), region.len());
     let most = found.saturating_sub(geometry.zones_at()).div_ceil(geometry.zone_bytes());

@@ -15,13 +15,13 @@ impl Heap {
     pub fn set_read_cache(&self, bytes: u64) {
         if self.read_cache.swap(bytes, Relaxed) != bytes {
             for shard in 0..self.shards() {
-                self.ask_next_holder(shard);
+                self.defer_to_next_holder(shard);
                 drop(self.try_lock_state(shard));
             }
         }
     }
 
-    /// What the read caches of all shards did and hold. Takes no lock.
+    /// Returns what the read caches of all shards did and hold. Takes no lock.
     pub fn read_cache_stats(&self) -> ReadCacheStats {
         let size = self.read_cache.load(Relaxed);
         let longest = longest(self.read_cache_share());
@@ -32,23 +32,23 @@ impl Heap {
         stats
     }
 
-    /// Counts hits, misses and evictions anew.
+    /// Counts hits, misses and evictions again.
     pub fn reset_read_cache_stats(&self) {
         self.slots.iter().for_each(|slot| slot.cached.reset());
     }
 }
 
 impl Shard<'_> {
-    /// Whether there is a read cache.
+    /// Returns true if there is a read cache.
     #[inline]
     pub fn has_read_cache(&self) -> bool {
         self.state.cache.is_some()
     }
 
-    /// Bytes `from..from + len` of a block of this shard, behind its words: a copy in DRAM if there is one, else those in
+    /// Bytes `from..from + len` of a block of this shard, after its words: a copy in DRAM if there is one, else those in
     /// the pool, which are kept if they are `sound`. None if they are not.
     ///
-    /// Of one block always the same bytes, from its published ones: what lies there is the block's alone.
+    /// Of one block always the same bytes, from its published ones: what is there is the block's alone.
     pub fn bytes_by_cache(
         &mut self,
         block: Ptr,

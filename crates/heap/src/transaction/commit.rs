@@ -1,6 +1,6 @@
 //! The commit of a transaction on one shard: one fence.
 //!
-//! 1. New bytes lie where no reader looks; they are flushed.
+//! 1. New bytes are where no reader looks; they are flushed.
 //! 2. One record names them with their checksums and says which words change; it is flushed.
 //! 3. The fence: the commit point.
 //! 4. The words are stored in place, not flushed; the shard's lock is released by the caller.
@@ -186,14 +186,15 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
     }
     state.tx.clear();
     state.committing = false;
-    take_back(heap, shard, state);
+    run_pending_maintenance(heap, shard, state);
 }
 
-/// Gives blocks back that were reserved outside a transaction and dropped, and sees to the read cache's size.
+/// Runs pending maintenance: gives blocks back that were reserved outside a transaction and dropped, and resizes the read
+/// cache.
 #[cold]
-pub(crate) fn take_back(heap: &Heap, shard: usize, state: &mut State) {
+pub(crate) fn run_pending_maintenance(heap: &Heap, shard: usize, state: &mut State) {
     let slot = &heap.slots[shard];
-    if slot.has_errand.swap(false, Ordering::AcqRel) {
+    if slot.maintenance_pending.swap(false, Ordering::AcqRel) {
         resize_read_cache(heap, shard, state);
         let mut returned = slot.returned.lock().unwrap_or_else(|e| e.into_inner());
         let returned: Vec<Place> = std::mem::take(&mut *returned);

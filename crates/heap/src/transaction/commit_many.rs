@@ -4,8 +4,8 @@
 //! sequence number. All are written and flushed, one fence makes them durable together, then the words are stored,
 //! and only then are the locks released.
 //!
-//! After a crash the transaction counts if all its records are whole. One that is followed by another record, or lies
-//! behind its tail, was fenced, since the shard's lock is held until then; and the same fence made all of them durable.
+//! After a crash the transaction counts if all its records are whole. One that is followed by another record, or is
+//! after its tail, was fenced, since the shard's lock is held until then; and the same fence made all of them durable.
 //! So [`crate::recovery::validate`] follows the links over whole newest records until it is back, or meets a shard that has gone on.
 
 use super::commit::{abandon, finish, one, or_poison, store_words, undo};
@@ -68,7 +68,7 @@ impl Heap {
 
     /// Writes all records, each with the place of the next.
     fn log_linked(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> {
-        // All are drafted before any is written: one may find no room.
+        // All are drafted before any is written: one may find no space.
         let drafted =
             committing(shards).try_for_each(|shard| write_record::draft(self, &mut shard.state));
         if let Err(full) = drafted {
@@ -86,12 +86,12 @@ impl Heap {
     }
 }
 
-/// The shards that the commit in progress changes.
+/// Returns the shards that the commit in progress changes.
 fn committing<'s, 'h>(shards: &'s mut [Shard<'h>]) -> impl Iterator<Item = &'s mut Shard<'h>> {
     shards.iter_mut().filter(|shard| shard.state.committing)
 }
 
-/// The record that a shard writes next.
+/// Returns the record that a shard writes next.
 fn link(shard: &Shard<'_>) -> Link {
     Link { shard: shard.id(), seq: shard.state.ring.seq }
 }

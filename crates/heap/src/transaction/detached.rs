@@ -22,12 +22,12 @@ pub struct Detached<'h> {
 }
 
 impl<'h> Detached<'h> {
-    /// How many bytes the block holds.
+    /// Returns how many bytes the block holds.
     pub fn capacity(&self) -> usize {
         self.place.size() as usize
     }
 
-    /// Where the block lies.
+    /// Returns where the block is.
     pub fn ptr(&self) -> Ptr {
         Ptr::from_raw(self.place.at)
     }
@@ -53,7 +53,7 @@ impl Drop for Detached<'_> {
         if !self.adopted {
             let slot = &self.heap.slots[self.shard];
             slot.returned.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
-            self.heap.ask_next_holder(self.shard);
+            self.heap.defer_to_next_holder(self.shard);
         }
     }
 }

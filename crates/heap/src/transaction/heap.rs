@@ -22,8 +22,8 @@ pub(crate) struct Slot {
     pub(crate) used: AtomicU64,
     /// Reservations outside a transaction that were dropped without being adopted.
     pub(crate) returned: Mutex<Vec<Place>>,
-    /// Whether who locks the shard next has something to see to: `returned`, or the size of the read cache.
-    pub(crate) has_errand: AtomicBool,
+    /// Set while maintenance is pending for the next lock holder: `returned`, or the size of the read cache.
+    pub(crate) maintenance_pending: AtomicBool,
     pub(crate) cached: Arc<read_cache::Counts>,
 }
 
@@ -84,17 +84,17 @@ impl Heap {
         }
     }
 
-    /// How many shards there are; fixed when the pool is made.
+    /// Returns how many shards there are; fixed when the pool is made.
     pub fn shards(&self) -> usize {
         self.geometry.shards
     }
 
-    /// The sizes chosen when the pool was made.
+    /// Returns the sizes chosen when the pool was made.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The key of the hash that places keys; drawn when the pool was made.
+    /// Returns the key of the hash that places keys; drawn when the pool was made.
     pub fn hash_seed(&self) -> [u8; 16] {
         self.header().seed
     }
@@ -104,32 +104,32 @@ impl Heap {
         self.header().uuid
     }
 
-    /// Whether anything here outlives the process.
+    /// Returns true if anything here outlives the process.
     pub fn is_durable(&self) -> bool {
         !self.volatile
     }
 
-    /// The memory below.
+    /// Returns the memory below.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Bytes in allocated blocks, of all shards.
+    /// Returns the number of bytes in allocated blocks, of all shards.
     pub fn used(&self) -> u64 {
         self.slots.iter().map(|slot| slot.used.load(Ordering::Relaxed)).sum()
     }
 
-    /// Bytes that the pool takes now.
+    /// Returns the number of bytes that the pool takes now.
     pub fn size(&self) -> u64 {
         self.geometry.pool_bytes(self.spans.zones())
     }
 
-    /// Bytes that the pool takes when it has grown as far as it may.
+    /// Returns the number of bytes that the pool takes when it has grown as far as it may.
     pub fn largest_size(&self) -> u64 {
         self.geometry.pool_bytes(self.spans.max_zones())
     }
 
-    /// Bytes that spans may take at most.
+    /// Returns the number of bytes that spans may take at most.
     pub fn limit(&self) -> u64 {
         self.spans.limit()
     }
@@ -139,7 +139,7 @@ impl Heap {
         self.spans.is_at_limit()
     }
 
-    /// The log sequence number that the next record will take.
+    /// Returns the log sequence number that the next record will take.
     pub fn lsn(&self) -> u64 {
         self.next_lsn.load(Ordering::Relaxed)
     }
@@ -149,12 +149,12 @@ impl Heap {
         self.damaged.load(Ordering::Relaxed) + self.region.faults()
     }
 
-    /// Adds room before it is needed; true when a zone was added. For a background thread.
+    /// Adds space before it is needed; true when a zone was added. For a background thread.
     pub fn grow_ahead(&self) -> bool {
         !self.volatile && self.spans.grow_ahead(&self.region)
     }
 
-    /// Whether a durable step failed, so that no write is taken until the pool is opened again.
+    /// Returns true if a durable step failed, so that no write is taken until the pool is opened again.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
     }
@@ -164,9 +164,9 @@ impl Heap {
         self.paused.load(Ordering::Relaxed)
     }
 
-    /// Lets whoever locks the shard next see to what waits for it.
-    pub(crate) fn ask_next_holder(&self, shard: usize) {
-        self.slots[shard].has_errand.store(true, Ordering::Release);
+    /// Defers maintenance of a shard to its next lock holder.
+    pub(crate) fn defer_to_next_holder(&self, shard: usize) {
+        self.slots[shard].maintenance_pending.store(true, Ordering::Release);
     }
 
     pub(crate) fn area(&self, shard: usize) -> ShardArea {
@@ -199,12 +199,12 @@ impl Heap {
         CommitError::Poisoned
     }
 
-    /// Takes a poisoning back: for a repair of a pool that was opened stopped.
+    /// Ends a poisoning: for a repair of a pool that was opened stopped.
     pub(crate) fn allow_commits(&self) {
         self.poisoned.store(false, Ordering::Release);
     }
 
-    /// Bytes that the read cache of one shard may take.
+    /// Returns the number of bytes that the read cache of one shard may take.
     pub(crate) fn read_cache_share(&self) -> u64 {
         self.read_cache.load(Ordering::Relaxed) / self.shards() as u64
     }
@@ -225,7 +225,7 @@ impl Slot {
             state: Mutex::new(state),
             pins: Arc::default(),
             returned: Mutex::default(),
-            has_errand: AtomicBool::new(false),
+            maintenance_pending: AtomicBool::new(false),
             cached: Arc::default(),
         }
     }

@@ -1,5 +1,4 @@
-//! Locking a shard. Whoever takes the lock recovers it if its last holder panicked, and does what earlier holders left to
-//! be done under it.
+//! Locking a shard. Whoever takes the lock recovers it if its last holder panicked, and runs the maintenance that is pending.
 
 use super::commit;
 use super::heap::Heap;
@@ -12,7 +11,7 @@ impl Heap {
     #[inline]
     pub(crate) fn lock_state(&self, shard: usize) -> MutexGuard<'_, State> {
         let locked = pmem::lock(&self.slots[shard].state);
-        self.locked(shard, locked.unwrap_or_else(|poison| self.heal(shard, poison)))
+        self.locked(shard, locked.unwrap_or_else(|poison| self.recover_lock(shard, poison)))
     }
 
     /// Locks a shard unless it is locked.
@@ -20,7 +19,7 @@ impl Heap {
         let guard = match self.slots[shard].state.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::WouldBlock) => return None,
-            Err(TryLockError::Poisoned(poison)) => self.heal(shard, poison),
+            Err(TryLockError::Poisoned(poison)) => self.recover_lock(shard, poison),
         };
         Some(self.locked(shard, guard))
     }
@@ -31,15 +30,16 @@ impl Heap {
         shard: usize,
         mut state: MutexGuard<'h, State>,
     ) -> MutexGuard<'h, State> {
-        if self.slots[shard].has_errand.load(Ordering::Relaxed) {
-            commit::take_back(self, shard, &mut state);
+        if self.slots[shard].maintenance_pending.load(Ordering::Relaxed) {
+            commit::run_pending_maintenance(self, shard, &mut state);
         }
         state
     }
 
-    /// Takes over a shard whose holder panicked: what it staged is dropped. A panic in a commit has poisoned the heap.
+    /// Recovers a poisoned lock: what its holder, which panicked, had staged is dropped. A panic in a commit has poisoned the
+    /// heap.
     #[cold]
-    fn heal<'h>(
+    fn recover_lock<'h>(
         &'h self,
         shard: usize,
         poison: PoisonError<MutexGuard<'h, State>>,
@@ -48,7 +48,7 @@ impl Heap {
         self.slots[shard].state.clear_poison();
         commit::abandon(self, shard, &mut guard);
         guard.cache = None;
-        self.ask_next_holder(shard);
+        self.defer_to_next_holder(shard);
         guard
     }
 }

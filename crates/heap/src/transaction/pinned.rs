@@ -8,7 +8,7 @@ use super::shard::Shard;
 use crate::ptr::Ptr;
 
 impl Shard<'_> {
-    /// Where bytes lie that were read from this heap; none if they are from elsewhere.
+    /// Returns where bytes are that were read from this heap; none if they are from elsewhere.
     pub fn place_of(&self, bytes: &[u8]) -> Option<Ptr> {
         self.heap().region.offset_of(bytes).map(Ptr::from_raw)
     }

@@ -24,7 +24,7 @@ impl Pins {
         Pin { pins: Arc::clone(self), number }
     }
 
-    /// The mark for a block that is freed now; none when no reader can see it. Under the shard's lock.
+    /// Returns the mark for a block that is freed now; none when no reader can see it. Under the shard's lock.
     pub(crate) fn mark(&self) -> Option<u64> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -32,7 +32,7 @@ impl Pins {
         Some(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether a block with this mark may be used again.
+    /// Returns true if a block with this mark may be used again.
     pub(crate) fn allows(&self, mark: u64) -> bool {
         self.lock().first_key_value().is_none_or(|(&oldest, _)| oldest > mark)
     }

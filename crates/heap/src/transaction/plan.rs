@@ -101,12 +101,12 @@ impl Planner<'_> {
         }
     }
 
-    /// A block as a fresh range.
+    /// Returns a block as a fresh range.
     fn range(&self, block: &Reserved, len: u32) -> FreshRange {
         let at = block.place.at;
-        let crc = match block.summed {
+        let crc = match block.checksummed {
             _ if block.fenced => 0,
-            Some(summed) if summed == len => block.crc,
+            Some(checksummed) if checksummed == len => block.crc,
             _ => checksum(self.heap, at, len),
         };
         FreshRange { at, len, crc, verified: !block.fenced }
@@ -193,8 +193,8 @@ impl Planner<'_> {
     }
 
     fn give_up(&mut self, span: u32) {
-        if FaultPoint::Disown.is_enabled() {
-            self.heap.spans.disown(span);
+        if FaultPoint::ClearOwner.is_enabled() {
+            self.heap.spans.clear_owner(span);
         }
         self.set_span(span, 0);
     }
@@ -221,25 +221,25 @@ impl Planner<'_> {
     }
 }
 
-/// The checksum of `len` bytes from `at`.
+/// Returns the checksum of `len` bytes from `at`.
 fn checksum(heap: &Heap, at: u64, len: u32) -> u32 {
     // SAFETY: bytes that this transaction wrote; the guard that could change them is the caller's.
     crc32c(unsafe { heap.region.bytes(at, len as usize) })
 }
 
-/// Whether the record is to hold this entry: always, but in a simulation.
+/// Returns true if the record is to hold this entry: always, but in a simulation.
 #[inline(always)]
 fn logs(heap: &Heap, entry: &Entry) -> bool {
     !cfg!(feature = "sim") || fault_point_of(heap, entry).is_enabled()
 }
 
-/// Whether a record publishes a new block by one entry: always, but where a simulation keeps a half of it out.
+/// Returns true if a record publishes a new block by one entry: always, but where a simulation keeps a half of it out.
 #[inline(always)]
 fn publishes_at_once(heap: &Heap, set: &Entry) -> bool {
     FaultPoint::ListFresh.is_enabled() && logs(heap, set)
 }
 
-/// What an entry changes.
+/// Returns what an entry changes.
 fn fault_point_of(heap: &Heap, entry: &Entry) -> FaultPoint {
     let geometry = &heap.geometry;
     match (&entry.change, geometry.span_of(entry.at)) {

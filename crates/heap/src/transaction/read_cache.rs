@@ -4,10 +4,10 @@
 //! and the end of the copies that it makes stale are one step for everybody else. It is off unless somebody asks for it;
 //! then it costs one branch a read and one a commit.
 //!
-//! A copy belongs to a *block*: the bytes that one block holds behind its words. Names are above this: a key that is
+//! A copy belongs to a *block*: the bytes that one block holds after its words. Names are above this: a key that is
 //! renamed, moved to another database or swapped with it keeps its block, and one that is overwritten, deleted, expired,
 //! evicted or defragmented leaves it. So what makes a copy stale is known here, whatever the reason: a commit that
-//! changes a word of the block, appends to it, frees it, or publishes it anew. Every commit says which blocks those are.
+//! changes a word of the block, appends to it, frees it, or publishes it again. Every commit says which blocks those are.
 //!
 //! What an open transaction changed is neither served nor kept: a transaction that has changed anything in a shard
 //! reads past the shard's cache. Hence a rollback has nothing to take back.
@@ -45,7 +45,7 @@ pub struct ReadCacheStats {
     pub hits: u64,
     /// Reads that found none and might have.
     pub misses: u64,
-    /// Copies that made room for others.
+    /// Copies that were evicted for others.
     pub evictions: u64,
 }
 
@@ -108,7 +108,7 @@ impl Weighter<u64, Box<[u8]>> for Weight {
     }
 }
 
-/// Counts the copies that make room.
+/// Counts the copies that are evicted.
 struct Evictions(Arc<Counts>);
 
 impl quick_cache::Lifecycle<u64, Box<[u8]>> for Evictions {
@@ -120,7 +120,7 @@ impl quick_cache::Lifecycle<u64, Box<[u8]>> for Evictions {
     }
 }
 
-/// The copies of one shard, by the begin of their block.
+/// The copies of one shard, by the start of their block.
 #[derive(Debug)]
 pub(crate) struct ReadCache {
     copies: Cache<u64, Box<[u8]>, Weight, FxBuildHasher, Evictions>,
@@ -128,7 +128,7 @@ pub(crate) struct ReadCache {
     counts: Arc<Counts>,
 }
 
-/// The longest bytes that a shard with this budget keeps.
+/// Returns the longest bytes that a shard with this budget keeps.
 pub(super) fn longest(budget: u64) -> usize {
     (budget / PART).saturating_sub(OVERHEAD).min(LONGEST as u64) as usize
 }
@@ -141,7 +141,7 @@ impl ReadCache {
         ReadCache { copies, budget, counts: Arc::clone(counts) }
     }
 
-    /// Bytes that the copies may take.
+    /// Returns the number of bytes that the copies may take.
     pub(super) fn budget(&self) -> u64 {
         self.budget
     }
@@ -152,7 +152,7 @@ impl ReadCache {
         len <= longest(self.budget)
     }
 
-    /// The `len` bytes of a block: a copy if there is one, else those that `read` returns, which are kept if they are
+    /// Returns the `len` bytes of a block: a copy if there is one, else those that `read` returns, which are kept if they are
     /// `sound` and `may_keep` allows it. None if they are not sound.
     #[inline]
     pub(super) fn bytes<'c>(

@@ -38,12 +38,12 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// Where the block lies.
+    /// Returns where the block is.
     pub fn ptr(&self) -> Ptr {
         self.ptr
     }
 
-    /// How many bytes it holds.
+    /// Returns how many bytes it holds.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -117,7 +117,7 @@ impl View for Shard<'_> {
     #[inline]
     fn bytes(&self, at: Ptr, len: usize) -> &[u8] {
         // SAFETY: bytes of a block change only through this guard, by methods that borrow it mutably (those of a
-        // reserved block, and those behind a published length), so not while the slice lives.
+        // reserved block, and those after a published length), so not while the slice lives.
         unsafe { self.heap.region.bytes(at.raw(), len) }
     }
 
@@ -128,7 +128,7 @@ impl View for Shard<'_> {
 }
 
 impl<'h> Shard<'h> {
-    /// As [`View::tagged`], where a word of the line may be staged.
+    /// Like [`View::tagged`], where a word of the line may be staged.
     #[inline(never)]
     fn tagged_by_words(&self, at: Ptr, tag: u16) -> u8 {
         let bit = |i: u64| u8::from((self.word(at.add(8 * i)) >> 48) as u16 == tag) << i;
@@ -140,17 +140,17 @@ impl<'h> Shard<'h> {
         Shard { heap, id, state }
     }
 
-    /// The shard's number.
+    /// Returns the shard's number.
     pub fn id(&self) -> usize {
         self.id
     }
 
-    /// The heap that it is a part of.
+    /// Returns the heap that it is a part of.
     pub fn heap(&self) -> &'h Heap {
         self.heap
     }
 
-    /// The place of root word `n`, below [`crate::ROOTS`]. Roots of a new pool are 0.
+    /// Returns the place of root word `n`, below [`crate::ROOTS`]. Roots of a new pool are 0.
     pub fn root(&self, n: usize) -> Ptr {
         assert!(n < ROOTS, "a shard has {} roots", ROOTS);
         Ptr::from_raw(self.heap.area(self.id).root(n))
@@ -172,19 +172,19 @@ impl<'h> Shard<'h> {
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<Fresh, Full> {
         let class = size_class::for_len(len).ok_or(Full)?;
-        match self.state.alloc.reserve_here(class) {
+        match self.state.alloc.reserve_fast(class) {
             Some(place) => Ok(self.enter(Reserved::new(place))),
-            None => self.reserve_elsewhere(class),
+            None => self.reserve_slow(class),
         }
     }
 
     #[cold]
-    fn reserve_elsewhere(&mut self, class: u8) -> Result<Fresh, Full> {
+    fn reserve_slow(&mut self, class: u8) -> Result<Fresh, Full> {
         let place = self.take_block(class)?;
         Ok(self.enter(Reserved::new(place)))
     }
 
-    /// A free block of `class`: of this shard, or, when there is none, of a span that another shard does not need.
+    /// Returns a free block of `class`: of this shard, or, when there is none, of a span that another shard does not need.
     pub(crate) fn take_block(&mut self, class: u8) -> Result<Place, Full> {
         match self.try_take_block(class) {
             Some(place) => Ok(place),
@@ -194,12 +194,12 @@ impl<'h> Shard<'h> {
 
     fn try_take_block(&mut self, class: u8) -> Option<Place> {
         let State { alloc, tx, .. } = &mut *self.state;
-        alloc.reserve(&self.heap.region, &self.heap.spans, class, tx.for_delete)
+        alloc.reserve(&self.heap.region, &self.heap.spans, class, tx.may_use_reserve)
     }
 
     #[cold]
     fn take_block_of_others(&mut self, class: u8) -> Result<Place, Full> {
-        self.state.alloc.stop_keeping_any();
+        self.state.alloc.empty_caches();
         while span_transfer::from_others(self.heap, self.id) {
             if let Some(place) = self.try_take_block(class) {
                 return Ok(place);
@@ -208,7 +208,7 @@ impl<'h> Shard<'h> {
         Err(Full)
     }
 
-    /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's begin.
+    /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's start.
     pub fn write(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) {
         let cached = self.put(fresh, at, bytes);
         if !self.heap.volatile {
@@ -216,11 +216,11 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// As [`Shard::write`], of bytes whose CRC-32C is `sum`, so that nobody reads them for it once more.
-    pub fn write_summed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], sum: u32) {
+    /// As [`Shard::write`], of bytes whose CRC-32C is `crc`, so that they are not read once more for it.
+    pub fn write_summed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], crc: u32) {
         let cached = self.put(fresh, at, bytes);
         if !self.heap.volatile {
-            self.state.tx.reserved[fresh.index].wrote_summed(at as u32, bytes, sum, cached);
+            self.state.tx.reserved[fresh.index].wrote_checksummed(at as u32, bytes, crc, cached);
         }
     }
 
@@ -253,7 +253,7 @@ impl<'h> Shard<'h> {
         assert!(at + len <= fresh.capacity, "a write past the block's end");
         let to = fresh.ptr.raw() + at as u64;
         if !self.heap.volatile && len <= SHORT {
-            // Summed before they are stored: to read them back would wait for their lines.
+            // The checksum is taken before they are stored: to read them back would wait for their lines.
             let mut bytes = [0; SHORT];
             let bytes = &mut bytes[..len];
             fill(bytes);
@@ -284,12 +284,12 @@ impl<'h> Shard<'h> {
         fresh.ptr
     }
 
-    /// Writes behind the published length of a block of this shard; within [`Shard::capacity`]. The new length is
+    /// Writes after the published length of a block of this shard; within [`Shard::capacity`]. The new length is
     /// published by [`Shard::set`].
     pub fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.capacity(block), "an append past the block's end");
         let to = block.raw() + at as u64;
-        // SAFETY: the bytes lie behind the length that readers know; this guard is borrowed mutably.
+        // SAFETY: the bytes are after the length that readers know; this guard is borrowed mutably.
         unsafe { self.heap.region.write(to, bytes) };
         if let Some(index) = self.reserved_with(to) {
             let reserved = &mut self.state.tx.reserved[index];
@@ -306,13 +306,13 @@ impl<'h> Shard<'h> {
         self.state.tx.appended.push(range);
     }
 
-    /// How many bytes an allocated block of this shard holds; 0 where there is none.
+    /// Returns how many bytes an allocated block of this shard holds; 0 where there is none.
     pub fn capacity(&self, block: Ptr) -> usize {
         let class = self.state.alloc.class_at(&self.heap.region, block.raw());
         class.map_or(0, |class| TABLE[class as usize].size as usize)
     }
 
-    /// Says that a block of this shard is going to be freed: the processor is asked for the begin of its span's bitmap, which
+    /// Says that a block of this shard is going to be freed: the processor is asked for the start of its span's bitmap, which
     /// is rarely in its cache.
     #[inline]
     pub fn expect_free(&self, block: Ptr) {
@@ -322,15 +322,15 @@ impl<'h> Shard<'h> {
     /// Frees a block of this shard when the transaction commits.
     #[inline]
     pub fn free(&mut self, block: Ptr) {
-        match self.state.alloc.taken_here(block.raw()) {
+        match self.state.alloc.taken_if_known(block.raw()) {
             Some(place) => self.free_taken(place),
-            None => self.free_elsewhere(block),
+            None => self.free_slow(block),
         }
     }
 
     /// Frees a block that is a whole span, or of a span that was not looked at.
     #[cold]
-    fn free_elsewhere(&mut self, block: Ptr) {
+    fn free_slow(&mut self, block: Ptr) {
         match self.state.alloc.taken(&self.heap.region, block.raw()) {
             Some(place) => self.free_taken(place),
             None => self.free_own(block),
@@ -356,7 +356,7 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Whether a taken block is allocated in the pool. One that is not is the open transaction's own.
+    /// Returns true if a taken block is allocated in the pool. One that is not is the open transaction's own.
     #[inline(always)]
     fn is_allocated(&self, place: &Place) -> bool {
         place.class == WHOLE || self.heap.region.load(place.bitmap) >> place.bit() & 1 != 0
@@ -374,15 +374,15 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Whether the span of this block is mostly empty, so that moving the block away helps to free it.
+    /// Returns true if the span of this block is mostly empty, so that moving the block away helps to free it.
     pub fn is_sparse(&self, block: Ptr) -> bool {
         self.state.alloc.is_sparse(&self.heap.region, block.raw())
     }
 
-    /// From here to the end of the transaction, whether reservations may use the room that is kept for deletes; whether they could
-    /// before.
+    /// Allows reservations to use the emergency reserve, which is kept for deletes, from here to the end of the transaction;
+    /// returns whether they were allowed to before.
     pub fn use_reserve(&mut self, yes: bool) -> bool {
-        std::mem::replace(&mut self.state.tx.for_delete, yes)
+        std::mem::replace(&mut self.state.tx.may_use_reserve, yes)
     }
 
     /// Keeps the blocks that are allocated now as they are while the pin lives, so that [`Heap::pinned`] reads them
@@ -411,7 +411,7 @@ impl<'h> Shard<'h> {
         let state = &mut *self.state;
         while state.tx.undo.len() > to.undo {
             if let Some((at, old)) = state.tx.undo.pop() {
-                // SAFETY: the word lies in a block that this transaction reserved.
+                // SAFETY: the word is in a block that this transaction reserved.
                 unsafe { heap.region.store(at, old) };
             }
         }
@@ -429,7 +429,7 @@ impl<'h> Shard<'h> {
         state.tx.freed.truncate(to.freed);
     }
 
-    /// Whether the transaction changes anything.
+    /// Returns true if the transaction changes anything.
     pub fn is_dirty(&self) -> bool {
         self.state.tx.is_dirty()
     }
@@ -457,7 +457,7 @@ impl<'h> Shard<'h> {
         Fresh { ptr: Ptr::from_raw(place.at), capacity: place.size() as usize, index }
     }
 
-    /// The reserved block in which `at` lies.
+    /// Returns the reserved block that contains `at`.
     fn reserved_with(&self, at: u64) -> Option<usize> {
         let State { tx, alloc, .. } = &*self.state;
         if tx.reserved.len() <= FEW {
@@ -478,7 +478,7 @@ impl<'h> Shard<'h> {
         let reserved = &mut tx.reserved[index];
         let from = (at.raw() - reserved.place.at) as u32;
         reserved.cached = (reserved.cached.0.min(from), reserved.cached.1.max(from + 8));
-        reserved.summed = None;
+        reserved.checksummed = None;
         reserved.fenced = false;
     }
 }

@@ -65,7 +65,7 @@ impl Snapshot {
         SnapshotShard { shard: self.heap.lock(shard) }
     }
 
-    /// How many words have changed since the cut: their old values are held in DRAM.
+    /// Returns how many words have changed since the cut: their old values are held in DRAM.
     pub fn held_words(&self) -> usize {
         let held = |shard| self.heap.lock(shard).state.overlay.as_ref().map_or(0, FxHashMap::len);
         (0..self.heap.shards()).map(held).sum()
@@ -81,12 +81,12 @@ impl Drop for Snapshot {
 }
 
 impl SnapshotShard<'_> {
-    /// The shard's number.
+    /// Returns the shard's number.
     pub fn id(&self) -> usize {
         self.shard.id()
     }
 
-    /// The place of root word `n`.
+    /// Returns the place of root word `n`.
     pub fn root(&self, n: usize) -> Ptr {
         self.shard.root(n)
     }

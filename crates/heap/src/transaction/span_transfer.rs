@@ -1,4 +1,4 @@
-//! Free spans go from a shard that has too many to one that has none.
+//! Span transfer: free spans move from a shard that has too many to one that has none.
 //!
 //! A span's word in the span table is logged by its owner. Before another shard may log it, the
 //! first owner's log is retired past the release: its tail is durable, so that recovery never
@@ -14,13 +14,13 @@ use crate::log::record::Kind;
 
 impl Heap {
     /// Makes the free spans of all shards that nobody holds available to all: for a transaction over several shards that
-    /// found no room, since none of them can have the others' while it holds them. Whether there were any.
+    /// found no space, since none of them can have the others' while it holds them. Returns true if there were any.
     pub fn share_free_spans(&self) -> bool {
         from_others(self, usize::MAX)
     }
 }
 
-/// Collects free spans of all shards but `needy`, as far as their locks are free. Whether there were any.
+/// Collects free spans of all shards but `needy`, as far as their locks are free. Returns true if there were any.
 pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
     if heap.check_open().is_err() {
         return false;
@@ -90,13 +90,13 @@ fn collect(heap: &Heap, shard: usize, state: &mut State, which: Which) -> Vec<u3
         }
     }
     let mut spans = match which {
-        Which::All => state.alloc.surrender(),
-        Which::Rested => state.alloc.surrender_rested(MANY),
+        Which::All => state.alloc.release_free_spans(),
+        Which::Rested => state.alloc.release_rested_spans(MANY),
     };
     let gives = !spans.is_empty() || which == Which::All && state.ring.holds_long();
-    if gives && !heap.volatile && FaultPoint::RetireBeforeHandover.is_enabled() {
+    if gives && !heap.volatile && FaultPoint::RetireBeforeTransfer.is_enabled() {
         state.ring.retire_all(&heap.region);
-        fault_points::fence(&heap.region, FaultPoint::FenceHandover);
+        fault_points::fence(&heap.region, FaultPoint::FenceTransfer);
         spans.append(&mut state.ring.released);
     }
     if heap.region.failed() {

@@ -43,12 +43,12 @@ impl Staged {
         self.words.len()
     }
 
-    /// Every word that is staged, with its newest value.
+    /// Returns every word that is staged, with its newest value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.words.iter().filter(|word| word.is_newest).map(|word| (word.at, word.value))
     }
 
-    /// The newest staged value of the word at `at`.
+    /// Returns the newest staged value of the word at `at`.
     #[inline]
     pub(crate) fn get(&self, at: u64) -> Option<u64> {
         if !self.touches_line(at) {
@@ -57,7 +57,7 @@ impl Staged {
         self.find(at).map(|i| self.words[i].value)
     }
 
-    /// Whether a word of the line at `at` may be staged.
+    /// Returns true if a word of the line at `at` may be staged.
     #[inline]
     pub(crate) fn touches_line(&self, at: u64) -> bool {
         let (word, bit) = group(at);
@@ -167,7 +167,7 @@ impl Staged {
     }
 }
 
-/// The word and the bit of the group of a line.
+/// Returns the word and the bit of the group of a line.
 #[inline]
 fn group(at: u64) -> (usize, u64) {
     let hash = (at >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);

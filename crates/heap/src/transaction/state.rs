@@ -4,7 +4,7 @@ use super::read_cache::ReadCache;
 use super::staged::Staged;
 use crate::alloc::allocator::Alloc;
 use crate::alloc::place::Place;
-use crate::checksum::{crc32c_append, crc32c_joined};
+use crate::checksum::{crc32c_append, crc32c_combine};
 use crate::layout::{Geometry, SPAN};
 use crate::log::record::{FreshRange, HEADER_WORDS, Kind, Word};
 use crate::log::ring::Ring;
@@ -23,8 +23,8 @@ pub(crate) struct Reserved {
     pub(crate) published: Option<u32>,
     /// Bytes that went through the cache and must be flushed: from, to.
     pub(crate) cached: (u32, u32),
-    /// Bytes from the begin whose checksum is `crc`, written in order; none when they were not.
-    pub(crate) summed: Option<u32>,
+    /// Bytes from the start whose checksum is `crc`, written in order; none when they were not.
+    pub(crate) checksummed: Option<u32>,
     pub(crate) crc: u32,
     /// Whether the bytes had a fence of their own.
     pub(crate) fenced: bool,
@@ -37,13 +37,13 @@ impl Reserved {
             place,
             published: None,
             cached: (u32::MAX, 0),
-            summed: Some(0),
+            checksummed: Some(0),
             crc: 0,
             fenced: false,
         }
     }
 
-    /// Whether a byte at `at` belongs to the block.
+    /// Returns true if a byte at `at` belongs to the block.
     #[inline]
     pub(crate) fn holds(&self, at: u64) -> bool {
         at.wrapping_sub(self.place.at) < u64::from(self.place.size())
@@ -55,10 +55,16 @@ impl Reserved {
         self.wrote_by(from, bytes, cached, |crc| crc32c_append(crc, bytes));
     }
 
-    /// As [`Reserved::wrote`], of bytes with this sum.
+    /// As [`Reserved::wrote`], of bytes with this checksum.
     #[inline]
-    pub(crate) fn wrote_summed(&mut self, from: u32, bytes: &[u8], sum: u32, cached: bool) {
-        self.wrote_by(from, bytes, cached, |crc| crc32c_joined(crc, bytes, sum));
+    pub(crate) fn wrote_checksummed(
+        &mut self,
+        from: u32,
+        bytes: &[u8],
+        checksum: u32,
+        cached: bool,
+    ) {
+        self.wrote_by(from, bytes, cached, |crc| crc32c_combine(crc, bytes, checksum));
     }
 
     #[inline(always)]
@@ -69,12 +75,12 @@ impl Reserved {
         if cached {
             self.cached = (self.cached.0.min(from), self.cached.1.max(to));
         }
-        match self.summed {
-            Some(summed) if summed == from => {
+        match self.checksummed {
+            Some(checksummed) if checksummed == from => {
                 self.crc = append(self.crc);
-                self.summed = Some(to);
+                self.checksummed = Some(to);
             }
-            _ => self.summed = None,
+            _ => self.checksummed = None,
         }
     }
 }
@@ -103,24 +109,24 @@ pub(crate) struct Tx {
     /// Published lengths of reserved blocks, by index, before they changed after a savepoint.
     pub(crate) unpublished: Vec<(usize, Option<u32>)>,
     pub(crate) has_savepoint: bool,
-    pub(crate) for_delete: bool,
+    pub(crate) may_use_reserve: bool,
 }
 
-/// The group of the span in which `at` lies: a bit.
+/// Returns the group of the span that contains `at`: a bit.
 #[inline]
 pub(crate) fn span_group(at: u64) -> u64 {
     1 << (at / SPAN % 64)
 }
 
 impl Tx {
-    /// Whether there is nothing that could be dropped.
+    /// Returns true if there is nothing that could be dropped.
     #[inline]
     pub(crate) fn is_blank(&self) -> bool {
         self.reserved.is_empty()
             && self.staged.is_empty()
             && self.freed.is_empty()
             && self.appended.is_empty()
-            && !self.for_delete
+            && !self.may_use_reserve
             && !self.has_savepoint
     }
 
@@ -138,7 +144,7 @@ impl Tx {
         self.by_begin.extend(unlisted.map(|(i, r)| (r.place.at, i)));
     }
 
-    /// The reserved block that begins here.
+    /// Returns the reserved block that begins here.
     pub(crate) fn reserved_at(&self, at: u64) -> Option<usize> {
         if self.reserved.len() <= FEW {
             return self.reserved.iter().rposition(|block| block.place.at == at);
@@ -146,7 +152,7 @@ impl Tx {
         self.by_begin.get(&at).copied()
     }
 
-    /// Makes so many bytes of a reserved block part of the transaction.
+    /// Makes this many bytes of a reserved block part of the transaction.
     pub(crate) fn publish(&mut self, index: usize, len: u32) {
         let before = self.reserved[index].published.replace(len);
         if self.has_savepoint {
@@ -164,7 +170,7 @@ impl Tx {
         self.undo.clear();
         self.unpublished.clear();
         self.has_savepoint = false;
-        self.for_delete = false;
+        self.may_use_reserve = false;
     }
 }
 
@@ -177,7 +183,7 @@ pub(crate) struct Plan {
     /// Header and link, blank until the record is sealed; the entries.
     pub(crate) record: Vec<u64>,
     pub(crate) kind: Kind,
-    /// What stands in the ring in place of `record` when that is too long for it.
+    /// What is in the ring in place of `record` when that is too long for it.
     pub(crate) long: Vec<u64>,
     /// The words that change: what the record says of them, in the form in which they are stored.
     pub(crate) words: Vec<Word>,
@@ -219,7 +225,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The state of a shard whose log goes on at `line` with sequence number `seq`.
+    /// Returns the state of a shard whose log goes on at `line` with sequence number `seq`.
     pub(crate) fn new(
         region: &Region,
         geometry: &Geometry,

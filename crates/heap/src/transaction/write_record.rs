@@ -1,6 +1,6 @@
 //! The record of a planned transaction: made to fit, sealed, written into the ring and flushed.
 //!
-//! Drafting is the only step of a commit that can find no room: a record too long for the ring takes spans. So, of
+//! Drafting is the only step of a commit that can find no space: a record too long for the ring takes spans. So, of
 //! several shards, all are drafted before any is written.
 
 #![allow(unsafe_code, reason = "records are stored in the pool")]
@@ -15,7 +15,7 @@ use crate::layout::{LINE, SPAN};
 use crate::log::record::{self, HEADER_WORDS, Link, RecordHeader};
 use crate::log::ring::LongBody;
 
-/// Makes a planned record fit into the ring: one that is too long goes into spans. When there is no room for that, the
+/// Makes a planned record fit into the ring: one that is too long goes into spans. When there is no space for that, the
 /// plan is to be undone.
 #[inline]
 pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
@@ -27,7 +27,7 @@ pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Flushes the new bytes; seals the record, writes it where the ring has room, and flushes it. Nobody reads it again but
+/// Flushes the new bytes; seals the record, writes it where the ring has space, and flushes it. Nobody reads it again but
 /// a recovery, so it goes past the cache. Not durable before the caller's fence.
 pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>) {
     flush_fresh(heap, state);
@@ -43,7 +43,7 @@ pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>
     words.resize(header.lines() * LINE as usize / 8, 0);
     let at = ring.place(&heap.region, header.lines() as u64, weight);
     if heap.region.failed() {
-        // The durable tail may still lead to what stands there. The caller's fence fails.
+        // The durable tail may still lead to what is there. The caller's fence fails.
         return;
     }
     // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.

@@ -90,7 +90,7 @@ pub struct Model {
     pub block: u64,
     /// Read bandwidth, in MB (10^6 bytes) a second.
     pub read_mb_s: u64,
-    /// From the store of a line to the end of the fence behind its flush, in nanoseconds.
+    /// From the store of a line to the end of the fence after its flush, in nanoseconds.
     pub write_ns: u64,
     /// Write bandwidth, in MB a second.
     pub write_mb_s: u64,

@@ -1,6 +1,6 @@
 //! Flipped bits: what they hit is told, or costs nothing. Never is anything else served as if nothing had happened.
 //!
-//! A bit of one copy of the header costs nothing. A bit of a log or of its tail is told when the pool is opened, or lies in what
+//! A bit of one copy of the header costs nothing. A bit of a log or of its tail is told when the pool is opened, or is in what
 //! is not needed any more. A bit of a string is found by a check.
 //!
 //! Two things cannot be told after a loss of power: whether the newest record of a log was torn or damaged, so that the
@@ -15,10 +15,10 @@ use sim::{Left, Workload};
 use std::sync::Arc;
 
 const FLIPS: usize = 24;
-/// Where the copies of the header lie, and how long they are.
+/// Where the copies of the header are, and how long they are.
 const HEADERS: [usize; 2] = [0, 4096];
 const HEADER: usize = 192;
-/// Where the rings lie: behind the shards' areas.
+/// Where the rings are: after the shards' areas.
 const SHARDS_AT: usize = 12288;
 const SHARD_AREA: usize = 2048;
 
@@ -67,7 +67,7 @@ fn in_tails(commands: &Commands, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> 
     (0..FLIPS).map(|n| (tail(n) + rng.usize(1..8), Cost::Told)).collect()
 }
 
-/// Wherever a copy of a string's begin lies: one of them is the value.
+/// Wherever a copy of a string's start is: one of them is the value.
 fn in_strings(image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
     let pieces = state.live(state.now).flat_map(|(_, (value, _))| match value {
         Content::String(value) => std::slice::from_ref(value),

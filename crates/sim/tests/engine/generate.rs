@@ -1,7 +1,7 @@
 //! Requests made from the command table: the documented arguments of a command are its grammar, so that a command is
-//! tried from the day on which it stands in the table.
+//! tried from the day on which it is in the table.
 //!
-//! Most requests succeed and change something: keys are few, so that commands meet; numbers are small; expiry times lie
+//! Most requests succeed and change something: keys are few, so that commands meet; numbers are small; expiry times are
 //! around the clock's next ticks. What a command's arguments mean is told by their kinds and names alone.
 
 use commands::CommandSpec;
@@ -28,7 +28,7 @@ pub(crate) struct Taste {
     pub(crate) repeats: usize,
     /// Most keys are there from the beginning.
     pub(crate) filled_at_first: bool,
-    /// One value in so many is large.
+    /// One value in this many is large.
     pub(crate) large_one_in: usize,
     /// The thread whose keys they are: nobody else names them. None: all threads share all keys.
     pub(crate) owner: Option<u8>,
@@ -219,7 +219,7 @@ fn number(value: impl std::fmt::Display) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// Makes the word right that counts the fields behind FIELDS, which come last.
+/// Makes the word right that counts the fields after FIELDS, which come last.
 fn count_fields(spec: &CommandSpec, words: &mut [Vec<u8>]) {
     let Some(arg) = spec.args.last().filter(|arg| arg.token == "FIELDS") else { return };
     let Some(at) = words.iter().position(|word| word == b"FIELDS") else { return };

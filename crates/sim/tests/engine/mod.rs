@@ -38,7 +38,7 @@ pub(crate) struct Commands {
     pub(crate) threads: usize,
     /// Whether there is a command log, as with the AOF backend.
     pub(crate) log: bool,
-    /// Bytes from which keys are evicted to make room for a write; with a log.
+    /// Bytes from which keys are evicted to make space for a write; with a log.
     pub(crate) maxmemory: u64,
     pub(crate) taste: Taste,
     /// Bytes of the read cache, 0 for none. With one, every key is read through it after each action.
@@ -48,7 +48,7 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// The kind for this seed: shards, room, threads, keys and values vary.
+    /// The kind for this seed: shards, space, threads, keys and values vary.
     pub(crate) fn of(seed: u64) -> Commands {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x5eed);
         let threads = [1, 1, 3][rng.usize(..3)];

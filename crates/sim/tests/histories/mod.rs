@@ -45,10 +45,10 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     }),
 ];
 
-/// Where the copies of the header lie, and how long they are.
+/// Where the copies of the header are, and how long they are.
 const HEADERS: [usize; 2] = [0, 4096];
 const HEADER: usize = 192;
-/// Where the tail of the only log lies, and its ring.
+/// Where the tail of the only log is, and its ring.
 const TAIL: usize = 12288;
 const RING: usize = 16384;
 const RINGS: std::ops::Range<usize> = RING..RING + 3 * 4096;
@@ -98,7 +98,7 @@ fn crashed_behind(medium: &Medium, stored: &[u8]) -> Keyspace {
     keyspace
 }
 
-/// An entry was moved with the room up to the next word behind its string; the append wrote there, and so falsified the
+/// An entry was moved with the space up to the next word after its string; the append wrote there, and so falsified the
 /// move, which had been acknowledged.
 pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     let medium = Medium::new();

@@ -1,7 +1,7 @@
 //! Files of a command log in memory: every operation is recorded, and a crash between any two of
 //! them leaves images.
 //!
-//! A file's bytes are durable up to the begin of its last sync that has returned; of what was
+//! A file's bytes are durable up to the start of its last sync that has returned; of what was
 //! appended or cut since then any beginning may have arrived. A name is durable when its directory
 //! was synced; of the changes of names since then any may have arrived. The end of the process
 //! alone takes nothing.

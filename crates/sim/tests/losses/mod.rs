@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 const PAGE: u64 = 4096;
-/// What stands in the file for a page that cannot be read.
+/// What is in the file for a page that cannot be read.
 const BAD: u8 = 0xaa;
 const KEYS: usize = 200;
 const GEOMETRY: Geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 12 };

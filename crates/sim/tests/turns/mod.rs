@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The heap, used by so many threads.
+/// The heap, used by this many threads.
 pub(crate) struct Threads {
     pub(crate) pool: Pool,
     pub(crate) threads: usize,
@@ -49,7 +49,7 @@ enum Meaning {
     Begun(usize, Vec<(usize, Contents)>),
     /// It has.
     Acknowledged(usize),
-    /// There was no room.
+    /// There was no space.
     Refused(usize),
 }
 
@@ -128,7 +128,7 @@ impl Shared<'_> {
 }
 
 impl Shared<'_> {
-    /// Prepares a few values in a shard; none where they are abandoned, or where there is no room.
+    /// Prepares a few values in a shard; none where they are abandoned, or where there is no space.
     fn prepare<'h>(
         &self,
         heap: &'h Heap,
