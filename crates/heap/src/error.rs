@@ -23,7 +23,7 @@ pub enum CommitError {
     Closed,
     /// The medium lost bytes, and what they were is being found out: worth another try.
     #[error("the medium lost bytes that this transaction may have read")]
-    Unsettled,
+    UnresolvedLosses,
     /// No space for the record of a very long transaction.
     #[error("the heap is full")]
     Full,

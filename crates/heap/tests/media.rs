@@ -193,7 +193,7 @@ fn what_nothing_else_tells_is_named() {
 }
 
 #[test]
-fn only_who_settles_a_loss_commits() {
+fn only_who_resolves_a_loss_commits() {
     let pool = Pool::new();
     let heap = pool.open();
     fill(&heap);
@@ -202,19 +202,19 @@ fn only_who_settles_a_loss_commits() {
     file.set_len(len - 4096).expect("a shorter file");
     heap.region().load(len - 64);
     file.set_len(len).expect("as long as before");
-    assert!(heap.region().is_unsettled());
+    assert!(heap.region().has_unresolved_losses());
     let commit = || {
         let mut shard = heap.lock(0);
         let root = shard.root(50);
         shard.set(root, 8);
         shard.commit()
     };
-    assert_eq!(commit(), Err(heap::CommitError::Unsettled));
-    assert_eq!(heap.settling(commit), Ok(()));
-    assert_eq!(commit(), Err(heap::CommitError::Unsettled));
+    assert_eq!(commit(), Err(heap::CommitError::UnresolvedLosses));
+    assert_eq!(heap.resolving(commit), Ok(()));
+    assert_eq!(commit(), Err(heap::CommitError::UnresolvedLosses));
     let (pages, _) = heap.region().lost();
-    heap.region().mend();
-    assert!(heap.region().settle(pages));
+    heap.region().repair();
+    assert!(heap.region().resolve(pages));
     assert_eq!(commit(), Ok(()));
     intact(&heap);
 }

@@ -210,7 +210,7 @@ fn a_loss_is_known_when_the_process_ends_after_its_page_was_repaired() {
     let pool = Pool::new(KEYS);
     let page = pool.entry(&name(KEYS / 2)) & !(PAGE - 1);
     pool.lose_one(page);
-    pool.ks.heap().region().mend();
+    pool.ks.heap().region().repair();
     let Pool { ks, path, _folder } = pool;
     drop(ks);
     let ks = emulated(&path, 1);

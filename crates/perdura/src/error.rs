@@ -103,7 +103,7 @@ impl From<keyspace::CommitError> for Error {
     fn from(error: keyspace::CommitError) -> Error {
         match error {
             keyspace::CommitError::Full => Error::Full,
-            keyspace::CommitError::Unsettled => Error::Unsettled,
+            keyspace::CommitError::UnresolvedLosses => Error::Unsettled,
             _ => Error::ReadOnly,
         }
     }

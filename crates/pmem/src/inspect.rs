@@ -55,24 +55,24 @@ impl Region {
 
 impl Region {
     /// Returns true if the medium lost bytes of this region since somebody looked into it: zeros may have been read in their
-    /// place. One relaxed load. It says nothing of a loss that was met and settled meanwhile: that is for who holds what
-    /// settling needs, and for others [`Region::has_lost_since`].
+    /// place. One relaxed load. It says nothing of a loss that was met and resolved meanwhile: that is for who holds what
+    /// resolving needs, and for others [`Region::has_lost_since`].
     #[inline]
-    pub fn is_unsettled(&self) -> bool {
-        self.watch.is_unsettled()
+    pub fn has_unresolved_losses(&self) -> bool {
+        self.watch.has_unresolved_losses()
     }
 
-    /// Returns how often losses were settled: to be asked before reading, for [`Region::has_lost_since`].
+    /// Returns how often losses were resolved: to be asked before reading, for [`Region::has_lost_since`].
     #[inline]
-    pub fn settlements(&self) -> u64 {
-        self.watch.settlements()
+    pub fn resolutions(&self) -> u64 {
+        self.watch.resolutions()
     }
 
-    /// Returns true if what was read since there were this many settlements may be zeros in the place of lost bytes, or what lost bytes
+    /// Returns true if what was read since there were this many resolutions may be zeros in the place of lost bytes, or what lost bytes
     /// meant may have become known since.
     #[inline]
-    pub fn has_lost_since(&self, settlements: u64) -> bool {
-        self.watch.has_lost_since(settlements)
+    pub fn has_lost_since(&self, resolutions: u64) -> bool {
+        self.watch.has_lost_since(resolutions)
     }
 
     /// Returns how many damaged pages nobody has looked into, and the bytes that were lost with them.
@@ -86,8 +86,8 @@ impl Region {
     }
 
     /// Says that the first `pages` damaged pages were looked into. Returns true if no others have come since.
-    pub fn settle(&self, pages: usize) -> bool {
-        self.watch.settle(pages)
+    pub fn resolve(&self, pages: usize) -> bool {
+        self.watch.resolve(pages)
     }
 
     /// Damaged pages met since the region was opened.
@@ -97,26 +97,26 @@ impl Region {
 
     /// Has `record` called with each loss before anything is written over it, for then the medium no longer reports it.
     /// It makes the loss durable by [`Region::drain`], and says whether it could: a page whose loss was not recorded is
-    /// not mended. It may run in any thread that fences, and must not fence by [`Region::fence`].
+    /// not repaired. It may run in any thread that fences, and must not fence by [`Region::fence`].
     pub fn record_losses(&self, record: RecordLosses) {
         // Set once: who opens a pool does so before anybody else has the region.
         let _ = self.record.set(record);
     }
 
     /// Treats the lines of a page as lost: they were, before the region was opened. False if it cannot be remembered.
-    pub fn lose(&self, page: LostPage) -> bool {
-        self.watch.lose(page)
+    pub fn mark_lost(&self, page: LostPage) -> bool {
+        self.watch.mark_lost(page)
     }
 
     /// Writes damaged pages again, with zeros for what was lost, so that the medium holds them; durable on return.
     /// A failure is that of a fence: [`Region::failed`].
-    pub fn mend(&self) {
-        if self.watch.is_private() || !self.watch.has_fenced_off() {
+    pub fn repair(&self) {
+        if self.watch.is_private() || !self.watch.has_quarantined() {
             return;
         }
         // Not under the lock of the table, which the signal handler takes: the record may be in lost bytes too.
-        let _one_at_a_time = self.mending.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.record_lost_pages() || self.watch.mend().is_err() {
+        let _one_at_a_time = self.repairing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.record_lost_pages() || self.watch.repair().is_err() {
             self.fail();
         }
     }

@@ -203,8 +203,8 @@ impl Region {
     /// fails, [`Region::failed`] is true from here on.
     #[inline]
     pub fn fence(&self) {
-        if self.watch.has_fenced_off() {
-            self.mend();
+        if self.watch.has_quarantined() {
+            self.repair();
         }
         self.drain();
     }
@@ -300,7 +300,7 @@ impl Region {
         if self.domain == Domain::Volatile || self.is_empty() {
             return Ok(());
         }
-        self.mend();
+        self.repair();
         if self.recorded() && self.domain != Domain::Msync {
             self.flush_checked(0, self.len() as usize);
             self.fence();

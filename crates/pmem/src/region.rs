@@ -51,7 +51,7 @@ pub struct Region {
     pub(crate) growing: Mutex<()>,
     /// The file was seen to say where a hole is.
     pub(crate) tells_holes: AtomicBool,
-    pub(crate) mending: Mutex<()>,
+    pub(crate) repairing: Mutex<()>,
     pub(crate) record: OnceLock<RecordLosses>,
     pub(crate) file: Option<LockedFile>,
     #[cfg(feature = "sim")]
@@ -89,7 +89,7 @@ impl Region {
             id: NEXT_ID.fetch_add(1, Relaxed),
             growing: Mutex::new(()),
             tells_holes: AtomicBool::new(false),
-            mending: Mutex::new(()),
+            repairing: Mutex::new(()),
             record: OnceLock::new(),
             file: parts.file,
             #[cfg(feature = "sim")]

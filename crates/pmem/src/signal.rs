@@ -7,7 +7,7 @@
 //! Handlers only call what is safe in one: `media` says so of its table. What cannot be helped ends the process as the
 //! signal would have, with a line that says where.
 
-use crate::media::{Fenced, TABLE, Watched};
+use crate::media::{Quarantined, TABLE, Watched};
 use std::mem::MaybeUninit;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -67,7 +67,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
 
 fn help(signal: i32, slot: &Watched, at: u64) -> bool {
     match signal {
-        libc::SIGBUS => slot.fence_off(at) == Fenced::Again,
+        libc::SIGBUS => slot.quarantine(at) == Quarantined::Again,
         _ => slot.was_held(at),
     }
 }
@@ -75,7 +75,7 @@ fn help(signal: i32, slot: &Watched, at: u64) -> bool {
 /// Writes a line to standard error without the help of anything that allocates.
 fn say(signal: i32, at: u64) {
     let text: &[u8] = match signal {
-        libc::SIGBUS => b"perdura: a media error that cannot be fenced off, at pool offset 0x",
+        libc::SIGBUS => b"perdura: a media error that cannot be quarantined, at pool offset 0x",
         _ => b"perdura: an access that the pool's mapping refuses, at offset 0x",
     };
     let mut hex = [b'0'; 17];

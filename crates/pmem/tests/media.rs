@@ -54,9 +54,9 @@ fn word(path: &Path, at: u64) -> u64 {
 fn bytes_that_are_gone_read_as_zeros_and_are_named() {
     let pool = Pool::new(8);
     pool.cut(5);
-    assert!(!pool.region.is_unsettled());
+    assert!(!pool.region.has_unresolved_losses());
     assert_eq!(pool.region.load(6 * PAGE + 8), 0);
-    assert!(pool.region.is_unsettled());
+    assert!(pool.region.has_unresolved_losses());
     assert_eq!(pool.region.media_errors(), 1);
     assert_eq!(pool.region.lost(), (1, vec![Lost { at: 6 * PAGE, len: PAGE }]));
     for at in (0..5 * PAGE).step_by(8) {
@@ -80,11 +80,11 @@ fn a_page_is_written_anew_before_a_fence_completes() {
     // SAFETY: as above.
     unsafe { pool.region.store(at + 8, 78) };
     assert_eq!(word(&pool.path, at + 8), 78, "the file is mapped there again");
-    assert!(pool.region.is_unsettled(), "what was lost is still to be looked into");
+    assert!(pool.region.has_unresolved_losses(), "what was lost is still to be looked into");
     let (pages, lost) = pool.region.lost();
     assert_eq!((pages, lost.len()), (1, 1));
-    assert!(pool.region.settle(pages));
-    assert!(!pool.region.is_unsettled());
+    assert!(pool.region.resolve(pages));
+    assert!(!pool.region.has_unresolved_losses());
     assert!(!pool.region.failed());
 }
 
@@ -116,8 +116,8 @@ fn what_comes_while_another_is_looked_into_is_kept() {
     let (pages, _) = pool.region.lost();
     pool.region.load(7 * PAGE);
     pool.cut(8);
-    pool.region.mend();
-    assert!(!pool.region.settle(pages), "another one has come");
+    pool.region.repair();
+    assert!(!pool.region.resolve(pages), "another one has come");
     assert_eq!(pool.region.lost(), (1, vec![Lost { at: 7 * PAGE, len: PAGE }]));
 }
 
@@ -140,7 +140,7 @@ fn an_inspected_file_is_never_written_to() {
     let file = OpenOptions::new().write(true).open(&path).expect("the file");
     file.set_len(6 * PAGE).expect("a shorter file");
     assert_eq!(seen.load(7 * PAGE), 0);
-    seen.mend();
+    seen.repair();
     assert_eq!(file.metadata().expect("a file").len(), 6 * PAGE);
     assert_eq!(seen.lost().1, [Lost { at: 7 * PAGE, len: PAGE }]);
 }
@@ -192,13 +192,13 @@ fn no_store_is_lost_between_a_private_page_and_the_file() {
         std::thread::sleep(std::time::Duration::from_micros(round));
         pool.cut(4);
         let (pages, _) = pool.region.lost();
-        pool.region.mend();
-        pool.region.settle(pages);
+        pool.region.repair();
+        pool.region.resolve(pages);
     }
     over.store(true, Ordering::Relaxed);
     for writer in writers {
         assert!(writer.join().expect("no writer fails") > 0);
     }
-    pool.region.mend();
+    pool.region.repair();
     assert!(pool.region.media_errors() > 10, "{} pages", pool.region.media_errors());
 }

@@ -434,7 +434,7 @@ fn lose_last_zone(path: &Path, heap: &Heap) -> u64 {
     let at = heap.size() - ZONE;
     let file = fs::OpenOptions::new().write(true).open(path).expect("the pool");
     file.set_len(at).expect("a shorter file");
-    assert!(!heap.region().is_unsettled(), "nobody has met it");
+    assert!(!heap.region().has_unresolved_losses(), "nobody has met it");
     at
 }
 
@@ -447,7 +447,7 @@ fn a_lost_part_of_the_span_table_says_of_no_span_that_it_is_free() {
     let calls = Moody::watch();
     heap.purge();
     pmem::watch_calls(None);
-    assert!(heap.region().is_unsettled(), "the purge was the first to meet it");
+    assert!(heap.region().has_unresolved_losses(), "the purge was the first to meet it");
     let punched = std::mem::take(&mut *calls.punched.lock().expect("no panic"));
     assert!(!punched.is_empty());
     assert!(punched.iter().all(|hole| *hole < at), "live data of {at} and after: {punched:?}");
@@ -466,7 +466,7 @@ fn nor_does_it_to_a_writer() {
     })
     .take(100)
     .collect();
-    assert!(heap.region().is_unsettled() && taken.len() < 100);
+    assert!(heap.region().has_unresolved_losses() && taken.len() < 100);
     assert!(taken.iter().all(|block| *block < at), "live data of {at} and after: {taken:?}");
 }
 

@@ -124,11 +124,11 @@ impl Spans {
 
     /// Gives the space of free spans back that the cursor has not met: they were free since the
     /// pool was opened. It finds the holes itself. Nothing is done if a part of the span table may
-    /// have been lost since `settlements`.
-    pub(crate) fn sweep(&self, region: &Region, settlements: u64) -> Punched {
+    /// have been lost since `resolutions`.
+    pub(crate) fn sweep(&self, region: &Region, resolutions: u64) -> Punched {
         pmem::panic_point();
         let _moving = self.move_spans();
-        let Some(mut free) = self.take_ahead(region, settlements) else { return Punched::Nothing };
+        let Some(mut free) = self.take_ahead(region, resolutions) else { return Punched::Nothing };
         while let Some(run) = free.take_groups(0, 1, STEP) {
             let punched = self.punch_run(region, &run);
             if matches!(punched, Punched::Unsupported) {
@@ -143,7 +143,7 @@ impl Spans {
     }
 
     /// Takes some free spans that the cursor has not met away from it; none if there are no more.
-    fn take_ahead(&self, region: &Region, settlements: u64) -> Option<Runs> {
+    fn take_ahead(&self, region: &Region, resolutions: u64) -> Option<Runs> {
         let mut inner = self.lock();
         if inner.refused || region.domain() == Domain::Volatile {
             return None;
@@ -162,7 +162,7 @@ impl Spans {
             free.insert(span..span + 1);
         }
         // The words may be zeros in the place of lost ones.
-        if region.has_lost_since(settlements) {
+        if region.has_lost_since(resolutions) {
             return None;
         }
         inner.swept = end;

@@ -130,19 +130,19 @@ enum Scanned {
 /// Words of the span table that are read: what the medium lost reads as zero, which would be a free
 /// span.
 struct Reading {
-    settlements: u64,
+    resolutions: u64,
     errors: u64,
 }
 
 impl Reading {
     fn begin(region: &Region) -> Reading {
-        Reading { settlements: region.settlements(), errors: region.media_errors() }
+        Reading { resolutions: region.resolutions(), errors: region.media_errors() }
     }
 
-    /// Returns true if what was read since may be untrue. Who settles a loss knows of all but those that it
+    /// Returns true if what was read since may be untrue. Who resolves a loss knows of all but those that it
     /// met just now.
     fn has_lost(&self, region: &Region) -> bool {
-        region.has_lost_since(self.settlements)
+        region.has_lost_since(self.resolutions)
             && (!is_resolving() || region.media_errors() != self.errors)
     }
 }

@@ -67,7 +67,7 @@ fn replay_losses(region: &Region) -> Result<(), OpenError> {
     region.record_losses(losses::record);
     let pages =
         if FaultPoint::ReplayLosses.is_enabled() { losses::read(region) } else { Vec::new() };
-    let all = pages.into_iter().all(|page| region.lose(page));
+    let all = pages.into_iter().all(|page| region.mark_lost(page));
     if all { Ok(()) } else { Err(OpenError::UnresolvedLosses) }
 }
 

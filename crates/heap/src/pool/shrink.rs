@@ -62,7 +62,7 @@ impl Heap {
     }
 
     /// Does a bounded step of a purge that was asked for; returns true if there is more. What cannot be done
-    /// now, since the store is paused or a loss is not settled, is done by a later call. For one
+    /// now, since the store is paused or a loss is not resolved, is done by a later call. For one
     /// thread, which holds no shard.
     pub fn purge_step(&self) -> bool {
         if !self.gives_space_back() {
@@ -121,10 +121,10 @@ impl Heap {
     }
 
     fn sweep_step(&self) -> bool {
-        // Before the store is looked at: a loss that is settled by then may have stopped it, and
+        // Before the store is looked at: a loss that is resolved by then may have stopped it, and
         // zeros stand for what was lost.
-        let settlements = self.region.settlements();
-        self.may_give_back() && self.went_on(self.spans.sweep(&self.region, settlements))
+        let resolutions = self.region.resolutions();
+        self.may_give_back() && self.went_on(self.spans.sweep(&self.region, resolutions))
     }
 
     /// Returns true if a step did something, so that another one may.

@@ -12,7 +12,7 @@ pub(crate) fn refuse_lost_logs(
     geometry: &Geometry,
     logs: &[Log],
 ) -> Result<(), OpenError> {
-    if !region.is_unsettled() {
+    if !region.has_unresolved_losses() {
         return Ok(());
     }
     logs.iter().try_for_each(|log| refuse_lost_log(region, geometry, log))

@@ -67,12 +67,12 @@ pub struct Irreplaceable {
 }
 
 impl Heap {
-    /// Lets `work` commit although a loss is not settled: it is what settles it.
-    pub fn settling<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Lets `work` commit although a loss is not resolved: it is what resolves it.
+    pub fn resolving<T>(&self, work: impl FnOnce() -> T) -> T {
         resolve(work)
     }
 
-    /// Makes again what the heap knows of lost bytes, which read as zeros and whose pages were mended. Tells what else
+    /// Makes again what the heap knows of lost bytes, which read as zeros and whose pages were repaired. Tells what else
     /// they were. The caller holds no shard.
     pub fn restore(&self, lost: &[Lost]) -> Restored {
         let mut restored = Restored::default();

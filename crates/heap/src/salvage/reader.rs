@@ -33,7 +33,7 @@ impl Salvage {
         }
         // What was lost in an earlier incarnation is lost in this one too, though it can be read.
         losses::read(&region).into_iter().for_each(|page| {
-            region.lose(page);
+            region.mark_lost(page);
         });
         let mut notes = Vec::new();
         let found = header::find(&region, &mut notes)?;

@@ -67,6 +67,6 @@ impl Shard<'_> {
             return Some(read()).filter(|bytes| sound(bytes));
         };
         // What the medium lost reads as zeros until that is looked into.
-        cache.bytes(block.raw(), len, read, sound, || !heap.region.is_unsettled())
+        cache.bytes(block.raw(), len, read, sound, || !heap.region.has_unresolved_losses())
     }
 }

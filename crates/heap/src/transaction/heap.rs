@@ -188,8 +188,8 @@ impl Heap {
         if self.paused.load(Ordering::Relaxed) {
             return Err(CommitError::Paused);
         }
-        if self.region.is_unsettled() && !is_resolving() {
-            return Err(CommitError::Unsettled);
+        if self.region.has_unresolved_losses() && !is_resolving() {
+            return Err(CommitError::UnresolvedLosses);
         }
         Ok(())
     }

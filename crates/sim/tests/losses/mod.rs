@@ -77,7 +77,7 @@ fn lose(path: &Path, region: &Region, page: u64) {
     file.set_len(page).expect("a shorter file");
     region.load(page);
     file.write_all_at(&bytes[page as usize..], page).expect("what cannot be read, and the rest");
-    assert!(region.is_unsettled());
+    assert!(region.has_unresolved_losses());
 }
 
 impl Life {
