@@ -13,7 +13,7 @@ use crate::calls::{self, Call};
 use crate::error::{GrowError, PunchError};
 use crate::growth::{is_synced, prefault, write_zeros};
 use crate::region::Region;
-use crate::turn::lock;
+use crate::scheduler::lock;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fstat, seek};
 use rustix::io::Errno;
 use std::fs::File;

@@ -25,7 +25,6 @@ mod growth;
 mod guess;
 mod holes;
 mod inspect;
-mod lane;
 mod lines;
 mod locked;
 mod mapping;
@@ -33,18 +32,19 @@ mod media;
 mod open;
 mod options;
 mod pages;
+mod partition;
 mod persist;
 mod place;
 mod readable;
 #[cfg(feature = "sim")]
 mod recorder;
 mod region;
+mod scheduler;
 #[cfg(feature = "sim")]
 mod scratch;
 mod signal;
 mod stream;
 mod syncs;
-mod turn;
 
 pub use boot::boot_id;
 pub use calls::Call;
@@ -61,17 +61,17 @@ pub use fault_points::{FAULT_POINTS, FaultPoint, fault_point_is_enabled, panic_p
 pub use fault_points::{FaultPointSet, disable_fault_point, panic_after, take_passed_fault_points};
 pub use holes::trim_allocator;
 pub use inspect::RecordLosses;
-pub use lane::Lane;
 pub use lines::{LINE, lines};
 pub use media::{Lost, LostPage};
 pub use options::{DomainRequest, MapOptions};
+pub use partition::Partition;
 pub use place::FilePlace;
 #[cfg(feature = "sim")]
 pub use recorder::{NullRecorder, Recorder};
 pub use region::Region;
 #[cfg(feature = "sim")]
+pub use scheduler::{Scheduler, set_scheduler};
+pub use scheduler::{lock, waited_ns};
+#[cfg(feature = "sim")]
 pub use scratch::Scratch;
 pub use stream::STREAM_FROM;
-#[cfg(feature = "sim")]
-pub use turn::{Turns, take_turns};
-pub use turn::{lock, waited_ns};

@@ -22,8 +22,8 @@ use crate::mapping::{HUGE, Mapping, PAGE};
 use crate::media::Watch;
 #[cfg(feature = "sim")]
 use crate::recorder::{RecordedFile, Recorder};
+use crate::scheduler::lock;
 use crate::syncs::Syncs;
-use crate::turn::lock;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 #[cfg(feature = "sim")]

@@ -47,12 +47,12 @@ pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, len: usize) {
     for line in (0..len / LINE as usize).map(|n| n * LINE as usize) {
         let from = from.wrapping_add(line);
         // SAFETY: `line + 64 <= len`, and the source is readable (caller); unaligned loads are allowed.
-        let lanes = [0, 1, 2, 3]
+        let partitions = [0, 1, 2, 3]
             .map(|n: usize| unsafe { _mm_loadu_si128(from.wrapping_add(n * LANE).cast()) });
         let to = to.wrapping_add(line);
-        for (n, lane) in lanes.into_iter().enumerate() {
+        for (n, partition) in partitions.into_iter().enumerate() {
             // SAFETY: `line + 64 <= len`, the destination is writable and 16-byte aligned (caller).
-            unsafe { _mm_stream_si128(to.wrapping_add(n * LANE).cast(), lane) };
+            unsafe { _mm_stream_si128(to.wrapping_add(n * LANE).cast(), partition) };
         }
     }
 }

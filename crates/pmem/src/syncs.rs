@@ -10,7 +10,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::pages::{self, Range};
-use crate::turn::wait_while;
+use crate::scheduler::wait_while;
 
 /// The syncs of one file.
 #[derive(Debug, Default)]

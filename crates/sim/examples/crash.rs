@@ -19,10 +19,10 @@ mod histories;
 mod mutants;
 #[path = "../tests/pool/mod.rs"]
 mod pool;
+#[path = "../tests/scheduled/mod.rs"]
+mod scheduled;
 #[path = "../tests/search/mod.rs"]
 mod search;
-#[path = "../tests/turns/mod.rs"]
-mod turns;
 
 use mutants::Mutant;
 use search::Search;

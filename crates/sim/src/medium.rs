@@ -4,7 +4,7 @@
 //! and any moment can be looked at knowing what came later. A trace ends when it is taken: what a store does as it
 //! is dropped happens after the crash, that is, never.
 
-use crate::baton::{self, At};
+use crate::scheduler::{self, At};
 use pmem::{Domain, FaultPointSet, Recorder};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -154,7 +154,7 @@ impl Recorder for Medium {
     }
 
     fn stream(&self, off: u64, bytes: &[u8]) {
-        baton::pause(At::Flush);
+        scheduler::pause(At::Flush);
         self.record(|trace| {
             let from = trace.bytes.len();
             trace.bytes.extend_from_slice(bytes);
@@ -164,30 +164,30 @@ impl Recorder for Medium {
     }
 
     fn flush(&self, line: u64) {
-        baton::pause(At::Flush);
+        scheduler::pause(At::Flush);
         self.record(|trace| trace.events.push(Event::Flush { thread: thread(), line }));
     }
 
     fn fence(&self) {
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
         self.record(|trace| trace.events.push(Event::Fence { thread: thread() }));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 
     fn sync(&self, off: u64, len: u64) {
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
         self.record(|trace| trace.events.push(Event::Sync { off, len }));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 
     fn grow(&self, len: u64) {
         self.record(|trace| trace.events.push(Event::Grow(len)));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 
     fn punch(&self, off: u64, len: u64) {
         self.holes().push((off, off + len));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 
     fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
@@ -207,14 +207,14 @@ impl Recorder for Medium {
 
     fn sync_length(&self) {
         self.record(|trace| trace.events.push(Event::SyncLength));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 }
 
-/// Returns a number for the calling thread. Only compared with others; threads that take turns have the same in every run.
+/// Returns a number for the calling thread. Only compared with others; threads under the scheduler have the same in every run.
 fn thread() -> u32 {
-    if let Some(place) = baton::place() {
-        return u32::MAX - place as u32;
+    if let Some(number) = scheduler::thread() {
+        return u32::MAX - number as u32;
     }
     static NEXT: AtomicU32 = AtomicU32::new(0);
     thread_local! {

@@ -4,13 +4,13 @@
 #![forbid(unsafe_code)]
 
 mod pool;
-mod turns;
+mod scheduled;
 
 use heap::{FaultPoint, disable_fault_point};
 use pool::Pool;
+use scheduled::Threads;
 use sim::{Counts, Crash, Effort, Failure, explore};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use turns::Threads;
 
 /// A fault point is disabled in the whole process: one test at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -55,7 +55,7 @@ fn every_crash_of_several_threads_leaves_each_transaction_whole_or_not_at_all() 
 }
 
 #[test]
-fn a_seed_repeats_its_turns() {
+fn a_seed_repeats_its_schedule() {
     let _alone = alone();
     for crash in [Crash::Strict, Crash::SyncedWords] {
         assert_eq!(run(7, crash, 2), run(7, crash, 2));

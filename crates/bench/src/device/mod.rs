@@ -7,7 +7,7 @@
 //!
 //! [`study`] measures one medium (`Medium` knows what durability means there) and gives rows of the
 //! results. Instructions and mappings belong to `pmem`; here is no unsafe code, so each thread has a
-//! [`Lane`](pmem::Lane) of its own.
+//! [`Partition`](pmem::Partition) of its own.
 
 mod cell;
 mod cli;

@@ -42,12 +42,12 @@ pub fn study(
     let clock = study.costs.as_ref().and_then(|costs| costs.clock_ns).unwrap_or(0.0);
     let timing = Timing { seconds: options.seconds, clock: clock.round() as u64 };
     let all = options.cells() as u64;
-    let lanes = options.threads.iter().copied().max().unwrap_or(1).max(1) as usize;
+    let partitions = options.threads.iter().copied().max().unwrap_or(1).max(1) as usize;
     for (method, cells) in options.plan() {
         if stop.load(Relaxed) {
             break;
         }
-        let mut targets = match target::open(&medium, method, options.size, lanes) {
+        let mut targets = match target::open(&medium, method, options.size, partitions) {
             Ok(targets) => targets,
             Err(Refusal::Failed(error)) => return Err(error),
             Err(Refusal::NotHere(why)) => {

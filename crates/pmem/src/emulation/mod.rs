@@ -1,4 +1,4 @@
-//! A slower medium, played on memory that is as fast as DRAM: so that its read penalty, and what is done against it, can be
+//! A slower medium, emulated on memory that is as fast as DRAM: so that its read penalty, and what is done against it, can be
 //! studied on a machine without it.
 //!
 //! In a build with the feature `emulate-media` only; any other has nothing of this, no branch and no field.
@@ -9,7 +9,7 @@
 //! - A *write* is charged when it leaves the caches: for each line that is flushed or streamed. The first after a fence
 //!   costs what a line takes to the persistence domain, and all of them go through a bucket that drains at the medium's
 //!   write bandwidth, in blocks of the medium's own size.
-//! - What DRAM takes in the study that the numbers come from is subtracted, since the memory that plays takes as much by itself
+//! - What DRAM takes in the study that the numbers come from is subtracted, since the memory that emulates takes as much by itself
 //!   ([`model`]); so is the time that the emulation itself takes. The rest is spun off.
 //!
 //! Everything that tells a figure has to say that it was made here: [`Emulation::summary`].
@@ -82,7 +82,7 @@ fn count(change: impl FnOnce(&mut Charged)) {
     CHARGED.set(charged);
 }
 
-/// A medium that is played.
+/// A medium that is emulated.
 pub struct Emulation {
     model: Model,
     /// Whether flushes are executed here, and take time of their own.
@@ -98,7 +98,7 @@ const FEW_LINES: usize = 256;
 const BUFFER: u64 = 16 << 10;
 
 impl Emulation {
-    /// Plays `model` behind a cache of `cache` bytes; 0: as large as the machine's own.
+    /// Emulates `model` behind a cache of `cache` bytes; 0: as large as the machine's own.
     pub fn new(model: Model, cache: u64) -> Emulation {
         let cache = if cache > 0 { cache } else { tags::machine() };
         Emulation { model, flushes: false, tags: Tags::new(cache), drained: AtomicU64::new(0) }
@@ -109,7 +109,7 @@ impl Emulation {
         self.model.name
     }
 
-    /// Returns what is played and how, for people.
+    /// Returns what is emulated and how, for people.
     pub fn summary(&self) -> String {
         let Model { name, random_ns, sequential_ns, read_mb_s, write_ns, write_mb_s, .. } =
             self.model;
@@ -209,7 +209,7 @@ impl Region {
         self
     }
 
-    /// Returns the medium that is played here.
+    /// Returns the medium that is emulated here.
     pub fn emulation(&self) -> Option<&Emulation> {
         self.emulation.as_deref()
     }

@@ -1,10 +1,10 @@
-//! The media that can be played, as numbers, each with its source.
+//! The media that can be emulated, as numbers, each with its source.
 //!
 //! `docs/emulated-media.md` has the same table, with what was verified and what is a parameter.
 
 use crate::lines::LINE;
 
-/// A medium that can be played.
+/// A medium that can be emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// One Intel Optane DC module (100 series), App Direct, behind ADR.
@@ -66,7 +66,7 @@ impl Media {
 }
 
 /// What DRAM takes in the study of Optane: a dependent read anywhere, one that follows, and a line through ADR, in nanoseconds.
-/// A medium is charged for what it takes beyond that, since the memory that plays it takes as much by itself.
+/// A medium is charged for what it takes beyond that, since the memory that emulates it takes as much by itself.
 const DRAM_RANDOM_NS: u64 = 101;
 const DRAM_SEQUENTIAL_NS: u64 = 81;
 const DRAM_WRITE_NS: u64 = 86;
@@ -122,7 +122,7 @@ impl Model {
         self.sequential_ns.saturating_sub(DRAM_SEQUENTIAL_NS) * 1000 / AT_ONCE
     }
 
-    /// `flushes`: whether the memory that plays it has to write a line back, too.
+    /// `flushes`: whether the memory that emulates it has to write a line back, too.
     pub(super) fn write_ps(&self, flushes: bool) -> u64 {
         self.write_ns.saturating_sub(if flushes { DRAM_WRITE_NS } else { 0 }) * 1000
     }

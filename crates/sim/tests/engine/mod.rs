@@ -16,7 +16,7 @@ use heap::{CreateOptions, Geometry, Heap};
 use journal::{Journal, TestClock, act_as};
 use keyspace::{Eviction, Keyspace, Policy};
 use pmem::Region;
-use sim::{Left, Life, Promises, Workload, take_turns};
+use sim::{Left, Life, Promises, Workload, run_scheduled};
 use state::State;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ const CONNECTIONS: usize = 3;
 pub(crate) struct Commands {
     pub(crate) geometry: Geometry,
     pub(crate) zones: u64,
-    /// Several take turns. Without a log each has keys of its own: nothing else tells in which
+    /// Several run under the scheduler. Without a log each has keys of its own: nothing else tells in which
     /// order they did something.
     pub(crate) threads: usize,
     /// Whether there is a command log, as with the AOF backend.
@@ -268,7 +268,7 @@ impl Commands {
             if let Some((_, _, Action::Tick(ms))) = round.first() {
                 clock.0.fetch_add(*ms, std::sync::atomic::Ordering::Relaxed);
             }
-            take_turns(seed.u64(..), bodies);
+            run_scheduled(seed.u64(..), bodies);
             if let Some(what) = failed.into_inner().expect("no panic") {
                 return Err(what);
             }

@@ -93,9 +93,9 @@ impl Files {
 
     /// Does something as one step, before and after which another thread may go first.
     fn step<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        sim::give_way();
+        sim::yield_now();
         let done = work(&mut self.state());
-        sim::give_way();
+        sim::yield_now();
         done
     }
 }

@@ -114,7 +114,7 @@ impl Rewriting {
         let (of_rewrites, of_ticks) = (rng.fork(), rng.fork());
         bodies.push(Box::new(move || life.rewrite(of_rewrites)));
         bodies.push(Box::new(move || life.tick(of_ticks)));
-        sim::take_turns(rng.u64(..), bodies);
+        sim::run_scheduled(rng.u64(..), bodies);
         explored.beside += life.beside.load(Relaxed);
         explored.rewritten += life.rewritten.load(Relaxed);
         explored.given_up += life.given_up.load(Relaxed);
@@ -310,7 +310,7 @@ impl Life<'_> {
     /// well then.
     fn tick(&self, mut rng: Rng) {
         for _ in 0..TICKS {
-            (0..rng.usize(..12)).for_each(|_| sim::give_way());
+            (0..rng.usize(..12)).for_each(|_| sim::yield_now());
             let before: Vec<u64> = self.acknowledged.iter().map(|n| n.load(Relaxed)).collect();
             self.log.tick();
             if self.log.status().is_ok() && self.log.durable() >= self.log.written() {

@@ -3,7 +3,7 @@
 use crate::engine::{Commands, generate};
 use crate::histories;
 use crate::pool::Pool;
-use crate::turns::Threads;
+use crate::scheduled::Threads;
 use commands::{Engine, EngineOptions};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::Keyspace;

@@ -1,18 +1,18 @@
-//! Threads that take turns: real threads, of which one runs at a time.
+//! A deterministic scheduler of real threads, of which one runs at a time.
 //!
-//! Who holds the baton runs. It may go to another thread at every lock, flush and fence; whether and to whom is drawn
-//! from a seed, so that a run can be had again. A thread that finds a lock taken gives the baton away until it finds it
-//! free, so that no thread waits in the kernel with the baton in its hand.
+//! Another thread may be chosen at every lock, flush and fence; whether and which is drawn from a seed, so that a run can be
+//! repeated. A thread that finds a lock taken yields until it finds it free, so that the thread that runs never waits in the
+//! kernel.
 
-use pmem::Turns;
+use pmem::Scheduler;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// So many turns in a row in which nobody gets on are a deadlock.
+/// This many choices in a row after which no thread gets on are a deadlock.
 const STUCK: usize = 100_000;
 
-/// Where a thread may lose the baton.
+/// Where another thread may be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Lock,
@@ -22,48 +22,49 @@ pub(crate) enum At {
 
 struct State {
     rng: fastrand::Rng,
-    /// The baton changes hands at one fence or lock in this many, and at one flush in eight times this many.
+    /// Another thread is chosen at one fence or lock in this many, and at one flush in eight times this many.
     one_in: usize,
-    holder: usize,
+    running: usize,
     alive: Vec<bool>,
     waits: usize,
 }
 
 impl State {
-    fn pass(&mut self, from: usize) {
+    fn choose_another(&mut self, from: usize) {
         let others: Vec<usize> =
             (0..self.alive.len()).filter(|at| self.alive[*at] && *at != from).collect();
         if !others.is_empty() {
-            self.holder = others[self.rng.usize(..others.len())];
+            self.running = others[self.rng.usize(..others.len())];
         }
     }
 }
 
-struct Baton {
+struct Schedule {
     state: Mutex<State>,
-    turn: Vec<Condvar>,
+    chosen: Vec<Condvar>,
 }
 
-/// One thread's place in the round.
-struct Place {
-    baton: Arc<Baton>,
+/// A thread under the scheduler.
+struct Thread {
+    schedule: Arc<Schedule>,
     me: usize,
 }
 
 thread_local! {
-    static PLACE: RefCell<Option<Arc<Place>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<Thread>>> = const { RefCell::new(None) };
 }
 
-impl Place {
+impl Thread {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.baton.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the baton is here.
-    fn take<'s>(&'s self, mut state: MutexGuard<'s, State>) {
-        self.baton.turn[state.holder].notify_one();
-        while state.holder != self.me {
-            state = self.baton.turn[self.me].wait(state).unwrap_or_else(PoisonError::into_inner);
+    /// Waits until this thread is chosen.
+    fn wait_until_chosen<'s>(&'s self, mut state: MutexGuard<'s, State>) {
+        self.schedule.chosen[state.running].notify_one();
+        while state.running != self.me {
+            state =
+                self.schedule.chosen[self.me].wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -72,8 +73,8 @@ impl Place {
         state.waits = 0;
         let one_in = state.one_in * if at == At::Flush { 8 } else { 1 };
         if state.rng.usize(..one_in) == 0 {
-            state.pass(self.me);
-            self.take(state);
+            state.choose_another(self.me);
+            self.wait_until_chosen(state);
         }
     }
 
@@ -81,12 +82,12 @@ impl Place {
         let mut state = self.lock();
         state.alive[self.me] = false;
         state.waits = 0;
-        state.pass(self.me);
-        self.baton.turn[state.holder].notify_one();
+        state.choose_another(self.me);
+        self.schedule.chosen[state.running].notify_one();
     }
 }
 
-impl Turns for Place {
+impl Scheduler for Thread {
     fn pause(&self) {
         self.pause_at(At::Lock);
     }
@@ -95,46 +96,45 @@ impl Turns for Place {
         let mut state = self.lock();
         state.waits += 1;
         assert!(state.waits < STUCK, "a deadlock: every thread waits for a lock");
-        state.pass(self.me);
-        self.take(state);
+        state.choose_another(self.me);
+        self.wait_until_chosen(state);
     }
 }
 
-/// The calling thread may lose the baton, if it takes turns at all.
+/// Lets the scheduler choose another thread, if the calling one runs under it at all.
 pub(crate) fn pause(at: At) {
-    if let Some(place) = PLACE.with_borrow(Clone::clone) {
-        place.pause_at(at);
+    if let Some(thread) = CURRENT.with_borrow(Clone::clone) {
+        thread.pause_at(at);
     }
 }
 
-/// The calling thread may lose the baton here, as at a fence: for a medium that is not of this
-/// crate.
-pub fn give_way() {
+/// Lets the scheduler choose another thread, as at a fence: for a medium that is not of this crate.
+pub fn yield_now() {
     pause(At::Fence);
 }
 
-/// Returns the calling thread's place in the round, if it takes turns.
-pub(crate) fn place() -> Option<usize> {
-    PLACE.with_borrow(|place| place.as_ref().map(|place| place.me))
+/// Returns the calling thread's number, if it runs under the scheduler.
+pub(crate) fn thread() -> Option<usize> {
+    CURRENT.with_borrow(|thread| thread.as_ref().map(|thread| thread.me))
 }
 
-/// Runs these bodies as threads that take turns: all of it follows from the seed. A panic in one of them is
+/// Runs these bodies as threads under the scheduler: all of it follows from the seed. A panic in one of them is
 /// passed on when all have ended.
-pub fn take_turns<F: FnOnce() + Send>(seed: u64, bodies: Vec<F>) {
+pub fn run_scheduled<F: FnOnce() + Send>(seed: u64, bodies: Vec<F>) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let one_in = [1, 2, 3, 6, 20][rng.usize(..5)];
-    let holder = rng.usize(..bodies.len().max(1));
+    let running = rng.usize(..bodies.len().max(1));
     let alive = vec![true; bodies.len()];
-    let turn = bodies.iter().map(|_| Condvar::new()).collect();
-    let state = Mutex::new(State { rng, one_in, holder, alive, waits: 0 });
-    let baton = Arc::new(Baton { state, turn });
+    let chosen = bodies.iter().map(|_| Condvar::new()).collect();
+    let state = Mutex::new(State { rng, one_in, running, alive, waits: 0 });
+    let schedule = Arc::new(Schedule { state, chosen });
     let ended: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = bodies
             .into_iter()
             .enumerate()
             .map(|(me, body)| {
-                let place = Arc::new(Place { baton: Arc::clone(&baton), me });
-                scope.spawn(move || run(&place, body))
+                let thread = Arc::new(Thread { schedule: Arc::clone(&schedule), me });
+                scope.spawn(move || run(&thread, body))
             })
             .collect();
         threads.into_iter().map(|thread| thread.join()).collect()
@@ -144,14 +144,14 @@ pub fn take_turns<F: FnOnce() + Send>(seed: u64, bodies: Vec<F>) {
     }
 }
 
-fn run(place: &Arc<Place>, body: impl FnOnce()) {
-    PLACE.set(Some(Arc::clone(place)));
-    pmem::take_turns(Some(Arc::clone(place) as Arc<dyn Turns>));
-    place.take(place.lock());
+fn run(thread: &Arc<Thread>, body: impl FnOnce()) {
+    CURRENT.set(Some(Arc::clone(thread)));
+    pmem::set_scheduler(Some(Arc::clone(thread) as Arc<dyn Scheduler>));
+    thread.wait_until_chosen(thread.lock());
     let ended = catch_unwind(AssertUnwindSafe(body));
-    pmem::take_turns(None);
-    PLACE.set(None);
-    place.leave();
+    pmem::set_scheduler(None);
+    CURRENT.set(None);
+    thread.leave();
     if let Err(panic) = ended {
         resume_unwind(panic);
     }
@@ -176,7 +176,7 @@ mod tests {
                 }
             })
             .collect();
-        take_turns(seed, bodies);
+        run_scheduled(seed, bodies);
         seen.into_inner().unwrap()
     }
 
@@ -199,6 +199,6 @@ mod tests {
                 drop(pmem::lock(second));
             }
         }
-        (0..100).for_each(|seed| take_turns(seed, vec![both(&a, &b), both(&b, &a)]));
+        (0..100).for_each(|seed| run_scheduled(seed, vec![both(&a, &b), both(&b, &a)]));
     }
 }

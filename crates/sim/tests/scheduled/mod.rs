@@ -1,4 +1,4 @@
-//! Several threads commit at once on one heap, taking turns by a seed.
+//! Several threads commit at once on one heap, scheduled by a seed.
 //!
 //! Some threads prepare values before they take a lock, in blocks of spans that they share with
 //! others: they fill them and make them durable, and then adopt them in a transaction, adopt them
@@ -10,7 +10,7 @@
 use crate::pool::{Contents, Open, Pool, Prepared, perform};
 use heap::{Detached, Heap};
 use pmem::Region;
-use sim::{Life, Promise, Promises, Subject, Workload, take_turns};
+use sim::{Life, Promise, Promises, Subject, Workload, run_scheduled};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -222,7 +222,7 @@ impl Workload for Threads {
                 }
             }
         };
-        take_turns(life.rng.clone().u64(..), (0..self.threads).map(of_thread).collect());
+        run_scheduled(life.rng.clone().u64(..), (0..self.threads).map(of_thread).collect());
         match failed.into_inner().unwrap() {
             Some(error) => Err(error),
             None => Ok(promises(state, &shared.marks.lock().unwrap())),

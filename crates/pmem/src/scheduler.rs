@@ -1,8 +1,8 @@
-//! Locks that a simulation can schedule.
+//! Locks with a hook for the deterministic scheduler of a simulation.
 //!
-//! Where threads take turns, of which one runs at a time, a thread that waited for a lock in the kernel would keep its
-//! turn and stop all of them. So locks that are held over a flush or a fence are taken by [`lock`]: it gives the turn
-//! away before the lock and as long as another thread has it. In any build but a simulation's it is a plain lock, and
+//! Such a scheduler lets one thread run at a time. A thread that waited for a lock in the kernel would stop all of them.
+//! So locks that are held over a flush or a fence are taken by [`lock`]: it calls the scheduler before it takes the lock, and
+//! as long as another thread holds it. In any build but a simulation's it is a plain lock, and
 //! counts how long its thread had to wait.
 
 use std::cell::Cell;
@@ -10,14 +10,14 @@ use std::sync::{Condvar, LockResult, Mutex, MutexGuard, PoisonError, TryLockErro
 use std::time::Instant;
 
 #[cfg(feature = "sim")]
-pub use scheduled::{Turns, take_turns};
+pub use scheduled::{Scheduler, set_scheduler};
 
 /// Locks a mutex.
 #[inline(always)]
 pub fn lock<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {
     #[cfg(feature = "sim")]
-    if let Some(turns) = scheduled::current() {
-        return scheduled::lock(mutex, &*turns);
+    if let Some(scheduler) = scheduled::current() {
+        return scheduled::lock(mutex, &*scheduler);
     }
     match mutex.try_lock() {
         Ok(guard) => Ok(guard),
@@ -47,7 +47,7 @@ pub fn waited_ns() -> u64 {
     WAITED_NS.get()
 }
 
-/// Waits with an unlocked mutex while `blocked` holds, and gives the turn away.
+/// Waits with an unlocked mutex while `blocked` holds; a scheduler runs other threads meanwhile.
 pub(crate) fn wait_while<'m, T>(
     changed: &Condvar,
     mutex: &'m Mutex<T>,
@@ -55,8 +55,8 @@ pub(crate) fn wait_while<'m, T>(
     blocked: impl FnMut(&mut T) -> bool,
 ) -> MutexGuard<'m, T> {
     #[cfg(feature = "sim")]
-    if let Some(turns) = scheduled::current() {
-        return scheduled::wait_while(mutex, guard, blocked, &*turns);
+    if let Some(scheduler) = scheduled::current() {
+        return scheduled::wait_while(mutex, guard, blocked, &*scheduler);
     }
     let _ = mutex;
     changed.wait_while(guard, blocked).unwrap_or_else(PoisonError::into_inner)
@@ -68,7 +68,7 @@ mod scheduled {
     use std::sync::{Arc, LockResult, Mutex, MutexGuard, PoisonError, TryLockError};
 
     /// Decides which thread runs.
-    pub trait Turns: Send + Sync {
+    pub trait Scheduler: Send + Sync {
         /// The calling thread is about to take a lock: another may go first.
         fn pause(&self);
         /// The calling thread cannot go on before another has.
@@ -76,28 +76,28 @@ mod scheduled {
     }
 
     thread_local! {
-        static TURNS: RefCell<Option<Arc<dyn Turns>>> = const { RefCell::new(None) };
+        static SCHEDULER: RefCell<Option<Arc<dyn Scheduler>>> = const { RefCell::new(None) };
     }
 
-    /// Makes the calling thread take turns, or run freely.
-    pub fn take_turns(turns: Option<Arc<dyn Turns>>) {
-        TURNS.set(turns);
+    /// Makes the calling thread run under a scheduler, or freely.
+    pub fn set_scheduler(scheduler: Option<Arc<dyn Scheduler>>) {
+        SCHEDULER.set(scheduler);
     }
 
-    pub(super) fn current() -> Option<Arc<dyn Turns>> {
-        TURNS.with_borrow(Clone::clone)
+    pub(super) fn current() -> Option<Arc<dyn Scheduler>> {
+        SCHEDULER.with_borrow(Clone::clone)
     }
 
     pub(super) fn lock<'m, T>(
         mutex: &'m Mutex<T>,
-        turns: &dyn Turns,
+        scheduler: &dyn Scheduler,
     ) -> LockResult<MutexGuard<'m, T>> {
-        turns.pause();
+        scheduler.pause();
         loop {
             match mutex.try_lock() {
                 Ok(guard) => return Ok(guard),
                 Err(TryLockError::Poisoned(poison)) => return Err(poison),
-                Err(TryLockError::WouldBlock) => turns.wait(),
+                Err(TryLockError::WouldBlock) => scheduler.wait(),
             }
         }
     }
@@ -106,11 +106,11 @@ mod scheduled {
         mutex: &'m Mutex<T>,
         mut guard: MutexGuard<'m, T>,
         mut blocked: impl FnMut(&mut T) -> bool,
-        turns: &dyn Turns,
+        scheduler: &dyn Scheduler,
     ) -> MutexGuard<'m, T> {
         while blocked(&mut guard) {
             drop(guard);
-            turns.wait();
+            scheduler.wait();
             guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
         }
         guard
