@@ -72,10 +72,10 @@ fn crash(search: &Search) -> ExitCode {
     }
     let counts = &found.counts;
     println!(
-        "seeds={}..{} lives={} opened={} refused={} seconds={seconds:.0} commands={} fault_points={}",
+        "seeds={}..{} incarnations={} opened={} refused={} seconds={seconds:.0} commands={} fault_points={}",
         search.first,
         found.next,
-        counts.lives,
+        counts.incarnations,
         counts.opened,
         counts.refused,
         search::writers().iter().filter(|name| counts.doing.contains_key(*name)).count(),
@@ -90,7 +90,7 @@ fn crash(search: &Search) -> ExitCode {
         counts.images,
         counts.crashes,
         counts.opened,
-        counts.lives,
+        counts.incarnations,
         search.jobs,
     ));
     println!("images={} points={} violations={violations}", counts.images, counts.crashes);

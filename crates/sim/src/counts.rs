@@ -16,8 +16,8 @@ pub struct Counts {
     pub opened: u64,
     /// Moments at which a crash was tried.
     pub crashes: u64,
-    /// Lives that ran transactions.
-    pub lives: u64,
+    /// Incarnations that ran transactions.
+    pub incarnations: u64,
     /// Transactions that the store refused.
     pub refused: u64,
     /// Deepest chain of crashes.
@@ -34,7 +34,7 @@ impl Default for Counts {
             images: 0,
             opened: 0,
             crashes: 0,
-            lives: 0,
+            incarnations: 0,
             refused: 0,
             deepest: 0,
             doing: BTreeMap::new(),
@@ -49,7 +49,7 @@ impl Counts {
         self.images += other.images;
         self.opened += other.opened;
         self.crashes += other.crashes;
-        self.lives += other.lives;
+        self.incarnations += other.incarnations;
         self.refused += other.refused;
         self.deepest = self.deepest.max(other.deepest);
         for (name, count) in &other.doing {
@@ -77,7 +77,7 @@ impl fmt::Debug for Counts {
             .field("images", &self.images)
             .field("opened", &self.opened)
             .field("crashes", &self.crashes)
-            .field("lives", &self.lives)
+            .field("incarnations", &self.incarnations)
             .field("refused", &self.refused)
             .field("deepest", &self.deepest)
             .field("doing", &self.doing)

@@ -281,7 +281,7 @@ impl Durability {
     }
 
     /// Returns true if nothing is pending.
-    pub fn is_settled(&self) -> bool {
+    pub fn has_nothing_pending(&self) -> bool {
         self.lines.is_empty() && self.certain_len == self.durable.len()
     }
 

@@ -1,14 +1,14 @@
-//! Runs a store through lives and crashes.
+//! Runs a store through incarnations and crashes.
 //!
-//! A life is: open (or create), some transactions, and then every interesting moment of its trace is a crash. The
+//! An incarnation is: open (or create), some transactions, and then every interesting moment of its trace is a crash. The
 //! moments: before each fence, when most is pending; after each acknowledgement, when a promise has just been
 //! made; and some in between. Each crash leaves images. An image is opened and its state compared: it must be the
 //! last acknowledged or, if a transaction was under way, that transaction's, whole. From then on that state is the
-//! promise: a crash inside the recovery, or after it, must not change it. Some images live on: their own recovery
+//! promise: a crash inside the recovery, or after it, must not change it. Some images go on: their own recovery
 //! and transactions are crashed in turn, to a given depth. Some crashes are of the process only: what it left may
 //! be lost until its recovery is through, so the promise is renewed only then. See `durability`.
 //!
-//! Opening many images is what takes the time. So a life that is only looked at is not recorded further, and images
+//! Opening many images is what takes the time. So an incarnation that is only looked at is not recorded further, and images
 //! are made by patching and restoring memory, here and where they are opened.
 
 use crate::counts::Counts;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::medium::{Event, Medium, Trace};
 use crate::scratch::Scratch;
 use crate::shrink;
-use crate::workload::{Left, Life, Promise, Promises, Workload};
+use crate::workload::{Incarnation, Left, Promise, Promises, Workload};
 use pmem::{Domain, FAULT_POINTS, FaultPointSet, Region};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,16 +31,16 @@ pub struct Effort {
     pub crash: Crash,
     /// Fixes everything that is drawn.
     pub seed: u64,
-    /// Transactions of the first life; later lives have up to a quarter.
+    /// Transactions of the first incarnation; later incarnations have up to a quarter.
     pub transactions: usize,
-    /// Images for a crash in the first life, where there are too many for all; later lives have fewer.
+    /// Images for a crash in the first incarnation, where there are too many for all; later incarnations have fewer.
     pub images: usize,
-    /// All images of a crash in the first life, if there are at most this many.
+    /// All images of a crash in the first incarnation, if there are at most this many.
     pub all_of: usize,
     /// Further crashes after the first, one inside or after the other's recovery.
     pub depth: usize,
-    /// One in this many images lives on.
-    pub live_on_one_in: usize,
+    /// One in this many images goes on.
+    pub go_on_one_in: usize,
     /// One in this many moments is a crash of the process, too.
     pub process_one_in: usize,
     /// When to end at the latest, with what was explored by then.
@@ -61,7 +61,7 @@ impl Effort {
             images: 24,
             all_of: 64,
             depth: 2,
-            live_on_one_in: 40,
+            go_on_one_in: 40,
             process_one_in: 40,
             until: None,
             streams: seed / 2 % 2 == 1,
@@ -81,7 +81,7 @@ pub fn explore<W: Workload>(workload: &W, effort: Effort) -> Result<Counts, Fail
     first.map_err(|failure| shrink::smallest(workload, effort, failure))
 }
 
-/// Explores without some actions of the first life.
+/// Explores without some actions of the first incarnation.
 pub(crate) fn without<W: Workload>(
     workload: &W,
     effort: Effort,
@@ -96,7 +96,7 @@ pub(crate) fn without<W: Workload>(
         path: Vec::new(),
         history: Vec::new(),
     };
-    explorer.first_life().map_err(|what| Failure {
+    explorer.first_incarnation().map_err(|what| Failure {
         seed: effort.seed,
         crash: effort.crash,
         path: explorer.path.clone(),
@@ -113,27 +113,27 @@ struct Explorer<'s, W: Workload> {
     rng: fastrand::Rng,
     counts: Counts,
     path: Vec<String>,
-    /// What was done in the first life.
+    /// What was done in the first incarnation.
     history: Vec<(usize, String)>,
 }
 
 impl<W: Workload> Explorer<'_, W> {
-    fn first_life(&mut self) -> Result<(), String> {
+    fn first_incarnation(&mut self) -> Result<(), String> {
         let medium = self.effort.medium();
         let workload = self.workload;
         let region = Region::simulated_growing(workload.reserve(), medium.clone());
         let state = workload.empty();
         pmem::take_passed_fault_points();
         medium.mark(0);
-        let mut promises = vec![(0, Promise::settled(state.clone()))];
+        let mut promises = vec![(0, Promise::exactly(state.clone()))];
         let mut store = guarded("create", || workload.open(region))?;
         let rng = self.rng.fork();
-        let life = Life::new(&medium, rng, self.effort.transactions, self.dropped, 1);
-        let lived = guarded("live", || workload.live(&mut store, state, &life));
-        self.counts.refused += life.refusals();
-        self.history = life.into_history();
-        promises.extend(lived?);
-        self.counts.lives += 1;
+        let incarnation = Incarnation::new(&medium, rng, self.effort.transactions, self.dropped, 1);
+        let ran = guarded("run", || workload.run_incarnation(&mut store, state, &incarnation));
+        self.counts.refused += incarnation.refusals();
+        self.history = incarnation.into_history();
+        promises.extend(ran?);
+        self.counts.incarnations += 1;
         let trace = medium.take();
         drop(store);
         self.crash_everywhere(Durability::new(Vec::new()), &trace, promises, 0)
@@ -242,7 +242,7 @@ impl<W: Workload> Explorer<'_, W> {
         let mut opened = 0;
         medium.images(self.effort.crash, self.choose(depth), &mut rng, |mut image, told| {
             opened += 1;
-            outcome = if self.lives_on(depth) {
+            outcome = if self.goes_on(depth) {
                 self.go_on(image.bytes, Durability::new(image.bytes.to_vec()), promise, depth)
             } else {
                 self.look(scratch, &mut image, promise)
@@ -271,8 +271,8 @@ impl<W: Workload> Explorer<'_, W> {
         }
     }
 
-    fn lives_on(&mut self, depth: usize) -> bool {
-        depth < self.effort.depth && self.rng.usize(..self.effort.live_on_one_in) == 0
+    fn goes_on(&mut self, depth: usize) -> bool {
+        depth < self.effort.depth && self.rng.usize(..self.effort.go_on_one_in) == 0
     }
 
     /// Opens an image and compares.
@@ -286,17 +286,17 @@ impl<W: Workload> Explorer<'_, W> {
         let workload = self.workload;
         let mut store = guarded("open", || workload.open(region))?;
         let found = guarded("read", || workload.read(&mut store))?;
-        self.settle(&found, promise).map(|_| ())
+        self.accept(&found, promise).map(|_| ())
     }
 
-    fn settle(&self, found: &W::State, promise: &Promise<W::State>) -> Result<W::State, String> {
+    fn accept(&self, found: &W::State, promise: &Promise<W::State>) -> Result<W::State, String> {
         let mut allowed = promise.allowed.iter();
         allowed
-            .find_map(|state| self.workload.settle(found, state))
+            .find_map(|state| self.workload.accept(found, state))
             .ok_or_else(|| self.workload.difference(found, &promise.allowed))
     }
 
-    /// Opens an image, compares, lives on from `next` and crashes again.
+    /// Opens an image, compares, goes on from `next` and crashes again.
     fn go_on(
         &mut self,
         image: &[u8],
@@ -311,26 +311,26 @@ impl<W: Workload> Explorer<'_, W> {
         medium.mark(0);
         let mut store = guarded("open", || workload.open(region))?;
         let found = guarded("read", || workload.read(&mut store))?;
-        let state = self.settle(&found, promise)?;
+        let state = self.accept(&found, promise)?;
         let recovered = Promise { allowed: vec![state.clone()], doing: vec!["recovery"] };
-        let until_open = if next.is_settled() {
+        let until_open = if next.has_nothing_pending() {
             recovered
         } else {
             Promise { doing: vec!["recovery"], ..promise.clone() }
         };
         medium.mark(1);
-        let mut promises = vec![(0, until_open), (1, Promise::settled(state.clone()))];
+        let mut promises = vec![(0, until_open), (1, Promise::exactly(state.clone()))];
         let actions = self.rng.usize(..=self.effort.transactions / 4);
         let nothing = BTreeSet::new();
-        let life = Life::new(&medium, self.rng.fork(), actions, &nothing, 2);
-        let lived = guarded("live", || workload.live(&mut store, state, &life));
-        self.counts.refused += life.refusals();
-        if lived.is_err() {
-            let told = life.into_history().into_iter().map(|(_, what)| what);
-            self.path.push(format!("lived on: {}", told.collect::<Vec<_>>().join("; ")));
+        let incarnation = Incarnation::new(&medium, self.rng.fork(), actions, &nothing, 2);
+        let ran = guarded("run", || workload.run_incarnation(&mut store, state, &incarnation));
+        self.counts.refused += incarnation.refusals();
+        if ran.is_err() {
+            let told = incarnation.into_history().into_iter().map(|(_, what)| what);
+            self.path.push(format!("went on: {}", told.collect::<Vec<_>>().join("; ")));
         }
-        promises.extend(lived?);
-        self.counts.lives += 1;
+        promises.extend(ran?);
+        self.counts.incarnations += 1;
         let trace = medium.take();
         drop(store);
         self.crash_everywhere(next, &trace, promises, depth + 1)

@@ -10,9 +10,9 @@ pub struct Failure {
     pub seed: u64,
     /// The crash model in force.
     pub crash: Crash,
-    /// The crash that led into each later life, outermost first.
+    /// The crash that led into each later incarnation, outermost first.
     pub path: Vec<String>,
-    /// What was done in the first life: number and words of each action that the failure needs.
+    /// What was done in the first incarnation: number and words of each action that the failure needs.
     pub history: Vec<(usize, String)>,
     /// What was found.
     pub what: String,

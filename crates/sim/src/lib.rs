@@ -4,7 +4,7 @@
 //! for any moment of such a trace, what is certain to be on the medium and what may be: the crash models are
 //! there, in prose and code. [`explore`] runs a store through transactions, takes crash images at each fence and
 //! between, opens each, compares what it holds with what was acknowledged, crashes again inside the recovery, and
-//! lives on after it to crash once more.
+//! goes on after it to crash once more.
 //!
 //! The explorer knows no heap: it drives anything that implements [`Workload`], or the simpler [`Subject`]. Threads that
 //! are to be explored run under a [deterministic scheduler](run_scheduled). A seed fixes all that is done, so that a failure names the seed that shows
@@ -34,4 +34,4 @@ pub use failure::Failure;
 pub use medium::{Event, Medium, Trace};
 pub use scheduler::{run_scheduled, yield_now};
 pub use subject::Subject;
-pub use workload::{Left, Life, Marker, Promise, Promises, Workload};
+pub use workload::{Incarnation, Left, Marker, Promise, Promises, Workload};

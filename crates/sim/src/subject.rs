@@ -1,6 +1,6 @@
 //! A store with transactions, one after the other: the short way to a [`Workload`].
 
-use crate::workload::{Life, Promise, Promises, Workload, each_state};
+use crate::workload::{Incarnation, Promise, Promises, Workload, each_state};
 use pmem::Region;
 use std::fmt::Debug;
 
@@ -22,7 +22,7 @@ pub trait Subject {
     /// Returns what a new store holds.
     fn empty(&self) -> Self::State;
 
-    /// Opens what an earlier life left; makes an empty store where none was made before, or not to the end.
+    /// Opens what an earlier incarnation left; makes an empty store where none was made before, or not to the end.
     fn open(&self, region: Region) -> Result<Self::Store, String>;
 
     /// Reads the whole state, and checks what must hold for every store whatever its state.
@@ -63,7 +63,7 @@ impl<S: Subject> Workload for S {
         Subject::read(self, store)
     }
 
-    fn settle(&self, found: &S::State, promised: &S::State) -> Option<S::State> {
+    fn accept(&self, found: &S::State, promised: &S::State) -> Option<S::State> {
         (found == promised).then(|| found.clone())
     }
 
@@ -71,31 +71,31 @@ impl<S: Subject> Workload for S {
         Subject::difference(self, found, allowed)
     }
 
-    fn live(
+    fn run_incarnation(
         &self,
         store: &mut S::Store,
         mut state: S::State,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
     ) -> Result<Promises<S::State>, String> {
         let mut promises = Vec::new();
-        for n in (0..life.actions).filter(|n| life.has(*n)) {
-            let (plan, after) = self.plan(&state, &mut life.rng_of(n));
-            life.note(n, || format!("{plan:?}"));
+        for n in (0..incarnation.actions).filter(|n| incarnation.has(*n)) {
+            let (plan, after) = self.plan(&state, &mut incarnation.rng_of(n));
+            incarnation.note(n, || format!("{plan:?}"));
             let allowed = vec![state.clone(), after.clone()];
-            promises.push((life.mark(), Promise { allowed, doing: Vec::new() }));
+            promises.push((incarnation.mark(), Promise { allowed, doing: Vec::new() }));
             if self.run(store, &plan).map_err(|what| format!("{what}\nin {plan:?}"))? {
                 state = after;
             } else {
-                life.refused();
+                incarnation.refused();
             }
-            promises.push((life.mark(), Promise::settled(state.clone())));
+            promises.push((incarnation.mark(), Promise::exactly(state.clone())));
         }
         let found = Subject::read(self, store)?;
         if found != state {
             let difference = Subject::difference(self, &found, &[state]);
             return Err(format!("without a crash\n{difference}"));
         }
-        if life.rng.clone().usize(..3) == 0 {
+        if incarnation.rng.clone().usize(..3) == 0 {
             self.close(store)?;
         }
         Ok(promises)

@@ -177,7 +177,7 @@ fn violation_on(omit: Omit, crash: Crash, streams: bool) -> Option<Failure> {
     (5..8).find_map(|seed| {
         let few = Effort::new(crash, seed);
         let effort =
-            Effort { transactions: 12, live_on_one_in: 4, shrink_seconds: 0, streams, ..few };
+            Effort { transactions: 12, go_on_one_in: 4, shrink_seconds: 0, streams, ..few };
         let outcome = explore(&Pair(omit), effort);
         if let Ok(counts) = &outcome {
             assert!(counts.deepest == 2 && counts.images > 1000, "{counts:?}");

@@ -13,14 +13,14 @@ fn check(crash: Crash, seed: u64, shards: usize, zones: u64) {
 }
 
 fn explore_in(pool: &Pool, crash: Crash, seed: u64) {
-    let effort = Effort { live_on_one_in: 120, ..Effort::new(crash, seed) };
+    let effort = Effort { go_on_one_in: 120, ..Effort::new(crash, seed) };
     match explore(pool, effort) {
         Ok(counts) => {
             println!(
                 "{crash:?}, seed {seed}, {} shards, {} zones: {counts:?}",
                 pool.geometry.shards, pool.zones
             );
-            assert!(counts.images > 500 && counts.lives > 1, "{counts:?}");
+            assert!(counts.images > 500 && counts.incarnations > 1, "{counts:?}");
         }
         Err(failure) => panic!("{failure}"),
     }

@@ -23,18 +23,18 @@ const AFTER: usize = 6;
 type State = <Pool as Subject>::State;
 
 /// A store, its bytes, and what it holds.
-struct Life {
+struct Incarnation {
     store: Open,
     bytes: Arc<Bytes>,
     state: State,
 }
 
-impl Life {
-    fn open(pool: &Pool, image: &[u8], state: State) -> Life {
+impl Incarnation {
+    fn open(pool: &Pool, image: &[u8], state: State) -> Incarnation {
         let bytes = Bytes::of(image);
         let region = Region::simulated_from(image, pool.reserve(), bytes.clone());
         let store = pool.open(region).expect("what a panic leaves can be opened");
-        Life { store, bytes, state }
+        Incarnation { store, bytes, state }
     }
 
     /// Runs transactions that succeed or find no space.
@@ -60,15 +60,15 @@ fn check_holds(pool: &Pool, store: &mut Open, state: &State, place: &str) {
 /// Whether the transaction panicked at its `place`th place.
 fn panicked_at(place: u64, pool: &Pool, seed: u64) -> bool {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut life = Life::open(pool, &[], pool.empty());
-    life.go_on(pool, BEFORE, &mut rng);
-    let (plan, after) = pool.plan(&life.state, &mut rng);
+    let mut incarnation = Incarnation::open(pool, &[], pool.empty());
+    incarnation.go_on(pool, BEFORE, &mut rng);
+    let (plan, after) = pool.plan(&incarnation.state, &mut rng);
     let plan = plan.on_this_thread();
     panic_after(Some(place));
-    let done = catch_unwind(AssertUnwindSafe(|| pool.run(&mut life.store, &plan)));
+    let done = catch_unwind(AssertUnwindSafe(|| pool.run(&mut incarnation.store, &plan)));
     panic_after(None);
     let place = format!("place {place} of seed {seed}, {plan:?}");
-    let Life { mut store, bytes, state: before } = life;
+    let Incarnation { mut store, bytes, state: before } = incarnation;
     if done.is_ok() {
         return false;
     }
@@ -80,9 +80,9 @@ fn panicked_at(place: u64, pool: &Pool, seed: u64) -> bool {
         check_restart(pool, &[image, bytes.get().clone()], &[before, after], &place);
     } else {
         check_holds(pool, &mut store, &before, &place);
-        let mut life = Life { store, bytes, state: before };
-        life.go_on(pool, AFTER, &mut rng);
-        check_restart(pool, &[life.bytes.get().clone()], &[life.state], &place);
+        let mut incarnation = Incarnation { store, bytes, state: before };
+        incarnation.go_on(pool, AFTER, &mut rng);
+        check_restart(pool, &[incarnation.bytes.get().clone()], &[incarnation.state], &place);
     }
     true
 }
@@ -90,10 +90,11 @@ fn panicked_at(place: u64, pool: &Pool, seed: u64) -> bool {
 /// What a restart finds in each of these images is one of these states, and it goes on from there.
 fn check_restart(pool: &Pool, images: &[Vec<u8>], allowed: &[State], place: &str) {
     for image in images {
-        let mut life = Life::open(pool, image, Vec::new());
-        life.state = pool.read(&mut life.store).unwrap_or_else(|why| panic!("{why}: {place}"));
-        assert!(allowed.contains(&life.state), "neither before nor after: {place}");
-        life.go_on(pool, AFTER, &mut fastrand::Rng::with_seed(7));
+        let mut incarnation = Incarnation::open(pool, image, Vec::new());
+        incarnation.state =
+            pool.read(&mut incarnation.store).unwrap_or_else(|why| panic!("{why}: {place}"));
+        assert!(allowed.contains(&incarnation.state), "neither before nor after: {place}");
+        incarnation.go_on(pool, AFTER, &mut fastrand::Rng::with_seed(7));
     }
 }
 

@@ -24,7 +24,7 @@ fn run(seed: u64) -> Result<Counts, (String, Failure)> {
         transactions: 30,
         images: 6,
         all_of: 24,
-        live_on_one_in: 600,
+        go_on_one_in: 600,
         process_one_in: 150,
         shrink_seconds: 0,
         streams: seed % 4 < 2,

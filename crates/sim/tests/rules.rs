@@ -39,7 +39,7 @@ fn check_under(models: &[Crash], points: Vec<(u32, String)>, change: impl Fn(Poo
             let effort = Effort {
                 transactions: 40,
                 images: 16,
-                live_on_one_in: 60,
+                go_on_one_in: 60,
                 shrink_seconds: 0,
                 ..Effort::new(crash, seed)
             };

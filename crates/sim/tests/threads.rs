@@ -18,7 +18,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 fn run(seed: u64, crash: Crash, zones: u64) -> Counts {
     let threads = Threads::new(Pool::of(4, zones), 3, false);
     let effort =
-        Effort { transactions: 100, images: 16, live_on_one_in: 400, ..Effort::new(crash, seed) };
+        Effort { transactions: 100, images: 16, go_on_one_in: 400, ..Effort::new(crash, seed) };
     explore(&threads, effort).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
@@ -29,7 +29,7 @@ fn prepare(seed: u64, crash: Crash) -> Result<(Counts, u64), Failure> {
     let effort = Effort {
         transactions: 40,
         images: 12,
-        live_on_one_in: 200,
+        go_on_one_in: 200,
         shrink_seconds: 0,
         streams: seed % 4 < 2,
         ..Effort::new(crash, seed)

@@ -8,7 +8,7 @@ use commands::{CommandSpec, Engine, Peer, Session};
 use fastrand::Rng;
 use keyspace::{Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot};
 use resp::{Protocol, Writer};
-use sim::Life;
+use sim::Incarnation;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, atomic::Ordering::Relaxed};
@@ -134,7 +134,7 @@ pub(crate) struct Actor<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) journal: &'a Journal,
     pub(crate) clock: &'a TestClock,
-    pub(crate) life: &'a Life<'a>,
+    pub(crate) incarnation: &'a Incarnation<'a>,
     pub(crate) sessions: Vec<Session>,
     /// The number of its first connection among those of all threads.
     first: usize,
@@ -162,7 +162,7 @@ impl<'a> Actor<'a> {
         engine: &'a Engine,
         journal: &'a Journal,
         clock: &'a TestClock,
-        life: &'a Life<'a>,
+        incarnation: &'a Incarnation<'a>,
         connections: std::ops::Range<usize>,
         snapshots: &'a Mutex<Snapshots>,
     ) -> Actor<'a> {
@@ -170,7 +170,7 @@ impl<'a> Actor<'a> {
             engine,
             journal,
             clock,
-            life,
+            incarnation,
             first: connections.start,
             sessions: connections.map(|n| engine.connect(Peer::default(), n)).collect(),
             writer: Writer::new(Protocol::Resp2),
@@ -236,7 +236,7 @@ impl<'a> Actor<'a> {
         let _ = self.engine.execute(session, &words, &mut self.writer);
         let reply = self.writer.take();
         if reply.starts_with(b"-OOM") {
-            self.life.refused();
+            self.incarnation.refused();
         }
         reply
     }

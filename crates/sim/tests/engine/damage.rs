@@ -111,7 +111,7 @@ fn look(commands: &Commands, image: &[u8], allowed: &[&State], cost: Cost) -> Re
     match read {
         Err(_) if cost == Cost::Told => Ok(()),
         Err(what) => Err(what),
-        Ok(found) if allowed.iter().any(|state| commands.settle(&found, state).is_some()) => Ok(()),
+        Ok(found) if allowed.iter().any(|state| commands.accept(&found, state).is_some()) => Ok(()),
         Ok(found) => {
             let allowed: Vec<State> = allowed.iter().map(|state| (*state).clone()).collect();
             Err(commands.difference(&found, &allowed))

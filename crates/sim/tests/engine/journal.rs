@@ -1,4 +1,4 @@
-//! What happened in a life, in the order in which it took effect, and what may be found from each moment of it on.
+//! What happened in an incarnation, in the order in which it took effect, and what may be found from each moment of it on.
 //!
 //! An action is under way from its begin to its acknowledgement. Its transactions take effect one
 //! after the other. Where there is a command log, the engine appends to it under the shards' locks:
@@ -13,7 +13,7 @@ use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session, commands
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Keyspace};
 use resp::{Limits, Next, Parser, Protocol, Writer};
-use sim::{Life, Marker, Promise, Promises};
+use sim::{Incarnation, Marker, Promise, Promises};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -72,7 +72,7 @@ pub(crate) fn act_as(thread: usize) {
     THREAD.set(thread);
 }
 
-/// Everything that happened in a life.
+/// Everything that happened in an incarnation.
 pub(crate) struct Journal {
     marker: Marker,
     clock: Arc<TestClock>,
@@ -80,8 +80,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    pub(crate) fn new(life: &Life<'_>, clock: Arc<TestClock>) -> Journal {
-        Journal { marker: life.marker(), clock, entries: Mutex::default() }
+    pub(crate) fn new(incarnation: &Incarnation<'_>, clock: Arc<TestClock>) -> Journal {
+        Journal { marker: incarnation.marker(), clock, entries: Mutex::default() }
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {

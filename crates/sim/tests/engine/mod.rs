@@ -1,6 +1,6 @@
 //! Commands on a keyspace, executed by the engine itself, and everything that a server does beside them.
 //!
-//! A life is a list of actions drawn from the command table. What a crash may leave is told by a reference: an engine
+//! An incarnation is a list of actions drawn from the command table. What a crash may leave is told by a reference: an engine
 //! in DRAM that is fed the same. See [`journal`] for the order in which things take effect.
 
 pub(crate) mod act;
@@ -16,12 +16,12 @@ use heap::{CreateOptions, Geometry, Heap};
 use journal::{Journal, TestClock, act_as};
 use keyspace::{Eviction, Keyspace, Policy};
 use pmem::Region;
-use sim::{Left, Life, Promises, Workload, run_scheduled};
+use sim::{Incarnation, Left, Promises, Workload, run_scheduled};
 use state::State;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// When the first life begins.
+/// When the first incarnation begins.
 const BEGIN: u64 = 1_700_000_000_000;
 /// So many actions fill a pool in which indexes are to split.
 const FILLS: usize = 10;
@@ -109,12 +109,12 @@ impl Commands {
         engine
     }
 
-    /// The actions of a life: what, when and by which thread and connection.
+    /// The actions of an incarnation: what, when and by which thread and connection.
     fn actions(
         &self,
         engine: &Engine,
         state: &State,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
     ) -> Vec<(usize, usize, Action)> {
         let filled = state.keys.len() > 300;
         let writers = generate::writers(engine.table());
@@ -126,8 +126,8 @@ impl Commands {
         let is_apart = self.threads > 1 && !self.log;
         let mut now = state.now;
         let mut actions = Vec::new();
-        for n in (0..life.actions).filter(|n| life.has(*n)) {
-            let mut rng = life.rng_of(n);
+        for n in (0..incarnation.actions).filter(|n| incarnation.has(*n)) {
+            let mut rng = incarnation.rng_of(n);
             let (thread, connection) = (rng.usize(..self.threads), rng.usize(..CONNECTIONS));
             let draw = of(is_apart.then_some(thread as u8));
             let action = match self.taste.filled_at_first && n < FILLS && !filled {
@@ -137,7 +137,7 @@ impl Commands {
             if let Action::Tick(ms) = action {
                 now += ms;
             }
-            life.note(n, || format!("{thread}.{connection} {action:?}"));
+            incarnation.note(n, || format!("{thread}.{connection} {action:?}"));
             actions.push((thread, connection, action));
         }
         actions
@@ -174,23 +174,23 @@ impl Workload for Commands {
         }
     }
 
-    fn settle(&self, found: &State, promised: &State) -> Option<State> {
+    fn accept(&self, found: &State, promised: &State) -> Option<State> {
         let now = promised.now;
         found.agrees(promised, now).then(|| State { now, keys: Arc::clone(&found.keys) })
     }
 
-    fn live(
+    fn run_incarnation(
         &self,
         store: &mut Arc<Keyspace>,
         state: State,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
     ) -> Result<Promises<State>, String> {
         let clock = TestClock::at(state.now);
-        let journal = Arc::new(Journal::new(life, clock.clone()));
+        let journal = Arc::new(Journal::new(incarnation, clock.clone()));
         let engine = self.engine(store, &clock, &journal);
-        let actions = self.actions(&engine, &state, life);
+        let actions = self.actions(&engine, &state, incarnation);
         let snapshots = Mutex::default();
-        self.act(&engine, &journal, &clock, life, &actions, &snapshots)?;
+        self.act(&engine, &journal, &clock, incarnation, &actions, &snapshots)?;
         let states = journal.states(state, &self.changed)?;
         let snapshots = snapshots.into_inner().expect("no panic");
         snapshots.done.into_iter().try_for_each(|taken| taken.check(&states))?;
@@ -202,7 +202,7 @@ impl Workload for Commands {
             let last = State { now, ..last.clone() };
             return Err(format!("without a crash:{}", state::difference(&found, &last)));
         }
-        if life.rng.clone().usize(..3) == 0 {
+        if incarnation.rng.clone().usize(..3) == 0 {
             store.heap().close().map_err(|error| error.to_string())?;
         }
         Ok(promises)
@@ -228,12 +228,14 @@ impl Commands {
         engine: &Engine,
         journal: &Journal,
         clock: &TestClock,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
         actions: &[(usize, usize, Action)],
         snapshots: &Mutex<Snapshots>,
     ) -> Result<(), String> {
         let connections = |thread| thread * CONNECTIONS..(thread + 1) * CONNECTIONS;
-        let new = |thread| Actor::new(engine, journal, clock, life, connections(thread), snapshots);
+        let new = |thread| {
+            Actor::new(engine, journal, clock, incarnation, connections(thread), snapshots)
+        };
         let mut actors: Vec<Actor<'_>> = (0..self.threads).map(new).collect();
         if self.threads == 1 {
             act_as(0);
@@ -243,7 +245,7 @@ impl Commands {
             });
         }
         // Time passes while nothing is under way.
-        let mut seed = life.rng.clone();
+        let mut seed = incarnation.rng.clone();
         for round in actions.chunk_by(|_, next| !matches!(next.2, Action::Tick(_))) {
             let failed = Mutex::new(None);
             let bodies: Vec<_> = actors

@@ -10,7 +10,7 @@
 use crate::pool::{Contents, Open, Pool, Prepared, perform};
 use heap::{Detached, Heap};
 use pmem::Region;
-use sim::{Life, Promise, Promises, Subject, Workload, run_scheduled};
+use sim::{Incarnation, Promise, Promises, Subject, Workload, run_scheduled};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -56,7 +56,7 @@ enum Meaning {
 /// The threads' common view: what each shard holds, and what the marks mean.
 struct Shared<'l> {
     pool: &'l Pool,
-    life: &'l Life<'l>,
+    incarnation: &'l Incarnation<'l>,
     shards: Vec<Mutex<Contents>>,
     marks: Mutex<Vec<(usize, Meaning)>>,
     threads: &'l Threads,
@@ -67,11 +67,11 @@ struct Shared<'l> {
 impl Shared<'_> {
     fn mark(&self, meaning: Meaning) {
         let mut marks = self.marks.lock().unwrap();
-        marks.push((self.life.mark(), meaning));
+        marks.push((self.incarnation.mark(), meaning));
     }
 
     fn run(&self, heap: &Heap, thread: usize, n: usize) -> Result<(), String> {
-        let mut rng = self.life.rng_of(n);
+        let mut rng = self.incarnation.rng_of(n);
         let mut ids: Vec<usize> = (0..heap.shards()).collect();
         rng.shuffle(&mut ids);
         ids.truncate(1 + rng.usize(..2) * rng.usize(..3));
@@ -101,9 +101,10 @@ impl Shared<'_> {
             }
             for _ in 0..1 + rng.usize(..3) {
                 let op = self.pool.draw(&mut contents, &mut rng).under_lock();
-                self.life.note(n, || format!("thread {thread}, shard {}: {op:?}", shard.id()));
+                self.incarnation
+                    .note(n, || format!("thread {thread}, shard {}: {op:?}", shard.id()));
                 if !perform(shard, &op, &mut std::iter::empty())? {
-                    self.life.refused();
+                    self.incarnation.refused();
                     return Ok(());
                 }
             }
@@ -141,10 +142,11 @@ impl Shared<'_> {
         let mut blocks = Vec::new();
         for _ in 0..1 + rng.usize(..3) {
             let Some(Prepared { op, block }) = Prepared::new(heap, shard, rng) else {
-                self.life.refused();
+                self.incarnation.refused();
                 break;
             };
-            self.life.note(n, || format!("thread {thread} prepares in {shard}: {op:?}, {fate:?}"));
+            self.incarnation
+                .note(n, || format!("thread {thread} prepares in {shard}: {op:?}, {fate:?}"));
             self.meet(thread, block.ptr().raw() / SPAN);
             puts.push(op);
             blocks.push(block);
@@ -188,7 +190,7 @@ impl Workload for Threads {
         Subject::read(&self.pool, store)
     }
 
-    fn settle(&self, found: &Vec<Contents>, promised: &Vec<Contents>) -> Option<Vec<Contents>> {
+    fn accept(&self, found: &Vec<Contents>, promised: &Vec<Contents>) -> Option<Vec<Contents>> {
         (found == promised).then(|| found.clone())
     }
 
@@ -196,16 +198,16 @@ impl Workload for Threads {
         Subject::difference(&self.pool, found, allowed)
     }
 
-    fn live(
+    fn run_incarnation(
         &self,
         store: &mut Open,
         state: Vec<Contents>,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
     ) -> Result<Promises<Vec<Contents>>, String> {
         let shards = state.iter().cloned().map(Mutex::new).collect();
         let shared = Shared {
             pool: &self.pool,
-            life,
+            incarnation,
             shards,
             marks: Mutex::default(),
             threads: self,
@@ -215,14 +217,15 @@ impl Workload for Threads {
         let (shared, heap, failure) = (&shared, &store.heap, &failed);
         let of_thread = |thread| {
             move || {
-                let own = (0..life.actions).filter(|n| n % self.threads == thread);
-                let mut done = own.filter(|n| life.has(*n)).map(|n| shared.run(heap, thread, n));
+                let own = (0..incarnation.actions).filter(|n| n % self.threads == thread);
+                let mut done =
+                    own.filter(|n| incarnation.has(*n)).map(|n| shared.run(heap, thread, n));
                 if let Some(error) = done.find_map(Result::err) {
                     *failure.lock().unwrap() = Some(error);
                 }
             }
         };
-        run_scheduled(life.rng.clone().u64(..), (0..self.threads).map(of_thread).collect());
+        run_scheduled(incarnation.rng.clone().u64(..), (0..self.threads).map(of_thread).collect());
         match failed.into_inner().unwrap() {
             Some(error) => Err(error),
             None => Ok(promises(state, &shared.marks.lock().unwrap())),
