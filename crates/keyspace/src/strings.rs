@@ -184,7 +184,7 @@ impl Txn<'_> {
                 if end + bytes.len() <= shard.capacity(old.at) {
                     shard.append(old.at, end, bytes);
                     let sum = heap::crc32c_append(crc, bytes);
-                    let crc = if FaultPoint::SumWithLength.is_enabled() { sum } else { crc };
+                    let crc = if FaultPoint::ChecksumWithLength.is_enabled() { sum } else { crc };
                     shard.set(old.at, Kind::Inline { raw: true, len, crc }.encode());
                 } else {
                     self.rewrite(place, key, Some(old), old_len, bytes)?;

@@ -313,7 +313,7 @@ fn hoard(heap: &Heap, number: usize) -> bool {
 fn clear(heap: &Heap) -> bool {
     let mut shards: Vec<_> = (0..heap.shards()).map(|shard| heap.lock(shard)).collect();
     for shard in &mut shards {
-        shard.use_reserve(true);
+        shard.allow_reserve(true);
         for root in (0..8).chain(10..60).map(|n| shard.root(n)).collect::<Vec<_>>() {
             let block = heap::Ptr::from_raw(shard.word(root));
             shard.set(root, 0);
@@ -400,7 +400,7 @@ fn a_purge_beside_writers_leaves_what_deletes_need() {
         while heap.purge_step() {}
         calls.is_full.store(true, Relaxed);
         let mut shard = heap.lock(0);
-        shard.use_reserve(true);
+        shard.allow_reserve(true);
         let reserved = shard.reserve(40_000);
         assert!(reserved.is_ok(), "{before} blocks, {steps} steps, {puts} blocks");
         pmem::watch_calls(None);

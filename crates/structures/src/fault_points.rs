@@ -3,7 +3,7 @@
 
 heap::fault_points! { 160:
     /// Where a block grows, the checksum of its bytes changes with its length, in the same word.
-    SumWithLength,
+    ChecksumWithLength,
     /// A segment that was split is freed by the transaction that leads readers to its halves.
     FreeSplit,
     /// What goes into the free queue is unlinked by the same transaction.

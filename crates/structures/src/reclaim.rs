@@ -158,9 +158,9 @@ impl Queue {
     }
 
     fn push<S: Store>(&self, store: &mut S, kind: u64, word: u64) -> Result<(), Full> {
-        let before = store.use_reserve(true);
+        let before = store.allow_reserve(true);
         let fresh = store.reserve(NODE);
-        store.use_reserve(before);
+        store.allow_reserve(before);
         let fresh = fresh?;
         let next = store.word(self.root);
         for (at, value) in [

@@ -326,11 +326,11 @@ fn a_trim_takes_the_room_that_is_kept_for_deletes_to_its_end() {
     let mut large = with_large_entries(4);
     for pair in [&mut pair, &mut large] {
         pair.memory.reservations_left = 0;
-        pair.memory.use_reserve(true);
+        pair.memory.allow_reserve(true);
         pair.trim(Trim { bound: Bound::Len(20), whole_nodes: false, most: 0 });
         let ids: Vec<Id> = pair.model.keys().copied().step_by(3).collect();
         pair.delete_all(&ids);
-        pair.memory.use_reserve(false);
+        pair.memory.allow_reserve(false);
         pair.memory.reservations_left = usize::MAX;
         pair.check(0, u16::MAX);
     }

@@ -376,7 +376,7 @@ proptest! {
                 Ok(()) => drop(pair.memory.commit()),
                 Err(_) => {
                     pair.memory.rollback();
-                    pair.memory.use_reserve(false);
+                    pair.memory.allow_reserve(false);
                     (pair.stream, pair.model) = (stream, model);
                 }
             }

@@ -249,7 +249,7 @@ impl<'h> Ledger<'h> {
     }
 
     /// Returns how many bytes a block at `at` holds, allocated or not; none if no block can begin there.
-    pub fn room(&self, at: Ptr) -> Option<usize> {
+    pub fn block_size(&self, at: Ptr) -> Option<usize> {
         self.find(at).map(|(_, _, capacity)| capacity)
     }
 

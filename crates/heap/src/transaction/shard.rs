@@ -217,7 +217,7 @@ impl<'h> Shard<'h> {
     }
 
     /// As [`Shard::write`], of bytes whose CRC-32C is `crc`, so that they are not read once more for it.
-    pub fn write_summed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], crc: u32) {
+    pub fn write_checksummed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], crc: u32) {
         let cached = self.put(fresh, at, bytes);
         if !self.heap.volatile {
             self.state.tx.reserved[fresh.index].wrote_checksummed(at as u32, bytes, crc, cached);
@@ -381,7 +381,7 @@ impl<'h> Shard<'h> {
 
     /// Allows reservations to use the emergency reserve, which is kept for deletes, from here to the end of the transaction;
     /// returns whether they were allowed to before.
-    pub fn use_reserve(&mut self, yes: bool) -> bool {
+    pub fn allow_reserve(&mut self, yes: bool) -> bool {
         std::mem::replace(&mut self.state.tx.may_use_reserve, yes)
     }
 

@@ -65,7 +65,7 @@ pub(super) fn append<S: Store>(
     if HEADER + len + bytes.len() <= store.capacity(block) {
         store.append(block, HEADER + len, bytes);
         let sum = old.and(bytes);
-        let crc = if FaultPoint::SumWithLength.is_enabled() { sum.crc } else { old.crc };
+        let crc = if FaultPoint::ChecksumWithLength.is_enabled() { sum.crc } else { old.crc };
         store.set(block, Sum { crc, ..sum }.word());
         return Ok(block);
     }

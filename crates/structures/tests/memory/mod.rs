@@ -309,7 +309,7 @@ impl Store for Memory {
         self.all_sparse
     }
 
-    fn use_reserve(&mut self, yes: bool) -> bool {
+    fn allow_reserve(&mut self, yes: bool) -> bool {
         std::mem::replace(&mut self.reserve_in_use, yes)
     }
 }
