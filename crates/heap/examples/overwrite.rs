@@ -1,4 +1,5 @@
-//! Overwrites entries, as SET does, and says what one cost in time, fences and lines: something small to count instructions in.
+//! Overwrites entries, as SET does, and says what one cost in time, fences and lines: something
+//! small to count instructions in.
 //!
 //! ```text
 //! overwrite volatile|durable COMMANDS-PER-TRANSACTION SHARDS

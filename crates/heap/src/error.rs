@@ -8,7 +8,8 @@ use crate::layout::header::{HeaderError, MAGIC, VERSION};
 #[error("the heap is full")]
 pub struct Full;
 
-/// Why a commit failed. The transaction is not in effect, unless the store is poisoned: then recovery decides.
+/// Why a commit failed. The transaction is not in effect, unless the store is poisoned: then
+/// recovery decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -216,7 +217,8 @@ pub enum OpenError {
         /// The line that was found.
         found: u64,
     },
-    /// The pool was opened, or written to, so often that its numbers cannot tell old from new any more.
+    /// The pool was opened, or written to, so often that its numbers cannot tell old from new any
+    /// more.
     #[error(
         "the pool's numbers are used up (2^32 incarnations, 2^48 commits), or damaged; {SALVAGE}"
     )]

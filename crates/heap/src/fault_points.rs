@@ -1,7 +1,8 @@
 //! Every flush, fence, log entry, checksum and rule of the commit protocol by name.
 //!
-//! In a build for simulation one of them at a time can be disabled, at run time, to show that a crash test catches
-//! it. In any other build this is a flush and a fence, and a record that holds every entry.
+//! In a build for simulation one of them at a time can be disabled, at run time, to show that a
+//! crash test catches it. In any other build this is a flush and a fence, and a record that holds
+//! every entry.
 
 use pmem::Region;
 

@@ -1,8 +1,8 @@
 //! A crash-consistent persistent heap.
 //!
-//! A pool is a file of shards. A shard has a lock, a redo log, roots and blocks of its own. A transaction on a
-//! locked shard reserves blocks, fills them, stages changes of words, and commits with one fence.
-//! `docs/format/pool.md` has the layout, the invariants and the recovery argument.
+//! A pool is a file of shards. A shard has a lock, a redo log, roots and blocks of its own. A
+//! transaction on a locked shard reserves blocks, fills them, stages changes of words, and commits
+//! with one fence. `docs/format/pool.md` has the layout, the invariants and the recovery argument.
 //!
 //! ```text
 //! checksum      CRC-32C

@@ -30,7 +30,8 @@ fn shortest(run: impl Fn(&mut Shard<'_>)) -> Duration {
     (0..3).map(|_| once()).min().expect("a run")
 }
 
-/// A hundred thousand blocks are a matter of milliseconds, unless each is compared with all others: then of many seconds.
+/// A hundred thousand blocks are a matter of milliseconds, unless each is compared with all others:
+/// then of many seconds.
 #[track_caller]
 fn takes_no_time(run: impl Fn(&mut Shard<'_>, usize)) {
     let took = shortest(|shard| run(shard, 100_000));
@@ -64,7 +65,8 @@ fn appended_bytes_are_compared_with_freed_blocks_by_their_place() {
     });
 }
 
-/// How many whole spans another shard gets when this one has made a transaction longer than its log, and this many short ones.
+/// How many whole spans another shard gets when this one has made a transaction longer than its
+/// log, and this many short ones.
 fn spans_left_behind(short: u64) -> usize {
     let folder = tempfile::tempdir().expect("a scratch directory");
     let map = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(64 << 20) };

@@ -1,4 +1,5 @@
-//! Bytes of a pool's own that the medium lost are made again, or the layer above is told, or nothing is written any more.
+//! Bytes of a pool's own that the medium lost are made again, or the layer above is told, or
+//! nothing is written any more.
 //!
 //! The bytes are set to zero behind the heap's back, as they read after a loss.
 
@@ -95,7 +96,8 @@ fn told(heap: &Heap, lost: Lost) -> Vec<LostPart> {
     restored.parts
 }
 
-/// That these bytes are made again while the pool is in use, and that it lives on after the process is killed.
+/// That these bytes are made again while the pool is in use, and that it lives on after the process
+/// is killed.
 #[track_caller]
 fn check_made_again(lost: Lost, same_bytes: bool) {
     let pool = Pool::new();

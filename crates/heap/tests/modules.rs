@@ -1,9 +1,10 @@
 //! The order of the heap's modules, as its `lib.rs` states it.
 //!
-//! Rust allows circles between the modules of a crate. Here none is allowed: neither between the folders, each of which
-//! uses only those above it in [`ORDER`], nor between the files of a folder. What a file uses is read from its source:
-//! `crate::folder::...` for another folder, `super::file::...` for a sibling. Unit tests and comments do not count, and
-//! where a folder has several files its `mod.rs` holds nothing but their names.
+//! Rust allows circles between the modules of a crate. Here none is allowed: neither between the
+//! folders, each of which uses only those above it in [`ORDER`], nor between the files of a folder.
+//! What a file uses is read from its source: `crate::folder::...` for another folder,
+//! `super::file::...` for a sibling. Unit tests and comments do not count, and where a folder has
+//! several files its `mod.rs` holds nothing but their names.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +30,8 @@ const ORDER: [&str; 14] = [
     "pool",
 ];
 
-/// A source file: its folder or, at the top, its own name; its name in the folder; its code without tests and comments.
+/// A source file: its folder or, at the top, its own name; its name in the folder; its code without
+/// tests and comments.
 struct File {
     module: String,
     name: String,

@@ -1,7 +1,7 @@
 //! Bugs that searches found in the heap, each as a short history of its own.
 //!
-//! Random crashes over the simulated medium found them first; others of their kind are shown there, by leaving out the
-//! step that prevents them (`crates/sim/tests/rules.rs`).
+//! Random crashes over the simulated medium found them first; others of their kind are shown there,
+//! by leaving out the step that prevents them (`crates/sim/tests/rules.rs`).
 
 use heap::{CreateOptions, Detached, Full, Geometry, Heap, Ptr, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -54,8 +54,8 @@ fn get(shard: &Shard<'_>, root: usize, len: usize) -> Option<Vec<u8>> {
     (!block.is_null()).then(|| shard.bytes(block, len).to_vec())
 }
 
-/// A span that a shard gave up was ahead of the cursor that looks for free spans, which gave it to somebody else while
-/// the shard still had it among its own.
+/// A span that a shard gave up was ahead of the cursor that looks for free spans, which gave it to
+/// somebody else while the shard still had it among its own.
 #[test]
 fn a_span_freed_after_a_reopening_is_not_found_twice() {
     let (pool, heap) = Pool::new();
@@ -91,8 +91,9 @@ fn a_span_freed_after_a_reopening_is_not_found_twice() {
     heap.allocated().expect("no block is allocated twice");
 }
 
-/// A rollback left the length to which an append had published a block of the same transaction. The record's checksum covered bytes
-/// that the next append wrote over, and an acknowledged transaction was not accepted.
+/// A rollback left the length to which an append had published a block of the same transaction. The
+/// record's checksum covered bytes that the next append wrote over, and an acknowledged transaction
+/// was not accepted.
 #[test]
 fn a_rollback_takes_back_to_where_a_block_was_published() {
     let (pool, heap) = Pool::new();
@@ -111,7 +112,8 @@ fn a_rollback_takes_back_to_where_a_block_was_published() {
     assert_eq!(get(&heap.lock(0), 0, 9), Some(b"published".to_vec()));
 }
 
-/// A damaged structure leads to a block twice: kept for the next transactions twice, it was given to two of them.
+/// A damaged structure leads to a block twice: kept for the next transactions twice, it was given
+/// to two of them.
 #[test]
 fn a_block_that_is_freed_twice_is_given_out_once() {
     let (_pool, heap) = Pool::new();
@@ -130,8 +132,8 @@ fn a_block_that_is_freed_twice_is_given_out_once() {
     assert!(given.windows(2).all(|pair| pair[0] != pair[1]), "a block was given out twice");
 }
 
-/// A damaged structure leads to a block that is free, and kept for the next reservation: it was taken for one of this
-/// transaction, and what was published there went with it.
+/// A damaged structure leads to a block that is free, and kept for the next reservation: it was
+/// taken for one of this transaction, and what was published there went with it.
 #[test]
 fn a_free_of_what_is_free_takes_nothing_from_who_reserves_it_next() {
     let (_pool, heap) = Pool::new();
@@ -210,8 +212,8 @@ fn what_holds_nothing_is_blank_and_nothing_else_is() {
     check(3, &[(1, 1)], false);
 }
 
-/// One flipped bit of the hint that says which records were fenced, which had no checksum, and a pool that was closed
-/// cleanly opened no more.
+/// One flipped bit of the hint that says which records were fenced, which had no checksum, and a
+/// pool that was closed cleanly opened no more.
 #[test]
 fn a_flipped_bit_of_the_fenced_hint_costs_nothing() {
     for closed in [true, false] {
@@ -241,8 +243,8 @@ fn a_flipped_bit_of_the_fenced_hint_costs_nothing() {
     }
 }
 
-/// Bytes followed by their own CRC have a CRC that does not depend on them: the record's checksum over the header of a
-/// new span would have taken any other span's header for it.
+/// Bytes followed by their own CRC have a CRC that does not depend on them: the record's checksum
+/// over the header of a new span would have taken any other span's header for it.
 #[test]
 fn a_record_tells_the_header_of_its_span_from_that_of_another() {
     let (pool, heap) = Pool::new();
@@ -262,8 +264,9 @@ fn a_record_tells_the_header_of_its_span_from_that_of_another() {
     assert!(!is_accepted, "a record was accepted over a header that is not the one it published");
 }
 
-/// What was appended to a block that the same transaction freed was listed with the record's checksums. The block was
-/// free for the next transaction at once, whose first bytes falsified the record: an acknowledged transaction was lost.
+/// What was appended to a block that the same transaction freed was listed with the record's
+/// checksums. The block was free for the next transaction at once, whose first bytes falsified the
+/// record: an acknowledged transaction was lost.
 #[test]
 fn bytes_appended_to_a_block_that_is_freed_are_not_part_of_the_record() {
     let (pool, heap) = Pool::new();
@@ -287,7 +290,8 @@ fn bytes_appended_to_a_block_that_is_freed_are_not_part_of_the_record() {
     assert_eq!([0, 1].map(|root| shard.word(shard.root(root))), [0, 7]);
 }
 
-/// What was appended to a block that had a fence of its own was accepted as if it had had that fence too.
+/// What was appended to a block that had a fence of its own was accepted as if it had had that
+/// fence too.
 #[test]
 fn an_append_to_an_adopted_block_is_verified_with_it() {
     let check = |appended: bool| {
@@ -306,7 +310,8 @@ fn an_append_to_an_adopted_block_is_verified_with_it() {
         shard.commit().expect("a commit");
         drop(shard);
         drop(heap);
-        // The record arrived, and neither what is stored after its fence, nor bytes that only this fence made durable.
+        // The record arrived, and neither what is stored after its fence, nor bytes that only this
+        // fence made durable.
         let file = std::fs::OpenOptions::new().write(true).open(&pool.path).expect("the pool");
         for (at, len) in [(at.raw() + 500, 100), (root.raw(), 8), (FENCED, 8)] {
             file.write_all_at(&vec![0; len], at).expect("a write");

@@ -101,8 +101,8 @@ fn a_recovery_reads_two_sections_of_a_ring_at_most_whatever_its_size() {
         drop(shard);
         drop(heap);
         let (heap, recovery) = pool.try_open().unwrap();
-        // A record takes one line and changes three words, a section is 8 KiB. The first one publishes a span. Of a third section
-        // there may be one record.
+        // A record takes one line and changes three words, a section is 8 KiB. The first one
+        // publishes a span. Of a third section there may be one record.
         assert!((1..=257).contains(&recovery.records), "{recovery:?} after {commits} commits");
         assert!(recovery.words <= 3 * 257 + 2, "{recovery:?} after {commits} commits");
         let last = (commits - 1).to_le_bytes().to_vec();
@@ -292,7 +292,8 @@ fn blocks_kept_for_the_next_transaction_hold_no_span() {
     shard.commit().unwrap();
     put(&mut shard, 0, b"a commit releases what is empty").unwrap();
     shard.commit().unwrap();
-    // One is filled with what was put, and those are not released that were being filled when they became empty.
+    // One is filled with what was put, and those are not released that were being filled when they
+    // became empty.
     assert!(whole_spans(&mut shard) >= free - 3);
 }
 

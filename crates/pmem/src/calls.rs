@@ -1,5 +1,6 @@
-//! The system calls on which durability rests. Each goes through a function of this file, so that a test can let it fail
-//! and knows what a loss of power would leave; in any other build they are the calls and nothing more.
+//! The system calls on which durability rests. Each goes through a function of this file, so that a
+//! test can let it fail and knows what a loss of power would leave; in any other build they are the
+//! calls and nothing more.
 
 use rustix::io::Errno;
 
@@ -108,7 +109,8 @@ mod watched {
 
     /// Watches the system calls of a thread, and may let them fail.
     pub trait Calls: Send + Sync {
-        /// Called before the calling thread makes a call. An error is what the call gives, and it is not made.
+        /// Called before the calling thread makes a call. An error is what the call gives, and it
+        /// is not made.
         fn before(&self, call: Call) -> Result<(), Errno>;
         /// `len` bytes of the file were stored at `at`, through the mapping or by a call.
         fn stored(&self, at: u64, len: u64);

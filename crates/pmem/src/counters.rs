@@ -1,8 +1,8 @@
 //! What a thread has asked of the medium: fences, lines, streamed bytes.
 //!
-//! Budgets are counted per command, and a command runs on one thread: thread-local cells are exact and cost an
-//! add. Every domain but `Volatile` counts the same, whether or not its flush is an instruction, so that a
-//! budget measured in one domain holds in the others.
+//! Budgets are counted per command, and a command runs on one thread: thread-local cells are exact
+//! and cost an add. Every domain but `Volatile` counts the same, whether or not its flush is an
+//! instruction, so that a budget measured in one domain holds in the others.
 
 use std::cell::Cell;
 

@@ -1,9 +1,10 @@
 //! The processor's instructions: write a line back, order the write-backs.
 //!
-//! x86-64 has three write-backs. `clwb` keeps the line cached and is unordered, `clflushopt` evicts it and is
-//! unordered, `clflush` evicts it and waits. CPUID says at run time which exist. aarch64 has `dc cvap` (to the
-//! point of persistence) where the core implements it, else `dc cvac`, which on such a machine goes as far.
-//! An unordered write-back is complete after the next `sfence` or `dsb` of the same thread.
+//! x86-64 has three write-backs. `clwb` keeps the line cached and is unordered, `clflushopt` evicts
+//! it and is unordered, `clflush` evicts it and waits. CPUID says at run time which exist. aarch64
+//! has `dc cvap` (to the point of persistence) where the core implements it, else `dc cvac`, which
+//! on such a machine goes as far. An unordered write-back is complete after the next `sfence` or
+//! `dsb` of the same thread.
 
 use crate::lines::LINE;
 
@@ -80,7 +81,8 @@ mod arch {
     #[inline]
     pub(super) unsafe fn write_back(how: WriteBack, line: *const u8) {
         match how {
-            // SAFETY: the line is mapped (caller); the instruction changes no register and no value.
+            // SAFETY: the line is mapped (caller); the instruction changes no register and no
+            // value.
             WriteBack::Clwb => unsafe {
                 asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags));
             },
@@ -124,8 +126,8 @@ mod arch {
     #[inline]
     pub(super) unsafe fn write_back(how: WriteBack, line: *const u8) {
         match how {
-            // SAFETY: the line is mapped (caller). `dc cvap`, by its encoding: the assembler knows the name
-            // from ARMv8.2 on only.
+            // SAFETY: the line is mapped (caller). `dc cvap`, by its encoding: the assembler knows
+            // the name from ARMv8.2 on only.
             WriteBack::DcCvap => unsafe {
                 asm!("sys #3, c7, c12, #1, {}", in(reg) line, options(nostack, preserves_flags));
             },

@@ -1,17 +1,20 @@
-//! Fault points: the flushes, fences, checks and rules of a protocol that a simulation can disable, by number, to show that
-//! a test catches it.
+//! Fault points: the flushes, fences, checks and rules of a protocol that a simulation can disable,
+//! by number, to show that a test catches it.
 //!
-//! Each crate lists its own with [`fault_points!`](crate::fault_points) and asks `is_enabled` at the place where one of them
-//! is. In a build for simulation one fault point at a time, of all crates, can be disabled at run time, for every thread of
-//! the process; which ones a thread passed is recorded, so that a crash can be told from where it struck. In any other build
-//! `is_enabled` is `true`, and nothing of this is left.
+//! Each crate lists its own with [`fault_points!`](crate::fault_points) and asks `is_enabled` at
+//! the place where one of them is. In a build for simulation one fault point at a time, of all
+//! crates, can be disabled at run time, for every thread of the process; which ones a thread passed
+//! is recorded, so that a crash can be told from where it struck. In any other build `is_enabled`
+//! is `true`, and nothing of this is left.
 //!
-//! This crate's own fault points are the places where a range of bytes becomes lines or pages, and where a file grows.
+//! This crate's own fault points are the places where a range of bytes becomes lines or pages, and
+//! where a file grows.
 
 /// The numbers of fault points are below this.
 pub const FAULT_POINTS: usize = 256;
 
-/// Lists the fault points of a crate: an enumeration whose numbers begin at a base that no other crate's reach.
+/// Lists the fault points of a crate: an enumeration whose numbers begin at a base that no other
+/// crate's reach.
 #[macro_export]
 macro_rules! fault_points {
     ($base:literal: $($(#[$doc:meta])* $name:ident,)*) => {
@@ -98,8 +101,8 @@ mod switch {
         static PANIC_AFTER: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// Lets the calling thread panic, once, after it has passed this many places where it may; or never. Returns
-    /// what was left of the number before.
+    /// Lets the calling thread panic, once, after it has passed this many places where it may; or
+    /// never. Returns what was left of the number before.
     pub fn panic_after(places: Option<u64>) -> Option<u64> {
         PANIC_AFTER.replace(places)
     }
@@ -125,7 +128,8 @@ mod switch {
         DISABLED.store(number, Relaxed);
     }
 
-    /// Returns true unless the fault point of this number is disabled. Records that this thread passed it.
+    /// Returns true unless the fault point of this number is disabled. Records that this thread
+    /// passed it.
     #[inline]
     pub fn fault_point_is_enabled(number: u32) -> bool {
         PASSED.with(|set| {
@@ -143,7 +147,8 @@ mod switch {
     }
 }
 
-/// Returns the lines that a flush of this range reports to a simulation: all, unless a mistake is simulated.
+/// Returns the lines that a flush of this range reports to a simulation: all, unless a mistake is
+/// simulated.
 #[cfg(feature = "sim")]
 pub(crate) fn flushed_lines(off: u64, len: usize) -> std::ops::Range<u64> {
     use crate::lines::{LINE, lines};

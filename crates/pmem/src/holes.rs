@@ -115,10 +115,10 @@ impl Region {
         Ok(())
     }
 
-    /// Returns the first hole in `[from, to)`, which may end after `to`; none if all of these bytes have
-    /// space. What was reserved and never written may count as a hole, and so does all of it if the
-    /// file cannot be asked: to reserve it again does no harm. The call takes the longer the more
-    /// data is before the hole.
+    /// Returns the first hole in `[from, to)`, which may end after `to`; none if all of these bytes
+    /// have space. What was reserved and never written may count as a hole, and so does all of it
+    /// if the file cannot be asked: to reserve it again does no harm. The call takes the longer the
+    /// more data is before the hole.
     pub fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {

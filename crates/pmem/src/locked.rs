@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 /// Permissions of a file that is created: it holds everybody's data.
 const PRIVATE: u32 = 0o600;
 
-/// An open file with a lock that other processes see. It ends with this value, not with the last descriptor: a child that
-/// another thread has just forked has them all until it executes its program.
+/// An open file with a lock that other processes see. It ends with this value, not with the last
+/// descriptor: a child that another thread has just forked has them all until it executes its
+/// program.
 ///
-/// A file that was created here and is still empty at the end is removed, under its lock: whoever created it was
-/// refused.
+/// A file that was created here and is still empty at the end is removed, under its lock: whoever
+/// created it was refused.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
     file: File,
@@ -24,8 +25,8 @@ pub(crate) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Opens a file for reading and writing, and locks it against everybody else. If it does not exist and `create` says
-    /// so, it is created, for this user alone.
+    /// Opens a file for reading and writing, and locks it against everybody else. If it does not
+    /// exist and `create` says so, it is created, for this user alone.
     pub(crate) fn exclusive(path: &Path, create: bool) -> Result<LockedFile, MapError> {
         let (file, created) = open(path, create).map_err(|source| MapError::Io {
             path: path.to_owned(),

@@ -1,24 +1,28 @@
-//! What the medium lost, page by page: quarantined when it is met, repaired at the next fence, told to whoever knows what
-//! the bytes meant.
+//! What the medium lost, page by page: quarantined when it is met, repaired at the next fence, told
+//! to whoever knows what the bytes meant.
 //!
-//! An access to bytes that the medium cannot give any more (or that the file no longer has) ends in `SIGBUS`. The
-//! handler in `signal` calls [`Watched::quarantine`]: it puts a private page in the place of the damaged one, with every
-//! line that can still be read and zeros for the others, so that the access goes on and the neighbours of a lost line
-//! are there. From then on, in ordinary code:
+//! An access to bytes that the medium cannot give any more (or that the file no longer has) ends in
+//! `SIGBUS`. The handler in `signal` calls [`Watched::quarantine`]: it puts a private page in the
+//! place of the damaged one, with every line that can still be read and zeros for the others, so
+//! that the access goes on and the neighbours of a lost line are there. From then on, in ordinary
+//! code:
 //!
 //! - The layer above records what was lost where it outlives the process ([`Watched::unrecorded`]).
-//! - [`Watched::repair`] writes the page to the file (on persistent memory that clears the error) and maps the file there
-//!   again. A fence does this first, so that what was stored into a private page is durable when it says so.
-//! - The layer above finds out what the lost lines meant, and calls [`Watched::resolve`]. Until then
-//!   [`Watched::has_unresolved_losses`] says that zeros may have been read.
+//! - [`Watched::repair`] writes the page to the file (on persistent memory that clears the error)
+//!   and maps the file there again. A fence does this first, so that what was stored into a private
+//!   page is durable when it says so.
+//! - The layer above finds out what the lost lines meant, and calls [`Watched::resolve`]. Until
+//!   then [`Watched::has_unresolved_losses`] says that zeros may have been read.
 //!
-//! Everything here that the handler uses is a fixed table of atomics and system calls: no allocation, no lock that the
-//! interrupted code could hold. Invariants:
+//! Everything here that the handler uses is a fixed table of atomics and system calls: no
+//! allocation, no lock that the interrupted code could hold. Invariants:
 //!
-//! - a page is written to the file only after its loss was recorded: afterwards the medium no longer reports it;
-//! - `unresolved` counts up before the private page is there, so that whoever reads a zero of it sees the count;
-//! - a page is mapped again only under `lock`, and while its bytes are copied it cannot be written to: a store meanwhile
-//!   waits in the handler, so that none is lost.
+//! - a page is written to the file only after its loss was recorded: afterwards the medium no
+//!   longer reports it;
+//! - `unresolved` counts up before the private page is there, so that whoever reads a zero of it
+//!   sees the count;
+//! - a page is mapped again only under `lock`, and while its bytes are copied it cannot be written
+//!   to: a store meanwhile waits in the handler, so that none is lost.
 
 use crate::lines::LINE;
 use crate::mapping::PAGE;
@@ -28,7 +32,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering,
 
 /// Regions that can be watched at a time.
 pub(crate) const REGIONS: usize = 64;
-/// Pages of a region that may be damaged and not resolved; a medium that loses more at once is no longer one.
+/// Pages of a region that may be damaged and not resolved; a medium that loses more at once is no
+/// longer one.
 const PAGES: usize = 256;
 /// Pages that are remembered for stores that came while they could not be written to.
 const RECENT: usize = 256;
@@ -80,7 +85,8 @@ pub(crate) struct Watched {
     base: AtomicUsize,
     len: AtomicUsize,
     pub(crate) file: AtomicI32,
-    /// The block device below the file, for lines whose page the file system refuses as a whole; -1 for none.
+    /// The block device below the file, for lines whose page the file system refuses as a whole; -1
+    /// for none.
     device: AtomicI32,
     /// How the file is mapped; 0: privately, so that nothing is ever written to it.
     flags: AtomicI32,
@@ -214,7 +220,8 @@ impl Drop for Held<'_> {
 }
 
 impl Watched {
-    /// Returns true if bytes were lost since somebody looked into it. One load: for every commit and every batch.
+    /// Returns true if bytes were lost since somebody looked into it. One load: for every commit
+    /// and every batch.
     #[inline]
     pub(crate) fn has_unresolved_losses(&self) -> bool {
         self.unresolved.load(Ordering::Relaxed) != 0
@@ -228,7 +235,8 @@ impl Watched {
     /// Returns true if bytes were lost, or losses resolved, since there were this many resolutions.
     #[inline]
     pub(crate) fn has_lost_since(&self, resolutions: u64) -> bool {
-        // Whatever was read was read before this; and a loss that is resolved meanwhile is seen by one of the two.
+        // Whatever was read was read before this; and a loss that is resolved meanwhile is seen by
+        // one of the two.
         fence(Ordering::Acquire);
         self.unresolved.load(Ordering::Acquire) != 0
             || self.resolutions.load(Ordering::Relaxed) != resolutions
@@ -266,7 +274,8 @@ impl Watched {
         (self.base.load(Ordering::Relaxed) + at as usize) as *mut libc::c_void
     }
 
-    /// Puts a private page in the place of the one at `at`. Called by the signal handler: system calls and atomics only.
+    /// Puts a private page in the place of the one at `at`. Called by the signal handler: system
+    /// calls and atomics only.
     pub(crate) fn quarantine(&self, at: u64) -> Quarantined {
         let page = at & !(PAGE - 1);
         let _held = self.hold();
@@ -294,8 +303,9 @@ impl Watched {
         Quarantined::Hopeless
     }
 
-    /// Puts a page of zeros in the place of one that cannot be remembered: nothing more is written, and what is read is
-    /// read in vain, since the pages that are remembered stay unresolved until the store has stopped.
+    /// Puts a page of zeros in the place of one that cannot be remembered: nothing more is written,
+    /// and what is read is read in vain, since the pages that are remembered stay unresolved until
+    /// the store has stopped.
     ///
     /// Of a private mapping, which nothing is written from, what can be read of the page is put
     /// there.
@@ -323,7 +333,8 @@ impl Watched {
         readable::protect(self.address(page));
     }
 
-    /// Returns true if a store to `at` met a page that was being copied: then it can be tried again. Waits until it is there.
+    /// Returns true if a store to `at` met a page that was being copied: then it can be tried
+    /// again. Waits until it is there.
     pub(crate) fn was_held(&self, at: u64) -> bool {
         let page = at & !(PAGE - 1);
         let _held = self.hold();
@@ -335,7 +346,8 @@ impl Watched {
         self.flags.load(Ordering::Relaxed) == 0
     }
 
-    /// Treats lines as lost that were lost before the region was opened; false if there is no space to remember them.
+    /// Treats lines as lost that were lost before the region was opened; false if there is no space
+    /// to remember them.
     pub(crate) fn mark_lost(&self, page: LostPage) -> bool {
         if std::ptr::eq(self, &UNWATCHED) {
             return false;
@@ -365,8 +377,9 @@ impl Watched {
         }
     }
 
-    /// Writes every private page whose loss was recorded to the file, and maps the file there again. Durable on return.
-    /// The first pages come first: where the record itself is in lost pages, it is written with them.
+    /// Writes every private page whose loss was recorded to the file, and maps the file there
+    /// again. Durable on return. The first pages come first: where the record itself is in lost
+    /// pages, it is written with them.
     pub(crate) fn repair(&self) -> io::Result<()> {
         let flags = self.flags.load(Ordering::Relaxed);
         if flags == 0 || !self.has_quarantined() {
@@ -418,7 +431,8 @@ impl Watched {
         self.pages[pages.min(known)..known].iter().map(Page::get).collect()
     }
 
-    /// Forgets the first `pages` pages, which were repaired and looked into. Returns true if no others have come since.
+    /// Forgets the first `pages` pages, which were repaired and looked into. Returns true if no
+    /// others have come since.
     pub(crate) fn resolve(&self, pages: usize) -> bool {
         let _held = self.hold();
         let known = self.unresolved.load(Ordering::Relaxed);
@@ -460,8 +474,9 @@ mod tests {
         fn synced(&self, _at: u64, _len: u64, _well: bool) {}
     }
 
-    /// Fences a page off, of which this many bytes at the end are gone, and lets the file refuse it with `errno` at the
-    /// next fence. Whether the fence was well, and how many bytes of the page the file still has.
+    /// Fences a page off, of which this many bytes at the end are gone, and lets the file refuse it
+    /// with `errno` at the next fence. Whether the fence was well, and how many bytes of the page
+    /// the file still has.
     fn refused(errno: Errno, gone: u64) -> (bool, usize) {
         let dir = tempfile::tempdir().expect("a folder");
         let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(4 * PAGE) };

@@ -1,7 +1,8 @@
 //! Making a region: from a file or device, from anonymous memory, or simulated.
 //!
-//! A file is locked before anything is learnt about it, so that two processes never work on one pool. Whether it
-//! is persistent memory is asked of the kernel, by mapping it with `MAP_SYNC`; no file system's name is trusted.
+//! A file is locked before anything is learnt about it, so that two processes never work on one
+//! pool. Whether it is persistent memory is asked of the kernel, by mapping it with `MAP_SYNC`; no
+//! file system's name is trusted.
 
 use crate::calls::{self, Call};
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
@@ -44,7 +45,8 @@ impl Region {
         Ok(Region::from_parts(Parts { watch, mapping, len, domain, emulated, device, file }))
     }
 
-    /// Anonymous memory, of length 0: it grows up to `reserve` bytes, and takes memory when touched.
+    /// Anonymous memory, of length 0: it grows up to `reserve` bytes, and takes memory when
+    /// touched.
     pub fn anonymous(reserve: usize) -> Result<Region, MapError> {
         let reserve = reserve as u64;
         let refused = |source| MapError::Reserve { reserve, source };
@@ -99,7 +101,8 @@ impl Region {
     }
 }
 
-/// Watches a mapped file for media errors. A device is not: its pages cannot be replaced one by one.
+/// Watches a mapped file for media errors. A device is not: its pages cannot be replaced one by
+/// one.
 fn watch(file: &File, mapping: &Mapping, domain: Domain, emulated: bool) -> Watch {
     let synced = !emulated && matches!(domain, Domain::Clwb | Domain::Eadr);
     Watch::new(&Mapped {

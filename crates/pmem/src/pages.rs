@@ -1,8 +1,9 @@
-//! The `msync` domain's flush: pages remembered by the thread that stored into them, written at its fence.
+//! The `msync` domain's flush: pages remembered by the thread that stored into them, written at its
+//! fence.
 //!
-//! A thread remembers page ranges for each region it touched. The fence merges them. One range is written by
-//! `msync`; several by one `fdatasync` of the file, since each call costs a flush of the device's cache, far more
-//! than the few pages that other threads have dirtied meanwhile.
+//! A thread remembers page ranges for each region it touched. The fence merges them. One range is
+//! written by `msync`; several by one `fdatasync` of the file, since each call costs a flush of the
+//! device's cache, far more than the few pages that other threads have dirtied meanwhile.
 
 use crate::fault_points::FaultPoint;
 use crate::mapping::PAGE;

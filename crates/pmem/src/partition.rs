@@ -1,12 +1,14 @@
 //! Parts of a region that have one owner each, and so can be used without `unsafe`.
 //!
-//! A region is shared: whoever stores into it promises that nobody else accesses the bytes. A program that measures
-//! the medium needs less. Each of its threads has a part of its own, for good. [`Region::into_partitions`] takes the region
-//! itself, so that nobody can reach a partition's bytes but through the partition; a store borrows the partition mutably, so that no
-//! slice of it lives meanwhile. What the heap promises block by block, the borrow checker shows here.
+//! A region is shared: whoever stores into it promises that nobody else accesses the bytes. A
+//! program that measures the medium needs less. Each of its threads has a part of its own, for
+//! good. [`Region::into_partitions`] takes the region itself, so that nobody can reach a
+//! partition's bytes but through the partition; a store borrows the partition mutably, so that no
+//! slice of it lives meanwhile. What the heap promises block by block, the borrow checker shows
+//! here.
 //!
-//! What is outside of the partition is treated as what is outside of a region: read as nothing, not written, and
-//! counted in [`Partition::faults`].
+//! What is outside of the partition is treated as what is outside of a region: read as nothing, not
+//! written, and counted in [`Partition::faults`].
 
 use crate::domain::Domain;
 use crate::lines::LINE;
@@ -24,8 +26,9 @@ pub struct Partition {
 }
 
 impl Region {
-    /// Cuts the region into `count` partitions of equal length, a multiple of the page. What is left of the region at its end
-    /// belongs to nobody; partitions of a region that is too short have no bytes.
+    /// Cuts the region into `count` partitions of equal length, a multiple of the page. What is
+    /// left of the region at its end belongs to nobody; partitions of a region that is too short
+    /// have no bytes.
     pub fn into_partitions(self, count: usize) -> Vec<Partition> {
         let len = (self.len() / count.max(1) as u64) & !(PAGE - 1);
         let region = Arc::new(self);
@@ -66,7 +69,8 @@ impl Partition {
         self.region.faults()
     }
 
-    /// Returns true if a fence failed, in any partition of the region: nothing in it may be taken for durable.
+    /// Returns true if a fence failed, in any partition of the region: nothing in it may be taken
+    /// for durable.
     pub fn failed(&self) -> bool {
         self.region.failed()
     }
@@ -85,8 +89,8 @@ impl Partition {
     #[inline]
     pub fn bytes(&self, off: u64, len: usize) -> &[u8] {
         match self.place(off, len) {
-            // SAFETY: a range of this partition, which nobody changes while it is borrowed: stores borrow it mutably, and
-            // the region has no other way in (`into_partitions`).
+            // SAFETY: a range of this partition, which nobody changes while it is borrowed: stores
+            // borrow it mutably, and the region has no other way in (`into_partitions`).
             Some(at) => unsafe { self.region.bytes(at, len) },
             None => &[],
         }
@@ -96,13 +100,14 @@ impl Partition {
     #[inline]
     pub fn store(&mut self, off: u64, src: &[u8]) {
         let Some(at) = self.place(off, src.len()) else { return };
-        // SAFETY: a range of this partition, which is borrowed mutably: nobody else accesses it, and no slice of it lives.
+        // SAFETY: a range of this partition, which is borrowed mutably: nobody else accesses it,
+        // and no slice of it lives.
         unsafe { self.region.write(at, src) };
     }
 
-    /// Copies whole lines to `off` past the cache, however few they are; on a processor without non-temporal stores,
-    /// through the cache, and flushes them. A fence completes it. Refused, as outside of the partition, unless
-    /// offset and length are multiples of [`LINE`].
+    /// Copies whole lines to `off` past the cache, however few they are; on a processor without
+    /// non-temporal stores, through the cache, and flushes them. A fence completes it. Refused, as
+    /// outside of the partition, unless offset and length are multiples of [`LINE`].
     #[inline]
     pub fn stream(&mut self, off: u64, src: &[u8]) {
         let whole = off.is_multiple_of(LINE) && src.len().is_multiple_of(LINE as usize);

@@ -1,11 +1,13 @@
 //! Making stores durable: flush, fence, copies past the cache.
 //!
-//! A flush begins and the next fence of the same thread completes; what each has to do is the domain's matter. A
-//! flush names a range of bytes and covers the lines that [`lines`] gives for it.
+//! A flush begins and the next fence of the same thread completes; what each has to do is the
+//! domain's matter. A flush names a range of bytes and covers the lines that [`lines`] gives for
+//! it.
 //!
-//! After a fence that failed, [`Region::failed`] stays true: what was to be durable is not, and no later success
-//! can change that, since the kernel forgets pages that it could not write. It tells one thread of them: so the fences of
-//! several threads sync one after the other (`syncs`), and each finds what the one before was told.
+//! After a fence that failed, [`Region::failed`] stays true: what was to be durable is not, and no
+//! later success can change that, since the kernel forgets pages that it could not write. It tells
+//! one thread of them: so the fences of several threads sync one after the other (`syncs`), and
+//! each finds what the one before was told.
 
 use crate::calls;
 use crate::counters::{count_fence, count_lines, count_streamed};
@@ -23,8 +25,8 @@ use std::io;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 impl Region {
-    /// Copies bytes to `off` on their way to the medium: past the cache where that is faster, else flushed.
-    /// After a fence of the same thread they are durable.
+    /// Copies bytes to `off` on their way to the medium: past the cache where that is faster, else
+    /// flushed. After a fence of the same thread they are durable.
     ///
     /// # Safety
     /// As for [`Region::write`].
@@ -61,8 +63,8 @@ impl Region {
         }
     }
 
-    /// Copies whole lines on their way to the medium, past the cache where it can be, for what is not read again soon.
-    /// Whether they still have to be flushed; counted as streamed if not.
+    /// Copies whole lines on their way to the medium, past the cache where it can be, for what is
+    /// not read again soon. Whether they still have to be flushed; counted as streamed if not.
     ///
     /// # Safety
     /// As for [`Region::write`].
@@ -86,7 +88,8 @@ impl Region {
         false
     }
 
-    /// Copies whole lines past the cache, however few they are: for the measurement of the threshold.
+    /// Copies whole lines past the cache, however few they are: for the measurement of the
+    /// threshold.
     ///
     /// # Safety
     /// As for [`Region::write`].
@@ -114,8 +117,8 @@ impl Region {
         }
     }
 
-    /// Flushes a streamed range that went through the cache, and counts it as if it had not: budgets do not
-    /// depend on the domain.
+    /// Flushes a streamed range that went through the cache, and counts it as if it had not:
+    /// budgets do not depend on the domain.
     fn flush_parts(&self, off: u64, (head, body, tail): (usize, usize, usize)) {
         if body == 0 || FaultPoint::FlushStreamHead.is_enabled() {
             self.flush(off, head);
@@ -179,12 +182,13 @@ impl Region {
         #[cfg(test)]
         lines.clone().for_each(touched::note);
         let first = self.mapping.base().wrapping_add((off & !(LINE - 1)) as usize);
-        // SAFETY: the lines that hold the bytes of a checked range, in a mapping that starts and ends at a line.
+        // SAFETY: the lines that hold the bytes of a checked range, in a mapping that starts and
+        // ends at a line.
         unsafe { cpu::write_back(self.write_back, first, lines.len()) };
     }
 
-    /// Lets the kernel take the pages of a range for dirty, in the domain where it counts what is: a page that it could not
-    /// write is clean in its eyes, and no sync writes it any more.
+    /// Lets the kernel take the pages of a range for dirty, in the domain where it counts what is:
+    /// a page that it could not write is clean in its eyes, and no sync writes it any more.
     ///
     /// # Safety
     /// As for [`Region::store`], of every word of these pages, and nobody else writes to them.
@@ -199,8 +203,8 @@ impl Region {
         }
     }
 
-    /// Completes the calling thread's flushes: what it stored before flushing is durable in this domain. If that
-    /// fails, [`Region::failed`] is true from here on.
+    /// Completes the calling thread's flushes: what it stored before flushing is durable in this
+    /// domain. If that fails, [`Region::failed`] is true from here on.
     #[inline]
     pub fn fence(&self) {
         if self.watch.has_quarantined() {
@@ -209,7 +213,8 @@ impl Region {
         self.drain();
     }
 
-    /// As [`Region::fence`], but for pages that were damaged: what was stored into one is not durable.
+    /// As [`Region::fence`], but for pages that were damaged: what was stored into one is not
+    /// durable.
     #[inline]
     pub fn drain(&self) {
         if self.domain == Domain::Volatile {
@@ -250,7 +255,8 @@ impl Region {
         });
     }
 
-    /// Syncs the file for the sake of these pages. A simulation counts on no other page than they are.
+    /// Syncs the file for the sake of these pages. A simulation counts on no other page than they
+    /// are.
     fn sync_whole_file(&self, pages: &[pages::Range]) -> rustix::io::Result<()> {
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
@@ -280,16 +286,18 @@ impl Region {
         }
         let at = self.mapping.base().wrapping_add(off as usize);
         calls::sync((off, len), || {
-            // SAFETY: writing pages out changes no contents; the range is in this mapping, by whole pages.
+            // SAFETY: writing pages out changes no contents; the range is in this mapping, by whole
+            // pages.
             unsafe { msync(at.cast(), len as usize, MsyncFlags::SYNC) }
         })
     }
 
-    /// Makes durable what was stored so far: for a clean close, by a caller who has flushed and fenced all that it needs.
+    /// Makes durable what was stored so far: for a clean close, by a caller who has flushed and
+    /// fenced all that it needs.
     ///
-    /// A device whose domain survives power loss has all of that already, and knows nothing of what is dirty: to write each
-    /// of its lines back would take minutes, for words that nobody needs. A file is synced, since its kernel writes what is
-    /// dirty and no more.
+    /// A device whose domain survives power loss has all of that already, and knows nothing of what
+    /// is dirty: to write each of its lines back would take minutes, for words that nobody needs. A
+    /// file is synced, since its kernel writes what is dirty and no more.
     pub fn sync_flushed(&self) -> io::Result<()> {
         let has_all = matches!(self.domain, Domain::Clwb | Domain::Eadr) && !self.emulated();
         if self.device && has_all { Ok(()) } else { self.sync_all() }

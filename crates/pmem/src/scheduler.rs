@@ -1,9 +1,9 @@
 //! Locks with a hook for the deterministic scheduler of a simulation.
 //!
-//! Such a scheduler lets one thread run at a time. A thread that waited for a lock in the kernel would stop all of them.
-//! So locks that are held over a flush or a fence are taken by [`lock`]: it calls the scheduler before it takes the lock, and
-//! as long as another thread holds it. In any build but a simulation's it is a plain lock, and
-//! counts how long its thread had to wait.
+//! Such a scheduler lets one thread run at a time. A thread that waited for a lock in the kernel
+//! would stop all of them. So locks that are held over a flush or a fence are taken by [`lock`]: it
+//! calls the scheduler before it takes the lock, and as long as another thread holds it. In any
+//! build but a simulation's it is a plain lock, and counts how long its thread had to wait.
 
 use std::cell::Cell;
 use std::sync::{Condvar, LockResult, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -40,8 +40,8 @@ thread_local! {
     static WAITED_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns how long the calling thread has waited in [`lock`] for other threads so far, in nanoseconds: what an operation
-/// took less this is its own time.
+/// Returns how long the calling thread has waited in [`lock`] for other threads so far, in
+/// nanoseconds: what an operation took less this is its own time.
 #[inline]
 pub fn waited_ns() -> u64 {
     WAITED_NS.get()

@@ -1,7 +1,7 @@
 //! Memory in which crash images are opened, one after the other.
 //!
-//! Between two images of one crash a few words differ, and opening one changes a few more. So the image is not copied
-//! again: whoever makes the images puts back what was changed.
+//! Between two images of one crash a few words differ, and opening one changes a few more. So the
+//! image is not copied again: whoever makes the images puts back what was changed.
 
 use crate::domain::Domain;
 use crate::mapping::Mapping;

@@ -1,11 +1,12 @@
 //! `SIGBUS` inside a watched region: the access goes on, on a private page.
 //!
-//! The kernel raises it when the medium cannot give a line (`BUS_MCEERR_AR` when the processor met it, `BUS_ADRERR` when
-//! the kernel knew before) or when the file ends before its mapping. `SIGSEGV` comes from a store into a page whose
-//! bytes are being copied; it waits. Any other signal goes to the handler that was there before.
+//! The kernel raises it when the medium cannot give a line (`BUS_MCEERR_AR` when the processor met
+//! it, `BUS_ADRERR` when the kernel knew before) or when the file ends before its mapping.
+//! `SIGSEGV` comes from a store into a page whose bytes are being copied; it waits. Any other
+//! signal goes to the handler that was there before.
 //!
-//! Handlers only call what is safe in one: `media` says so of its table. What cannot be helped ends the process as the
-//! signal would have, with a line that says where.
+//! Handlers only call what is safe in one: `media` says so of its table. What cannot be helped ends
+//! the process as the signal would have, with a line that says where.
 
 use crate::media::{Quarantined, TABLE, Watched};
 use std::mem::MaybeUninit;
@@ -89,7 +90,8 @@ fn say(signal: i32, at: u64) {
     unsafe { libc::write(2, hex.as_ptr().cast(), hex.len()) };
 }
 
-/// Gives a signal that is not ours to the handler from before; the default action by raising it again on return.
+/// Gives a signal that is not ours to the handler from before; the default action by raising it
+/// again on return.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = if signal == libc::SIGBUS { &BEFORE_BUS } else { &BEFORE_SEGV };
     let before = before.load(Ordering::Acquire);

@@ -43,7 +43,8 @@ fn in_each_domain() {
     }
 }
 
-/// The kernel may not find a huge page at one moment and find one at the next; not this many times in a row.
+/// The kernel may not find a huge page at one moment and find one at the next; not this many times
+/// in a row.
 #[test]
 fn in_memory_by_huge_pages_where_the_kernel_has_them() {
     let joined = (0..5).any(|_| {

@@ -1,6 +1,8 @@
-//! What a region does when the medium has lost bytes: here a file that is cut short under its mapping.
+//! What a region does when the medium has lost bytes: here a file that is cut short under its
+//! mapping.
 //!
-//! A page that the file no longer has raises the same signal as a poisoned line of persistent memory.
+//! A page that the file no longer has raises the same signal as a poisoned line of persistent
+//! memory.
 
 #![allow(unsafe_code, reason = "the tests store into regions")]
 
@@ -88,7 +90,8 @@ fn a_page_is_written_anew_before_a_fence_completes() {
     assert!(!pool.region.failed());
 }
 
-/// A page past the file's end is no loss of the medium: to write it would make the file long again, with zeros between.
+/// A page past the file's end is no loss of the medium: to write it would make the file long again,
+/// with zeros between.
 #[test]
 fn a_file_that_was_cut_short_is_not_made_long_again() {
     let pool = Pool::new(300);
@@ -161,8 +164,9 @@ fn an_inspected_file_may_lose_any_number_of_pages() {
     assert_eq!(seen.media_errors(), PAGES - 2);
 }
 
-/// Writers store and fence in pages that are cut off under them, again and again: what a fence has covered is in the
-/// file or was lost with its page before; no store is lost between a private page and the file.
+/// Writers store and fence in pages that are cut off under them, again and again: what a fence has
+/// covered is in the file or was lost with its page before; no store is lost between a private page
+/// and the file.
 #[test]
 fn no_store_is_lost_between_a_private_page_and_the_file() {
     let pool = Arc::new(Pool::new(4));

@@ -1,19 +1,22 @@
 //! What is durable, what may be, and what a crash leaves: the crash models.
 //!
-//! Memory is made of lines of 64 bytes, each of eight aligned words of 8 bytes. A store changes a word of a line
-//! in the cache. It is **certain** to survive only when some thread flushed the line after the store and then
-//! fenced. Until then it is **pending**: the cache may write a line back at any moment, for reasons of its own, so
-//! a pending store may have arrived all the same. A fence says nothing of what other threads flushed. A word
-//! arrives whole or not at all, and takes the values it was given in the order it was given them. A longer store
-//! is one of its words after another, of which any may be torn off.
+//! Memory is made of lines of 64 bytes, each of eight aligned words of 8 bytes. A store changes a
+//! word of a line in the cache. It is **certain** to survive only when some thread flushed the line
+//! after the store and then fenced. Until then it is **pending**: the cache may write a line back
+//! at any moment, for reasons of its own, so a pending store may have arrived all the same. A fence
+//! says nothing of what other threads flushed. A word arrives whole or not at all, and takes the
+//! values it was given in the order it was given them. A longer store is one of its words after
+//! another, of which any may be torn off.
 //!
 //! Two models say which pending stores arrive together.
 //!
-//! * [`Crash::Strict`]: each word by itself. Any subset of the pending words may have arrived, each with any of
-//!   the values it had. No processor promises less; nothing may be concluded from the order of stores.
-//! * [`Crash::X86`]: each line by itself. Stores to a line arrive in the order they were made, since x86 makes
-//!   them visible in that order and writes the line back whole: a prefix of the line's stores has arrived. A
-//!   subset of what the strict model allows; images that are likely in reality are more likely to be drawn.
+//! - [`Crash::Strict`]: each word by itself. Any subset of the pending words may have arrived, each
+//!   with any of the values it had. No processor promises less; nothing may be concluded from the
+//!   order of stores.
+//! - [`Crash::X86`]: each line by itself. Stores to a line arrive in the order they were made,
+//!   since x86 makes them visible in that order and writes the line back whole: a prefix of the
+//!   line's stores has arrived. A subset of what the strict model allows; images that are likely in
+//!   reality are more likely to be drawn.
 //!
 //! A copy may go past the cache, by whole lines. Such a **streamed** store is in a buffer of its
 //! processor, in no cache: the next fence of the thread that made it makes it certain, no flush
@@ -22,17 +25,19 @@
 //! model too. A word takes its values in order all the same, streamed or not: where one is certain,
 //! those before it are past. When the process has ended, its buffers have gone to the caches.
 //!
-//! Where the kernel syncs pages there are no flushes: a store is certain when its page was synced after it. Until then
-//! the kernel may have written the page at any moment.
+//! Where the kernel syncs pages there are no flushes: a store is certain when its page was synced
+//! after it. Until then the kernel may have written the page at any moment.
 //!
-//! * [`Crash::SyncedWords`]: any subset of the pending words, as in the strict model.
-//! * [`Crash::SyncedPages`]: each page by itself, with a prefix of the stores to it.
+//! - [`Crash::SyncedWords`]: any subset of the pending words, as in the strict model.
+//! - [`Crash::SyncedPages`]: each page by itself, with a prefix of the stores to it.
 //!
-//! In every model a file that has grown may have its old length, its new one or one between, by whole pages, until the
-//! length was synced. What was stored beyond the length is gone, whatever was flushed.
+//! In every model a file that has grown may have its old length, its new one or one between, by
+//! whole pages, until the length was synced. What was stored beyond the length is gone, whatever
+//! was flushed.
 //!
-//! After a power loss the medium holds an image and nothing is pending. After the death of the process alone, all
-//! that was stored is visible to the next one, and what was pending is pending still: power may fail later.
+//! After a power loss the medium holds an image and nothing is pending. After the death of the
+//! process alone, all that was stored is visible to the next one, and what was pending is pending
+//! still: power may fail later.
 
 use crate::choices::Choices;
 use crate::medium::{Event, Trace};
@@ -99,8 +104,8 @@ struct Line {
 }
 
 impl Line {
-    /// Returns what a fence of this thread makes certain, in order: what the thread flushed, what it
-    /// streamed, and what these overtake.
+    /// Returns what a fence of this thread makes certain, in order: what the thread flushed, what
+    /// it streamed, and what these overtake.
     fn fence(&mut self, thread: u32) -> Vec<Piece> {
         let flushed = match self.flushed.iter().position(|(by, _)| *by == thread) {
             Some(at) => self.flushed.swap_remove(at).1,
@@ -163,7 +168,8 @@ pub struct Choose {
 pub struct Image<'a> {
     /// What the medium holds.
     pub bytes: &'a [u8],
-    /// Ranges that changed since the image before it, or more; whoever copies them empties the list.
+    /// Ranges that changed since the image before it, or more; whoever copies them empties the
+    /// list.
     pub changed: &'a mut Vec<(u64, usize)>,
 }
 
@@ -264,7 +270,8 @@ impl Durability {
         }
     }
 
-    /// Returns the medium after the death of the process: what was pending is pending still, and nobody is going to fence it.
+    /// Returns the medium after the death of the process: what was pending is pending still, and
+    /// nobody is going to fence it.
     pub(crate) fn orphaned(&self) -> Durability {
         let mut orphaned = self.clone();
         orphaned.flushes.clear();
@@ -299,8 +306,8 @@ impl Durability {
         &self.durable[..self.certain_len]
     }
 
-    /// Shows `see` what a loss of power may leave now, and says which of the pending stores arrived. `see` returns
-    /// whether to go on.
+    /// Shows `see` what a loss of power may leave now, and says which of the pending stores
+    /// arrived. `see` returns whether to go on.
     pub fn images(
         &mut self,
         crash: Crash,

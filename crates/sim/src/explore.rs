@@ -1,15 +1,18 @@
 //! Runs a store through incarnations and crashes.
 //!
-//! An incarnation is: open (or create), some transactions, and then every interesting moment of its trace is a crash. The
-//! moments: before each fence, when most is pending; after each acknowledgement, when a promise has just been
-//! made; and some in between. Each crash leaves images. An image is opened and its state compared: it must be the
-//! last acknowledged or, if a transaction was under way, that transaction's, whole. From then on that state is the
-//! promise: a crash inside the recovery, or after it, must not change it. Some images go on: their own recovery
-//! and transactions are crashed in turn, to a given depth. Some crashes are of the process only: what it left may
-//! be lost until its recovery is through, so the promise is renewed only then. See `durability`.
+//! An incarnation is: open (or create), some transactions, and then every interesting moment of its
+//! trace is a crash. The moments: before each fence, when most is pending; after each
+//! acknowledgement, when a promise has just been made; and some in between. Each crash leaves
+//! images. An image is opened and its state compared: it must be the last acknowledged or, if a
+//! transaction was under way, that transaction's, whole. From then on that state is the promise: a
+//! crash inside the recovery, or after it, must not change it. Some images go on: their own
+//! recovery and transactions are crashed in turn, to a given depth. Some crashes are of the process
+//! only: what it left may be lost until its recovery is through, so the promise is renewed only
+//! then. See `durability`.
 //!
-//! Opening many images is what takes the time. So an incarnation that is only looked at is not recorded further, and images
-//! are made by patching and restoring memory, here and where they are opened.
+//! Opening many images is what takes the time. So an incarnation that is only looked at is not
+//! recorded further, and images are made by patching and restoring memory, here and where they are
+//! opened.
 
 use crate::counts::Counts;
 use crate::durability::{Choose, Crash, Durability, Image};
@@ -33,7 +36,8 @@ pub struct Effort {
     pub seed: u64,
     /// Transactions of the first incarnation; later incarnations have up to a quarter.
     pub transactions: usize,
-    /// Images for a crash in the first incarnation, where there are too many for all; later incarnations have fewer.
+    /// Images for a crash in the first incarnation, where there are too many for all; later
+    /// incarnations have fewer.
     pub images: usize,
     /// All images of a crash in the first incarnation, if there are at most this many.
     pub all_of: usize,

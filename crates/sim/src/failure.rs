@@ -12,7 +12,8 @@ pub struct Failure {
     pub crash: Crash,
     /// The crash that led into each later incarnation, outermost first.
     pub path: Vec<String>,
-    /// What was done in the first incarnation: number and words of each action that the failure needs.
+    /// What was done in the first incarnation: number and words of each action that the failure
+    /// needs.
     pub history: Vec<(usize, String)>,
     /// What was found.
     pub what: String,

@@ -1,8 +1,8 @@
 //! The recorder of a simulated region: a trace of all that was done to it, in program order.
 //!
-//! Crash images are made from the trace afterwards, not while the program runs: so the program is not disturbed,
-//! and any moment can be looked at knowing what came later. A trace ends when it is taken: what a store does as it
-//! is dropped happens after the crash, that is, never.
+//! Crash images are made from the trace afterwards, not while the program runs: so the program is
+//! not disturbed, and any moment can be looked at knowing what came later. A trace ends when it is
+//! taken: what a store does as it is dropped happens after the crash, that is, never.
 
 use crate::scheduler::{self, At};
 use pmem::{Domain, FaultPointSet, Recorder};
@@ -211,7 +211,8 @@ impl Recorder for Medium {
     }
 }
 
-/// Returns a number for the calling thread. Only compared with others; threads under the scheduler have the same in every run.
+/// Returns a number for the calling thread. Only compared with others; threads under the scheduler
+/// have the same in every run.
 fn thread() -> u32 {
     if let Some(number) = scheduler::thread() {
         return u32::MAX - number as u32;

@@ -1,8 +1,8 @@
 //! A deterministic scheduler of real threads, of which one runs at a time.
 //!
-//! Another thread may be chosen at every lock, flush and fence; whether and which is drawn from a seed, so that a run can be
-//! repeated. A thread that finds a lock taken yields until it finds it free, so that the thread that runs never waits in the
-//! kernel.
+//! Another thread may be chosen at every lock, flush and fence; whether and which is drawn from a
+//! seed, so that a run can be repeated. A thread that finds a lock taken yields until it finds it
+//! free, so that the thread that runs never waits in the kernel.
 
 use pmem::Scheduler;
 use std::cell::RefCell;
@@ -22,7 +22,8 @@ pub(crate) enum At {
 
 struct State {
     rng: fastrand::Rng,
-    /// Another thread is chosen at one fence or lock in this many, and at one flush in eight times this many.
+    /// Another thread is chosen at one fence or lock in this many, and at one flush in eight times
+    /// this many.
     one_in: usize,
     running: usize,
     alive: Vec<bool>,
@@ -118,8 +119,8 @@ pub(crate) fn thread() -> Option<usize> {
     CURRENT.with_borrow(|thread| thread.as_ref().map(|thread| thread.me))
 }
 
-/// Runs these bodies as threads under the scheduler: all of it follows from the seed. A panic in one of them is
-/// passed on when all have ended.
+/// Runs these bodies as threads under the scheduler: all of it follows from the seed. A panic in
+/// one of them is passed on when all have ended.
 pub fn run_scheduled<F: FnOnce() + Send>(seed: u64, bodies: Vec<F>) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let one_in = [1, 2, 3, 6, 20][rng.usize(..5)];

@@ -1,4 +1,5 @@
-//! Opens the images of one medium, one after the other, in memory that is patched from image to image.
+//! Opens the images of one medium, one after the other, in memory that is patched from image to
+//! image.
 
 use crate::durability::Image;
 use pmem::{Domain, Recorder, Region};

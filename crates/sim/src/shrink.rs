@@ -1,7 +1,7 @@
 //! The smallest history that fails.
 //!
-//! Actions of the first incarnation are left out, ever smaller pieces at a time, as long as what is left still fails. Any
-//! violation will do: a smaller history that shows another one is as welcome.
+//! Actions of the first incarnation are left out, ever smaller pieces at a time, as long as what is
+//! left still fails. Any violation will do: a smaller history that shows another one is as welcome.
 
 use crate::explore::{Effort, without};
 use crate::failure::Failure;

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 
 /// A kind of store, driven by the explorer.
 ///
-/// A transaction is planned without the store, from the state that the store should have: so the state after it
-/// is known before it runs, and what a crash may leave is one of two states.
+/// A transaction is planned without the store, from the state that the store should have: so the
+/// state after it is known before it runs, and what a crash may leave is one of two states.
 pub trait Subject {
     /// Everything that a store holds and a crash must not damage.
     type State: Clone + PartialEq + Debug;
@@ -22,7 +22,8 @@ pub trait Subject {
     /// Returns what a new store holds.
     fn empty(&self) -> Self::State;
 
-    /// Opens what an earlier incarnation left; makes an empty store where none was made before, or not to the end.
+    /// Opens what an earlier incarnation left; makes an empty store where none was made before, or
+    /// not to the end.
     fn open(&self, region: Region) -> Result<Self::Store, String>;
 
     /// Reads the whole state, and checks what must hold for every store whatever its state.
@@ -31,7 +32,8 @@ pub trait Subject {
     /// Draws a transaction, and says what the store holds after it.
     fn plan(&self, state: &Self::State, rng: &mut fastrand::Rng) -> (Self::Plan, Self::State);
 
-    /// Closes a store for good, as before a planned restart. It holds afterwards what it held before.
+    /// Closes a store for good, as before a planned restart. It holds afterwards what it held
+    /// before.
     fn close(&self, store: &mut Self::Store) -> Result<(), String>;
 
     /// Returns how what was found differs from what may be, for whoever reads a failure.

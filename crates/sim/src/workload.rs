@@ -1,7 +1,8 @@
 //! What the explorer can crash: a store, used for a while.
 //!
-//! [`Workload`] is the whole interface: an incarnation of a store on a recorded medium, and what may be found at each moment of
-//! it. [`Subject`](crate::Subject) is the short way for a store with transactions, one after the other.
+//! [`Workload`] is the whole interface: an incarnation of a store on a recorded medium, and what
+//! may be found at each moment of it. [`Subject`](crate::Subject) is the short way for a store with
+//! transactions, one after the other.
 
 use crate::medium::Medium;
 use pmem::Region;
@@ -90,7 +91,8 @@ impl<'a> Incarnation<'a> {
         self.marker.clone()
     }
 
-    /// Returns true if action number `n` is a part of this incarnation: those that a failure does not need are left out.
+    /// Returns true if action number `n` is a part of this incarnation: those that a failure does
+    /// not need are left out.
     pub fn has(&self, n: usize) -> bool {
         !self.dropped.contains(&n)
     }
@@ -143,16 +145,19 @@ pub trait Workload {
     /// Returns what a new store holds.
     fn empty(&self) -> Self::State;
 
-    /// Opens what an earlier incarnation left; makes an empty store where none was made before, or not to the end.
+    /// Opens what an earlier incarnation left; makes an empty store where none was made before, or
+    /// not to the end.
     fn open(&self, region: Region) -> Result<Self::Store, String>;
 
     /// Reads the whole state, and checks what must hold for every store whatever its state.
     fn read(&self, store: &mut Self::Store) -> Result<Self::State, String>;
 
-    /// Whether what was found is what was promised: then the state from which the next incarnation goes on.
+    /// Whether what was found is what was promised: then the state from which the next incarnation
+    /// goes on.
     fn accept(&self, found: &Self::State, promised: &Self::State) -> Option<Self::State>;
 
-    /// Runs an incarnation of a store that holds `state`. Returns what may be found from each mark of it on.
+    /// Runs an incarnation of a store that holds `state`. Returns what may be found from each mark
+    /// of it on.
     fn run_incarnation(
         &self,
         store: &mut Self::Store,
@@ -160,8 +165,8 @@ pub trait Workload {
         incarnation: &Incarnation<'_>,
     ) -> Result<Promises<Self::State>, String>;
 
-    /// Damage by the medium must be reported, or cost nothing: tries that on copies of the images that an incarnation left, and
-    /// answers how many were looked at.
+    /// Damage by the medium must be reported, or cost nothing: tries that on copies of the images
+    /// that an incarnation left, and answers how many were looked at.
     fn damage(&self, left: &Left<'_, Self::State>, rng: &mut fastrand::Rng) -> Result<u64, String> {
         let _ = (left, rng);
         Ok(0)

@@ -1,7 +1,9 @@
-//! The explorer finds what it is there to find: a store with each of its flushes and fences left out.
+//! The explorer finds what it is there to find: a store with each of its flushes and fences left
+//! out.
 //!
-//! The store is the smallest that needs them: two words that change together through a redo record of one line.
-//! Whole, it must pass; with any step missing, it must not. If this test fails, the other crash tests prove nothing.
+//! The store is the smallest that needs them: two words that change together through a redo record
+//! of one line. Whole, it must pass; with any step missing, it must not. If this test fails, the
+//! other crash tests prove nothing.
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
@@ -147,7 +149,8 @@ impl Subject for Pair {
             store.home(self.0, *plan);
             return Ok(true);
         }
-        // The sum goes first and the sequence last: each order within the line must be torn to be found.
+        // The sum goes first and the sequence last: each order within the line must be torn to be
+        // found.
         store.store(RECORD + 24, sum(store.sequence, *plan));
         store.store(RECORD + 8, plan.0);
         store.store(RECORD + 16, plan.1);

@@ -1,4 +1,5 @@
-//! Random commands, crashed everywhere: the keyspace is afterwards what some prefix of each connection's commands gives.
+//! Random commands, crashed everywhere: the keyspace is afterwards what some prefix of each
+//! connection's commands gives.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +13,8 @@ use sim::{Counts, Crash, Effort, explore};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Seeds that are tried, and those that may follow until each command has changed something: there are many commands.
+/// Seeds that are tried, and those that may follow until each command has changed something: there
+/// are many commands.
 const SEEDS: u64 = 12;
 const MOST_SEEDS: u64 = 30;
 

@@ -74,7 +74,8 @@ fn open(path: &Path, domain: DomainRequest, boot_id: [u8; 16]) -> Result<Heap, S
     Ok(Heap::open(region, boot_id).map_err(|error| error.to_string())?.0)
 }
 
-/// Puts a block with this number into a root of each shard, in place of what was there; whether it was acknowledged.
+/// Puts a block with this number into a root of each shard, in place of what was there; whether it
+/// was acknowledged.
 fn put(heap: &Heap, number: u64) -> bool {
     let mut shards: Vec<_> = (0..heap.shards()).map(|shard| heap.lock(shard)).collect();
     for shard in &mut shards {
@@ -206,8 +207,9 @@ fn scenario(pool: &Pool, domain: DomainRequest) -> (u64, Option<String>) {
     (acknowledged, opened.err())
 }
 
-/// Lets each system call of the scenario fail once, alone: what was acknowledged is there after a restart and, where the
-/// domain survives it, after a loss of power, before the restart or after it.
+/// Lets each system call of the scenario fail once, alone: what was acknowledged is there after a
+/// restart and, where the domain survives it, after a loss of power, before the restart or after
+/// it.
 fn check_each_call(domain: DomainRequest, survives_power_loss: bool) {
     let mut failures = 0;
     for call in Call::ALL {

@@ -1,4 +1,5 @@
-//! A sync that fails must not let go of the log: what it was to make durable may be lost from its page.
+//! A sync that fails must not let go of the log: what it was to make durable may be lost from its
+//! page.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,10 @@
-//! A panic anywhere in a transaction: in its steps, in its commit, in the allocator, while spans change hands.
+//! A panic anywhere in a transaction: in its steps, in its commit, in the allocator, while spans
+//! change hands.
 //!
-//! The same transaction runs again and again, and panics one place later each time, until it passes. After each panic
-//! the heap either takes no more writes, or holds exactly what it held before and goes on; and what a restart
-//! recovers is what was acknowledged, or that and the whole of the transaction that panicked.
+//! The same transaction runs again and again, and panics one place later each time, until it
+//! passes. After each panic the heap either takes no more writes, or holds exactly what it held
+//! before and goes on; and what a restart recovers is what was acknowledged, or that and the whole
+//! of the transaction that panicked.
 
 #![forbid(unsafe_code)]
 

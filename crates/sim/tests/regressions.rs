@@ -1,4 +1,5 @@
-//! Bugs that searches found above the heap, and what they may be long in coming to, each as a history of its own.
+//! Bugs that searches found above the heap, and what they may be long in coming to, each as a
+//! history of its own.
 
 #![forbid(unsafe_code)]
 

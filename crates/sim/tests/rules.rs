@@ -1,8 +1,8 @@
 //! The rules of the commit protocol, each shown to be needed: without it a crash test fails.
 //!
-//! A test is named after a rule and lists the fault points that keep it. Each is disabled alone; the exploration that
-//! passes with all of them must then find a violation. A fault point that no test catches is either needless, or a sign
-//! that the crash tests look away.
+//! A test is named after a rule and lists the fault points that keep it. Each is disabled alone;
+//! the exploration that passes with all of them must then find a violation. A fault point that no
+//! test catches is either needless, or a sign that the crash tests look away.
 
 #![forbid(unsafe_code)]
 
@@ -171,12 +171,13 @@ fn a_span_is_published_with_its_header_and_bitmap() {
 #[test]
 fn a_zone_is_published_before_a_span_of_it_is_used() {
     check(&[FaultPoint::FlushZones]);
-    // Not shown: `FenceZones`. The pool grows ahead of need, so that some commit's fence comes between; only a
-    // transaction that takes more spans than are kept in hand uses space that it made itself.
+    // Not shown: `FenceZones`. The pool grows ahead of need, so that some commit's fence comes
+    // between; only a transaction that takes more spans than are kept in hand uses space that it
+    // made itself.
 }
 
-/// GETs of a value that was overwritten since the last one, by values of the same length in blocks that come back: how many
-/// were stale.
+/// GETs of a value that was overwritten since the last one, by values of the same length in blocks
+/// that come back: how many were stale.
 fn stale_reads() -> usize {
     let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 4096, zone_spans: 16 };
     let options = CreateOptions { geometry, ..CreateOptions::default() };

@@ -1,5 +1,5 @@
-//! Several threads commit at once, on shards of their own choice, and are crashed everywhere. Which thread runs is drawn
-//! from the seed at every lock, flush and fence.
+//! Several threads commit at once, on shards of their own choice, and are crashed everywhere. Which
+//! thread runs is drawn from the seed at every lock, flush and fence.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,11 @@
 //! A shard's free blocks, in DRAM.
 //!
-//! The persistent bitmap of a span is the only truth, changed by the record that publishes or frees a block. Here is a
-//! copy of it in which reserved blocks are taken too, made span by span when it is first needed.
+//! The persistent bitmap of a span is the only truth, changed by the record that publishes or frees
+//! a block. Here is a copy of it in which reserved blocks are taken too, made span by span when it
+//! is first needed.
 //!
-//! A span is *published* once its word in the span table says whose it is. One that was cut into blocks but has no
-//! published block yet belongs to nobody after a crash.
+//! A span is *published* once its word in the span table says whose it is. One that was cut into
+//! blocks but has no published block yet belongs to nobody after a crash.
 
 #![allow(
     unsafe_code,
@@ -91,8 +92,8 @@ impl Alloc {
         }
     }
 
-    /// Takes the fast path of a reservation: a cached block of `class`, or one of the span that is being filled; none when
-    /// that is full.
+    /// Takes the fast path of a reservation: a cached block of `class`, or one of the span that is
+    /// being filled; none when that is full.
     #[inline(always)]
     pub(crate) fn reserve_fast(&mut self, class: u8) -> Option<Place> {
         if let Some(block) = self.free_blocks.take(class) {
@@ -150,8 +151,9 @@ impl Alloc {
         }
     }
 
-    /// Lets the blocks be used again that a transaction freed which reserved `reserved` blocks. That many are cached for the
-    /// next one; when there are more, those cached before are given back too.
+    /// Lets the blocks be used again that a transaction freed which reserved `reserved` blocks.
+    /// That many are cached for the next one; when there are more, those cached before are given
+    /// back too.
     pub(crate) fn reuse(&mut self, freed: impl Iterator<Item = Place>, reserved: usize) {
         for (n, block) in freed.enumerate() {
             if n >= reserved {
@@ -193,8 +195,8 @@ impl Alloc {
         self.taken_in(self.span_map.get(self.number_at(at)?)?, at)
     }
 
-    /// Returns the taken block of this shard that begins at `at`, if one does. Looks at its span, so that the block is known to
-    /// be taken from here on.
+    /// Returns the taken block of this shard that begins at `at`, if one does. Looks at its span,
+    /// so that the block is known to be taken from here on.
     pub(crate) fn taken(&mut self, region: &Region, at: u64) -> Option<Place> {
         let number = self.number_at(at)?;
         match self.span_map.get(number).or_else(|| self.visit(region, number)) {
@@ -263,7 +265,8 @@ impl Alloc {
         self.spans.get_mut(at as usize)?.as_mut()
     }
 
-    /// Returns the start of the block that contains `at`, for a block of a span that this shard knows.
+    /// Returns the start of the block that contains `at`, for a block of a span that this shard
+    /// knows.
     pub(crate) fn block_begin(&self, at: u64) -> Option<u64> {
         let number = self.number_at(at)?;
         let Some((_, span)) = self.known(number) else {
@@ -274,7 +277,8 @@ impl Alloc {
         Some(span.base + u64::from(class.offset(index)))
     }
 
-    /// Returns true if most blocks of the block's span are free, and it is not the one being filled.
+    /// Returns true if most blocks of the block's span are free, and it is not the one being
+    /// filled.
     pub(crate) fn is_sparse(&self, region: &Region, at: u64) -> bool {
         let (Some(class), Some(number)) = (self.class_at(region, at), self.number_at(at)) else {
             return false;
@@ -383,7 +387,8 @@ impl Alloc {
         }
     }
 
-    /// Returns a span with a free block: one that was left half full, one of an earlier incarnation, or a new one.
+    /// Returns a span with a free block: one that was left half full, one of an earlier
+    /// incarnation, or a new one.
     fn next_span(
         &mut self,
         region: &Region,
@@ -433,8 +438,8 @@ impl Alloc {
         Some(span.place(at, span.base + u64::from(offset), index))
     }
 
-    /// Cuts a free span into blocks of `class`. Its header is written, not flushed: the commit that publishes a block of
-    /// it publishes the header with it.
+    /// Cuts a free span into blocks of `class`. Its header is written, not flushed: the commit that
+    /// publishes a block of it publishes the header with it.
     fn cut(&mut self, region: &Region, number: u32, class: u8) -> u32 {
         let shape = &size_class::TABLE[class as usize];
         let base = self.geometry.span_at(number);
@@ -463,7 +468,8 @@ impl Alloc {
         };
     }
 
-    /// Looks at a span of an earlier incarnation: copies its bitmap, and lists it if it has free blocks.
+    /// Looks at a span of an earlier incarnation: copies its bitmap, and lists it if it has free
+    /// blocks.
     #[cold]
     fn visit(&mut self, region: &Region, number: u32) -> Option<u32> {
         let word = region.load(self.geometry.span_word(number));

@@ -1,12 +1,15 @@
-//! The free-block cache, or magazine, of a shard: blocks that were freed a moment ago and are reserved next.
+//! The free-block cache, or magazine, of a shard: blocks that were freed a moment ago and are
+//! reserved next.
 //!
-//! A transaction that overwrites a value frees a block of the size that the next one asks for, and has just read it: its
-//! lines are in the processor's cache, and its place is known. So a few such blocks of each class are kept. To
-//! look for the first free block of a span instead costs a search, and a store into it waits for the medium.
+//! A transaction that overwrites a value frees a block of the size that the next one asks for, and
+//! has just read it: its lines are in the processor's cache, and its place is known. So a few such
+//! blocks of each class are kept. To look for the first free block of a span instead costs a
+//! search, and a store into it waits for the medium.
 //!
-//! A cached block stays taken in the copy of its span's bitmap, as a reserved one does: it keeps its span from being
-//! released. So few blocks are cached, none of a span that is mostly empty, which a defragmenter may be emptying,
-//! and a transaction that frees more than it reserves gives them back ([`super::allocator::Alloc::reuse`]).
+//! A cached block stays taken in the copy of its span's bitmap, as a reserved one does: it keeps
+//! its span from being released. So few blocks are cached, none of a span that is mostly empty,
+//! which a defragmenter may be emptying, and a transaction that frees more than it reserves gives
+//! them back ([`super::allocator::Alloc::reuse`]).
 
 use super::place::Place;
 use crate::layout::size_class::{CLASSES, TABLE};
@@ -38,7 +41,8 @@ impl FreeBlockCache {
         fits
     }
 
-    /// Returns true if a block is cached. One that a damaged structure led to twice is freed once more, and must not be given out twice.
+    /// Returns true if a block is cached. One that a damaged structure led to twice is freed once
+    /// more, and must not be given out twice.
     #[inline]
     pub(crate) fn has(&self, block: &Place) -> bool {
         self.kept[block.class as usize].iter().any(|kept| kept.at == block.at)

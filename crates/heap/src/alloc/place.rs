@@ -9,7 +9,8 @@ pub(crate) struct Place {
     pub(crate) at: u64,
     /// The word of the pool with the bit that says whether it is allocated; none for a whole span.
     pub(crate) bitmap: u64,
-    /// Its span, by the allocator's list, and its number there; 0 for a whole span, which is in no list.
+    /// Its span, by the allocator's list, and its number there; 0 for a whole span, which is in no
+    /// list.
     pub(crate) span: u32,
     pub(crate) index: u16,
     pub(crate) class: u8,

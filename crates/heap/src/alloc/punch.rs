@@ -1,12 +1,13 @@
-//! Giving the space of free spans back to the file system, as far as it concerns the spans that belong to no shard.
+//! Giving the space of free spans back to the file system, as far as it concerns the spans that
+//! belong to no shard.
 //!
 //! A span may be given back when it is *durably free*: no record that a recovery may read speaks of
 //! it or of bytes in it, no reader has a pin that is older than what was freed there, and no
 //! transaction has reserved a block of it. That is what holds for the spans that belong to no
 //! shard: a block that somebody may read is not free yet, a span with a reserved block is not
 //! empty, and a shard's log is retired past the release of a span before it leaves the shard
-//! (`span_transfer`). What such a span holds means nothing, so that a crash may leave its old bytes,
-//! zeros, or some of each: making a hole needs neither a record nor a fence.
+//! (`span_transfer`). What such a span holds means nothing, so that a crash may leave its old
+//! bytes, zeros, or some of each: making a hole needs neither a record nor a fence.
 //!
 //! Who punches a hole takes the spans out of all lists of [`super::spans::Spans`] meanwhile, so
 //! that nobody can be given one while it loses its space, and nobody waits for the medium. Nobody

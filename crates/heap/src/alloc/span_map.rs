@@ -1,7 +1,8 @@
-//! The span map of a shard: finds what the shard knows of a span by the span's number, with two loads.
+//! The span map of a shard: finds what the shard knows of a span by the span's number, with two
+//! loads.
 //!
-//! The spans of a shard are anywhere in the pool, close together in parts of it. So the map has two levels: a piece
-//! for [`PIECE`] numbers is allocated when the first of them is entered.
+//! The spans of a shard are anywhere in the pool, close together in parts of it. So the map has two
+//! levels: a piece for [`PIECE`] numbers is allocated when the first of them is entered.
 
 const PIECE: usize = 1024;
 const NOTHING: u32 = u32::MAX;

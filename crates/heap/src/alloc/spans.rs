@@ -1,8 +1,9 @@
 //! The spans that belong to no shard, and the growth of the pool.
 //!
-//! A pool is opened without looking at its spans. A cursor goes through the span table when space is needed: a span
-//! whose word is 0 is free, any other is reported to the shard that owns it, which may have free blocks in it. In a new
-//! pool the cursor is simply the frontier. Free spans that a shard releases come to the free list.
+//! A pool is opened without looking at its spans. A cursor goes through the span table when space
+//! is needed: a span whose word is 0 is free, any other is reported to the shard that owns it,
+//! which may have free blocks in it. In a new pool the cursor is simply the frontier. Free spans
+//! that a shard releases come to the free list.
 //!
 //! Some free spans are holes of the file: their space was given back ([`super::punch`]), in this
 //! incarnation or an earlier one, and is reserved again before a shard has them. Which ones is
@@ -68,7 +69,8 @@ pub(crate) struct Inner {
     solid: u32,
     /// Spans before this one have been swept ([`super::punch`]).
     pub(crate) swept: u32,
-    /// Spans after the cursor that their owner released in this incarnation: no longer for the cursor to find.
+    /// Spans after the cursor that their owner released in this incarnation: no longer for the
+    /// cursor to find.
     pub(crate) ahead: FxHashSet<u32>,
     found: Vec<Vec<(u32, u8)>>,
 }
@@ -139,8 +141,8 @@ impl Reading {
         Reading { resolutions: region.resolutions(), errors: region.media_errors() }
     }
 
-    /// Returns true if what was read since may be untrue. Who resolves a loss knows of all but those that it
-    /// met just now.
+    /// Returns true if what was read since may be untrue. Who resolves a loss knows of all but
+    /// those that it met just now.
     fn has_lost(&self, region: &Region) -> bool {
         region.has_lost_since(self.resolutions)
             && (!is_resolving() || region.media_errors() != self.errors)
@@ -161,8 +163,8 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// Returns the spans of `zones` zones, of which nothing is known but that they are new, if they are.
-    /// What is after them in a file that is longer already may be a hole too.
+    /// Returns the spans of `zones` zones, of which nothing is known but that they are new, if they
+    /// are. What is after them in a file that is longer already may be a hole too.
     pub(crate) fn new(
         region: &Region,
         geometry: Geometry,
@@ -197,7 +199,8 @@ impl Spans {
         }
     }
 
-    /// Returns a span for `shard`, or spans that it already owns; grows the pool when there is none.
+    /// Returns a span for `shard`, or spans that it already owns; grows the pool when there is
+    /// none.
     pub(crate) fn take(&self, region: &Region, shard: usize, may_use_reserve: bool) -> Taken {
         let mut inner = self.lock();
         loop {
@@ -224,8 +227,8 @@ impl Spans {
         }
     }
 
-    /// Records, before it is logged, that a shard releases a span of its own. The shard keeps it as a free one, so that
-    /// the cursor must not find it without an owner later.
+    /// Records, before it is logged, that a shard releases a span of its own. The shard keeps it as
+    /// a free one, so that the cursor must not find it without an owner later.
     pub(crate) fn clear_owner(&self, span: u32) {
         pmem::panic_point();
         let mut inner = self.lock();
@@ -386,9 +389,9 @@ impl Spans {
         Scanned::Hole
     }
 
-    /// Returns where the hole ends, if a part of this span, which the cursor is at, is one. The kernel
-    /// looks for the next hole, however far that is, so what it says is remembered: no span that
-    /// the cursor is to meet loses its space without being in `ahead`.
+    /// Returns where the hole ends, if a part of this span, which the cursor is at, is one. The
+    /// kernel looks for the next hole, however far that is, so what it says is remembered: no span
+    /// that the cursor is to meet loses its space without being in `ahead`.
     fn hole_at(&self, region: &Region, inner: &mut Inner, span: u32) -> Option<u32> {
         if span >= inner.suspect || span < inner.solid {
             return None;
@@ -403,7 +406,8 @@ impl Spans {
         (inner.solid <= span).then(|| span_of(hole.end.min(end)).clamp(span + 1, inner.total))
     }
 
-    /// Returns true if a span that the cursor has not met is free, and was since the pool was opened.
+    /// Returns true if a span that the cursor has not met is free, and was since the pool was
+    /// opened.
     pub(crate) fn is_free_ahead(&self, region: &Region, inner: &Inner, span: u32) -> bool {
         !self.geometry.is_table(span)
             && !inner.ahead.contains(&span)
@@ -447,8 +451,8 @@ impl Spans {
         !FaultPoint::BackHoles.is_enabled() || unsafe { region.back(from, to) }.is_ok()
     }
 
-    /// Returns what is added to the number of a span so that those of a huge page begin at a multiple of
-    /// [`GROUP`].
+    /// Returns what is added to the number of a span so that those of a huge page begin at a
+    /// multiple of [`GROUP`].
     pub(crate) fn group_offset(&self) -> u32 {
         (self.geometry.zones_at() / SPAN % u64::from(GROUP)) as u32
     }

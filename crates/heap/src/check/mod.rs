@@ -1,7 +1,9 @@
-//! Which blocks are allocated, by the bitmaps alone; and whether headers, spans and counters agree with them.
+//! Which blocks are allocated, by the bitmaps alone; and whether headers, spans and counters agree
+//! with them.
 //!
-//! The layer above knows which blocks it can reach: allocated and reachable are the same set in an intact pool. A
-//! [`Ledger`] holds both for one shard, a bit for a block, and is filled with that shard locked.
+//! The layer above knows which blocks it can reach: allocated and reachable are the same set in an
+//! intact pool. A [`Ledger`] holds both for one shard, a bit for a block, and is filled with that
+//! shard locked.
 
 use crate::error::CommitError;
 use crate::layout::header::Header;
@@ -71,7 +73,8 @@ pub enum CheckError {
 }
 
 impl CheckError {
-    /// Returns true if opening the pool, or counting again, puts it right; if not, nothing tells what should be there.
+    /// Returns true if opening the pool, or counting again, puts it right; if not, nothing tells
+    /// what should be there.
     pub fn is_repairable(&self) -> bool {
         matches!(self, CheckError::Header { .. } | CheckError::Used { .. })
     }
@@ -107,14 +110,16 @@ pub struct Ledger<'h> {
     bytes: u64,
 }
 
-/// Returns the copies of the header that are not whole. To be asked before the pool is opened, which writes both.
+/// Returns the copies of the header that are not whole. To be asked before the pool is opened,
+/// which writes both.
 pub fn check_headers(region: &Region) -> Vec<CheckError> {
     let damaged = |at: &u64| Header::read_at(region, *at).is_err();
     [HEADER_A, HEADER_B].into_iter().filter(damaged).map(|at| CheckError::Header { at }).collect()
 }
 
 impl Heap {
-    /// Returns all allocated blocks, in the order of their places. Locks every shard: the caller holds none.
+    /// Returns all allocated blocks, in the order of their places. Locks every shard: the caller
+    /// holds none.
     pub fn allocated(&self) -> Result<Vec<Block>, CheckError> {
         let shards: Vec<Shard<'_>> = (0..self.shards()).map(|shard| self.lock(shard)).collect();
         let mut blocks = Vec::new();
@@ -144,7 +149,8 @@ impl Heap {
 }
 
 impl<'h> Ledger<'h> {
-    /// Returns the allocated blocks of a locked shard, none reached; with what is wrong with its spans and its counter.
+    /// Returns the allocated blocks of a locked shard, none reached; with what is wrong with its
+    /// spans and its counter.
     pub fn of(shard: &Shard<'h>, problem: &mut dyn FnMut(CheckError)) -> Ledger<'h> {
         let (heap, id) = (shard.heap(), shard.id());
         let count = heap.span_numbers().last().map_or(0, |last| last as usize + 1);
@@ -171,7 +177,8 @@ impl<'h> Ledger<'h> {
         ledger
     }
 
-    /// Like [`Ledger::of`], of a shard whose bitmaps are not relied on: each block of its spans counts as allocated.
+    /// Like [`Ledger::of`], of a shard whose bitmaps are not relied on: each block of its spans
+    /// counts as allocated.
     pub fn of_all(shard: &Shard<'h>) -> Ledger<'h> {
         let mut ledger = Ledger::of(shard, &mut |_| {});
         for own in ledger.spans.iter().flatten() {
@@ -248,7 +255,8 @@ impl<'h> Ledger<'h> {
         Reached::First(capacity)
     }
 
-    /// Returns how many bytes a block at `at` holds, allocated or not; none if no block can begin there.
+    /// Returns how many bytes a block at `at` holds, allocated or not; none if no block can begin
+    /// there.
     pub fn block_size(&self, at: Ptr) -> Option<usize> {
         self.find(at).map(|(_, _, capacity)| capacity)
     }
@@ -288,7 +296,8 @@ fn within(shape: &Class, word: usize) -> u64 {
 }
 
 impl Shard<'_> {
-    /// Sets the bit of each block that the ledger has reached; of how many it was not set. With nothing staged.
+    /// Sets the bit of each block that the ledger has reached; of how many it was not set. With
+    /// nothing staged.
     pub fn allocate_reached(&mut self, ledger: &Ledger<'_>) -> Result<u64, CommitError> {
         const AT_ONCE: usize = 256;
         let (mut blocks, mut staged) = (0, 0);
@@ -316,7 +325,8 @@ impl Shard<'_> {
         Ok(blocks)
     }
 
-    /// Sets the shard's count of allocated bytes to what its blocks have. Whether it differed. With nothing staged.
+    /// Sets the shard's count of allocated bytes to what its blocks have. Whether it differed. With
+    /// nothing staged.
     pub fn recount(&mut self) -> Result<bool, CommitError> {
         let found = Ledger::of(self, &mut |_| {}).bytes();
         let at = Ptr::from_raw(self.heap().area(self.id()).used());

@@ -1,16 +1,19 @@
 //! The CRC-32C of two pieces, from the checksums of both.
 //!
-//! A value has a checksum of its own in its entry, and is a part of the fresh range that publishes it. To read 4 KiB once more
-//! for the second checksum takes 89 ns; to combine two checksums takes a few.
+//! A value has a checksum of its own in its entry, and is a part of the fresh range that publishes
+//! it. To read 4 KiB once more for the second checksum takes 89 ns; to combine two checksums takes
+//! a few.
 //!
-//! The checksum of two pieces is that of the first, carried over as many zero bytes as the second has, with the checksum
-//! of the second added. To carry a checksum over zeros is to multiply it by a power of x modulo the polynomial: one carry-less
-//! multiplication for each bit of the length. The instruction for CRC-32C reduces the product, and multiplies it by x^33
-//! by the way, which the constants make up for.
+//! The checksum of two pieces is that of the first, carried over as many zero bytes as the second
+//! has, with the checksum of the second added. To carry a checksum over zeros is to multiply it by
+//! a power of x modulo the polynomial: one carry-less multiplication for each bit of the length.
+//! The instruction for CRC-32C reduces the product, and multiplies it by x^33 by the way, which the
+//! constants make up for.
 
 #![allow(unsafe_code, reason = "the processor's instructions are called where they were found")]
 
-/// Returns the CRC-32C of bytes of which a first part has the CRC-32C `crc`, and the rest is `bytes`, whose own is `sum`.
+/// Returns the CRC-32C of bytes of which a first part has the CRC-32C `crc`, and the rest is
+/// `bytes`, whose own is `sum`.
 #[inline]
 pub(crate) fn crc32c_combine(crc: u32, bytes: &[u8], sum: u32) -> u32 {
     debug_assert_eq!(sum, super::crc::crc32c(bytes), "the checksum of other bytes");

@@ -9,8 +9,8 @@
 //!            zones                `zone_spans` spans of 64 KiB; the first ones hold the zone's span table
 //! ```
 //!
-//! The geometry is fixed when the pool is made; only the number of zones grows. `docs/format/pool.md` has the
-//! byte diagrams.
+//! The geometry is fixed when the pool is made; only the number of zones grows.
+//! `docs/format/pool.md` has the byte diagrams.
 
 /// Bytes of a cache line, the unit of flushing.
 pub(crate) const LINE: u64 = 64;
@@ -162,12 +162,14 @@ pub(crate) struct ShardArea {
 }
 
 impl ShardArea {
-    /// Returns where the log begins: line of the ring (16 bits) and sequence number of the record there (48 bits).
+    /// Returns where the log begins: line of the ring (16 bits) and sequence number of the record
+    /// there (48 bits).
     pub(crate) fn tail(self) -> u64 {
         self.at
     }
 
-    /// Returns the newest sequence number whose fence has completed, by `record::fenced_word`; stored lazily.
+    /// Returns the newest sequence number whose fence has completed, by `record::fenced_word`;
+    /// stored lazily.
     pub(crate) fn fenced(self) -> u64 {
         self.at + LINE
     }

@@ -1,10 +1,12 @@
 //! The pool's header: what the file is, its geometry, and the epoch of its current incarnation.
 //!
-//! Two copies are written in turn, so that one is whole whatever happens; the valid one with the higher generation
-//! counts. Magic and version keep their place for ever. All fields are little endian.
+//! Two copies are written in turn, so that one is whole whatever happens; the valid one with the
+//! higher generation counts. Magic and version keep their place for ever. All fields are little
+//! endian.
 //!
-//! A program that meets a feature that it does not know keeps the pool as it is (incompat), looks at it only (ro_compat),
-//! or uses it and leaves the bit (compat). Reserved bytes are zero: others are of a feature without a bit, or damage.
+//! A program that meets a feature that it does not know keeps the pool as it is (incompat), looks
+//! at it only (ro_compat), or uses it and leaves the bit (compat). Reserved bytes are zero: others
+//! are of a feature without a bit, or damage.
 //!
 //! ```text
 //! 0   magic "PERDURA\0"        8     64  generation              8
@@ -146,7 +148,8 @@ impl Header {
         })
     }
 
-    /// Returns the valid copy with the higher generation; when neither is valid, what is wrong with the one that was written.
+    /// Returns the valid copy with the higher generation; when neither is valid, what is wrong with
+    /// the one that was written.
     pub(crate) fn read(region: &Region) -> Result<Header, HeaderError> {
         match (Self::read_at(region, HEADER_A), Self::read_at(region, HEADER_B)) {
             (Ok(a), Ok(b)) => Ok(if a.generation >= b.generation { a } else { b }),
@@ -170,9 +173,10 @@ impl Header {
         raw
     }
 
-    /// Makes this the pool's header: counts the generation up and writes over the older copy. Durable on return.
-    /// The magic goes last: while a pool is being made, it is either blank or whole. After a fence that failed nothing more
-    /// is written: what the header speaks of may be lost, or the copy that would be left alone.
+    /// Makes this the pool's header: counts the generation up and writes over the older copy.
+    /// Durable on return. The magic goes last: while a pool is being made, it is either blank or
+    /// whole. After a fence that failed nothing more is written: what the header speaks of may be
+    /// lost, or the copy that would be left alone.
     #[allow(unsafe_code, reason = "the header is written through the region")]
     pub(crate) fn write(&mut self, region: &Region) {
         if region.failed() {
@@ -183,7 +187,8 @@ impl Header {
             !self.generation.is_multiple_of(2) && FaultPoint::AlternateHeaders.is_enabled();
         let at = if second { HEADER_B } else { HEADER_A };
         let header = self.encode();
-        // SAFETY: the caller opens, creates or closes the pool: nobody else reads or writes the header.
+        // SAFETY: the caller opens, creates or closes the pool: nobody else reads or writes the
+        // header.
         unsafe { region.write(at + 8, &header[8..]) };
         fault_points::flush(region, at, BYTES, FaultPoint::FlushHeader);
         fault_points::fence(region, FaultPoint::FenceHeader);
@@ -196,8 +201,9 @@ impl Header {
         fault_points::fence(region, FaultPoint::FenceMagic);
     }
 
-    /// Begins an incarnation in both copies. Were one of the last incarnation left and the other damaged later, the pool would
-    /// go on from the last one's epoch: blind to the log of this one, and soon giving its numbers a second time.
+    /// Begins an incarnation in both copies. Were one of the last incarnation left and the other
+    /// damaged later, the pool would go on from the last one's epoch: blind to the log of this one,
+    /// and soon giving its numbers a second time.
     pub(crate) fn write_both(&mut self, region: &Region) {
         self.write(region);
         if FaultPoint::WriteBothHeaders.is_enabled() {
@@ -206,7 +212,8 @@ impl Header {
     }
 }
 
-/// Returns true if a region certainly holds no pool, nor anything else: see [`crate::Heap::is_blank`].
+/// Returns true if a region certainly holds no pool, nor anything else: see
+/// [`crate::Heap::is_blank`].
 pub(crate) fn is_blank(region: &Region) -> bool {
     let has_magic = |at: u64| region.len() > at && region.load(at) != 0;
     if has_magic(HEADER_A) || has_magic(HEADER_B) || !region.len().is_multiple_of(8) {

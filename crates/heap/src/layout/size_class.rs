@@ -1,8 +1,10 @@
 //! Size classes of blocks, and the shape of a span that is cut into blocks of one class.
 //!
-//! Up to 256 bytes the classes are 8 or 16 bytes apart, so that small entries waste little; up to 1 KiB they are an
-//! eighth apart; above that a class is what fits a whole number of times into a span, in whole lines, so that little of
-//! the span's end is wasted. Blocks of a class that is a multiple of 64 are on lines. The last class is the whole span: it has no header, its word in the span table says all.
+//! Up to 256 bytes the classes are 8 or 16 bytes apart, so that small entries waste little; up to 1
+//! KiB they are an eighth apart; above that a class is what fits a whole number of times into a
+//! span, in whole lines, so that little of the span's end is wasted. Blocks of a class that is a
+//! multiple of 64 are on lines. The last class is the whole span: it has no header, its word in the
+//! span table says all.
 //!
 //! ```text
 //! span:  0   class u32 | count u32 | masked crc32c of these u32 | zero u32

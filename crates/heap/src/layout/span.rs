@@ -1,4 +1,5 @@
-//! What the pool says of a span: its word in the span table, and the header of one that is cut into blocks.
+//! What the pool says of a span: its word in the span table, and the header of one that is cut into
+//! blocks.
 
 use super::size_class::{CLASSES, Class};
 use crate::checksum::crc32c;
@@ -15,8 +16,9 @@ pub(crate) fn split_span_word(word: u64, shards: usize) -> Option<(u8, usize)> {
     (class < CLASSES as u64 && shard < shards).then_some((class as u8, shard))
 }
 
-/// Returns a checksum that is stored right after the bytes it covers. Bytes followed by their own CRC have a CRC that no longer
-/// depends on them: the checksum of a fresh range over a plain one would take any span's header for any other's.
+/// Returns a checksum that is stored right after the bytes it covers. Bytes followed by their own
+/// CRC have a CRC that no longer depends on them: the checksum of a fresh range over a plain one
+/// would take any span's header for any other's.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }

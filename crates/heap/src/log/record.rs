@@ -11,16 +11,17 @@
 //! ..  entries
 //! ```
 //!
-//! An entry is one or two words; the high four bits of the first say what it is. A *change* names a word by `offset / 8` in
-//! the low 45 bits: `SET` (the value follows), or one bit set or cleared (bit number in bits 48 to 53). All are idempotent.
-//! A *fresh range* is bytes that the transaction publishes: `FRESH` has their offset in the low 48 bits, bit 59 where they
-//! had a fence of their own; `PUBLISH` is a block that the range begins, with `offset / 8` and, in bits 48 to 59, the
+//! An entry is one or two words; the high four bits of the first say what it is. A *change* names a
+//! word by `offset / 8` in the low 45 bits: `SET` (the value follows), or one bit set or cleared
+//! (bit number in bits 48 to 53). All are idempotent. A *fresh range* is bytes that the transaction
+//! publishes: `FRESH` has their offset in the low 48 bits, bit 59 where they had a fence of their
+//! own; `PUBLISH` is a block that the range begins, with `offset / 8` and, in bits 48 to 59, the
 //! block's number in its span: its bit is set too. Length u32 | crc32c u32 follow.
 //!
 //! An overwriting SET takes one line: a block is published, a slot set, a bit cleared.
 //!
-//! A record too long for a part is *long*: its entries are in spans that are flushed with it, and its body names them:
-//! words in all, then for each span offset, and length u32 | crc32c u32.
+//! A record too long for a part is *long*: its entries are in spans that are flushed with it, and
+//! its body names them: words in all, then for each span offset, and length u32 | crc32c u32.
 
 #![allow(unsafe_code, reason = "words are looked at as bytes")]
 
@@ -53,7 +54,8 @@ const _: () = assert!(TABLE[0].count <= 1 << 12);
 /// What a record is: the bits of its kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// One of the records of a transaction over several shards: its first word after the header is its link.
+    /// One of the records of a transaction over several shards: its first word after the header is
+    /// its link.
     pub(crate) linked: bool,
     /// Its ranges and entries are in spans.
     pub(crate) long: bool,
@@ -79,8 +81,8 @@ impl Kind {
     }
 }
 
-/// The next record of a transaction over several shards: its shard, and its sequence number there. The links of
-/// all its records are a circle.
+/// The next record of a transaction over several shards: its shard, and its sequence number there.
+/// The links of all its records are a circle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) shard: usize,
@@ -109,7 +111,8 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Writes the header over the first words of `record`, whose body is complete, with the checksum of all.
+    /// Writes the header over the first words of `record`, whose body is complete, with the
+    /// checksum of all.
     pub(crate) fn seal(&self, record: &mut [u64]) {
         debug_assert_eq!(record.len(), self.words);
         let [first, second, third, ..] = record else { return };
@@ -174,7 +177,8 @@ impl FreshRange {
         out.extend_from_slice(&[self.at | mark | OP_FRESH << OP_SHIFT, self.sum()]);
     }
 
-    /// Appends the range to a record's body as that of block number `index` of its span, which becomes allocated.
+    /// Appends the range to a record's body as that of block number `index` of its span, which
+    /// becomes allocated.
     #[inline]
     pub(crate) fn encode_published(&self, index: u16, out: &mut Vec<u64>) {
         let number = u64::from(index) << NUMBER_SHIFT;
@@ -275,7 +279,8 @@ impl From<Entry> for Word {
     }
 }
 
-/// Returns the changes of words in a record's body, in order; ends at the first word that begins no entry.
+/// Returns the changes of words in a record's body, in order; ends at the first word that begins no
+/// entry.
 #[inline]
 pub(crate) fn entries(body: &[u64]) -> impl Iterator<Item = Entry> + '_ {
     split(body).filter_map(Entry::decode)
@@ -305,8 +310,8 @@ fn split(body: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
     })
 }
 
-/// Returns the hint that the record of this number was fenced: low half of the epoch, a check of all three, low half of the number.
-/// One store of one word, so that a commit pays nothing for it.
+/// Returns the hint that the record of this number was fenced: low half of the epoch, a check of
+/// all three, low half of the number. One store of one word, so that a commit pays nothing for it.
 #[inline]
 pub(crate) fn fenced_word(epoch: u32, seq: u64) -> u64 {
     let seq = seq & SEQ_MASK;
@@ -315,8 +320,9 @@ pub(crate) fn fenced_word(epoch: u32, seq: u64) -> u64 {
     u64::from(epoch) << 48 | check << 32 | seq & 0xffff_ffff
 }
 
-/// Returns the number that a hint of this epoch tells, where `next` is the number of the next record as far as the log is read. None
-/// if the hint is of another epoch, or not whole: nothing follows from it then.
+/// Returns the number that a hint of this epoch tells, where `next` is the number of the next
+/// record as far as the log is read. None if the hint is of another epoch, or not whole: nothing
+/// follows from it then.
 pub(crate) fn fenced_seq(word: u64, epoch: u32, next: u64) -> Option<u64> {
     let near = next & !0xffff_ffff | word & 0xffff_ffff;
     let may_be = [near, near.wrapping_add(1 << 32), near.wrapping_sub(1 << 32)];

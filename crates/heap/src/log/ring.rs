@@ -1,19 +1,23 @@
 //! A shard's redo log: a ring of parts in the pool, and how far it is written.
 //!
-//! A record does not cross a part's end. There is no padding: a reader that finds no record after the last one
-//! looks at the start of the next part, where only a record with the expected sequence number counts.
+//! A record does not cross a part's end. There is no padding: a reader that finds no record after
+//! the last one looks at the start of the next part, where only a record with the expected sequence
+//! number counts.
 //!
-//! Before a part is written again its records are *retired*: every line with a word that they changed is flushed and
-//! fenced, and the tail moves past them. These lines are remembered in DRAM; the records are not read again.
+//! Before a part is written again its records are *retired*: every line with a word that they
+//! changed is flushed and fenced, and the tail moves past them. These lines are remembered in DRAM;
+//! the records are not read again.
 //!
-//! It happens by *sections*, the records of a part up to a bound, and as soon as a second section has begun after one. To
-//! wait until the ring is full would spare few flushes, for most lines are changed by few records, and would leave more
-//! to a recovery: which reads two sections of each ring at most, and a record of a third.
+//! It happens by *sections*, the records of a part up to a bound, and as soon as a second section
+//! has begun after one. To wait until the ring is full would spare few flushes, for most lines are
+//! changed by few records, and would leave more to a recovery: which reads two sections of each
+//! ring at most, and a record of a third.
 //!
-//! It happens inside commits, by their own fences. The commit that begins a section flushes the lines of the one before
-//! the last; its fence completes that. The shard's next commit stores the tail and flushes it; its fence makes the tail durable,
-//! and only then the space that the tail left may be written. Where that very commit enters the part that the tail leaves, as
-//! when each record takes a part of its own, it fences first.
+//! It happens inside commits, by their own fences. The commit that begins a section flushes the
+//! lines of the one before the last; its fence completes that. The shard's next commit stores the
+//! tail and flushes it; its fence makes the tail durable, and only then the space that the tail
+//! left may be written. Where that very commit enters the part that the tail leaves, as when each
+//! record takes a part of its own, it fences first.
 
 #![allow(unsafe_code, reason = "the tail is stored in the pool")]
 
@@ -30,11 +34,13 @@ pub(crate) type LineIndex = u64;
 /// How many lines are remembered as listed, so that hot ones are listed once.
 const SEEN: usize = 256;
 
-/// Bytes of records that make a section full: the bounds, and what is shared among the shards. Small enough that a recovery
-/// is short, large enough that the fence of its retirement is one of many.
+/// Bytes of records that make a section full: the bounds, and what is shared among the shards.
+/// Small enough that a recovery is short, large enough that the fence of its retirement is one of
+/// many.
 const SECTION: RangeInclusive<usize> = 2 << 10..=8 << 10;
 const SECTIONS: usize = 32 << 10;
-/// In a ring of small parts, as tests have them, sections are smaller still, so that a part has several.
+/// In a ring of small parts, as tests have them, sections are smaller still, so that a part has
+/// several.
 const SMALL_SECTION: usize = 128;
 
 fn section_words(geometry: &Geometry) -> usize {
@@ -66,14 +72,16 @@ pub(crate) struct Ring {
     section_words: usize,
     /// What the tail has not passed, oldest first.
     sections: VecDeque<Section>,
-    /// So many of the oldest were flushed by the commit that was placed last: fenced before the next one is placed.
+    /// So many of the oldest were flushed by the commit that was placed last: fenced before the
+    /// next one is placed.
     flushed: usize,
     /// The part being written, and the line after its last record.
     part: usize,
     at: LineIndex,
     /// Lines that the newest section has listed, each at a place that follows from its number.
     seen: Box<[u64; SEEN]>,
-    /// An emptied list of lines, for the next section: what is used again is in the processor's cache.
+    /// An emptied list of lines, for the next section: what is used again is in the processor's
+    /// cache.
     spare: Vec<u64>,
     /// The next record's sequence number.
     pub(crate) seq: u64,
@@ -83,7 +91,8 @@ pub(crate) struct Ring {
     pub(crate) released: Vec<u32>,
 }
 
-/// Returns the tail word: line of the ring in the high 16 bits, sequence number of the record there in the low 48.
+/// Returns the tail word: line of the ring in the high 16 bits, sequence number of the record there
+/// in the low 48.
 pub(crate) fn tail_word(line: LineIndex, seq: u64) -> u64 {
     line << 48 | seq & SEQ_MASK
 }
@@ -121,8 +130,9 @@ impl Ring {
         self.part_lines as usize * 8
     }
 
-    /// Finds space for a record of `lines` lines and takes it: the offset in the pool. `words` is how many words the record
-    /// has wherever they are. May flush lines and the tail: the caller fences on this thread before the next call.
+    /// Finds space for a record of `lines` lines and takes it: the offset in the pool. `words` is
+    /// how many words the record has wherever they are. May flush lines and the tail: the caller
+    /// fences on this thread before the next call.
     pub(crate) fn place(&mut self, region: &Region, lines: u64, words: usize) -> u64 {
         debug_assert!(lines <= self.part_lines);
         let left = if self.flushed > 0 { self.move_tail(region) } else { None };
@@ -208,7 +218,8 @@ impl Ring {
         self.move_tail(region);
     }
 
-    /// Flushes what the oldest `count` sections changed; the tail may pass them after a fence of this thread.
+    /// Flushes what the oldest `count` sections changed; the tail may pass them after a fence of
+    /// this thread.
     fn flush_oldest(&mut self, region: &Region, count: usize) {
         for section in self.sections.iter_mut().take(count) {
             if FaultPoint::FlushRetired.is_enabled() {
@@ -220,8 +231,8 @@ impl Ring {
         self.flushed = count;
     }
 
-    /// Moves the tail past the sections that were flushed, and fenced since. It is flushed, not fenced. The part of the newest
-    /// of these sections.
+    /// Moves the tail past the sections that were flushed, and fenced since. It is flushed, not
+    /// fenced. The part of the newest of these sections.
     #[cold]
     fn move_tail(&mut self, region: &Region) -> Option<usize> {
         let mut left = None;

@@ -1,11 +1,13 @@
-//! What the pool itself says of media errors: the losses that are not resolved, and why it takes no writes.
+//! What the pool itself says of media errors: the losses that are not resolved, and why it takes no
+//! writes.
 //!
-//! Repairing a damaged page writes zeros over it, and the medium no longer reports what was lost there. So each loss is
-//! recorded here, flushed and fenced before its page is written, and removed when what was lost has an owner that says
-//! so durably. Opening a pool treats what it finds here as lost again: a process may end between any two steps.
+//! Repairing a damaged page writes zeros over it, and the medium no longer reports what was lost
+//! there. So each loss is recorded here, flushed and fenced before its page is written, and removed
+//! when what was lost has an owner that says so durably. Opening a pool treats what it finds here
+//! as lost again: a process may end between any two steps.
 //!
-//! There is a copy in each of the two header pages, so that the loss of one page takes no record with it. All is
-//! self-checksummed: a torn entry was not fenced, and its page was not written.
+//! There is a copy in each of the two header pages, so that the loss of one page takes no record
+//! with it. All is self-checksummed: a torn entry was not fenced, and its page was not written.
 //!
 //! ```text
 //! 512, 4608    stop       crc32c u32 of 4..256 | length u32, hides keys << 31 | text, 248 bytes
@@ -32,7 +34,8 @@ const TEXT_AT: usize = 8;
 const ENTRIES_AT: u64 = STOP_AT + STOP_BYTES as u64;
 /// Losses that can be recorded at once.
 pub(crate) const ENTRIES: u64 = (PAGE - ENTRIES_AT) / 16;
-/// Not a page: it says that something was lost with its name, which whoever opens the pool has to look for.
+/// Not a page: it says that something was lost with its name, which whoever opens the pool has to
+/// look for.
 pub(crate) const NAMES: LostPage = LostPage { at: ((1 << 40) - 1) * PAGE, lines: 1 };
 const COPIES: [u64; 2] = [HEADER_A, HEADER_B];
 const HIDES: u32 = 1 << 31;
@@ -41,8 +44,8 @@ const _: () = assert!(BYTES as u64 <= STOP_AT);
 const _: () = assert!(HEADER_B - HEADER_A == PAGE && PAGE / LINE == 64);
 const _: () = assert!(ENTRIES == 208 && ENTRIES_AT + 16 * ENTRIES == PAGE);
 
-/// One thread at a time looks for a free entry, or removes what another may be about to rely on. A fence of any thread
-/// may come here.
+/// One thread at a time looks for a free entry, or removes what another may be about to rely on. A
+/// fence of any thread may come here.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -58,7 +61,8 @@ pub struct Stop {
     pub hides_keys: bool,
 }
 
-/// Records losses durably; false if there is no space for them, or if it failed. [`Region::record_losses`] calls it.
+/// Records losses durably; false if there is no space for them, or if it failed.
+/// [`Region::record_losses`] calls it.
 pub(crate) fn record(region: &Region, pages: &[LostPage]) -> bool {
     if !FaultPoint::RecordLosses.is_enabled() {
         return true;
@@ -98,8 +102,8 @@ pub(crate) fn forget_names(region: &Region) {
     forget(region, 0, &[Lost { at: NAMES.at, len: LINE }]);
 }
 
-/// Removes what was resolved of the region's first `pages` damaged pages. In one copy after the other, so that a crash
-/// leaves each entry whole in one of them.
+/// Removes what was resolved of the region's first `pages` damaged pages. In one copy after the
+/// other, so that a crash leaves each entry whole in one of them.
 pub(crate) fn forget(region: &Region, pages: usize, resolved: &[Lost]) {
     let _alone = alone();
     // What was lost once more since then relies on the same entry.

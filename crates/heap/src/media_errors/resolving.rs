@@ -1,7 +1,7 @@
 //! Which thread resolves a loss.
 //!
-//! While a loss is not resolved no transaction commits, for it may have read zeros in the place of what was lost; only the
-//! thread that resolves it writes.
+//! While a loss is not resolved no transaction commits, for it may have read zeros in the place of
+//! what was lost; only the thread that resolves it writes.
 
 use std::cell::Cell;
 

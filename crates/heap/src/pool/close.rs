@@ -4,8 +4,8 @@ use crate::transaction::heap::Heap;
 use std::sync::atomic::Ordering;
 
 impl Heap {
-    /// Retires every log, syncs, and marks the pool as closed cleanly. No write is taken afterwards. A poisoned heap is not
-    /// closed: the next opening recovers it.
+    /// Retires every log, syncs, and marks the pool as closed cleanly. No write is taken
+    /// afterwards. A poisoned heap is not closed: the next opening recovers it.
     pub fn close(&self) -> std::io::Result<()> {
         let mut shards: Vec<_> = (0..self.shards()).map(|shard| self.lock(shard)).collect();
         if self.volatile || self.closed.swap(true, Ordering::AcqRel) {

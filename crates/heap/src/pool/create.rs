@@ -18,7 +18,8 @@ pub struct CreateOptions {
     pub geometry: Geometry,
     /// Tells the pool from any other.
     pub uuid: [u8; 16],
-    /// The key of the hash that places keys: secret and random, so that no client can aim at one bucket.
+    /// The key of the hash that places keys: secret and random, so that no client can aim at one
+    /// bucket.
     pub hash_seed: [u8; 16],
     /// The present boot of the machine.
     pub boot_id: [u8; 16],
@@ -84,9 +85,10 @@ impl Heap {
         Heap::create(region, options)
     }
 
-    /// Returns true if the region certainly holds nothing: a new file, or one whose pool was never finished. What comes after the
-    /// header's pages is zeros or holes then, to the file's end. Of a device, whose bytes may be anything, what
-    /// [`crate::OpenError::NoHeader`] tells to zero for a new pool.
+    /// Returns true if the region certainly holds nothing: a new file, or one whose pool was never
+    /// finished. What comes after the header's pages is zeros or holes then, to the file's end. Of
+    /// a device, whose bytes may be anything, what [`crate::OpenError::NoHeader`] tells to zero for
+    /// a new pool.
     pub fn is_blank(region: &Region) -> bool {
         header::is_blank(region)
     }
@@ -97,8 +99,8 @@ pub(super) fn survives_power_loss(region: &Region) -> bool {
     !region.emulated() && !matches!(region.domain(), Domain::Process | Domain::Volatile)
 }
 
-/// Zeros what a pool expects to be zero on a device, whose bytes may be anything: all before the zones, and
-/// each zone's span table.
+/// Zeros what a pool expects to be zero on a device, whose bytes may be anything: all before the
+/// zones, and each zone's span table.
 fn blank(region: &Region, geometry: &Geometry) {
     let zeros = vec![0; SPAN as usize];
     let zero = |from: u64, to: u64| {

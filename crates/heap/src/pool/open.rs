@@ -39,7 +39,8 @@ impl Heap {
             header.epoch = epoch;
         }
         let power_safe = survives_power_loss(&region);
-        // What was acknowledged before may be in no more than the caches, also where no log speaks of it.
+        // What was acknowledged before may be in no more than the caches, also where no log speaks
+        // of it.
         if power_safe && !header.power_safe && !header.clean && region.sync_all().is_err() {
             return Err(OpenError::Failed);
         }
@@ -62,7 +63,8 @@ impl Heap {
     }
 }
 
-/// Marks as lost again what was lost and not resolved in an earlier incarnation, though it can be read.
+/// Marks as lost again what was lost and not resolved in an earlier incarnation, though it can be
+/// read.
 fn replay_losses(region: &Region) -> Result<(), OpenError> {
     region.record_losses(losses::record);
     let pages =

@@ -1,9 +1,9 @@
 //! Giving the space of free spans back to the file system: in the background, or by a purge.
 //!
-//! The background gives back what became free in this incarnation and nobody needed for a while: only
-//! whole huge pages, since a smaller hole would split one that others use, and never the last zone
-//! of free space. A purge gives all of it back, but what deletes may need. What may be
-//! given back, and how, is told in [`crate::alloc::punch`].
+//! The background gives back what became free in this incarnation and nobody needed for a while:
+//! only whole huge pages, since a smaller hole would split one that others use, and never the last
+//! zone of free space. A purge gives all of it back, but what deletes may need. What may be given
+//! back, and how, is told in [`crate::alloc::punch`].
 
 use crate::alloc::punch::{Punched, Which};
 use crate::layout::SPAN;
@@ -12,8 +12,8 @@ use crate::transaction::span_transfer;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Heap {
-    /// Returns the number of bytes that the pool takes of its medium: less than [`Heap::size`] where space was given
-    /// back.
+    /// Returns the number of bytes that the pool takes of its medium: less than [`Heap::size`]
+    /// where space was given back.
     pub fn space_taken(&self) -> u64 {
         let holes = || self.spans.lock().holes.len() as u64 * SPAN;
         self.region.allocated().unwrap_or_else(|| self.size().saturating_sub(holes()))
@@ -61,9 +61,9 @@ impl Heap {
         self.is_purge_asked() || self.purge_stage.load(Relaxed) != 0
     }
 
-    /// Does a bounded step of a purge that was asked for; returns true if there is more. What cannot be done
-    /// now, since the store is paused or a loss is not resolved, is done by a later call. For one
-    /// thread, which holds no shard.
+    /// Does a bounded step of a purge that was asked for; returns true if there is more. What
+    /// cannot be done now, since the store is paused or a loss is not resolved, is done by a later
+    /// call. For one thread, which holds no shard.
     pub fn purge_step(&self) -> bool {
         if !self.gives_space_back() {
             // Neither now nor later: what was asked for is done.

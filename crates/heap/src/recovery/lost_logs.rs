@@ -1,12 +1,13 @@
-//! Refuses a pool whose logs may have ended in bytes that the medium lost: an acknowledged write could be among them.
+//! Refuses a pool whose logs may have ended in bytes that the medium lost: an acknowledged write
+//! could be among them.
 
 use super::scan::Log;
 use crate::error::OpenError;
 use crate::layout::{Geometry, LINE};
 use pmem::Region;
 
-/// Refuses a pool whose logs may have ended in lost bytes: an acknowledged write could be among them. To be called
-/// before recovery writes anything.
+/// Refuses a pool whose logs may have ended in lost bytes: an acknowledged write could be among
+/// them. To be called before recovery writes anything.
 pub(crate) fn refuse_lost_logs(
     region: &Region,
     geometry: &Geometry,

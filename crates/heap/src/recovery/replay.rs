@@ -1,8 +1,8 @@
 //! Bringing a pool to the state that its logs say, after a crash or a clean close.
 //!
-//! Bounded by the rings; nothing is scanned that grows with the number of keys. A crash anywhere in it changes nothing:
-//! what is accepted is made durable before the first store, the stores are idempotent, and the tails move only
-//! when the words are durable.
+//! Bounded by the rings; nothing is scanned that grows with the number of keys. A crash anywhere in
+//! it changes nothing: what is accepted is made durable before the first store, the stores are
+//! idempotent, and the tails move only when the words are durable.
 
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
@@ -31,7 +31,8 @@ pub struct Recovery {
     pub epoch: u32,
 }
 
-/// The state in which the rings go on: for each shard the line and the sequence number of its next record.
+/// The state in which the rings go on: for each shard the line and the sequence number of its next
+/// record.
 pub(crate) struct Recovered {
     pub(crate) ends: Vec<(u64, u64)>,
     pub(crate) report: Recovery,
@@ -81,9 +82,9 @@ pub(crate) fn all(
     if region.failed() { Err(OpenError::Failed) } else { Ok(recovered) }
 }
 
-/// After a process crash, what is accepted may be in the caches only. A later power cut must not take a record whose
-/// words are stored already, nor a zone that this incarnation is going to use, nor the newer header while the older one is
-/// written over.
+/// After a process crash, what is accepted may be in the caches only. A later power cut must not
+/// take a record whose words are stored already, nor a zone that this incarnation is going to use,
+/// nor the newer header while the older one is written over.
 fn flush_accepted(region: &Region, logs: &[Log]) {
     make_durable(region, ZONES_WORD, 8, FaultPoint::FlushAcceptedZones);
     for header in [HEADER_A, HEADER_B] {
@@ -101,8 +102,8 @@ fn flush_accepted(region: &Region, logs: &[Log]) {
     fault_points::fence(region, FaultPoint::FenceAccepted);
 }
 
-/// Flushes what an earlier process stored. A sync of its may have failed: the kernel takes these pages for clean then, and
-/// a flush alone would not write them.
+/// Flushes what an earlier process stored. A sync of its may have failed: the kernel takes these
+/// pages for clean then, and a flush alone would not write them.
 fn make_durable(region: &Region, at: u64, len: usize, point: FaultPoint) {
     // SAFETY: the pool is being opened: nobody else reads or writes it.
     unsafe { region.make_dirty(at, len) };
@@ -132,8 +133,9 @@ pub(crate) fn store_words(region: &Region, log: &Log) -> u64 {
     words
 }
 
-/// For each entry of the records, oldest first, whether a later record published bytes over its word, or has its body
-/// there: the block was freed and used again, and the entry concerns its earlier use.
+/// For each entry of the records, oldest first, whether a later record published bytes over its
+/// word, or has its body there: the block was freed and used again, and the entry concerns its
+/// earlier use.
 fn revoked(records: &[Found]) -> Vec<bool> {
     let mut published = Intervals::default();
     let mut newest_first = Vec::new();

@@ -1,7 +1,7 @@
 //! Reading a shard's log after a crash.
 //!
-//! From the tail on, records count while epoch, sequence number and checksum hold. Whether the newest one is accepted
-//! is decided in `validate`; the fence of every earlier one has completed.
+//! From the tail on, records count while epoch, sequence number and checksum hold. Whether the
+//! newest one is accepted is decided in `validate`; the fence of every earlier one has completed.
 
 use crate::error::OpenError;
 use crate::fault_points::FaultPoint;
@@ -175,7 +175,8 @@ impl Reader<'_> {
         Log { shard: self.shard, tail, records, end: line, seq, fenced }
     }
 
-    /// Returns the record that begins on `line`, if it is whole and has the expected epoch and sequence number.
+    /// Returns the record that begins on `line`, if it is whole and has the expected epoch and
+    /// sequence number.
     fn record(&self, line: LineIndex, seq: u64) -> Option<Found> {
         let part_words = self.geometry.ring_part / 8;
         let at = self.place(line);
@@ -199,8 +200,9 @@ impl Reader<'_> {
         Some(Found { at, header, link, fresh, entries, long })
     }
 
-    /// Checks that the log ends where no record follows. A later record, or the fenced number, may show that one should. And where
-    /// there is none at all, the record before the tail shows that the tail is right: it is the last to be written over.
+    /// Checks that the log ends where no record follows. A later record, or the fenced number, may
+    /// show that one should. And where there is none at all, the record before the tail shows that
+    /// the tail is right: it is the last to be written over.
     fn check_end(&self, log: &Log) -> Result<(), OpenError> {
         let fenced =
             log.fenced.filter(|&fenced| FaultPoint::ReportFenced.is_enabled() && fenced >= log.seq);
@@ -225,7 +227,8 @@ impl Reader<'_> {
         is_own.then(|| self.record(line, header.seq)).flatten()
     }
 
-    /// Returns the sequence numbers of the wanted records of this epoch that are whole, wherever they are in the ring.
+    /// Returns the sequence numbers of the wanted records of this epoch that are whole, wherever
+    /// they are in the ring.
     fn whole(&self, wanted: impl Fn(u64) -> bool) -> impl Iterator<Item = u64> {
         (0..self.lines()).filter_map(move |line| {
             let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;

@@ -1,8 +1,9 @@
 //! Which newest records are accepted after a crash.
 //!
-//! The newest record of a ring may have reached the medium before its fence, and so without its fresh ranges: it is
-//! accepted only if their checksums hold. One that is linked to others is accepted only if all of them are there. One
-//! whose fence is known to have completed must be accepted: if it is not, the medium was damaged.
+//! The newest record of a ring may have reached the medium before its fence, and so without its
+//! fresh ranges: it is accepted only if their checksums hold. One that is linked to others is
+//! accepted only if all of them are there. One whose fence is known to have completed must be
+//! accepted: if it is not, the medium was damaged.
 
 #![allow(unsafe_code, reason = "published bytes are read to compare their checksum")]
 
@@ -61,7 +62,8 @@ fn is_accepted(logs: &[Log], whole: &[bool], shard: usize) -> bool {
         let Some(next) = logs.get(link.shard) else { return false };
         match next.records.last() {
             Some(last) if last.header.seq == link.seq => (at, found) = (link.shard, last),
-            // This shard has gone on, or its tail has: the fence of all linked records has completed.
+            // This shard has gone on, or its tail has: the fence of all linked records has
+            // completed.
             _ => return next.seq > link.seq,
         }
     }

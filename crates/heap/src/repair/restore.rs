@@ -1,9 +1,10 @@
 //! What bytes meant that the medium lost, and making again what the heap itself knows.
 //!
-//! Headers, the number of zones, a shard's tail and counter, and the headers of spans are known in DRAM or follow from
-//! the rest. A log's bytes are needed by nobody once all its records are retired. What was in a block, or in a root word,
-//! is the business of the layer above, which is told. Bitmaps and the span table are the only truth of what they say: where
-//! they are lost nothing may be written any more, since a block in use could be given away.
+//! Headers, the number of zones, a shard's tail and counter, and the headers of spans are known in
+//! DRAM or follow from the rest. A log's bytes are needed by nobody once all its records are
+//! retired. What was in a block, or in a root word, is the business of the layer above, which is
+//! told. Bitmaps and the span table are the only truth of what they say: where they are lost
+//! nothing may be written any more, since a block in use could be given away.
 
 #![allow(unsafe_code, reason = "metadata is stored in the pool")]
 
@@ -72,8 +73,8 @@ impl Heap {
         resolve(work)
     }
 
-    /// Makes again what the heap knows of lost bytes, which read as zeros and whose pages were repaired. Tells what else
-    /// they were. The caller holds no shard.
+    /// Makes again what the heap knows of lost bytes, which read as zeros and whose pages were
+    /// repaired. Tells what else they were. The caller holds no shard.
     pub fn restore(&self, lost: &[Lost]) -> Restored {
         let mut restored = Restored::default();
         // Without its fence a record has no words in place: its log is needed still.
@@ -109,8 +110,8 @@ impl Heap {
         }
     }
 
-    /// Says durably that something was lost with its name: to be known before that is all that tells of it. Whoever opens
-    /// the pool has to look for it.
+    /// Says durably that something was lost with its name: to be known before that is all that
+    /// tells of it. Whoever opens the pool has to look for it.
     pub fn note_lost_names(&self) {
         if !self.volatile
             && !self.has_lost_names()
@@ -149,8 +150,8 @@ impl Heap {
         losses::stopped(&self.region)
     }
 
-    /// Lets commits through although the pool is stopped: for a repair, which rebuilds bitmaps first. Nobody else uses
-    /// the heap. The pool stays stopped until [`Heap::lift_stop`].
+    /// Lets commits through although the pool is stopped: for a repair, which rebuilds bitmaps
+    /// first. Nobody else uses the heap. The pool stays stopped until [`Heap::lift_stop`].
     pub fn begin_repair(&self) {
         self.repairing.store(true, Ordering::Relaxed);
         self.allow_commits();
@@ -194,7 +195,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Makes every word durable in place that the log of a shard changed, so that the log is needed no more.
+    /// Makes every word durable in place that the log of a shard changed, so that the log is needed
+    /// no more.
     fn retire(&self, shard: usize) {
         let mut locked = self.lock(shard);
         // Without its fence a record has no words in place: its log is needed still.
@@ -225,7 +227,8 @@ impl Heap {
             self.retire(shard);
         } else if line == area.used() {
             let used = self.lock(shard).state.used;
-            // SAFETY: a word of the shard that changes under its lock; the value is the one that it had.
+            // SAFETY: a word of the shard that changes under its lock; the value is the one that it
+            // had.
             unsafe { self.region.store(area.used(), used) };
             self.region.flush(area.used(), 8);
         }
@@ -250,7 +253,8 @@ impl Heap {
         }
         if line < base + BITMAP_AT {
             let _locked = self.lock(shard);
-            // SAFETY: the span's header never changes while the span is published; these are its bytes.
+            // SAFETY: the span's header never changes while the span is published; these are its
+            // bytes.
             unsafe { self.region.write(base, &header(class, shape)) };
             self.region.flush(base, LINE as usize);
         } else if line < base + u64::from(shape.first) && self.repairing.load(Ordering::Relaxed) {

@@ -59,8 +59,8 @@ impl Salvage {
         self.geometry
     }
 
-    /// Returns the key of the hash that places keys, unless it is lost. Without a whole header it may be
-    /// damaged: whether it leads to the keys is for the layer above to see.
+    /// Returns the key of the hash that places keys, unless it is lost. Without a whole header it
+    /// may be damaged: whether it leads to the keys is for the layer above to see.
     pub fn hash_seed(&self) -> Option<[u8; 16]> {
         self.seed
     }
@@ -80,7 +80,8 @@ impl Salvage {
         Ptr::from_raw(self.geometry.shard_area(shard).root(n))
     }
 
-    /// Returns the number of bytes in allocated blocks, as the shards counted them; no more than the file has.
+    /// Returns the number of bytes in allocated blocks, as the shards counted them; no more than
+    /// the file has.
     pub fn used(&self) -> u64 {
         let counted =
             (0..self.shards()).map(|s| self.region.load(self.geometry.shard_area(s).used()));
@@ -100,8 +101,8 @@ impl Salvage {
         Some((span, number, size))
     }
 
-    /// Returns the blocks whose bits say that they are in use, in the order of their places, with their
-    /// sizes.
+    /// Returns the blocks whose bits say that they are in use, in the order of their places, with
+    /// their sizes.
     pub fn allocated(&self) -> impl Iterator<Item = (Ptr, usize)> + '_ {
         self.shapes.iter().enumerate().flat_map(move |(span, shape)| {
             let base = self.geometry.span_at(span as u32);

@@ -10,8 +10,8 @@ use crate::ptr::Ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Heap {
-    /// Lets all shards together keep copies of up to `bytes` in DRAM; 0 keeps none. A shard that is locked now follows
-    /// when it is locked next; a shard whose share changes begins with none.
+    /// Lets all shards together keep copies of up to `bytes` in DRAM; 0 keeps none. A shard that is
+    /// locked now follows when it is locked next; a shard whose share changes begins with none.
     pub fn set_read_cache(&self, bytes: u64) {
         if self.read_cache.swap(bytes, Relaxed) != bytes {
             for shard in 0..self.shards() {
@@ -45,10 +45,11 @@ impl Shard<'_> {
         self.state.cache.is_some()
     }
 
-    /// Bytes `from..from + len` of a block of this shard, after its words: a copy in DRAM if there is one, else those in
-    /// the pool, which are kept if they are `sound`. None if they are not.
+    /// Bytes `from..from + len` of a block of this shard, after its words: a copy in DRAM if there
+    /// is one, else those in the pool, which are kept if they are `sound`. None if they are not.
     ///
-    /// Of one block always the same bytes, from its published ones: what is there is the block's alone.
+    /// Of one block always the same bytes, from its published ones: what is there is the block's
+    /// alone.
     pub fn bytes_by_cache(
         &mut self,
         block: Ptr,
@@ -59,8 +60,8 @@ impl Shard<'_> {
         let heap = self.heap();
         let State { cache, tx, .. } = &mut *self.state;
         let read = || {
-            // SAFETY: published bytes of a block change only through this guard, by methods that borrow it mutably, so not
-            // while the slice lives.
+            // SAFETY: published bytes of a block change only through this guard, by methods that
+            // borrow it mutably, so not while the slice lives.
             unsafe { heap.region.bytes(block.raw() + from as u64, len) }
         };
         let Some(cache) = cache.as_mut().filter(|cache| cache.keeps(len) && !tx.is_dirty()) else {

@@ -5,8 +5,8 @@
 //! 3. The fence: the commit point.
 //! 4. The words are stored in place, not flushed; the shard's lock is released by the caller.
 //!
-//! Words reach the medium when their part of the ring is retired ([`crate::log::ring`]), or are stored again by recovery
-//! ([`crate::recovery`]). In a volatile heap only step 4 is left.
+//! Words reach the medium when their part of the ring is retired ([`crate::log::ring`]), or are
+//! stored again by recovery ([`crate::recovery`]). In a volatile heap only step 4 is left.
 
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
@@ -40,8 +40,8 @@ pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), Co
     })
 }
 
-/// Runs a part of a commit. A panic in it poisons the heap before any lock is released: the shard may be half changed,
-/// and only recovery can tell whether its record counts.
+/// Runs a part of a commit. A panic in it poisons the heap before any lock is released: the shard
+/// may be half changed, and only recovery can tell whether its record counts.
 #[inline]
 pub(crate) fn or_poison<R>(heap: &Heap, part: impl FnOnce() -> R) -> R {
     struct Poison<'h>(&'h Heap);
@@ -89,7 +89,8 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
     }
     let State { plan, ring, .. } = state;
     for word in &plan.words {
-        // SAFETY: words of this shard, whose lock the caller holds; logged words are never read as bytes.
+        // SAFETY: words of this shard, whose lock the caller holds; logged words are never read as
+        // bytes.
         unsafe { region.change(word.at, |old| word.applied_to(old)) };
     }
     if heap.volatile {
@@ -136,7 +137,8 @@ pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
     state.committing = false;
 }
 
-/// Forgets the copies of all blocks that the open transaction, which is in effect now, changes in any way.
+/// Forgets the copies of all blocks that the open transaction, which is in effect now, changes in
+/// any way.
 #[inline]
 fn forget_copies(state: &mut State) {
     if state.cache.is_some() && FaultPoint::ForgetCached.is_enabled() {
@@ -173,8 +175,8 @@ pub(crate) fn reuse_freed(slot: &Slot, state: &mut State) {
     }
 }
 
-/// Drops the open transaction. In a poisoned heap its blocks stay taken: its record may have been written and count
-/// after all, so that nobody may write into what it publishes.
+/// Drops the open transaction. In a poisoned heap its blocks stay taken: its record may have been
+/// written and count after all, so that nobody may write into what it publishes.
 #[cold]
 pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
     let State { tx, alloc, .. } = state;
@@ -189,8 +191,8 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
     run_pending_maintenance(heap, shard, state);
 }
 
-/// Runs pending maintenance: gives blocks back that were reserved outside a transaction and dropped, and resizes the read
-/// cache.
+/// Runs pending maintenance: gives blocks back that were reserved outside a transaction and
+/// dropped, and resizes the read cache.
 #[cold]
 pub(crate) fn run_pending_maintenance(heap: &Heap, shard: usize, state: &mut State) {
     let slot = &heap.slots[shard];

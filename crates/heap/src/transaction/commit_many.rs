@@ -1,12 +1,13 @@
 //! The commit of a transaction on several shards: one fence for any number of them.
 //!
-//! Each shard gets a record of its own, and the records are *linked* in a circle: each names the next one's shard and
-//! sequence number. All are written and flushed, one fence makes them durable together, then the words are stored,
-//! and only then are the locks released.
+//! Each shard gets a record of its own, and the records are *linked* in a circle: each names the
+//! next one's shard and sequence number. All are written and flushed, one fence makes them durable
+//! together, then the words are stored, and only then are the locks released.
 //!
-//! After a crash the transaction counts if all its records are whole. One that is followed by another record, or is
-//! after its tail, was fenced, since the shard's lock is held until then; and the same fence made all of them durable.
-//! So [`crate::recovery::validate`] follows the links over whole newest records until it is back, or meets a shard that has gone on.
+//! After a crash the transaction counts if all its records are whole. One that is followed by
+//! another record, or is after its tail, was fenced, since the shard's lock is held until then; and
+//! the same fence made all of them durable. So [`crate::recovery::validate`] follows the links over
+//! whole newest records until it is back, or meets a shard that has gone on.
 
 use super::commit::{abandon, finish, one, or_poison, store_words, undo};
 use super::heap::Heap;
@@ -18,7 +19,8 @@ use crate::fault_points::{self, FaultPoint};
 use crate::log::record::{Kind, Link};
 
 impl Heap {
-    /// Commits the open transactions of several shards as one: all are in effect after a crash, or none. Costs one fence.
+    /// Commits the open transactions of several shards as one: all are in effect after a crash, or
+    /// none. Costs one fence.
     pub fn commit_all(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> {
         let mut dirty = 0;
         let mut last = 0;

@@ -1,4 +1,5 @@
-//! Blocks that are reserved under the lock, filled without it, and published under it again: for large values.
+//! Blocks that are reserved under the lock, filled without it, and published under it again: for
+//! large values.
 
 #![allow(unsafe_code, reason = "reserved blocks are written here")]
 
@@ -36,11 +37,13 @@ impl<'h> Detached<'h> {
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.capacity(), "a write past the block's end");
         let to = self.place.at + at as u64;
-        // SAFETY: the block is reserved: it is reached through this value alone, which is borrowed mutably.
+        // SAFETY: the block is reserved: it is reached through this value alone, which is borrowed
+        // mutably.
         unsafe { self.heap.region.write_streaming(to, bytes) };
     }
 
-    /// Makes what this thread wrote into detached blocks durable, so that no record needs to verify it.
+    /// Makes what this thread wrote into detached blocks durable, so that no record needs to verify
+    /// it.
     pub fn persist(blocks: &[Detached<'h>]) {
         if let Some(first) = blocks.first() {
             fault_points::fence(&first.heap.region, FaultPoint::FenceDetached);

@@ -22,7 +22,8 @@ pub(crate) struct Slot {
     pub(crate) used: AtomicU64,
     /// Reservations outside a transaction that were dropped without being adopted.
     pub(crate) returned: Mutex<Vec<Place>>,
-    /// Set while maintenance is pending for the next lock holder: `returned`, or the size of the read cache.
+    /// Set while maintenance is pending for the next lock holder: `returned`, or the size of the
+    /// read cache.
     pub(crate) maintenance_pending: AtomicBool,
     pub(crate) cached: Arc<read_cache::Counts>,
 }
@@ -154,7 +155,8 @@ impl Heap {
         !self.volatile && self.spans.grow_ahead(&self.region)
     }
 
-    /// Returns true if a durable step failed, so that no write is taken until the pool is opened again.
+    /// Returns true if a durable step failed, so that no write is taken until the pool is opened
+    /// again.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
     }

@@ -1,4 +1,5 @@
-//! Locking a shard. Whoever takes the lock recovers it if its last holder panicked, and runs the maintenance that is pending.
+//! Locking a shard. Whoever takes the lock recovers it if its last holder panicked, and runs the
+//! maintenance that is pending.
 
 use super::commit;
 use super::heap::Heap;
@@ -36,8 +37,8 @@ impl Heap {
         state
     }
 
-    /// Recovers a poisoned lock: what its holder, which panicked, had staged is dropped. A panic in a commit has poisoned the
-    /// heap.
+    /// Recovers a poisoned lock: what its holder, which panicked, had staged is dropped. A panic in
+    /// a commit has poisoned the heap.
     #[cold]
     fn recover_lock<'h>(
         &'h self,

@@ -15,11 +15,12 @@ impl Shard<'_> {
 }
 
 impl Heap {
-    /// Bytes of a block that was allocated when `pin` was taken, without the shard's lock. Only for bytes that were
-    /// published then.
+    /// Bytes of a block that was allocated when `pin` was taken, without the shard's lock. Only for
+    /// bytes that were published then.
     pub fn pinned<'p>(&'p self, pin: &'p Pin, at: Ptr, len: usize) -> &'p [u8] {
         let _ = pin;
-        // SAFETY: published bytes do not change, and the block is not used again while the pin lives.
+        // SAFETY: published bytes do not change, and the block is not used again while the pin
+        // lives.
         unsafe { self.region.bytes(at.raw(), len) }
     }
 }

@@ -1,7 +1,7 @@
 //! Readers that look at blocks without the shard's lock.
 //!
-//! A pin is a number that only grows. A block freed while pins are held is reused only when every pin that was
-//! taken before it was freed has gone.
+//! A pin is a number that only grows. A block freed while pins are held is reused only when every
+//! pin that was taken before it was freed has gone.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,8 @@ impl Pins {
         Pin { pins: Arc::clone(self), number }
     }
 
-    /// Returns the mark for a block that is freed now; none when no reader can see it. Under the shard's lock.
+    /// Returns the mark for a block that is freed now; none when no reader can see it. Under the
+    /// shard's lock.
     pub(crate) fn mark(&self) -> Option<u64> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;

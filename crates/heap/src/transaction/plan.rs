@@ -1,10 +1,11 @@
 //! What a commit will do, worked out before anything is written: fresh ranges and changes of words.
 //!
-//! In a volatile heap nothing can go wrong any more and nobody reads a record: words are stored as soon as they are known,
-//! unless a snapshot wants their old values.
+//! In a volatile heap nothing can go wrong any more and nobody reads a record: words are stored as
+//! soon as they are known, unless a snapshot wants their old values.
 //!
-//! Blocks that the transaction reserved and freed again drop out. A span that no block was published in before is
-//! published here: its header and bitmap become a fresh range, with the bits of this transaction's blocks set as bytes.
+//! Blocks that the transaction reserved and freed again drop out. A span that no block was
+//! published in before is published here: its header and bitmap become a fresh range, with the bits
+//! of this transaction's blocks set as bytes.
 
 #![allow(
     unsafe_code,
@@ -84,8 +85,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Publishes a block by a fresh range and a change of its own: one that had a fence, that is a whole span, or whose
-    /// span is published with it.
+    /// Publishes a block by a fresh range and a change of its own: one that had a fence, that is a
+    /// whole span, or whose span is published with it.
     #[cold]
     fn publish_in_parts(&mut self, block: &Reserved, len: u32, set: Entry) {
         let listed = if block.fenced { FaultPoint::ListDetached } else { FaultPoint::ListFresh };
@@ -139,8 +140,9 @@ impl Planner<'_> {
         }
     }
 
-    /// What was appended to a block that this transaction frees is not published: the block may be written again as soon
-    /// as this record is fenced, while recovery still compares the record's checksums.
+    /// What was appended to a block that this transaction frees is not published: the block may be
+    /// written again as soon as this record is fenced, while recovery still compares the record's
+    /// checksums.
     fn publish_appended(&mut self, tx: &Tx) {
         if tx.appended.is_empty() || !FaultPoint::ListAppended.is_enabled() {
             return;
@@ -211,7 +213,8 @@ impl Planner<'_> {
     #[inline(always)]
     fn push(&mut self, entry: Entry) {
         if self.in_place {
-            // SAFETY: a word of this shard, whose lock the caller holds; such words are never read as bytes.
+            // SAFETY: a word of this shard, whose lock the caller holds; such words are never read
+            // as bytes.
             return unsafe { self.heap.region.change(entry.at, |old| entry.applied_to(old)) };
         }
         if logs(self.heap, &entry) {
@@ -233,7 +236,8 @@ fn logs(heap: &Heap, entry: &Entry) -> bool {
     !cfg!(feature = "sim") || fault_point_of(heap, entry).is_enabled()
 }
 
-/// Returns true if a record publishes a new block by one entry: always, but where a simulation keeps a half of it out.
+/// Returns true if a record publishes a new block by one entry: always, but where a simulation
+/// keeps a half of it out.
 #[inline(always)]
 fn publishes_at_once(heap: &Heap, set: &Entry) -> bool {
     FaultPoint::ListFresh.is_enabled() && logs(heap, set)

@@ -1,16 +1,17 @@
 //! Copies in DRAM of bytes that are read often from a medium that is slower: the read cache.
 //!
-//! Each shard has one of its own, behind its lock: who reads, keeps or forgets a copy holds the lock, so that a commit
-//! and the end of the copies that it makes stale are one step for everybody else. It is off unless somebody asks for it;
-//! then it costs one branch a read and one a commit.
+//! Each shard has one of its own, behind its lock: who reads, keeps or forgets a copy holds the
+//! lock, so that a commit and the end of the copies that it makes stale are one step for everybody
+//! else. It is off unless somebody asks for it; then it costs one branch a read and one a commit.
 //!
-//! A copy belongs to a *block*: the bytes that one block holds after its words. Names are above this: a key that is
-//! renamed, moved to another database or swapped with it keeps its block, and one that is overwritten, deleted, expired,
-//! evicted or defragmented leaves it. So what makes a copy stale is known here, whatever the reason: a commit that
-//! changes a word of the block, appends to it, frees it, or publishes it again. Every commit says which blocks those are.
+//! A copy belongs to a *block*: the bytes that one block holds after its words. Names are above
+//! this: a key that is renamed, moved to another database or swapped with it keeps its block, and
+//! one that is overwritten, deleted, expired, evicted or defragmented leaves it. So what makes a
+//! copy stale is known here, whatever the reason: a commit that changes a word of the block,
+//! appends to it, frees it, or publishes it again. Every commit says which blocks those are.
 //!
-//! What an open transaction changed is neither served nor kept: a transaction that has changed anything in a shard
-//! reads past the shard's cache. Hence a rollback has nothing to take back.
+//! What an open transaction changed is neither served nor kept: a transaction that has changed
+//! anything in a shard reads past the shard's cache. Hence a rollback has nothing to take back.
 //!
 //! A snapshot and a reader with a pin read past it, too.
 
@@ -20,12 +21,14 @@ use rustc_hash::FxBuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Longer bytes are not kept: they would push out many others, and are read in long strides, which a slow medium is
-/// best at.
+/// Longer bytes are not kept: they would push out many others, and are read in long strides, which
+/// a slow medium is best at.
 const LONGEST: usize = 32 << 10;
-/// A copy is at most this part of a shard's budget; the cache refuses what does not fit into its hot part.
+/// A copy is at most this part of a shard's budget; the cache refuses what does not fit into its
+/// hot part.
 const PART: u64 = 8;
-/// DRAM that a copy takes beside its bytes: its place in the table and in the queue, and the allocator's.
+/// DRAM that a copy takes beside its bytes: its place in the table and in the queue, and the
+/// allocator's.
 const OVERHEAD: u64 = 96;
 /// What a copy is expected to take when the tables are made; they grow.
 const EXPECTED: u64 = 4 << 10;
@@ -152,8 +155,8 @@ impl ReadCache {
         len <= longest(self.budget)
     }
 
-    /// Returns the `len` bytes of a block: a copy if there is one, else those that `read` returns, which are kept if they are
-    /// `sound` and `may_keep` allows it. None if they are not sound.
+    /// Returns the `len` bytes of a block: a copy if there is one, else those that `read` returns,
+    /// which are kept if they are `sound` and `may_keep` allows it. None if they are not sound.
     #[inline]
     pub(super) fn bytes<'c>(
         &'c mut self,

@@ -1,7 +1,7 @@
 //! A locked shard with an open transaction.
 //!
-//! What is staged here is seen through [`View`] by this guard alone; nothing of it is durable or visible to others
-//! before [`Shard::commit`]. Dropping the guard drops what was staged.
+//! What is staged here is seen through [`View`] by this guard alone; nothing of it is durable or
+//! visible to others before [`Shard::commit`]. Dropping the guard drops what was staged.
 
 #![allow(
     unsafe_code,
@@ -80,7 +80,8 @@ impl Heap {
         self.try_lock_state(shard).map(|state| Shard::new(self, shard, state))
     }
 
-    /// Takes no write while paused, so that the file can be copied as it is. Commits that have begun come to their end.
+    /// Takes no write while paused, so that the file can be copied as it is. Commits that have
+    /// begun come to their end.
     pub fn pause(&self, yes: bool) {
         if self.paused.swap(yes, Ordering::AcqRel) != yes && yes {
             // Whoever checked before holds a shard.
@@ -116,8 +117,9 @@ impl View for Shard<'_> {
 
     #[inline]
     fn bytes(&self, at: Ptr, len: usize) -> &[u8] {
-        // SAFETY: bytes of a block change only through this guard, by methods that borrow it mutably (those of a
-        // reserved block, and those after a published length), so not while the slice lives.
+        // SAFETY: bytes of a block change only through this guard, by methods that borrow it
+        // mutably (those of a reserved block, and those after a published length), so not while the
+        // slice lives.
         unsafe { self.heap.region.bytes(at.raw(), len) }
     }
 
@@ -168,7 +170,8 @@ impl<'h> Shard<'h> {
         self.state.tx.staged.set(at.raw(), value);
     }
 
-    /// Reserves a block of at least `len` bytes, 1 to [`crate::MAX_BLOCK`]. Its content is undefined.
+    /// Reserves a block of at least `len` bytes, 1 to [`crate::MAX_BLOCK`]. Its content is
+    /// undefined.
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<Fresh, Full> {
         let class = size_class::for_len(len).ok_or(Full)?;
@@ -184,7 +187,8 @@ impl<'h> Shard<'h> {
         Ok(self.enter(Reserved::new(place)))
     }
 
-    /// Returns a free block of `class`: of this shard, or, when there is none, of a span that another shard does not need.
+    /// Returns a free block of `class`: of this shard, or, when there is none, of a span that
+    /// another shard does not need.
     pub(crate) fn take_block(&mut self, class: u8) -> Result<Place, Full> {
         match self.try_take_block(class) {
             Some(place) => Ok(place),
@@ -208,7 +212,8 @@ impl<'h> Shard<'h> {
         Err(Full)
     }
 
-    /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's start.
+    /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's
+    /// start.
     pub fn write(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) {
         let cached = self.put(fresh, at, bytes);
         if !self.heap.volatile {
@@ -216,7 +221,8 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// As [`Shard::write`], of bytes whose CRC-32C is `crc`, so that they are not read once more for it.
+    /// As [`Shard::write`], of bytes whose CRC-32C is `crc`, so that they are not read once more
+    /// for it.
     pub fn write_checksummed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], crc: u32) {
         let cached = self.put(fresh, at, bytes);
         if !self.heap.volatile {
@@ -240,8 +246,8 @@ impl<'h> Shard<'h> {
         through_cache
     }
 
-    /// Lets `fill` write `len` bytes at offset `at` of a reserved block in place, all of them: they hold anything before. For
-    /// what is short; long bytes go past the cache by [`Shard::write`].
+    /// Lets `fill` write `len` bytes at offset `at` of a reserved block in place, all of them: they
+    /// hold anything before. For what is short; long bytes go past the cache by [`Shard::write`].
     #[inline]
     pub fn write_with(
         &mut self,
@@ -253,7 +259,8 @@ impl<'h> Shard<'h> {
         assert!(at + len <= fresh.capacity, "a write past the block's end");
         let to = fresh.ptr.raw() + at as u64;
         if !self.heap.volatile && len <= SHORT {
-            // The checksum is taken before they are stored: to read them back would wait for their lines.
+            // The checksum is taken before they are stored: to read them back would wait for their
+            // lines.
             let mut bytes = [0; SHORT];
             let bytes = &mut bytes[..len];
             fill(bytes);
@@ -261,8 +268,8 @@ impl<'h> Shard<'h> {
             unsafe { self.heap.region.write(to, bytes) };
             return self.state.tx.reserved[fresh.index].wrote(at as u32, bytes, true);
         }
-        // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably; the filled bytes are looked
-        // at before it is used again.
+        // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably; the
+        // filled bytes are looked at before it is used again.
         let filled = unsafe { self.heap.region.write_with(to, len, fill) };
         if let Some(bytes) = filled
             && !self.heap.volatile
@@ -276,16 +283,16 @@ impl<'h> Shard<'h> {
         self.write(fresh, at, &value.to_le_bytes());
     }
 
-    /// Makes the first `len` bytes of a reserved block, all of which were written, part of the transaction. What is not
-    /// published is given back at the end of the transaction.
+    /// Makes the first `len` bytes of a reserved block, all of which were written, part of the
+    /// transaction. What is not published is given back at the end of the transaction.
     pub fn publish(&mut self, fresh: Fresh, len: usize) -> Ptr {
         assert!(len <= fresh.capacity, "published past the block's end");
         self.state.tx.publish(fresh.index, len as u32);
         fresh.ptr
     }
 
-    /// Writes after the published length of a block of this shard; within [`Shard::capacity`]. The new length is
-    /// published by [`Shard::set`].
+    /// Writes after the published length of a block of this shard; within [`Shard::capacity`]. The
+    /// new length is published by [`Shard::set`].
     pub fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.capacity(block), "an append past the block's end");
         let to = block.raw() + at as u64;
@@ -312,8 +319,8 @@ impl<'h> Shard<'h> {
         class.map_or(0, |class| TABLE[class as usize].size as usize)
     }
 
-    /// Says that a block of this shard is going to be freed: the processor is asked for the start of its span's bitmap, which
-    /// is rarely in its cache.
+    /// Says that a block of this shard is going to be freed: the processor is asked for the start
+    /// of its span's bitmap, which is rarely in its cache.
     #[inline]
     pub fn expect_free(&self, block: Ptr) {
         self.heap.region.prefetch((block.raw() & !(SPAN - 1)) + BITMAP_AT);
@@ -346,7 +353,8 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Frees a block that this transaction reserved. Any other one is free already: only what is damaged leads there.
+    /// Frees a block that this transaction reserved. Any other one is free already: only what is
+    /// damaged leads there.
     #[cold]
     fn free_own(&mut self, block: Ptr) {
         let tx = &self.state.tx;
@@ -356,7 +364,8 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Returns true if a taken block is allocated in the pool. One that is not is the open transaction's own.
+    /// Returns true if a taken block is allocated in the pool. One that is not is the open
+    /// transaction's own.
     #[inline(always)]
     fn is_allocated(&self, place: &Place) -> bool {
         place.class == WHOLE || self.heap.region.load(place.bitmap) >> place.bit() & 1 != 0
@@ -374,19 +383,20 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Returns true if the span of this block is mostly empty, so that moving the block away helps to free it.
+    /// Returns true if the span of this block is mostly empty, so that moving the block away helps
+    /// to free it.
     pub fn is_sparse(&self, block: Ptr) -> bool {
         self.state.alloc.is_sparse(&self.heap.region, block.raw())
     }
 
-    /// Allows reservations to use the emergency reserve, which is kept for deletes, from here to the end of the transaction;
-    /// returns whether they were allowed to before.
+    /// Allows reservations to use the emergency reserve, which is kept for deletes, from here to
+    /// the end of the transaction; returns whether they were allowed to before.
     pub fn allow_reserve(&mut self, yes: bool) -> bool {
         std::mem::replace(&mut self.state.tx.may_use_reserve, yes)
     }
 
-    /// Keeps the blocks that are allocated now as they are while the pin lives, so that [`Heap::pinned`] reads them
-    /// without the lock.
+    /// Keeps the blocks that are allocated now as they are while the pin lives, so that
+    /// [`Heap::pinned`] reads them without the lock.
     pub fn pin(&self) -> Pin {
         self.heap.slots[self.id].pins.take()
     }
@@ -405,7 +415,8 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Drops what was staged, reserved and freed since the savepoint, the newest one or one before it.
+    /// Drops what was staged, reserved and freed since the savepoint, the newest one or one before
+    /// it.
     pub fn rollback_to(&mut self, to: Savepoint) {
         let heap = self.heap;
         let state = &mut *self.state;
@@ -434,7 +445,8 @@ impl<'h> Shard<'h> {
         self.state.tx.is_dirty()
     }
 
-    /// Makes the transaction durable, with one fence, and then visible. A new transaction is open afterwards.
+    /// Makes the transaction durable, with one fence, and then visible. A new transaction is open
+    /// afterwards.
     pub fn commit(&mut self) -> Result<(), CommitError> {
         commit::one(self.heap, self.id, &mut self.state)
     }
@@ -466,7 +478,8 @@ impl<'h> Shard<'h> {
         tx.by_begin.get(&alloc.block_begin(at)?).copied()
     }
 
-    /// A word of a block that this transaction reserved is changed as bytes: a record never targets its own fresh ranges.
+    /// A word of a block that this transaction reserved is changed as bytes: a record never targets
+    /// its own fresh ranges.
     fn set_reserved(&mut self, index: usize, at: Ptr, value: u64) {
         let region = &self.heap.region;
         let tx = &mut self.state.tx;

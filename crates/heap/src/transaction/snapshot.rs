@@ -1,9 +1,9 @@
 //! A view of the whole heap as it was at one moment, while writers go on.
 //!
-//! From the cut on, the first change of a word saves its old value in DRAM, and freed blocks are held. A reader of the
-//! snapshot locks a shard for a bounded number of steps and sees words through the saved values; bytes that were
-//! published do not change. Nothing is copied that is not changed, and there is no fork, which gives no
-//! copy-on-write over a shared mapping.
+//! From the cut on, the first change of a word saves its old value in DRAM, and freed blocks are
+//! held. A reader of the snapshot locks a shard for a bounded number of steps and sees words
+//! through the saved values; bytes that were published do not change. Nothing is copied that is not
+//! changed, and there is no fork, which gives no copy-on-write over a shared mapping.
 
 #![allow(unsafe_code, reason = "published bytes are read")]
 
@@ -34,7 +34,8 @@ pub struct SnapshotShard<'s> {
 }
 
 impl Heap {
-    /// Takes a snapshot. All shards are locked for the moment of the cut; `at_cut` runs under these locks.
+    /// Takes a snapshot. All shards are locked for the moment of the cut; `at_cut` runs under these
+    /// locks.
     pub fn snapshot<T>(
         self: &Arc<Heap>,
         at_cut: impl FnOnce() -> T,
@@ -60,7 +61,8 @@ impl Heap {
 }
 
 impl Snapshot {
-    /// Locks a shard for reading it as it was. Hold it for a bounded number of steps only: writers wait.
+    /// Locks a shard for reading it as it was. Hold it for a bounded number of steps only: writers
+    /// wait.
     pub fn lock(&self, shard: usize) -> SnapshotShard<'_> {
         SnapshotShard { shard: self.heap.lock(shard) }
     }

@@ -13,14 +13,16 @@ use crate::fault_points::{self, FaultPoint};
 use crate::log::record::Kind;
 
 impl Heap {
-    /// Makes the free spans of all shards that nobody holds available to all: for a transaction over several shards that
-    /// found no space, since none of them can have the others' while it holds them. Returns true if there were any.
+    /// Makes the free spans of all shards that nobody holds available to all: for a transaction
+    /// over several shards that found no space, since none of them can have the others' while it
+    /// holds them. Returns true if there were any.
     pub fn share_free_spans(&self) -> bool {
         from_others(self, usize::MAX)
     }
 }
 
-/// Collects free spans of all shards but `needy`, as far as their locks are free. Returns true if there were any.
+/// Collects free spans of all shards but `needy`, as far as their locks are free. Returns true if
+/// there were any.
 pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
     if heap.check_open().is_err() {
         return false;

@@ -1,8 +1,9 @@
 //! The words that an open transaction will change, readable before they are stored.
 //!
-//! Behind a savepoint staging only appends, so that going back is a truncation; the newest of several values of a word
-//! counts, and is the only one that a commit sees: a run of commands that changes the same word each time logs it once.
-//! Few words are searched from the end; many through a table of their places.
+//! Behind a savepoint staging only appends, so that going back is a truncation; the newest of
+//! several values of a word counts, and is the only one that a commit sees: a run of commands that
+//! changes the same word each time logs it once. Few words are searched from the end; many through
+//! a table of their places.
 
 const FEW: usize = 12;
 /// No index.
@@ -23,7 +24,8 @@ struct Word {
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     words: Vec<Word>,
-    /// Open addressing: index + 1 of the newest value of a word; used when there are more than `FEW`.
+    /// Open addressing: index + 1 of the newest value of a word; used when there are more than
+    /// `FEW`.
     table: Vec<u32>,
     tabled: bool,
     /// One bit for each of 512 groups of lines: none is staged in a group whose bit is 0.
@@ -144,8 +146,9 @@ impl Staged {
         }
     }
 
-    /// Takes the word that was just dropped out of the table, in favour of its older value. Words enter the table in the order in
-    /// which they are staged and leave it in the opposite one, so that no search for another word passes an emptied place.
+    /// Takes the word that was just dropped out of the table, in favour of its older value. Words
+    /// enter the table in the order in which they are staged and leave it in the opposite one, so
+    /// that no search for another word passes an emptied place.
     fn unlist(&mut self, at: u64, older: u32) {
         let (mask, dropped) = (self.table.len() - 1, self.words.len() as u32 + 1);
         let mut i = hash(at) & mask;

@@ -1,4 +1,5 @@
-//! What a shard keeps in DRAM behind its lock: the open transaction, the log's state, the free blocks.
+//! What a shard keeps in DRAM behind its lock: the open transaction, the log's state, the free
+//! blocks.
 
 use super::read_cache::ReadCache;
 use super::staged::Staged;
@@ -176,8 +177,8 @@ impl Tx {
 
 /// What a commit is about to do, worked out before anything is written.
 ///
-/// An entry is written in the form of the record as soon as it is known, and noted in `words`, from where its word is
-/// stored: to read the record again would cost more than to write both.
+/// An entry is written in the form of the record as soon as it is known, and noted in `words`, from
+/// where its word is stored: to read the record again would cost more than to write both.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// Header and link, blank until the record is sealed; the entries.
@@ -213,7 +214,8 @@ pub(crate) struct State {
     pub(crate) plan: Plan,
     pub(crate) ring: Ring,
     pub(crate) alloc: Alloc,
-    /// Freed blocks that a reader may still look at, with the pin that was newest when they were freed.
+    /// Freed blocks that a reader may still look at, with the pin that was newest when they were
+    /// freed.
     pub(crate) limbo: VecDeque<(u64, Place)>,
     pub(crate) used: u64,
     /// Copies of what is read often.

@@ -1,7 +1,7 @@
 //! The record of a planned transaction: made to fit, sealed, written into the ring and flushed.
 //!
-//! Drafting is the only step of a commit that can find no space: a record too long for the ring takes spans. So, of
-//! several shards, all are drafted before any is written.
+//! Drafting is the only step of a commit that can find no space: a record too long for the ring
+//! takes spans. So, of several shards, all are drafted before any is written.
 
 #![allow(unsafe_code, reason = "records are stored in the pool")]
 
@@ -15,8 +15,8 @@ use crate::layout::{LINE, SPAN};
 use crate::log::record::{self, HEADER_WORDS, Link, RecordHeader};
 use crate::log::ring::LongBody;
 
-/// Makes a planned record fit into the ring: one that is too long goes into spans. When there is no space for that, the
-/// plan is to be undone.
+/// Makes a planned record fit into the ring: one that is too long goes into spans. When there is no
+/// space for that, the plan is to be undone.
 #[inline]
 pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
     if state.plan.record.len() <= state.ring.part_words() {
@@ -27,8 +27,9 @@ pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Flushes the new bytes; seals the record, writes it where the ring has space, and flushes it. Nobody reads it again but
-/// a recovery, so it goes past the cache. Not durable before the caller's fence.
+/// Flushes the new bytes; seals the record, writes it where the ring has space, and flushes it.
+/// Nobody reads it again but a recovery, so it goes past the cache. Not durable before the caller's
+/// fence.
 pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>) {
     flush_fresh(heap, state);
     let State { plan, ring, .. } = state;
@@ -46,7 +47,8 @@ pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>
         // The durable tail may still lead to what is there. The caller's fence fails.
         return;
     }
-    // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or new.
+    // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or
+    // new.
     if unsafe { heap.region.write_lines(at, record::bytes_of(words)) } {
         fault_points::flush(&heap.region, at, words.len() * 8, FaultPoint::FlushRecord);
     }
@@ -72,7 +74,8 @@ fn flush_fresh(heap: &Heap, state: &State) {
     }
 }
 
-/// Writes a body too long for the ring into spans, flushes it, and gives the record that names them.
+/// Writes a body too long for the ring into spans, flushes it, and gives the record that names
+/// them.
 fn write_long(heap: &Heap, state: &mut State) -> Result<Vec<u64>, CommitError> {
     let kind = state.plan.kind;
     let body = &state.plan.record[kind.header_words()..];

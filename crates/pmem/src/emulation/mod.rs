@@ -1,16 +1,20 @@
-//! A slower medium, emulated on memory that is as fast as DRAM: so that its read penalty, and what is done against it, can be
-//! studied on a machine without it.
+//! A slower medium, emulated on memory that is as fast as DRAM: so that its read penalty, and what
+//! is done against it, can be studied on a machine without it.
 //!
-//! In a build with the feature `emulate-media` only; any other has nothing of this, no branch and no field.
+//! In a build with the feature `emulate-media` only; any other has nothing of this, no branch and
+//! no field.
 //!
-//! - A *read* is charged for each line that a simulated last-level cache ([`tags`]) does not hold: a dependent access costs
-//!   the medium's latency, the lines that follow in the same range are on their way meanwhile, as hardware prefetch and
-//!   line-fill buffers have it. A line that was asked for by a prefetch costs its share of the bandwidth only.
-//! - A *write* is charged when it leaves the caches: for each line that is flushed or streamed. The first after a fence
-//!   costs what a line takes to the persistence domain, and all of them go through a bucket that drains at the medium's
-//!   write bandwidth, in blocks of the medium's own size.
-//! - What DRAM takes in the study that the numbers come from is subtracted, since the memory that emulates takes as much by itself
-//!   ([`model`]); so is the time that the emulation itself takes. The rest is spun off.
+//! - A *read* is charged for each line that a simulated last-level cache ([`tags`]) does not hold:
+//!   a dependent access costs the medium's latency, the lines that follow in the same range are on
+//!   their way meanwhile, as hardware prefetch and line-fill buffers have it. A line that was asked
+//!   for by a prefetch costs its share of the bandwidth only.
+//! - A *write* is charged when it leaves the caches: for each line that is flushed or streamed. The
+//!   first after a fence costs what a line takes to the persistence domain, and all of them go
+//!   through a bucket that drains at the medium's write bandwidth, in blocks of the medium's own
+//!   size.
+//! - What DRAM takes in the study that the numbers come from is subtracted, since the memory that
+//!   emulates takes as much by itself ([`model`]); so is the time that the emulation itself takes.
+//!   The rest is spun off.
 //!
 //! Everything that tells a figure has to say that it was made here: [`Emulation::summary`].
 

@@ -1,7 +1,8 @@
 //! Waiting for nanoseconds: by the processor's time-stamp counter, whose rate is calibrated once.
 //!
-//! What a thread is charged becomes its debt, and what the emulation itself took, looking lines up, pays for it. Only a
-//! debt that is worth it is spun off; a thread that paid more than it owed has a little credit.
+//! What a thread is charged becomes its debt, and what the emulation itself took, looking lines up,
+//! pays for it. Only a debt that is worth it is spun off; a thread that paid more than it owed has
+//! a little credit.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -56,7 +57,8 @@ pub(super) fn begin() -> u64 {
     ticks()
 }
 
-/// Charges the calling thread with this many picoseconds, of which the time since `begin` is paid already.
+/// Charges the calling thread with this many picoseconds, of which the time since `begin` is paid
+/// already.
 pub(super) fn pay(begin: u64, charge: u64) {
     let paid = ps(ticks().wrapping_sub(begin)) as i64;
     let debt = (DEBT_PS.get() + charge as i64 - paid).max(-CREDIT_PS);

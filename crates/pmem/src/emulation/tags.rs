@@ -1,11 +1,13 @@
 //! The tags of a last-level cache: which lines of the region a processor's cache would hold.
 //!
-//! Set-associative, the least recently used of a set goes. All threads share it, as cores share that cache, without a
-//! lock: two that meet in a set may lose or double a tag, which costs precision only. Other memory of the process, which
-//! would compete for the real cache, is not in it.
+//! Set-associative, the least recently used of a set goes. All threads share it, as cores share
+//! that cache, without a lock: two that meet in a set may lose or double a tag, which costs
+//! precision only. Other memory of the process, which would compete for the real cache, is not in
+//! it.
 //!
-//! A look-up has to be much shorter than what it decides about. So a set is two words of four tags each, newest first, and
-//! is searched and shifted as words: a few instructions, and four neighbouring sets on a line of the host.
+//! A look-up has to be much shorter than what it decides about. So a set is two words of four tags
+//! each, newest first, and is searched and shifted as words: a few instructions, and four
+//! neighbouring sets on a line of the host.
 
 use crate::lines::LINE;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -50,7 +52,8 @@ impl Tags {
         self.sets.len() as u64 * WAYS * LINE
     }
 
-    /// Returns the set of a line, and its tag there; 0 is no tag. In a pool of many thousand times the cache, tags repeat.
+    /// Returns the set of a line, and its tag there; 0 is no tag. In a pool of many thousand times
+    /// the cache, tags repeat.
     fn set(&self, line: u64) -> (&[AtomicU64; 2], u64) {
         let sets = self.sets.len() as u64;
         (&self.sets[(line & (sets - 1)) as usize], (line >> sets.ilog2()) % TAG + 1)

@@ -1,5 +1,5 @@
-//! What is done with a keyspace: requests of several connections, transactions, pipelined runs, and all that a server does
-//! in the background.
+//! What is done with a keyspace: requests of several connections, transactions, pipelined runs, and
+//! all that a server does in the background.
 
 use super::generate::{self, DATABASES, Taste};
 use super::journal::{Feed, Journal, TestClock, Words};

@@ -1,11 +1,12 @@
-//! Flipped bits: what they hit is told, or costs nothing. Never is anything else served as if nothing had happened.
+//! Flipped bits: what they hit is told, or costs nothing. Never is anything else served as if
+//! nothing had happened.
 //!
-//! A bit of one copy of the header costs nothing. A bit of a log or of its tail is told when the pool is opened, or is in what
-//! is not needed any more. A bit of a string is found by a check.
+//! A bit of one copy of the header costs nothing. A bit of a log or of its tail is told when the
+//! pool is opened, or is in what is not needed any more. A bit of a string is found by a check.
 //!
-//! Two things cannot be told after a loss of power: whether the newest record of a log was torn or damaged, so that the
-//! state before it will do; and a bit that makes the tail's number that of the next record, as if the log were empty, so
-//! that the lowest bits of a tail are left alone.
+//! Two things cannot be told after a loss of power: whether the newest record of a log was torn or
+//! damaged, so that the state before it will do; and a bit that makes the tail's number that of the
+//! next record, as if the log were empty, so that the lowest bits of a tail are left alone.
 
 use super::Commands;
 use super::state::State;

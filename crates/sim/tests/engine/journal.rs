@@ -1,4 +1,5 @@
-//! What happened in an incarnation, in the order in which it took effect, and what may be found from each moment of it on.
+//! What happened in an incarnation, in the order in which it took effect, and what may be found
+//! from each moment of it on.
 //!
 //! An action is under way from its begin to its acknowledgement. Its transactions take effect one
 //! after the other. Where there is a command log, the engine appends to it under the shards' locks:
@@ -6,7 +7,8 @@
 //! persistent memory), the requests that succeeded are fed to the reference themselves; there is
 //! one thread, or each has keys of its own, so that the order among them does not matter.
 //!
-//! After a crash a transaction that took effect must be there. Of those under way each thread's next one may be: whole.
+//! After a crash a transaction that took effect must be there. Of those under way each thread's
+//! next one may be: whole.
 
 use super::state::{self, State};
 use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session, commands_of};
@@ -171,7 +173,8 @@ impl Journal {
     }
 }
 
-/// How many transactions take effect before the next one of a thread, if that comes before its acknowledgement.
+/// How many transactions take effect before the next one of a thread, if that comes before its
+/// acknowledgement.
 fn next_of(entries: &[Entry], thread: usize) -> Option<usize> {
     let mut before = 0;
     for entry in entries {

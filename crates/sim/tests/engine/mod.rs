@@ -1,7 +1,9 @@
-//! Commands on a keyspace, executed by the engine itself, and everything that a server does beside them.
+//! Commands on a keyspace, executed by the engine itself, and everything that a server does beside
+//! them.
 //!
-//! An incarnation is a list of actions drawn from the command table. What a crash may leave is told by a reference: an engine
-//! in DRAM that is fed the same. See [`journal`] for the order in which things take effect.
+//! An incarnation is a list of actions drawn from the command table. What a crash may leave is told
+//! by a reference: an engine in DRAM that is fed the same. See [`journal`] for the order in which
+//! things take effect.
 
 pub(crate) mod act;
 mod damage;
@@ -33,15 +35,16 @@ const CONNECTIONS: usize = 3;
 pub(crate) struct Commands {
     pub(crate) geometry: Geometry,
     pub(crate) zones: u64,
-    /// Several run under the scheduler. Without a log each has keys of its own: nothing else tells in which
-    /// order they did something.
+    /// Several run under the scheduler. Without a log each has keys of its own: nothing else tells
+    /// in which order they did something.
     pub(crate) threads: usize,
     /// Whether there is a command log, as with the AOF backend.
     pub(crate) log: bool,
     /// Bytes from which keys are evicted to make space for a write; with a log.
     pub(crate) maxmemory: u64,
     pub(crate) taste: Taste,
-    /// Bytes of the read cache, 0 for none. With one, every key is read through it after each action.
+    /// Bytes of the read cache, 0 for none. With one, every key is read through it after each
+    /// action.
     pub(crate) read_cache: u64,
     /// How often a command changed anything, by name.
     pub(crate) changed: Mutex<BTreeMap<&'static str, u64>>,

@@ -286,8 +286,8 @@ impl Moment {
         self.image(&mut is_there, &mut arrived)
     }
 
-    /// The image in which these changes of names have arrived and of each file this many changes, and
-    /// a part of the next.
+    /// The image in which these changes of names have arrived and of each file this many changes,
+    /// and a part of the next.
     fn image(
         &self,
         is_there: &mut dyn FnMut(usize) -> bool,

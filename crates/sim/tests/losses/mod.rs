@@ -1,8 +1,10 @@
 //! The process ends while a media error is resolved: at each step, for a page of each kind.
 //!
-//! A page is lost by cutting the file short under its mapping; until it is written again it is lost in each incarnation. The end of the process is a panic: it unwinds through code
-//! that writes nothing to the pool. What is found afterwards: each key has its value, or a read of it tells of the
-//! damage; a store that was stopped takes no writes; one that was not can be written to, and loses nothing by it.
+//! A page is lost by cutting the file short under its mapping; until it is written again it is lost
+//! in each incarnation. The end of the process is a panic: it unwinds through code that writes
+//! nothing to the pool. What is found afterwards: each key has its value, or a read of it tells of
+//! the damage; a store that was stopped takes no writes; one that was not can be written to, and
+//! loses nothing by it.
 
 use heap::{CreateOptions, Geometry, Heap, OpenError};
 use keyspace::{Db, Expire, Keyspace};
@@ -158,7 +160,8 @@ fn pages(pool: &[u8]) -> Vec<(&'static str, u64, bool)> {
     ]
 }
 
-/// The process ends at every `stride`th step of the resolution, and in every second case once more in the next one's.
+/// The process ends at every `stride`th step of the resolution, and in every second case once more
+/// in the next one's.
 pub(crate) fn a_loss_is_resolved_or_recorded_whenever_the_process_ends(stride: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");

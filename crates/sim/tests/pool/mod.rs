@@ -1,11 +1,13 @@
 //! The heap as a subject of crashes: random transactions over a few slots and words of two shards.
 //!
-//! Each shard has slots, which are roots that point to a block or to nothing, and plain root words. A block begins
-//! with its length and a word, both logged when they change, and the space it was asked for. The state is the
-//! contents of all of it. Whatever the state, the allocated blocks are those that the slots point to, the counters
-//! agree, nothing damaged was met, and what a pin holds is as it was.
+//! Each shard has slots, which are roots that point to a block or to nothing, and plain root words.
+//! A block begins with its length and a word, both logged when they change, and the space it was
+//! asked for. The state is the contents of all of it. Whatever the state, the allocated blocks are
+//! those that the slots point to, the counters agree, nothing damaged was met, and what a pin holds
+//! is as it was.
 //!
-//! The pool is tiny, so that every ring wraps and retires often, spans run out, change hands and are found again.
+//! The pool is tiny, so that every ring wraps and retires often, spans run out, change hands and
+//! are found again.
 
 use heap::{Detached, Fresh, Geometry, Heap, Pin, Ptr, Savepoint, Shard, View};
 use pmem::Region;
@@ -17,7 +19,8 @@ const SLOTS: usize = 10;
 const WORDS: usize = 80;
 /// Length, word and space, before a block's bytes.
 const HEAD: usize = 24;
-/// Sizes that blocks are asked for: four classes, among them one that is streamed, and a whole span.
+/// Sizes that blocks are asked for: four classes, among them one that is streamed, and a whole
+/// span.
 const ROOMS: [usize; 5] = [40, 120, 500, 1500, 40_000];
 
 /// Words whose record is longer than a half of a part of the ring, and no longer than the whole.
@@ -284,8 +287,8 @@ impl Pool {
     }
 }
 
-/// Makes a block of a whole span with few bytes in it. Several of them in one transaction need more spans than are kept in
-/// hand, so that the pool grows at the moment of need.
+/// Makes a block of a whole span with few bytes in it. Several of them in one transaction need more
+/// spans than are kept in hand, so that the pool grows at the moment of need.
 fn put_whole(state: &mut Contents, slot: usize, rng: &mut fastrand::Rng) -> Op {
     let room = ROOMS[ROOMS.len() - 1] - HEAD;
     let content = Content { word: rng.u64(..), room, bytes: filled(rng.usize(..20), rng) };

@@ -4,8 +4,9 @@
 //! others: they fill them and make them durable, and then adopt them in a transaction, adopt them
 //! and roll back, or abandon them at any moment.
 //!
-//! A transaction is under way from its begin to its acknowledgement, and holds its shards' locks all the while. So
-//! those under way at a crash have no shard in common, and each may be in effect or not: whole.
+//! A transaction is under way from its begin to its acknowledgement, and holds its shards' locks
+//! all the while. So those under way at a crash have no shard in common, and each may be in effect
+//! or not: whole.
 
 use crate::pool::{Contents, Open, Pool, Prepared, perform};
 use heap::{Detached, Heap};
