@@ -13,9 +13,9 @@
 )]
 
 use super::free_block_cache::FreeBlockCache;
-use super::place::Place;
+use super::place::BlockPlace;
 use super::span_map::SpanMap;
-use super::spans::{Spans, Taken};
+use super::spans::{SpanAllocator, Taken};
 use crate::layout::size_class::{self, BITMAP_AT, CLASSES, Class, WHOLE};
 use crate::layout::span::{header, split_span_word};
 use crate::layout::{Geometry, SPAN};
@@ -40,8 +40,8 @@ pub(crate) struct Span {
 impl Span {
     /// Block number `index`, which is at `at`. This span is number `span` of the list.
     #[inline(always)]
-    fn place(&self, span: u32, at: u64, index: u32) -> Place {
-        Place {
+    fn place(&self, span: u32, at: u64, index: u32) -> BlockPlace {
+        BlockPlace {
             at,
             bitmap: self.base + BITMAP_AT + u64::from(index / 64) * 8,
             span,
@@ -53,7 +53,7 @@ impl Span {
 }
 
 #[derive(Debug)]
-pub(crate) struct Alloc {
+pub(crate) struct BlockAllocator {
     geometry: Geometry,
     /// `geometry.zones_at()`.
     zones_at: u64,
@@ -73,9 +73,9 @@ pub(crate) struct Alloc {
     free_blocks: FreeBlockCache,
 }
 
-impl Alloc {
-    pub(crate) fn new(geometry: Geometry, shard: usize) -> Alloc {
-        Alloc {
+impl BlockAllocator {
+    pub(crate) fn new(geometry: Geometry, shard: usize) -> BlockAllocator {
+        BlockAllocator {
             geometry,
             zones_at: geometry.zones_at(),
             shard,
@@ -95,7 +95,7 @@ impl Alloc {
     /// Takes the fast path of a reservation: a cached block of `class`, or one of the span that is
     /// being filled; none when that is full.
     #[inline(always)]
-    pub(crate) fn reserve_fast(&mut self, class: u8) -> Option<Place> {
+    pub(crate) fn reserve_fast(&mut self, class: u8) -> Option<BlockPlace> {
         if let Some(block) = self.free_blocks.take(class) {
             return Some(block);
         }
@@ -106,16 +106,16 @@ impl Alloc {
     pub(crate) fn reserve(
         &mut self,
         region: &Region,
-        spans: &Spans,
+        spans: &SpanAllocator,
         class: u8,
         may_use_reserve: bool,
-    ) -> Option<Place> {
+    ) -> Option<BlockPlace> {
         if let Some(block) = self.reserve_fast(class) {
             return Some(block);
         }
         if class == WHOLE {
             let number = self.take_span(region, spans, class, may_use_reserve)?;
-            return Some(Place::whole(self.geometry.span_at(number)));
+            return Some(BlockPlace::whole(self.geometry.span_at(number)));
         }
         loop {
             let span = self.next_span(region, spans, class, may_use_reserve)?;
@@ -128,7 +128,7 @@ impl Alloc {
 
     /// Gives a block back that was reserved, or that was freed and may be used again.
     #[inline]
-    pub(crate) fn release(&mut self, block: Place) {
+    pub(crate) fn release(&mut self, block: BlockPlace) {
         pmem::panic_point();
         if block.class == WHOLE {
             return self.free_spans.extend(self.number_at(block.at));
@@ -154,7 +154,7 @@ impl Alloc {
     /// Lets the blocks be used again that a transaction freed which reserved `reserved` blocks.
     /// That many are cached for the next one; when there are more, those cached before are given
     /// back too.
-    pub(crate) fn reuse(&mut self, freed: impl Iterator<Item = Place>, reserved: usize) {
+    pub(crate) fn reuse(&mut self, freed: impl Iterator<Item = BlockPlace>, reserved: usize) {
         for (n, block) in freed.enumerate() {
             if n >= reserved {
                 self.empty_cache(block.class);
@@ -170,7 +170,7 @@ impl Alloc {
 
     /// Returns true if a block's span is going to stay: it is being filled, or not mostly empty.
     #[inline]
-    fn is_worth_caching(&self, block: Place) -> bool {
+    fn is_worth_caching(&self, block: BlockPlace) -> bool {
         let class = block.class as usize;
         let is_full = |span: &Span| span.free * 2 <= size_class::TABLE[class].count;
         self.current[class] == Some(block.span) || self.span(block.span).is_some_and(is_full)
@@ -191,13 +191,13 @@ impl Alloc {
 
     /// Returns the taken block that begins at `at`, if one does, in a span that this shard knows.
     #[inline(always)]
-    pub(crate) fn taken_if_known(&self, at: u64) -> Option<Place> {
+    pub(crate) fn taken_if_known(&self, at: u64) -> Option<BlockPlace> {
         self.taken_in(self.span_map.get(self.number_at(at)?)?, at)
     }
 
     /// Returns the taken block of this shard that begins at `at`, if one does. Looks at its span,
     /// so that the block is known to be taken from here on.
-    pub(crate) fn taken(&mut self, region: &Region, at: u64) -> Option<Place> {
+    pub(crate) fn taken(&mut self, region: &Region, at: u64) -> Option<BlockPlace> {
         let number = self.number_at(at)?;
         match self.span_map.get(number).or_else(|| self.visit(region, number)) {
             Some(known) => self.taken_in(known, at),
@@ -206,7 +206,7 @@ impl Alloc {
     }
 
     #[inline(always)]
-    fn taken_in(&self, known: u32, at: u64) -> Option<Place> {
+    fn taken_in(&self, known: u32, at: u64) -> Option<BlockPlace> {
         let span = self.spans[known as usize].as_ref()?;
         let offset = (at - span.base) as u32;
         let index = size_class::TABLE[span.class as usize].index(offset)?;
@@ -214,10 +214,10 @@ impl Alloc {
         (span.busy[place.word()] >> place.bit() & 1 != 0).then_some(place)
     }
 
-    fn taken_whole(&self, region: &Region, number: u32, at: u64) -> Option<Place> {
+    fn taken_whole(&self, region: &Region, number: u32, at: u64) -> Option<BlockPlace> {
         let word = region.load(self.geometry.span_word(number));
         let whole = split_span_word(word, self.geometry.shards) == Some((WHOLE, self.shard));
-        (whole && self.geometry.span_at(number) == at).then(|| Place::whole(at))
+        (whole && self.geometry.span_at(number) == at).then(|| BlockPlace::whole(at))
     }
 
     /// Takes blocks that turned out to be in use, by a word of their bitmap.
@@ -362,7 +362,7 @@ impl Alloc {
     pub(crate) fn take_span(
         &mut self,
         region: &Region,
-        spans: &Spans,
+        spans: &SpanAllocator,
         class: u8,
         may_use_reserve: bool,
     ) -> Option<u32> {
@@ -392,7 +392,7 @@ impl Alloc {
     fn next_span(
         &mut self,
         region: &Region,
-        spans: &Spans,
+        spans: &SpanAllocator,
         class: u8,
         may_use_reserve: bool,
     ) -> Option<u32> {
@@ -423,7 +423,7 @@ impl Alloc {
 
     /// Returns the first free block of a span.
     #[inline(always)]
-    fn take_block(&mut self, at: u32) -> Option<Place> {
+    fn take_block(&mut self, at: u32) -> Option<BlockPlace> {
         let span = self.spans[at as usize].as_mut()?;
         if span.free == 0 {
             return None;

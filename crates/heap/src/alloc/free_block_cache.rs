@@ -9,9 +9,9 @@
 //! A cached block stays taken in the copy of its span's bitmap, as a reserved one does: it keeps
 //! its span from being released. So few blocks are cached, none of a span that is mostly empty,
 //! which a defragmenter may be emptying, and a transaction that frees more than it reserves gives
-//! them back ([`super::allocator::Alloc::reuse`]).
+//! them back ([`super::allocator::BlockAllocator::reuse`]).
 
-use super::place::Place;
+use super::place::BlockPlace;
 use crate::layout::size_class::{CLASSES, TABLE};
 
 /// The most cached blocks of a class: as many as a run of commands frees.
@@ -22,7 +22,7 @@ const LONGEST: u32 = 512;
 /// The cached blocks, by class.
 #[derive(Debug)]
 pub(crate) struct FreeBlockCache {
-    kept: [Vec<Place>; CLASSES],
+    kept: [Vec<BlockPlace>; CLASSES],
 }
 
 impl FreeBlockCache {
@@ -32,7 +32,7 @@ impl FreeBlockCache {
 
     /// Caches a block; returns false if there is no space for it.
     #[inline]
-    pub(crate) fn keep(&mut self, block: Place) -> bool {
+    pub(crate) fn keep(&mut self, block: BlockPlace) -> bool {
         let kept = &mut self.kept[block.class as usize];
         let fits = kept.len() < MOST && TABLE[block.class as usize].size <= LONGEST;
         if fits {
@@ -44,13 +44,13 @@ impl FreeBlockCache {
     /// Returns true if a block is cached. One that a damaged structure led to twice is freed once
     /// more, and must not be given out twice.
     #[inline]
-    pub(crate) fn has(&self, block: &Place) -> bool {
+    pub(crate) fn has(&self, block: &BlockPlace) -> bool {
         self.kept[block.class as usize].iter().any(|kept| kept.at == block.at)
     }
 
     /// Takes the block of a class that was cached last.
     #[inline(always)]
-    pub(crate) fn take(&mut self, class: u8) -> Option<Place> {
+    pub(crate) fn take(&mut self, class: u8) -> Option<BlockPlace> {
         self.kept[class as usize].pop()
     }
 }
@@ -59,8 +59,8 @@ impl FreeBlockCache {
 mod tests {
     use super::*;
 
-    fn block(class: u8, index: u16) -> Place {
-        Place { at: u64::from(index) * 64, bitmap: 0, span: 1, index, class, published: true }
+    fn block(class: u8, index: u16) -> BlockPlace {
+        BlockPlace { at: u64::from(index) * 64, bitmap: 0, span: 1, index, class, published: true }
     }
 
     #[test]

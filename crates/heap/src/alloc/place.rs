@@ -4,7 +4,7 @@ use crate::layout::size_class::{self, WHOLE};
 
 /// Where a block is. Valid while the block is taken: its span is not forgotten before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct BlockPlace {
     /// The block's offset in the pool.
     pub(crate) at: u64,
     /// The word of the pool with the bit that says whether it is allocated; none for a whole span.
@@ -18,10 +18,10 @@ pub(crate) struct Place {
     pub(crate) published: bool,
 }
 
-impl Place {
+impl BlockPlace {
     /// Returns a whole span.
-    pub(crate) fn whole(at: u64) -> Place {
-        Place { at, bitmap: 0, span: 0, index: 0, class: WHOLE, published: true }
+    pub(crate) fn whole(at: u64) -> BlockPlace {
+        BlockPlace { at, bitmap: 0, span: 0, index: 0, class: WHOLE, published: true }
     }
 
     /// Returns the number of bytes of the block.

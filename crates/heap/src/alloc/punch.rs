@@ -9,9 +9,9 @@
 //! (`span_transfer`). What such a span holds means nothing, so that a crash may leave its old
 //! bytes, zeros, or some of each: making a hole needs neither a record nor a fence.
 //!
-//! Who punches a hole takes the spans out of all lists of [`super::spans::Spans`] meanwhile, so
-//! that nobody can be given one while it loses its space, and nobody waits for the medium. Nobody
-//! is given it afterwards before the space is reserved again.
+//! Who punches a hole takes the spans out of all lists of [`super::spans::SpanAllocator`]
+//! meanwhile, so that nobody can be given one while it loses its space, and nobody waits for the
+//! medium. Nobody is given it afterwards before the space is reserved again.
 //!
 //! Spans that the cursor of a reopened pool has not met are swept where they are: to move the
 //! cursor over them would list all spans in use for their owners. Only a purge does so. A word of
@@ -20,7 +20,7 @@
 #![allow(unsafe_code, reason = "space of free spans is given back")]
 
 use super::runs::Runs;
-use super::spans::{GROUP, Inner, Spans, Taken};
+use super::spans::{FreeSpans, GROUP, SpanAllocator, Taken};
 use pmem::{Domain, PunchError, Region};
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ pub(crate) enum Punched {
     Unsupported,
 }
 
-impl Spans {
+impl SpanAllocator {
     /// Lets those spans be given back that nobody took since the call before, but for a zone: those
     /// that are first, since spans that are kept here and there would keep the huge pages around
     /// them.
@@ -62,12 +62,12 @@ impl Spans {
 
     /// Free spans that the background may give back: all that are certain but a zone of them, and
     /// what deletes may need.
-    fn spare(&self, inner: &Inner) -> usize {
+    fn spare(&self, inner: &FreeSpans) -> usize {
         inner.certain().saturating_sub(self.kept.max(self.geometry().zone_spans))
     }
 
     /// Looks for as many free spans with space as deletes may need.
-    fn fill_reserve(&self, region: &Region, inner: &mut Inner) {
+    fn fill_reserve(&self, region: &Region, inner: &mut FreeSpans) {
         while inner.ready() < self.kept
             && let Some(found) = self.look(region, inner)
         {
@@ -187,8 +187,8 @@ impl Spans {
     /// where holes are not supported, nowhere.
     fn punch_run(&self, region: &Region, run: &Range<u32>) -> Punched {
         let (from, to) = (self.geometry().span_at(run.start), self.geometry().span_at(run.end));
-        // SAFETY: the spans are free, durably so, and belong to `Spans`, which gives them to
-        // nobody: they are in no list.
+        // SAFETY: the spans are free, durably so, and belong to `SpanAllocator`, which gives them
+        // to nobody: they are in no list.
         let done = unsafe { region.punch(from, to) };
         // What a failed call left is not known: the space is reserved again, now or before it is
         // used.

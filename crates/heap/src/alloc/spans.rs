@@ -43,7 +43,7 @@ const AHEAD: u32 = 128;
 const HOLE: u32 = 1024;
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct FreeSpans {
     /// Spans before this one have been looked at.
     pub(crate) cursor: u32,
     /// Spans in published zones.
@@ -75,7 +75,7 @@ pub(crate) struct Inner {
     found: Vec<Vec<(u32, u8)>>,
 }
 
-impl Inner {
+impl FreeSpans {
     /// Returns a free span with its space.
     fn pop(&mut self) -> Option<u32> {
         let span = self.free.pop();
@@ -150,7 +150,7 @@ impl Reading {
 }
 
 #[derive(Debug)]
-pub(crate) struct Spans {
+pub(crate) struct SpanAllocator {
     geometry: Geometry,
     /// The pool grows up to this many zones.
     max_zones: u64,
@@ -159,10 +159,10 @@ pub(crate) struct Spans {
     /// Held by who gives space back or reserves it in the background, without the lock of `inner`.
     /// Locked before it.
     moving: Mutex<()>,
-    inner: Mutex<Inner>,
+    inner: Mutex<FreeSpans>,
 }
 
-impl Spans {
+impl SpanAllocator {
     /// Returns the spans of `zones` zones, of which nothing is known but that they are new, if they
     /// are. What is after them in a file that is longer already may be a hole too.
     pub(crate) fn new(
@@ -170,17 +170,17 @@ impl Spans {
         geometry: Geometry,
         (zones, max_zones): (u64, u64),
         is_new: bool,
-    ) -> Spans {
+    ) -> SpanAllocator {
         let total = (zones * geometry.zone_spans as u64) as u32;
         let is_longer = region.may_be_punched() && region.len() > geometry.pool_bytes(zones);
         let in_file = if is_longer { geometry.span_of(region.len()).unwrap_or(total) } else { 0 };
         let most = max_zones as usize * geometry.zone_spans;
-        Spans {
+        SpanAllocator {
             geometry,
             max_zones,
             kept: (geometry.shards + 2).min(most / 8),
             moving: Mutex::new(()),
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(FreeSpans {
                 cursor: 0,
                 total,
                 free: Vec::new(),
@@ -243,7 +243,7 @@ impl Spans {
         self.lock().free.extend(spans);
     }
 
-    /// As [`Spans::give`], of spans that nobody took for a while.
+    /// As [`SpanAllocator::give`], of spans that nobody took for a while.
     pub(crate) fn give_rested(&self, spans: Vec<u32>) {
         pmem::panic_point();
         let mut inner = self.lock();
@@ -330,7 +330,7 @@ impl Spans {
     /// Moves the cursor to the next span that is free, or over one that is found, unless the space
     /// of a known hole can be had. Nothing if that cannot be told, since a part of the span table
     /// was lost.
-    pub(crate) fn look(&self, region: &Region, inner: &mut Inner) -> Option<Taken> {
+    pub(crate) fn look(&self, region: &Region, inner: &mut FreeSpans) -> Option<Taken> {
         // What certainly has its space is at hand without a call.
         let is_certain = (inner.suspect..inner.total).contains(&inner.cursor);
         let known = if is_certain { Refilled::NoHole } else { self.refill_hole(region, inner) };
@@ -356,7 +356,7 @@ impl Spans {
     }
 
     /// Moves the cursor over a span, or over several that are one hole.
-    fn look_at_next(&self, region: &Region, inner: &mut Inner) -> Scanned {
+    fn look_at_next(&self, region: &Region, inner: &mut FreeSpans) -> Scanned {
         let reading = Reading::begin(region);
         let span = inner.cursor;
         inner.cursor += 1;
@@ -392,7 +392,7 @@ impl Spans {
     /// Returns where the hole ends, if a part of this span, which the cursor is at, is one. The
     /// kernel looks for the next hole, however far that is, so what it says is remembered: no span
     /// that the cursor is to meet loses its space without being in `ahead`.
-    fn hole_at(&self, region: &Region, inner: &mut Inner, span: u32) -> Option<u32> {
+    fn hole_at(&self, region: &Region, inner: &mut FreeSpans, span: u32) -> Option<u32> {
         if span >= inner.suspect || span < inner.solid {
             return None;
         }
@@ -408,14 +408,14 @@ impl Spans {
 
     /// Returns true if a span that the cursor has not met is free, and was since the pool was
     /// opened.
-    pub(crate) fn is_free_ahead(&self, region: &Region, inner: &Inner, span: u32) -> bool {
+    pub(crate) fn is_free_ahead(&self, region: &Region, inner: &FreeSpans, span: u32) -> bool {
         !self.geometry.is_table(span)
             && !inner.ahead.contains(&span)
             && region.load(self.geometry.span_word(span)) == 0
     }
 
     /// More free spans with space: of a hole, or of a new zone.
-    fn refill(&self, region: &Region, inner: &mut Inner) -> bool {
+    fn refill(&self, region: &Region, inner: &mut FreeSpans) -> bool {
         match self.refill_hole(region, inner) {
             Refilled::Yes => true,
             Refilled::NoHole => self.grow_locked(region, inner),
@@ -425,7 +425,7 @@ impl Spans {
 
     /// Reserves the space of some spans that are a hole: of a huge page, or of one span where there
     /// is no more.
-    fn refill_hole(&self, region: &Region, inner: &mut Inner) -> Refilled {
+    fn refill_hole(&self, region: &Region, inner: &mut FreeSpans) -> Refilled {
         pmem::panic_point();
         let Some(run) = inner.holes.take_in_group(self.group_offset(), GROUP) else {
             return Refilled::NoHole;
@@ -461,7 +461,7 @@ impl Spans {
         &self.geometry
     }
 
-    fn grow_locked(&self, region: &Region, inner: &mut Inner) -> bool {
+    fn grow_locked(&self, region: &Region, inner: &mut FreeSpans) -> bool {
         pmem::panic_point();
         let zones = u64::from(inner.total) / self.geometry.zone_spans as u64;
         if zones >= self.max_zones {
@@ -481,14 +481,15 @@ impl Spans {
         pmem::lock(&self.moving).unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, FreeSpans> {
         pmem::lock(&self.inner).unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 /// Says durably that the pool has this many zones. Their bytes are zeros and durable already.
 pub(crate) fn publish_zones(region: &Region, zones: u64) {
-    // SAFETY: zones are published under the lock of `Spans`, or by whoever creates the pool.
+    // SAFETY: zones are published under the lock of `SpanAllocator`, or by whoever creates the
+    // pool.
     unsafe { region.store(ZONES_WORD, zones) };
     fault_points::flush(region, ZONES_WORD, 8, FaultPoint::FlushZones);
     fault_points::fence(region, FaultPoint::FenceZones);

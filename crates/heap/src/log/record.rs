@@ -53,7 +53,7 @@ const _: () = assert!(TABLE[0].count <= 1 << 12);
 
 /// What a record is: the bits of its kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct RecordKind {
     /// One of the records of a transaction over several shards: its first word after the header is
     /// its link.
     pub(crate) linked: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Kind {
     pub(crate) long: bool,
 }
 
-impl Kind {
+impl RecordKind {
     const RECORD: u8 = 1;
     const LINKED: u8 = 2;
     const LONG: u8 = 4;
@@ -70,9 +70,9 @@ impl Kind {
         Self::RECORD | (u8::from(self.linked) * Self::LINKED) | (u8::from(self.long) * Self::LONG)
     }
 
-    fn from_raw(raw: u8) -> Option<Kind> {
+    fn from_raw(raw: u8) -> Option<RecordKind> {
         let known = raw & !(Self::LINKED | Self::LONG) == Self::RECORD;
-        known.then_some(Kind { linked: raw & Self::LINKED != 0, long: raw & Self::LONG != 0 })
+        known.then_some(RecordKind { linked: raw & Self::LINKED != 0, long: raw & Self::LONG != 0 })
     }
 
     /// Words of the header, the link included.
@@ -104,7 +104,7 @@ impl Link {
 pub(crate) struct RecordHeader {
     pub(crate) epoch: u32,
     pub(crate) seq: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     /// Log sequence number; the records of one transaction have the same.
     pub(crate) lsn: u64,
     pub(crate) words: usize,
@@ -127,7 +127,7 @@ impl RecordHeader {
         let header = RecordHeader {
             epoch: (words[0] >> 32) as u32,
             seq: words[1] & SEQ_MASK,
-            kind: Kind::from_raw((words[2] >> 56) as u8)?,
+            kind: RecordKind::from_raw((words[2] >> 56) as u8)?,
             lsn: words[2] & LSN_MASK,
             words: (words[1] >> 48) as usize,
         };
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(fenced_seq(0, 1, 1), None);
     }
 
-    const LINKED: Kind = Kind { linked: true, long: false };
+    const LINKED: RecordKind = RecordKind { linked: true, long: false };
 
     #[test]
     fn entries_read_back_as_they_were_written() {

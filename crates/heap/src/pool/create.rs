@@ -8,7 +8,7 @@ use crate::layout::header::{self, Features, Header};
 use crate::layout::{Geometry, SPAN};
 use crate::media_errors::losses;
 use crate::transaction::heap::Heap;
-use crate::transaction::state::State;
+use crate::transaction::state::ShardState;
 use pmem::{Domain, Region};
 
 /// What a new pool is given. Randomness comes in here, so that a test can repeat itself.
@@ -72,7 +72,7 @@ impl Heap {
             return Err(CreateError::Failed);
         }
         let states = (0..geometry.shards)
-            .map(|shard| State::new(&region, &geometry, shard, (0, 0)))
+            .map(|shard| ShardState::new(&region, &geometry, shard, (0, 0)))
             .collect();
         Ok(Heap::assemble(region, header, (1, true), states))
     }

@@ -8,7 +8,7 @@ use crate::layout::{Geometry, ZONES_WORD};
 use crate::media_errors::losses;
 use crate::recovery::replay::{self, Recovery};
 use crate::transaction::heap::Heap;
-use crate::transaction::state::State;
+use crate::transaction::state::ShardState;
 use pmem::Region;
 
 impl Heap {
@@ -53,7 +53,7 @@ impl Heap {
             return Err(OpenError::Failed);
         }
         let ends = recovered.ends.iter().enumerate();
-        let states = ends.map(|(shard, &end)| State::new(&region, &geometry, shard, end));
+        let states = ends.map(|(shard, &end)| ShardState::new(&region, &geometry, shard, end));
         let states = states.collect();
         let heap = Heap::assemble(region, header, (zones, false), states);
         if heap.stopped().is_some() {

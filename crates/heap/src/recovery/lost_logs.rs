@@ -1,7 +1,7 @@
 //! Refuses a pool whose logs may have ended in bytes that the medium lost: an acknowledged write
 //! could be among them.
 
-use super::scan::Log;
+use super::scan::ShardLog;
 use crate::error::OpenError;
 use crate::layout::{Geometry, LINE};
 use pmem::Region;
@@ -11,7 +11,7 @@ use pmem::Region;
 pub(crate) fn refuse_lost_logs(
     region: &Region,
     geometry: &Geometry,
-    logs: &[Log],
+    logs: &[ShardLog],
 ) -> Result<(), OpenError> {
     if !region.has_unresolved_losses() {
         return Ok(());
@@ -23,7 +23,7 @@ pub(crate) fn refuse_lost_logs(
 pub(crate) fn refuse_lost_log(
     region: &Region,
     geometry: &Geometry,
-    log: &Log,
+    log: &ShardLog,
 ) -> Result<(), OpenError> {
     let (_, lost) = region.lost();
     let tail = geometry.shard_area(log.shard).tail();
@@ -65,8 +65,14 @@ mod tests {
     fn a_log_that_may_have_gone_on_in_lost_bytes_is_refused() {
         let geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 8 };
         let ring = geometry.ring_at(0);
-        let log =
-            |end: u64| Log { shard: 0, tail: 0, records: Vec::new(), end, seq: 1, fenced: None };
+        let log = |end: u64| ShardLog {
+            shard: 0,
+            tail: 0,
+            records: Vec::new(),
+            end,
+            seq: 1,
+            fenced: None,
+        };
         let check = |lost: u64, end: u64, refused: bool| {
             let folder = tempfile::tempdir().expect("a folder");
             let region = losing(lost, folder.path());

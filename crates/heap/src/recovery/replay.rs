@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
 use super::lost_logs::refuse_lost_logs;
-use super::scan::{self, Found, Log};
+use super::scan::{self, FoundRecord, ShardLog};
 use super::validate;
 use crate::error::OpenError;
 use crate::fault_points::{self, FaultPoint};
@@ -49,7 +49,7 @@ pub(crate) fn all(
 ) -> Result<Recovered, OpenError> {
     let mut logs = (0..geometry.shards)
         .map(|shard| scan::shard(region, geometry, shard, epoch))
-        .collect::<Result<Vec<Log>, _>>()?;
+        .collect::<Result<Vec<ShardLog>, _>>()?;
     validate::newest(region, geometry, &mut logs)?;
     refuse_lost_logs(region, geometry, &logs)?;
     flush_accepted(region, &logs);
@@ -85,7 +85,7 @@ pub(crate) fn all(
 /// After a process crash, what is accepted may be in the caches only. A later power cut must not
 /// take a record whose words are stored already, nor a zone that this incarnation is going to use,
 /// nor the newer header while the older one is written over.
-fn flush_accepted(region: &Region, logs: &[Log]) {
+fn flush_accepted(region: &Region, logs: &[ShardLog]) {
     make_durable(region, ZONES_WORD, 8, FaultPoint::FlushAcceptedZones);
     for header in [HEADER_A, HEADER_B] {
         make_durable(region, header, header::BYTES, FaultPoint::FlushAcceptedHeader);
@@ -111,7 +111,7 @@ fn make_durable(region: &Region, at: u64, len: usize, point: FaultPoint) {
 }
 
 /// Stores the words that the log changes, and flushes them; how many.
-pub(crate) fn store_words(region: &Region, log: &Log) -> u64 {
+pub(crate) fn store_words(region: &Region, log: &ShardLog) -> u64 {
     let skipped = revoked(&log.records);
     let mut skipped = skipped.iter();
     let mut lines = Vec::new();
@@ -136,7 +136,7 @@ pub(crate) fn store_words(region: &Region, log: &Log) -> u64 {
 /// For each entry of the records, oldest first, whether a later record published bytes over its
 /// word, or has its body there: the block was freed and used again, and the entry concerns its
 /// earlier use.
-fn revoked(records: &[Found]) -> Vec<bool> {
+fn revoked(records: &[FoundRecord]) -> Vec<bool> {
     let mut published = Intervals::default();
     let mut newest_first = Vec::new();
     for found in records.iter().rev() {

@@ -15,7 +15,7 @@ const LAST_SEQ: u64 = SEQ_MASK - (1 << 32);
 
 /// A record in the log.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundRecord {
     pub(crate) at: u64,
     pub(crate) header: RecordHeader,
     /// The next record of its transaction, if that has several.
@@ -29,11 +29,11 @@ pub(crate) struct Found {
 
 /// A shard's log.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct ShardLog {
     pub(crate) shard: usize,
     /// Where the log begins.
     pub(crate) tail: LineIndex,
-    pub(crate) records: Vec<Found>,
+    pub(crate) records: Vec<FoundRecord>,
     /// Line after the last record, and the next sequence number.
     pub(crate) end: LineIndex,
     pub(crate) seq: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Log {
     pub(crate) fenced: Option<u64>,
 }
 
-impl Log {
+impl ShardLog {
     /// Returns the error for a record that is not whole, though `found` shows that it was fenced.
     pub(crate) fn damaged(&self, expected: u64, found: u64) -> OpenError {
         OpenError::DamagedLog { shard: self.shard, expected, found }
@@ -64,7 +64,7 @@ pub(crate) fn shard(
     geometry: &Geometry,
     shard: usize,
     epoch: u32,
-) -> Result<Log, OpenError> {
+) -> Result<ShardLog, OpenError> {
     let reader = Reader { region, geometry, shard, epoch };
     let (line, seq) = split_tail(region.load(geometry.shard_area(shard).tail()));
     if line > reader.lines() {
@@ -92,7 +92,7 @@ pub(crate) fn rescue(
     shard: usize,
     epoch: u32,
     in_place: bool,
-) -> (Log, Option<OpenError>) {
+) -> (ShardLog, Option<OpenError>) {
     let reader = Reader { region, geometry, shard, epoch };
     let (line, seq) = split_tail(region.load(geometry.shard_area(shard).tail()));
     let mut log = reader.read();
@@ -104,7 +104,8 @@ pub(crate) fn rescue(
     if error.is_none() {
         return (log, None);
     }
-    let mut all: Vec<Found> = (0..reader.lines()).filter_map(|line| reader.any(line)).collect();
+    let mut all: Vec<FoundRecord> =
+        (0..reader.lines()).filter_map(|line| reader.any(line)).collect();
     all.sort_unstable_by_key(|found| found.header.seq);
     all.dedup_by_key(|found| found.header.seq);
     // Those before the tail are retired. If there are no others, it may be the tail that is
@@ -113,7 +114,7 @@ pub(crate) fn rescue(
         all.retain(|found| found.header.seq >= seq);
     }
     if in_place {
-        let is_gap = |pair: &[Found]| pair[0].header.seq + 1 != pair[1].header.seq;
+        let is_gap = |pair: &[FoundRecord]| pair[0].header.seq + 1 != pair[1].header.seq;
         let gap = all.windows(2).rposition(is_gap).map_or(0, |gap| gap + 1);
         all.drain(..gap);
     }
@@ -147,7 +148,7 @@ impl Reader<'_> {
     }
 
     /// Returns all records from the tail on.
-    fn read(&self) -> Log {
+    fn read(&self) -> ShardLog {
         let area = self.geometry.shard_area(self.shard);
         let (tail, mut seq) = split_tail(self.region.load(area.tail()));
         let tail = tail % self.lines();
@@ -172,12 +173,12 @@ impl Reader<'_> {
             records.push(found);
         }
         let fenced = record::fenced_seq(self.region.load(area.fenced()), self.epoch, seq);
-        Log { shard: self.shard, tail, records, end: line, seq, fenced }
+        ShardLog { shard: self.shard, tail, records, end: line, seq, fenced }
     }
 
     /// Returns the record that begins on `line`, if it is whole and has the expected epoch and
     /// sequence number.
-    fn record(&self, line: LineIndex, seq: u64) -> Option<Found> {
+    fn record(&self, line: LineIndex, seq: u64) -> Option<FoundRecord> {
         let part_words = self.geometry.ring_part / 8;
         let at = self.place(line);
         let header = read_header(self.region, at, part_words)?;
@@ -197,13 +198,13 @@ impl Reader<'_> {
         let long = if header.kind.long { Some(LongBody::parse(&words)?) } else { None };
         let entries = long.as_ref().map_or(words, |long| long.read(self.region));
         let fresh = record::fresh_ranges(&entries).collect();
-        Some(Found { at, header, link, fresh, entries, long })
+        Some(FoundRecord { at, header, link, fresh, entries, long })
     }
 
     /// Checks that the log ends where no record follows. A later record, or the fenced number, may
     /// show that one should. And where there is none at all, the record before the tail shows that
     /// the tail is right: it is the last to be written over.
-    fn check_end(&self, log: &Log) -> Result<(), OpenError> {
+    fn check_end(&self, log: &ShardLog) -> Result<(), OpenError> {
         let fenced =
             log.fenced.filter(|&fenced| FaultPoint::ReportFenced.is_enabled() && fenced >= log.seq);
         if let Some(fenced) = fenced {
@@ -221,7 +222,7 @@ impl Reader<'_> {
     }
 
     /// Returns the record of this epoch that begins on `line`, if one does.
-    fn any(&self, line: LineIndex) -> Option<Found> {
+    fn any(&self, line: LineIndex) -> Option<FoundRecord> {
         let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;
         let is_own = header.epoch == self.epoch;
         is_own.then(|| self.record(line, header.seq)).flatten()

@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code, reason = "published bytes are read to compare their checksum")]
 
-use super::scan::{Found, Log};
+use super::scan::{FoundRecord, ShardLog};
 use crate::checksum::crc32c;
 use crate::error::OpenError;
 use crate::fault_points::FaultPoint;
@@ -18,7 +18,7 @@ use pmem::Region;
 pub(crate) fn newest(
     region: &Region,
     geometry: &Geometry,
-    logs: &mut [Log],
+    logs: &mut [ShardLog],
 ) -> Result<(), OpenError> {
     let accepted = accepted(region, logs);
     for (log, accepted) in logs.iter_mut().zip(accepted) {
@@ -37,8 +37,8 @@ pub(crate) fn newest(
 }
 
 /// Returns of each log whether its newest record is accepted.
-pub(crate) fn accepted(region: &Region, logs: &[Log]) -> Vec<bool> {
-    let is_newest_whole = |log: &Log| {
+pub(crate) fn accepted(region: &Region, logs: &[ShardLog]) -> Vec<bool> {
+    let is_newest_whole = |log: &ShardLog| {
         log.records.last().is_some_and(|newest| is_whole(region, newest))
             || !FaultPoint::VerifyFresh.is_enabled()
     };
@@ -46,7 +46,7 @@ pub(crate) fn accepted(region: &Region, logs: &[Log]) -> Vec<bool> {
     (0..logs.len()).map(|shard| is_accepted(logs, &whole, shard)).collect()
 }
 
-fn is_accepted(logs: &[Log], whole: &[bool], shard: usize) -> bool {
+fn is_accepted(logs: &[ShardLog], whole: &[bool], shard: usize) -> bool {
     let Some(newest) = logs[shard].records.last() else { return true };
     let (mut at, mut found) = (shard, newest);
     for _ in 0..logs.len() {
@@ -71,7 +71,7 @@ fn is_accepted(logs: &[Log], whole: &[bool], shard: usize) -> bool {
 }
 
 /// Returns true if all bytes that a record publishes are there.
-fn is_whole(region: &Region, found: &Found) -> bool {
+fn is_whole(region: &Region, found: &FoundRecord) -> bool {
     let body = found
         .long
         .as_ref()

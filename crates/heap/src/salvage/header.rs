@@ -17,20 +17,23 @@ use pmem::Region;
 /// Spans that are compared for one guess.
 const ENOUGH: u64 = 4096;
 
-pub(super) struct Found {
+pub(super) struct FoundHeader {
     pub(super) geometry: Geometry,
     pub(super) seed: Option<[u8; 16]>,
     /// None where only the sizes are known.
     pub(super) header: Option<Header>,
 }
 
-impl From<Header> for Found {
-    fn from(header: Header) -> Found {
-        Found { geometry: header.geometry, seed: Some(header.seed), header: Some(header) }
+impl From<Header> for FoundHeader {
+    fn from(header: Header) -> FoundHeader {
+        FoundHeader { geometry: header.geometry, seed: Some(header.seed), header: Some(header) }
     }
 }
 
-pub(super) fn find(region: &Region, notes: &mut Vec<SalvageNote>) -> Result<Found, SalvageError> {
+pub(super) fn find(
+    region: &Region,
+    notes: &mut Vec<SalvageNote>,
+) -> Result<FoundHeader, SalvageError> {
     let error = match Header::read(region) {
         Ok(header) => return Ok(header.into()),
         Err(error) => error,
@@ -46,7 +49,7 @@ pub(super) fn find(region: &Region, notes: &mut Vec<SalvageNote>) -> Result<Foun
     match guessed(region, &copies) {
         Some(geometry) => {
             notes.push(SalvageNote::HeaderGuessed);
-            Ok(Found { geometry, seed: seed(&copies), header: None })
+            Ok(FoundHeader { geometry, seed: seed(&copies), header: None })
         }
         None => Err(SalvageError::NoPool(error.into())),
     }

@@ -8,7 +8,7 @@
 use super::note::SalvageNote;
 use crate::error::OpenError;
 use crate::layout::header::Header;
-use crate::recovery::scan::Log;
+use crate::recovery::scan::ShardLog;
 use crate::recovery::{lost_logs, replay, scan, validate};
 use pmem::Region;
 
@@ -29,7 +29,7 @@ pub(super) fn recover(
     let mut note = |error: Option<OpenError>, costs| {
         notes.extend(error.map(|error| SalvageNote::Log { error, costs }));
     };
-    let mut logs: Vec<Log> = Vec::new();
+    let mut logs: Vec<ShardLog> = Vec::new();
     for shard in 0..geometry.shards {
         let (log, error) = scan::rescue(region, geometry, shard, header.epoch, in_place);
         // Without a record after the damage, the newest one may be what was lost.

@@ -5,7 +5,7 @@
 use super::heap::Heap;
 use super::read_cache::{ReadCacheStats, longest};
 use super::shard::Shard;
-use super::state::State;
+use super::state::ShardState;
 use crate::ptr::Ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -58,7 +58,7 @@ impl Shard<'_> {
         sound: impl FnOnce(&[u8]) -> bool,
     ) -> Option<&[u8]> {
         let heap = self.heap();
-        let State { cache, tx, .. } = &mut *self.state;
+        let ShardState { cache, tx, .. } = &mut *self.state;
         let read = || {
             // SAFETY: published bytes of a block change only through this guard, by methods that
             // borrow it mutably, so not while the slice lives.

@@ -13,18 +13,18 @@
 use super::heap::{Heap, Slot};
 use super::plan;
 use super::read_cache::ReadCache;
-use super::state::State;
+use super::state::ShardState;
 use super::write_record;
-use crate::alloc::place::Place;
+use crate::alloc::place::BlockPlace;
 use crate::error::CommitError;
 use crate::fault_points::{self, FaultPoint};
 use crate::layout::size_class::TABLE;
-use crate::log::record::{self, Kind};
+use crate::log::record::{self, RecordKind};
 use std::sync::atomic::Ordering;
 
 /// Commits the open transaction of one shard.
 #[inline]
-pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), CommitError> {
+pub(crate) fn one(heap: &Heap, shard: usize, state: &mut ShardState) -> Result<(), CommitError> {
     if !state.tx.is_dirty() {
         abandon(heap, shard, state);
         return Ok(());
@@ -35,7 +35,7 @@ pub(crate) fn one(heap: &Heap, shard: usize, state: &mut State) -> Result<(), Co
     }
     or_poison(heap, || {
         state.committing = true;
-        plan::make(heap, shard, state, Kind::default());
+        plan::make(heap, shard, state, RecordKind::default());
         planned(heap, shard, state)
     })
 }
@@ -58,7 +58,11 @@ pub(crate) fn or_poison<R>(heap: &Heap, part: impl FnOnce() -> R) -> R {
 
 /// Commits what `plan::make` worked out.
 #[inline]
-pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<(), CommitError> {
+pub(crate) fn planned(
+    heap: &Heap,
+    shard: usize,
+    state: &mut ShardState,
+) -> Result<(), CommitError> {
     if !heap.volatile {
         if let Err(full) = write_record::draft(heap, state) {
             undo(heap, shard, state);
@@ -82,12 +86,12 @@ pub(crate) fn planned(heap: &Heap, shard: usize, state: &mut State) -> Result<()
 
 /// Stores the words in place. They are durable already: in the record.
 #[inline]
-pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
+pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut ShardState) {
     let region = &heap.region;
     if state.overlay.is_some() && FaultPoint::SaveOverlay.is_enabled() {
         save_words(heap, state);
     }
-    let State { plan, ring, .. } = state;
+    let ShardState { plan, ring, .. } = state;
     for word in &plan.words {
         // SAFETY: words of this shard, whose lock the caller holds; logged words are never read as
         // bytes.
@@ -104,7 +108,7 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut State) {
 
 /// Saves the words that are about to change for the first time since a snapshot's cut.
 #[cold]
-fn save_words(heap: &Heap, state: &mut State) {
+fn save_words(heap: &Heap, state: &mut ShardState) {
     let Some(overlay) = &mut state.overlay else { return };
     for word in &state.plan.words {
         overlay.entry(word.at).or_insert_with(|| heap.region.load(word.at));
@@ -113,10 +117,10 @@ fn save_words(heap: &Heap, state: &mut State) {
 
 /// Brings the free blocks up to date with a transaction that is in effect, and opens a new one.
 #[inline]
-pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
+pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut ShardState) {
     let slot = &heap.slots[shard];
     forget_copies(state);
-    let State { tx, plan, alloc, ring, .. } = state;
+    let ShardState { tx, plan, alloc, ring, .. } = state;
     for &span in &plan.publishing {
         if let Some(span) = alloc.span_mut(span) {
             span.published = true;
@@ -140,15 +144,15 @@ pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut State) {
 /// Forgets the copies of all blocks that the open transaction, which is in effect now, changes in
 /// any way.
 #[inline]
-fn forget_copies(state: &mut State) {
+fn forget_copies(state: &mut ShardState) {
     if state.cache.is_some() && FaultPoint::ForgetCached.is_enabled() {
         forget_changed(state);
     }
 }
 
 #[cold]
-fn forget_changed(state: &mut State) {
-    let State { tx, alloc, cache: Some(cache), .. } = state else { return };
+fn forget_changed(state: &mut ShardState) {
+    let ShardState { tx, alloc, cache: Some(cache), .. } = state else { return };
     tx.freed.iter().for_each(|freed| cache.forget(freed.place.at));
     tx.reserved.iter().for_each(|reserved| cache.forget(reserved.place.at));
     let words = tx.staged.iter().map(|(at, _)| at);
@@ -157,8 +161,8 @@ fn forget_changed(state: &mut State) {
 }
 
 /// Lets freed blocks be used again when no reader can look at them any more.
-pub(crate) fn reuse_freed(slot: &Slot, state: &mut State) {
-    let State { tx, alloc, limbo, .. } = state;
+pub(crate) fn reuse_freed(slot: &Slot, state: &mut ShardState) {
+    let ShardState { tx, alloc, limbo, .. } = state;
     if !tx.freed.is_empty() {
         match slot.pins.mark() {
             Some(mark) if FaultPoint::ReuseAfterPins.is_enabled() => {
@@ -178,8 +182,8 @@ pub(crate) fn reuse_freed(slot: &Slot, state: &mut State) {
 /// Drops the open transaction. In a poisoned heap its blocks stay taken: its record may have been
 /// written and count after all, so that nobody may write into what it publishes.
 #[cold]
-pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
-    let State { tx, alloc, .. } = state;
+pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut ShardState) {
+    let ShardState { tx, alloc, .. } = state;
     // Out of the list before it is released: a panic in between releases none twice.
     while let Some(block) = tx.reserved.pop() {
         if !heap.is_poisoned() {
@@ -194,18 +198,18 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut State) {
 /// Runs pending maintenance: gives blocks back that were reserved outside a transaction and
 /// dropped, and resizes the read cache.
 #[cold]
-pub(crate) fn run_pending_maintenance(heap: &Heap, shard: usize, state: &mut State) {
+pub(crate) fn run_pending_maintenance(heap: &Heap, shard: usize, state: &mut ShardState) {
     let slot = &heap.slots[shard];
     if slot.maintenance_pending.swap(false, Ordering::AcqRel) {
         resize_read_cache(heap, shard, state);
         let mut returned = slot.returned.lock().unwrap_or_else(|e| e.into_inner());
-        let returned: Vec<Place> = std::mem::take(&mut *returned);
+        let returned: Vec<BlockPlace> = std::mem::take(&mut *returned);
         returned.into_iter().for_each(|block| state.alloc.release(block));
     }
 }
 
 /// Gives a shard the cache that is asked for.
-fn resize_read_cache(heap: &Heap, shard: usize, state: &mut State) {
+fn resize_read_cache(heap: &Heap, shard: usize, state: &mut ShardState) {
     let share = heap.read_cache_share();
     if state.cache.as_ref().map_or(0, |cache| cache.budget()) != share {
         // The old one goes first: both count in the same place.
@@ -217,7 +221,7 @@ fn resize_read_cache(heap: &Heap, shard: usize, state: &mut State) {
 
 /// Drops a planned transaction whose record was not written.
 #[cold]
-pub(crate) fn undo(heap: &Heap, shard: usize, state: &mut State) {
+pub(crate) fn undo(heap: &Heap, shard: usize, state: &mut ShardState) {
     for &span in &state.plan.publishing {
         if let Some(span) = state.alloc.span(span) {
             let shape = &TABLE[span.class as usize];

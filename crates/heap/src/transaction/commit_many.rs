@@ -16,7 +16,7 @@ use super::shard::Shard;
 use super::write_record;
 use crate::error::CommitError;
 use crate::fault_points::{self, FaultPoint};
-use crate::log::record::{Kind, Link};
+use crate::log::record::{Link, RecordKind};
 
 impl Heap {
     /// Commits the open transactions of several shards as one: all are in effect after a crash, or
@@ -43,7 +43,7 @@ impl Heap {
             abandon_all(self, shards);
             return Err(refused);
         }
-        let kind = Kind { linked: FaultPoint::LinkRecords.is_enabled(), long: false };
+        let kind = RecordKind { linked: FaultPoint::LinkRecords.is_enabled(), long: false };
         for shard in shards.iter_mut().filter(|shard| shard.is_dirty()) {
             shard.state.committing = true;
             plan::make(self, shard.id(), &mut shard.state, kind);

@@ -6,7 +6,7 @@
 use super::heap::Heap;
 use super::shard::{Fresh, Shard};
 use super::state::Reserved;
-use crate::alloc::place::Place;
+use crate::alloc::place::BlockPlace;
 use crate::error::Full;
 use crate::fault_points::{self, FaultPoint};
 use crate::layout::size_class::{self, WHOLE};
@@ -18,7 +18,7 @@ use std::sync::PoisonError;
 pub struct Detached<'h> {
     heap: &'h Heap,
     shard: usize,
-    place: Place,
+    place: BlockPlace,
     adopted: bool,
 }
 
@@ -81,7 +81,7 @@ impl<'h> Shard<'h> {
             true => block.place.class == WHOLE || span.is_some_and(|span| span.published),
             false => block.place.published,
         };
-        let place = Place { published, ..block.place };
+        let place = BlockPlace { published, ..block.place };
         self.enter(Reserved { fenced: true, ..Reserved::new(place) })
     }
 }

@@ -2,9 +2,9 @@
 
 use super::pins::Pins;
 use super::read_cache;
-use super::state::State;
-use crate::alloc::place::Place;
-use crate::alloc::spans::Spans;
+use super::state::ShardState;
+use crate::alloc::place::BlockPlace;
+use crate::alloc::spans::SpanAllocator;
 use crate::error::CommitError;
 use crate::layout::header::Header;
 use crate::layout::{Geometry, ShardArea};
@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A shard with its lock, and what may be read of it without.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<ShardState>,
     pub(crate) pins: Arc<Pins>,
     /// Bytes in allocated blocks.
     pub(crate) used: AtomicU64,
     /// Reservations outside a transaction that were dropped without being adopted.
-    pub(crate) returned: Mutex<Vec<Place>>,
+    pub(crate) returned: Mutex<Vec<BlockPlace>>,
     /// Set while maintenance is pending for the next lock holder: `returned`, or the size of the
     /// read cache.
     pub(crate) maintenance_pending: AtomicBool,
@@ -36,7 +36,7 @@ pub struct Heap {
     pub(crate) header: Mutex<Header>,
     pub(crate) epoch: u32,
     pub(crate) volatile: bool,
-    pub(crate) spans: Spans,
+    pub(crate) spans: SpanAllocator,
     pub(crate) slots: Vec<Slot>,
     next_lsn: AtomicU64,
     poisoned: AtomicBool,
@@ -60,7 +60,7 @@ impl Heap {
         region: Region,
         header: Header,
         (zones, is_new): (u64, bool),
-        states: Vec<State>,
+        states: Vec<ShardState>,
     ) -> Heap {
         let geometry = header.geometry;
         let max_zones = geometry.zones_in(region.reserved()).max(zones);
@@ -68,7 +68,7 @@ impl Heap {
             geometry,
             epoch: header.epoch,
             volatile: region.domain() == Domain::Volatile,
-            spans: Spans::new(&region, geometry, (zones, max_zones), is_new),
+            spans: SpanAllocator::new(&region, geometry, (zones, max_zones), is_new),
             slots: states.into_iter().map(Slot::new).collect(),
             next_lsn: AtomicU64::new(header.lsn),
             poisoned: AtomicBool::new(false),
@@ -221,7 +221,7 @@ impl Heap {
 }
 
 impl Slot {
-    fn new(state: State) -> Slot {
+    fn new(state: ShardState) -> Slot {
         Slot {
             used: AtomicU64::new(state.used),
             state: Mutex::new(state),

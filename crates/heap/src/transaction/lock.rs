@@ -3,20 +3,20 @@
 
 use super::commit;
 use super::heap::Heap;
-use super::state::State;
+use super::state::ShardState;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 impl Heap {
     /// Locks a shard.
     #[inline]
-    pub(crate) fn lock_state(&self, shard: usize) -> MutexGuard<'_, State> {
+    pub(crate) fn lock_state(&self, shard: usize) -> MutexGuard<'_, ShardState> {
         let locked = pmem::lock(&self.slots[shard].state);
         self.locked(shard, locked.unwrap_or_else(|poison| self.recover_lock(shard, poison)))
     }
 
     /// Locks a shard unless it is locked.
-    pub(crate) fn try_lock_state(&self, shard: usize) -> Option<MutexGuard<'_, State>> {
+    pub(crate) fn try_lock_state(&self, shard: usize) -> Option<MutexGuard<'_, ShardState>> {
         let guard = match self.slots[shard].state.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::WouldBlock) => return None,
@@ -29,8 +29,8 @@ impl Heap {
     fn locked<'h>(
         &'h self,
         shard: usize,
-        mut state: MutexGuard<'h, State>,
-    ) -> MutexGuard<'h, State> {
+        mut state: MutexGuard<'h, ShardState>,
+    ) -> MutexGuard<'h, ShardState> {
         if self.slots[shard].maintenance_pending.load(Ordering::Relaxed) {
             commit::run_pending_maintenance(self, shard, &mut state);
         }
@@ -43,8 +43,8 @@ impl Heap {
     fn recover_lock<'h>(
         &'h self,
         shard: usize,
-        poison: PoisonError<MutexGuard<'h, State>>,
-    ) -> MutexGuard<'h, State> {
+        poison: PoisonError<MutexGuard<'h, ShardState>>,
+    ) -> MutexGuard<'h, ShardState> {
         let mut guard = poison.into_inner();
         self.slots[shard].state.clear_poison();
         commit::abandon(self, shard, &mut guard);

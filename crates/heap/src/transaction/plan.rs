@@ -13,18 +13,18 @@
 )]
 
 use super::heap::Heap;
-use super::state::{Freed, Plan, Reserved, State, Tx};
-use crate::alloc::allocator::Alloc;
-use crate::alloc::place::Place;
+use super::state::{Freed, Plan, Reserved, ShardState, Tx};
+use crate::alloc::allocator::BlockAllocator;
+use crate::alloc::place::BlockPlace;
 use crate::checksum::crc32c;
 use crate::fault_points::FaultPoint;
 use crate::layout::size_class::{TABLE, WHOLE};
 use crate::layout::span::span_word;
-use crate::log::record::{Change, Entry, FreshRange, Kind};
+use crate::log::record::{Change, Entry, FreshRange, RecordKind};
 
 /// Fills `state.plan` from `state.tx`.
-pub(crate) fn make(heap: &Heap, shard: usize, state: &mut State, kind: Kind) {
-    let State { tx, plan, alloc, used, overlay, .. } = state;
+pub(crate) fn make(heap: &Heap, shard: usize, state: &mut ShardState, kind: RecordKind) {
+    let ShardState { tx, plan, alloc, used, overlay, .. } = state;
     plan.begin(kind);
     drop_own_frees(tx);
     let in_place = heap.volatile && overlay.is_none();
@@ -60,7 +60,7 @@ struct Planner<'a> {
     shard: usize,
     /// Whether words are stored at once.
     in_place: bool,
-    alloc: &'a mut Alloc,
+    alloc: &'a mut BlockAllocator,
     plan: &'a mut Plan,
     /// Bytes in allocated blocks, after the transaction.
     used: u64,
@@ -115,7 +115,7 @@ impl Planner<'_> {
 
     /// Marks a block as allocated in a span that is published now: its bitmap is a fresh range.
     #[cold]
-    fn set_unpublished(&mut self, block: Place) {
+    fn set_unpublished(&mut self, block: BlockPlace) {
         let Some(span) = self.alloc.span(block.span) else { return };
         if !self.plan.publishing.contains(&block.span) {
             let (number, class) = (span.number, span.class);
@@ -185,7 +185,7 @@ impl Planner<'_> {
 
     /// Takes or gives up a whole span.
     #[cold]
-    fn set_whole(&mut self, block: Place, word: u64) {
+    fn set_whole(&mut self, block: BlockPlace, word: u64) {
         let Some(number) = self.heap.geometry.span_of(block.at) else { return };
         if word == 0 {
             self.give_up(number);

@@ -12,8 +12,8 @@ use super::commit;
 use super::heap::Heap;
 use super::pins::Pin;
 use super::span_transfer;
-use super::state::{FEW, Freed, Reserved, State, span_group};
-use crate::alloc::place::Place;
+use super::state::{FEW, Freed, Reserved, ShardState, span_group};
+use crate::alloc::place::BlockPlace;
 use crate::checksum::crc32c;
 use crate::error::{CommitError, Full};
 use crate::fault_points::FaultPoint;
@@ -65,7 +65,7 @@ pub struct Savepoint {
 pub struct Shard<'h> {
     heap: &'h Heap,
     id: usize,
-    pub(crate) state: MutexGuard<'h, State>,
+    pub(crate) state: MutexGuard<'h, ShardState>,
 }
 
 impl Heap {
@@ -138,7 +138,7 @@ impl<'h> Shard<'h> {
     }
 
     #[inline]
-    fn new(heap: &'h Heap, id: usize, state: MutexGuard<'h, State>) -> Shard<'h> {
+    fn new(heap: &'h Heap, id: usize, state: MutexGuard<'h, ShardState>) -> Shard<'h> {
         Shard { heap, id, state }
     }
 
@@ -189,20 +189,20 @@ impl<'h> Shard<'h> {
 
     /// Returns a free block of `class`: of this shard, or, when there is none, of a span that
     /// another shard does not need.
-    pub(crate) fn take_block(&mut self, class: u8) -> Result<Place, Full> {
+    pub(crate) fn take_block(&mut self, class: u8) -> Result<BlockPlace, Full> {
         match self.try_take_block(class) {
             Some(place) => Ok(place),
             None => self.take_block_of_others(class),
         }
     }
 
-    fn try_take_block(&mut self, class: u8) -> Option<Place> {
-        let State { alloc, tx, .. } = &mut *self.state;
+    fn try_take_block(&mut self, class: u8) -> Option<BlockPlace> {
+        let ShardState { alloc, tx, .. } = &mut *self.state;
         alloc.reserve(&self.heap.region, &self.heap.spans, class, tx.may_use_reserve)
     }
 
     #[cold]
-    fn take_block_of_others(&mut self, class: u8) -> Result<Place, Full> {
+    fn take_block_of_others(&mut self, class: u8) -> Result<BlockPlace, Full> {
         self.state.alloc.empty_caches();
         while span_transfer::from_others(self.heap, self.id) {
             if let Some(place) = self.try_take_block(class) {
@@ -345,7 +345,7 @@ impl<'h> Shard<'h> {
     }
 
     #[inline(always)]
-    fn free_taken(&mut self, place: Place) {
+    fn free_taken(&mut self, place: BlockPlace) {
         if self.is_allocated(&place) {
             self.note_freed(place, false);
         } else {
@@ -367,12 +367,12 @@ impl<'h> Shard<'h> {
     /// Returns true if a taken block is allocated in the pool. One that is not is the open
     /// transaction's own.
     #[inline(always)]
-    fn is_allocated(&self, place: &Place) -> bool {
+    fn is_allocated(&self, place: &BlockPlace) -> bool {
         place.class == WHOLE || self.heap.region.load(place.bitmap) >> place.bit() & 1 != 0
     }
 
     #[inline(always)]
-    fn note_freed(&mut self, place: Place, own: bool) {
+    fn note_freed(&mut self, place: BlockPlace, own: bool) {
         let freed = Freed { place, own };
         let state = &mut *self.state;
         let mut before = state.tx.freed.iter().rev().take(COMPARED);
@@ -471,7 +471,7 @@ impl<'h> Shard<'h> {
 
     /// Returns the reserved block that contains `at`.
     fn reserved_with(&self, at: u64) -> Option<usize> {
-        let State { tx, alloc, .. } = &*self.state;
+        let ShardState { tx, alloc, .. } = &*self.state;
         if tx.reserved.len() <= FEW {
             return tx.reserved.iter().rposition(|r| r.holds(at));
         }

@@ -8,9 +8,9 @@
 use super::commit;
 use super::heap::Heap;
 use super::plan;
-use super::state::State;
+use super::state::ShardState;
 use crate::fault_points::{self, FaultPoint};
-use crate::log::record::Kind;
+use crate::log::record::RecordKind;
 
 impl Heap {
     /// Makes the free spans of all shards that nobody holds available to all: for a transaction
@@ -60,7 +60,7 @@ pub(crate) fn rested(heap: &Heap, shard: usize) {
     }
 }
 
-fn take(heap: &Heap, shard: usize, state: &mut State, which: Which) -> Vec<u32> {
+fn take(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> Vec<u32> {
     commit::or_poison(heap, || collect(heap, shard, state, which))
 }
 
@@ -76,7 +76,7 @@ enum Which {
 const MANY: usize = 16;
 
 /// Releases the empty spans of a shard and takes its free ones, with its log retired.
-fn collect(heap: &Heap, shard: usize, state: &mut State, which: Which) -> Vec<u32> {
+fn collect(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> Vec<u32> {
     // The lock's last holder may have left a commit half done.
     if heap.check_open().is_err() {
         return Vec::new();
@@ -86,7 +86,7 @@ fn collect(heap: &Heap, shard: usize, state: &mut State, which: Which) -> Vec<u3
         state.alloc.stop_filling_empty();
     }
     if which == Which::All || state.alloc.emptied.len() >= MANY {
-        plan::make(heap, shard, state, Kind::default());
+        plan::make(heap, shard, state, RecordKind::default());
         if !state.plan.releasing.is_empty() && commit::planned(heap, shard, state).is_err() {
             return Vec::new();
         }

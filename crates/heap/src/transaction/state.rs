@@ -3,11 +3,11 @@
 
 use super::read_cache::ReadCache;
 use super::staged::Staged;
-use crate::alloc::allocator::Alloc;
-use crate::alloc::place::Place;
+use crate::alloc::allocator::BlockAllocator;
+use crate::alloc::place::BlockPlace;
 use crate::checksum::{crc32c_append, crc32c_combine};
 use crate::layout::{Geometry, SPAN};
-use crate::log::record::{FreshRange, HEADER_WORDS, Kind, Word};
+use crate::log::record::{FreshRange, HEADER_WORDS, RecordKind, Word};
 use crate::log::ring::Ring;
 use pmem::Region;
 use rustc_hash::FxHashMap;
@@ -19,7 +19,7 @@ pub(crate) const FEW: usize = 8;
 /// A block that the open transaction reserved.
 #[derive(Debug, Clone)]
 pub(crate) struct Reserved {
-    pub(crate) place: Place,
+    pub(crate) place: BlockPlace,
     /// Length of what becomes part of the transaction, once it is published.
     pub(crate) published: Option<u32>,
     /// Bytes that went through the cache and must be flushed: from, to.
@@ -33,7 +33,7 @@ pub(crate) struct Reserved {
 
 impl Reserved {
     #[inline]
-    pub(crate) fn new(place: Place) -> Reserved {
+    pub(crate) fn new(place: BlockPlace) -> Reserved {
         Reserved {
             place,
             published: None,
@@ -89,7 +89,7 @@ impl Reserved {
 /// A block that the open transaction frees.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Freed {
-    pub(crate) place: Place,
+    pub(crate) place: BlockPlace,
     /// Whether the transaction reserved it itself.
     pub(crate) own: bool,
 }
@@ -183,7 +183,7 @@ impl Tx {
 pub(crate) struct Plan {
     /// Header and link, blank until the record is sealed; the entries.
     pub(crate) record: Vec<u64>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     /// What is in the ring in place of `record` when that is too long for it.
     pub(crate) long: Vec<u64>,
     /// The words that change: what the record says of them, in the form in which they are stored.
@@ -196,7 +196,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Begins the plan of a transaction whose record is of this kind.
     #[inline]
-    pub(crate) fn begin(&mut self, kind: Kind) {
+    pub(crate) fn begin(&mut self, kind: RecordKind) {
         self.kind = kind;
         self.record.clear();
         self.record.extend_from_slice(&[0; HEADER_WORDS]);
@@ -209,14 +209,14 @@ impl Plan {
 
 /// A shard.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ShardState {
     pub(crate) tx: Tx,
     pub(crate) plan: Plan,
     pub(crate) ring: Ring,
-    pub(crate) alloc: Alloc,
+    pub(crate) alloc: BlockAllocator,
     /// Freed blocks that a reader may still look at, with the pin that was newest when they were
     /// freed.
-    pub(crate) limbo: VecDeque<(u64, Place)>,
+    pub(crate) limbo: VecDeque<(u64, BlockPlace)>,
     pub(crate) used: u64,
     /// Copies of what is read often.
     pub(crate) cache: Option<Box<ReadCache>>,
@@ -226,19 +226,19 @@ pub(crate) struct State {
     pub(crate) committing: bool,
 }
 
-impl State {
+impl ShardState {
     /// Returns the state of a shard whose log goes on at `line` with sequence number `seq`.
     pub(crate) fn new(
         region: &Region,
         geometry: &Geometry,
         shard: usize,
         (line, seq): (u64, u64),
-    ) -> State {
-        State {
+    ) -> ShardState {
+        ShardState {
             tx: Tx::default(),
             plan: Plan::default(),
             ring: Ring::new(geometry, shard, line, seq),
-            alloc: Alloc::new(*geometry, shard),
+            alloc: BlockAllocator::new(*geometry, shard),
             limbo: VecDeque::new(),
             used: region.load(geometry.shard_area(shard).used()),
             cache: None,

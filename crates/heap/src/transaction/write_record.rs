@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "records are stored in the pool")]
 
 use super::heap::Heap;
-use super::state::State;
+use super::state::ShardState;
 use crate::checksum::crc32c;
 use crate::error::CommitError;
 use crate::fault_points::{self, FaultPoint};
@@ -18,7 +18,7 @@ use crate::log::ring::LongBody;
 /// Makes a planned record fit into the ring: one that is too long goes into spans. When there is no
 /// space for that, the plan is to be undone.
 #[inline]
-pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
+pub(crate) fn draft(heap: &Heap, state: &mut ShardState) -> Result<(), CommitError> {
     if state.plan.record.len() <= state.ring.part_words() {
         return Ok(());
     }
@@ -30,9 +30,9 @@ pub(crate) fn draft(heap: &Heap, state: &mut State) -> Result<(), CommitError> {
 /// Flushes the new bytes; seals the record, writes it where the ring has space, and flushes it.
 /// Nobody reads it again but a recovery, so it goes past the cache. Not durable before the caller's
 /// fence.
-pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>) {
+pub(crate) fn write(heap: &Heap, state: &mut ShardState, lsn: u64, link: Option<Link>) {
     flush_fresh(heap, state);
-    let State { plan, ring, .. } = state;
+    let ShardState { plan, ring, .. } = state;
     let weight = plan.record.len();
     let words = if plan.kind.long { &mut plan.long } else { &mut plan.record };
     if let Some(link) = link.filter(|_| plan.kind.linked) {
@@ -54,7 +54,7 @@ pub(crate) fn write(heap: &Heap, state: &mut State, lsn: u64, link: Option<Link>
     }
 }
 
-fn flush_fresh(heap: &Heap, state: &State) {
+fn flush_fresh(heap: &Heap, state: &ShardState) {
     let region = &heap.region;
     for block in state.tx.reserved.iter().filter(|r| r.published.is_some()) {
         let (from, to) = block.cached;
@@ -76,7 +76,7 @@ fn flush_fresh(heap: &Heap, state: &State) {
 
 /// Writes a body too long for the ring into spans, flushes it, and gives the record that names
 /// them.
-fn write_long(heap: &Heap, state: &mut State) -> Result<Vec<u64>, CommitError> {
+fn write_long(heap: &Heap, state: &mut ShardState) -> Result<Vec<u64>, CommitError> {
     let kind = state.plan.kind;
     let body = &state.plan.record[kind.header_words()..];
     let words_in_span = SPAN as usize / 8;
