@@ -101,7 +101,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call of a command that is given its words by [`crate::step::Step::enter`].
+    /// A call of a command that is given its words by [`crate::execute::Step::enter`].
     pub(crate) fn new(
         engine: &'a Engine,
         session: &'a mut Session,

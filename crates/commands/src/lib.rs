@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
-mod batch;
 mod bitmaps;
 mod blocking;
 mod call;
@@ -25,10 +24,9 @@ mod collections;
 mod config;
 mod connection;
 mod cross_protocol;
-mod damage;
 mod delivery;
-mod dispatch;
 mod engine;
+mod execute;
 mod failure;
 mod geo;
 mod hashes;
@@ -49,7 +47,6 @@ mod sort;
 mod sorted_sets;
 pub mod spec;
 mod stats;
-mod step;
 mod streams;
 mod strings;
 mod table;

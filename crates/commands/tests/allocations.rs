@@ -28,7 +28,7 @@ fn allocations(engine: &Arc<Engine>, line: &str) -> u64 {
         })
         .collect();
     assert!(!out.as_bytes().windows(3).any(|w| w == b"\n-E"), "{line} fails");
-    engine.disconnect(session);
+    engine.disconnect(&mut session);
     counts.sort_unstable();
     counts[ROUNDS / 2]
 }

@@ -187,8 +187,8 @@ fn only_the_own_database_and_the_own_type_count() {
 fn a_client_that_left_loses_no_element() {
     let mut stage = Stage::new(engine());
     stage.check("a BLPOP k j 0; b BLPOP k 0", "");
-    let gone = stage.clients.remove(&'a').expect("a client");
-    stage.engine.disconnect(gone.session);
+    let mut gone = stage.clients.remove(&'a').expect("a client");
+    stage.engine.disconnect(&mut gone.session);
     stage.check("c RPUSH j 1; c RPUSH k 2", "c: (integer) 1; c: (integer) 1; b: [\"k\", \"2\"]");
     stage.check("c LLEN j", "c: (integer) 1");
 }

@@ -68,11 +68,11 @@ fn quit_ends_the_connection() {
 #[test]
 fn sessions_are_registered_until_they_end() {
     let engine = engine();
-    let (one, two) = (Client::new(&engine), Client::new(&engine));
+    let (one, mut two) = (Client::new(&engine), Client::new(&engine));
     assert_eq!(engine.clients().len(), 2);
     let id = two.session.id();
     assert!(engine.clients().get(id).is_some());
-    engine.disconnect(two.session);
+    engine.disconnect(&mut two.session);
     assert!(engine.clients().get(id).is_none());
     assert_eq!(engine.clients().list()[0].id, one.session.id());
 }

@@ -354,7 +354,7 @@ impl Perdura {
                 assert!(waiting.raw(&lines[0]).is_empty(), "it blocks: {:.200}", case.tell());
                 client.raw(&lines[1]);
                 let reply = waiting.unblocked();
-                engine.disconnect(waiting.session);
+                engine.disconnect(&mut waiting.session);
                 reply.unwrap_or_else(|| "(none)".to_owned())
             }
             Mode::Pipelined => {
@@ -378,8 +378,8 @@ impl Perdura {
         let replay_errors = if is_logged { self.replay() } else { Vec::new() };
         let replayed = data(self.copy.keyspace(), self.now() + AHEAD);
         let kept = data(engine.keyspace(), self.now() + AHEAD);
-        for client in watchers.into_iter().chain([client]) {
-            engine.disconnect(client.session);
+        for mut client in watchers.into_iter().chain([client]) {
+            engine.disconnect(&mut client.session);
         }
         Ours { outcome, before, after, logged, kept, replayed, replay_errors }
     }

@@ -138,6 +138,11 @@ impl<'k> Txn<'k> {
         self.position(key.shard()).is_some()
     }
 
+    /// The shards that are locked, in ascending order.
+    pub fn locked(&self) -> impl Iterator<Item = usize> {
+        self.shards.iter().map(Shard::id)
+    }
+
     /// Whether every shard is locked.
     pub fn covers_all(&self) -> bool {
         self.shards.len() == self.keyspace.shards()

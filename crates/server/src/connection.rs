@@ -475,8 +475,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let engine = &self.worker.shared.engine;
         engine.set_monitor(&self.client, false);
-        if let Some(session) = self.session.take() {
-            engine.disconnect(session);
+        if let Some(mut session) = self.session.take() {
+            engine.disconnect(&mut session);
         }
         self.worker.meter().serving.fetch_sub(1, Relaxed);
     }

@@ -94,7 +94,7 @@ impl Open {
         let _ = self.engine.execute(&mut session, &words, &mut writer);
         let reply = writer.take();
         assert!(!reply.starts_with(b"-"), "{line}: {}", reply.escape_ascii());
-        self.engine.disconnect(session);
+        self.engine.disconnect(&mut session);
     }
 }
 
@@ -323,7 +323,7 @@ fn a_panic_in_expiry_does_not_end_it() {
     let image = after(&lines);
     let step = |open: &Open| {
         let (mut txn, _) = open.keyspace().expire_step(0, 12, LATER).expect("a step");
-        open.engine.log_changes(&mut txn);
+        open.engine.finish_step(&mut txn);
     };
     // A step begins where the one before ended, so that more than one may be needed.
     let expired = |keys: &Keys| State { now: LATER, keys: Arc::new(keys.clone()) };

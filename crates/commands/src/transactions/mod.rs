@@ -26,7 +26,7 @@ pub(crate) struct Queue {
     /// Their words.
     commands: Vec<Vec<Box<[u8]>>>,
     /// A command was refused: EXEC fails.
-    spoilt: bool,
+    is_dirty: bool,
     /// Flags of all queued commands.
     flags: u32,
     bytes: usize,
@@ -54,9 +54,9 @@ pub(crate) fn queue(session: &mut Session, command: &Command, args: &[&[u8]]) {
 }
 
 /// Notes that a command of the transaction was refused.
-pub(crate) fn spoil(session: &mut Session) {
+pub(crate) fn mark_dirty(session: &mut Session) {
     if let Some(queue) = &mut session.multi {
-        queue.spoilt = true;
+        queue.is_dirty = true;
     }
 }
 

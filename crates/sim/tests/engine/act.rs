@@ -197,7 +197,7 @@ impl<'a> Actor<'a> {
             Action::Expire(shard) => self.errand("expiry", |actor| {
                 let now = actor.clock.now();
                 let (mut txn, _) = keyspace.expire_step(*shard, 20, now).map_err(told)?;
-                actor.engine.log_changes(&mut txn);
+                actor.engine.finish_step(&mut txn);
                 Ok(())
             })?,
             Action::Reclaim(shard) => self.errand("reclaiming", |_| {
@@ -321,7 +321,7 @@ impl<'a> Actor<'a> {
         keyspace.set_eviction(before, self.clock.now());
         let Some(mut txn) = evicted? else { return Ok(()) };
         if self.engine.log().is_some() {
-            self.engine.log_changes(&mut txn);
+            self.engine.finish_step(&mut txn);
         } else {
             let all = txn.changes().filter(|change| change.event != Event::FieldExpired);
             let gone = all.map(|change| (change.db, change.key.to_vec())).collect();

@@ -7,21 +7,20 @@
 //!
 //! With a command log commands stay alone: a transaction of several would stand there in MULTI and EXEC.
 
-use keyspace::{Key, Losses};
+use keyspace::Losses;
 use resp::Writer;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::step::Step;
+use super::unit::{Role, Shown, Unit};
 use crate::admin;
 use crate::call::{Call, Run};
-use crate::dispatch::send_pinned;
 use crate::engine::Engine;
-use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::request::Batch;
 use crate::session::{ReplyMode, Session};
 use crate::spec::{BLOCKING, DENYOOM, FAST, READONLY, WRITE};
-use crate::step::Step;
 
 /// Commands of a run: its locks are held while they are executed.
 const LONGEST: usize = 16;
@@ -89,13 +88,8 @@ impl Engine {
         out: &mut Writer,
         effects: &mut Effects,
     ) -> Option<usize> {
-        let keyspace = self.keyspace();
         let now_ns = self.begin_ns(session);
-        let shards = steps.iter().flat_map(|step| step.keys).map(Key::shard);
-        let mut txn = keyspace.try_begin(shards, now_ns / 1_000_000)?;
-        if self.fills_awaited(steps) {
-            return None;
-        }
+        let mut txn = self.try_lock_steps(steps, now_ns / 1_000_000)?;
         session.reads_of_changed.clear();
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
         call.losses = losses;
@@ -123,39 +117,29 @@ impl Engine {
                 break;
             }
         }
-        if keyspace.has_lost_since(call.losses) {
-            return None;
-        }
-        let done: Done = txn.commit().map_err(Failure::from);
-        if done.is_ok() {
-            self.tell_trackers(&txn, Some(call.session));
-        }
-        if done.is_ok() && txn.has_met_expired() {
-            self.delete_met(&mut txn);
-        }
+        let unit = Unit {
+            engine: self,
+            session: Some(&mut *call.session),
+            effects: &mut *call.effects,
+            shown: Shown::Nothing,
+            role: Role::Whole { databases: false },
+            losses: call.losses,
+        };
+        let committed = unit.commit(&mut txn);
         drop(txn);
-        if let Err(failure) = done {
-            call.out.truncate(mark);
-            (0..executed).for_each(|_| call.out.error(failure.as_bytes()));
+        match committed {
+            Ok(_) => {}
+            Err(failure) if failure.is_unsettled() => return None,
+            Err(failure) => {
+                call.out.truncate(mark);
+                (0..executed).for_each(|_| call.out.error(failure.as_bytes()));
+            }
         }
-        if send_pinned(&mut call) && keyspace.has_lost_since(call.losses) {
-            return None;
-        }
+        self.unlocked(&mut call).ok()?;
         times.share(&mut call, &steps[..executed]);
         call.session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         call.session.client.last_command.store(steps[executed - 1].command.id, Relaxed);
         Some(executed)
-    }
-}
-
-impl Engine {
-    /// Whether somebody waits for a key that a step may fill: then each command is followed by serving them.
-    #[inline]
-    fn fills_awaited(&self, steps: &[Step<'_>]) -> bool {
-        let awaited = |step: &Step<'_>| {
-            step.command.spec.has(WRITE) && step.keys.iter().any(|key| self.waiting().has(key))
-        };
-        !self.waiting().is_empty() && steps.iter().any(awaited)
     }
 }
 

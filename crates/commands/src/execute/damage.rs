@@ -23,7 +23,7 @@ impl Engine {
     /// Refuses a command on a key that is lost with its name, and when the store was stopped each write, and each read
     /// if keys may not be found.
     #[cold]
-    pub(crate) fn refuse_harmed(
+    pub(crate) fn refuse_damaged(
         &self,
         db: Db,
         command: &Command,
