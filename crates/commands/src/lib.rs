@@ -59,6 +59,7 @@ pub use client::{Client, Clients, Peer, Waker};
 pub use clock::{Clock, SystemClock};
 pub use config::Config;
 pub use engine::{Engine, EngineOptions, REDIS_VERSION};
+pub use execute::Executed;
 pub use failure::{Done, Failure};
 pub use log::{CommandLog, Effects};
 pub use replay::ReplayError;

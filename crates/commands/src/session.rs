@@ -122,7 +122,7 @@ impl Session {
     }
 
     /// Begins a batch: commands that are executed one after the other, without waiting for anything between them.
-    pub fn begin_batch(&mut self) {
+    pub(crate) fn begin_batch(&mut self) {
         self.in_batch = true;
         self.ended_ns = None;
     }

@@ -19,7 +19,7 @@ fn engine(keyspace: Arc<Keyspace>) -> Arc<Engine> {
     Arc::new(Engine::new(options))
 }
 
-/// Executes a batch as a server does: runs where the engine takes them, the rest one by one.
+/// Executes a batch, and counts the commands that were executed in runs.
 fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
     let words: Vec<Vec<&[u8]>> =
         requests.iter().map(|request| request.iter().map(Vec::as_slice).collect()).collect();
@@ -27,7 +27,6 @@ fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
     let mut batch = engine.batch();
     words.iter().for_each(|words| batch.push(words));
     let mut out = Writer::new(Protocol::Resp2);
-    client.session.begin_batch();
     batch.prefetch(&client.session);
     let (mut at, mut joined) = (0, 0);
     while at < batch.len() {
@@ -48,6 +47,80 @@ fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
         }
     }
     (out.take(), joined)
+}
+
+/// Executes a batch as a server does, as often as it takes.
+fn execute(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> Vec<u8> {
+    let mut out = Writer::new(Protocol::Resp2);
+    let engine = Arc::clone(&client.engine);
+    let mut at = 0;
+    while at < requests.len() {
+        let words: Vec<Vec<&[u8]>> =
+            requests[at..].iter().map(|words| words.iter().map(Vec::as_slice).collect()).collect();
+        let mut batch = engine.batch();
+        words.iter().for_each(|words| batch.push(words));
+        let done = engine.execute_batch(&mut client.session, &mut batch, &mut out);
+        assert!(done.requests > 0, "a batch without an end");
+        if done.next == commands::Next::Block {
+            let _ = engine.time_out(&mut client.session, &mut out);
+        }
+        at += done.requests;
+    }
+    out.take()
+}
+
+#[test]
+fn a_batch_replies_as_its_commands_do() {
+    let (one, other) = (engine(volatile(4, 256 << 20)), engine(volatile(4, 256 << 20)));
+    let (mut one, mut other) = (Client::new(&one), Client::new(&other));
+    let mut specs: Vec<_> = one.engine.table().top().iter().map(|c| c.spec).collect();
+    specs.retain(|s| matches!(s.run, Run::Keys(_)) || s.group == Group::Transactions);
+    let mut random = Rng::with_seed(5);
+    for _ in 0..400 {
+        let requests: Vec<Vec<Vec<u8>>> = (0..random.usize(1..80))
+            .map(|_| generate::request(specs[random.usize(..specs.len())], &mut random))
+            .collect();
+        let expected: Vec<u8> = requests.iter().flat_map(|request| other.raw(request)).collect();
+        let replies = execute(&mut one, &requests);
+        assert_eq!(replies.escape_ascii().to_string(), expected.escape_ascii().to_string());
+    }
+}
+
+/// What a client must know, and what it may not do, ends a batch: the rest is left for later.
+#[test]
+fn a_batch_ends_where_the_connection_has_something_else_to_do() {
+    let check = |lines: &[&str], requests: usize, next: commands::Next, replies: &str| {
+        let engine = engine(volatile(4, 64 << 20));
+        let mut client = Client::new(&engine);
+        let words: Vec<Vec<&[u8]>> =
+            lines.iter().map(|line| line.split(' ').map(str::as_bytes).collect()).collect();
+        let mut batch = engine.batch();
+        words.iter().for_each(|words| batch.push(words));
+        let mut out = Writer::new(Protocol::Resp2);
+        let done = engine.execute_batch(&mut client.session, &mut batch, &mut out);
+        assert_eq!((done.requests, done.next), (requests, next), "{lines:?}");
+        assert_eq!(String::from_utf8_lossy(out.as_bytes()), replies, "{lines:?}");
+    };
+    check(&["PING", "SET k v", "GET k"], 3, commands::Next::Reply, "+PONG\r\n+OK\r\n$1\r\nv\r\n");
+    check(&["SET k v", "BLPOP l 0", "GET k"], 2, commands::Next::Block, "+OK\r\n");
+    check(&["SET k v", "QUIT", "GET k"], 2, commands::Next::Close, "+OK\r\n+OK\r\n");
+    check(&["CLIENT PAUSE 100000", "SET k v"], 1, commands::Next::Paused, "+OK\r\n");
+    check(&["CLIENT REPLY OFF", "SET k v", "GET k"], 3, commands::Next::Reply, "");
+    check(&["CLIENT REPLY SKIP", "SET k v", "GET k"], 3, commands::Next::Reply, "$1\r\nv\r\n");
+}
+
+#[test]
+fn a_batch_ends_when_its_replies_are_long() {
+    let engine = engine(volatile(4, 64 << 20));
+    let mut client = Client::new(&engine);
+    client.raw(&[&b"SET"[..], b"k", &vec![b'v'; 20_000]]);
+    let words: Vec<Vec<&[u8]>> = (0..60).map(|_| vec![&b"GET"[..], b"k"]).collect();
+    let mut batch = engine.batch();
+    words.iter().for_each(|words| batch.push(words));
+    let mut out = Writer::new(Protocol::Resp2);
+    let done = engine.execute_batch(&mut client.session, &mut batch, &mut out);
+    assert!((14..20).contains(&done.requests), "{done:?}");
+    assert_eq!(done.next, commands::Next::Reply);
 }
 
 #[test]

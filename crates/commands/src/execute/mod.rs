@@ -1,6 +1,7 @@
 //! Executing commands: from the arguments of a request to its reply.
 //!
 //! - [`admit`]: what must hold before a command is queued or executed.
+//! - [`batch`]: the requests of a connection that arrived together.
 //! - [`single`]: one command by itself, a unit of work of its own.
 //! - [`run`]: pipelined commands as one unit of work.
 //! - [`step`]: one command of several that share a unit: in a run, or in EXEC (`transactions/exec.rs`).
@@ -11,6 +12,7 @@
 
 mod admit;
 mod background;
+mod batch;
 mod damage;
 mod locks;
 mod run;
@@ -18,6 +20,7 @@ mod single;
 mod step;
 mod unit;
 
+pub use batch::Executed;
 pub(crate) use damage::TRIES;
 pub(crate) use locks::Scope;
 pub(crate) use step::{Failed, Step};
