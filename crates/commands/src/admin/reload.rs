@@ -16,6 +16,7 @@ use crate::execute::{Failed, Step};
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::Session;
+use crate::spec::{LOG_FRAME, SELECTS};
 
 /// Commands between two commits.
 const COMMIT_EVERY: u64 = 1024;
@@ -93,7 +94,8 @@ fn execute(
             "Unknown command '{name}' reading the append only file"
         )));
     };
-    if matches!(step.command.spec.name, "multi" | "exec") {
+    let spec = step.command.spec;
+    if spec.is(LOG_FRAME) && !spec.is(SELECTS) {
         return Ok(());
     }
     out.clear();

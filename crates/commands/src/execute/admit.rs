@@ -32,14 +32,14 @@ impl Engine {
         }
         self.check_memory(session, command)?;
         if let Some(text) = self.log_failure()
-            && (transactions::writes(session, command) || command.spec.name == "ping")
+            && (transactions::writes(session, command) || command.spec.is(REPORTS_LOG_FAILURE))
         {
             return Err(Failure::text(format!("{}{text}", failure::LOG_FAILED)));
         }
         if self.config().refuses_writes() && transactions::writes(session, command) {
             return Err(self.config().why_writes_are_refused());
         }
-        if session.only_listens() && !is_for_listeners(command) {
+        if session.only_listens() && !command.spec.is(FOR_LISTENERS) {
             let name = command.full_name();
             return Err(Failure::text(format!(
                 "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
@@ -76,7 +76,7 @@ impl Engine {
         if let Some(command) = command {
             self.stats().rejected(session.stripe, command.id);
         }
-        if command.is_some_and(transactions::is_exec) {
+        if command.is_some_and(|command| command.spec.is(EXECUTES_QUEUE)) {
             transactions::discard(self, session);
             let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
             let cause = failure.as_bytes();
@@ -91,22 +91,6 @@ impl Engine {
         }
         Outcome::default()
     }
-}
-
-/// Whether a client of RESP2 may use the command while it listens to channels.
-fn is_for_listeners(command: &Command) -> bool {
-    const NAMES: [&str; 9] = [
-        "subscribe",
-        "unsubscribe",
-        "psubscribe",
-        "punsubscribe",
-        "ssubscribe",
-        "sunsubscribe",
-        "ping",
-        "quit",
-        "reset",
-    ];
-    command.parent.is_none() && NAMES.contains(&command.spec.name)
 }
 
 pub(super) fn unknown_subcommand(command: &Command, args: &[&[u8]]) -> Failure {

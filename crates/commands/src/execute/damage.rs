@@ -16,9 +16,6 @@ use crate::table::Command;
 /// How often a command is tried while the medium goes on losing bytes.
 pub(crate) const TRIES: usize = 8;
 
-/// Commands that need nothing of what a key held before: they may take a damaged key away.
-const REPLACING: [&str; 6] = ["del", "unlink", "set", "setex", "psetex", "mset"];
-
 impl Engine {
     /// Refuses a command on a key that is lost with its name, and when the store was stopped each write, and each read
     /// if keys may not be found.
@@ -83,8 +80,9 @@ fn replaces(command: &Command, args: &[&[u8]]) -> bool {
     let looks_back = |arg: &&[u8]| {
         [&b"get"[..], b"keepttl", b"nx", b"xx"].iter().any(|word| arg.eq_ignore_ascii_case(word))
     };
-    let options = if command.spec.name == "set" { args.get(3..).unwrap_or(&[]) } else { &[] };
-    REPLACING.contains(&command.spec.name) && !options.iter().any(looks_back)
+    // Options come after the value.
+    let options = command.spec.value.and_then(|at| args.get(at + 1..)).unwrap_or(&[]);
+    command.spec.is(REPLACES) && !options.iter().any(looks_back)
 }
 
 fn stopped(why: &str) -> Failure {

@@ -16,7 +16,7 @@ use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::request::{Keys, Request};
 use crate::session::Session;
-use crate::spec::{ADMIN, READONLY, SKIP_MONITOR, WRITE};
+use crate::spec::{ADMIN, IMMEDIATE, KEEPS_CACHING, READONLY, SKIP_MONITOR, WRITE};
 use crate::table::{Command, Lookup};
 use crate::transactions;
 
@@ -53,7 +53,7 @@ impl Engine {
         if let Err(failure) = self.admit(session, command, args.len()) {
             return self.reject(session, Some(command), failure, out);
         }
-        if session.in_multi() && !transactions::is_immediate(command) {
+        if session.in_multi() && !command.spec.is(IMMEDIATE) {
             transactions::queue(session, command, args);
             out.simple("QUEUED");
             return Outcome::default();
@@ -62,8 +62,8 @@ impl Engine {
         let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         let outcome = self.call(session, command, request, out, now_ns);
-        let is_of_client = command.parent.is_some_and(|parent| parent.name == "client");
-        session.caching &= is_of_client || session.in_multi();
+        let keeps_caching = command.parent.is_some_and(|parent| parent.is(KEEPS_CACHING));
+        session.caching &= keeps_caching || session.in_multi();
         session.forgotten.clear();
         outcome
     }

@@ -19,6 +19,7 @@ pub(crate) const SET: CommandSpec = CommandSpec {
     group: Group::String,
     arity: -3,
     flags: WRITE | DENYOOM,
+    traits: REPLACES,
     acl: ACL_STRING,
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_UPDATE | KEY_VARIABLE)
         .notes("RW and ACCESS due to the optional `GET` argument")],
@@ -185,6 +186,7 @@ pub(crate) const SETEX: CommandSpec = CommandSpec {
     group: Group::String,
     arity: 4,
     flags: WRITE | DENYOOM,
+    traits: REPLACES,
     acl: ACL_STRING,
     keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE)],
     args: &[key("key", 0), integer("seconds"), string("value")],
@@ -201,6 +203,7 @@ pub(crate) const PSETEX: CommandSpec = CommandSpec {
     group: Group::String,
     arity: 4,
     flags: WRITE | DENYOOM,
+    traits: REPLACES,
     acl: ACL_STRING,
     keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE)],
     args: &[key("key", 0), integer("milliseconds"), string("value")],

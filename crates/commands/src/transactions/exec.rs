@@ -17,6 +17,7 @@ pub(crate) const EXEC: CommandSpec = CommandSpec {
     group: Group::Transactions,
     arity: 1,
     flags: NOSCRIPT | LOADING | STALE | SKIP_SLOWLOG,
+    traits: IMMEDIATE | EXECUTES_QUEUE | LOG_FRAME,
     acl: ACL_TRANSACTION,
     run: Run::Session(exec),
     ..CommandSpec::EMPTY
@@ -74,8 +75,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
 
 /// The database that a step selects.
 fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
-    let is_select = step.command.spec.name == "select";
-    let number = step.args.get(1).filter(|_| is_select)?;
+    let number = step.args.get(1).filter(|_| step.command.spec.is(SELECTS))?;
     engine.config().database(resp::number::parse_i64(number)?.try_into().ok()?)
 }
 

@@ -13,7 +13,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::{CommandSpec, DENYOOM, MAY_REPLICATE, READONLY, WRITE};
+use crate::spec::{
+    CommandSpec, DENYOOM, EXECUTES_QUEUE, IMMEDIATE, MAY_REPLICATE, READONLY, WRITE,
+};
 use crate::table::Command;
 
 /// The group's commands.
@@ -30,17 +32,6 @@ pub(crate) struct Queue {
     /// Flags of all queued commands.
     flags: u32,
     bytes: usize,
-}
-
-/// Whether a command is executed at once even while others are queued.
-pub(crate) fn is_immediate(command: &Command) -> bool {
-    matches!(command.spec.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
-        && command.parent.is_none()
-}
-
-/// Whether this is EXEC.
-pub(crate) fn is_exec(command: &Command) -> bool {
-    command.spec.name == "exec" && command.parent.is_none()
 }
 
 /// Queues a command that was found in order.
@@ -94,9 +85,10 @@ pub(crate) fn may_replicate(session: &Session, command: &Command) -> bool {
 pub(crate) fn needs_room(session: &Session, command: &Command) -> bool {
     command.spec.has(DENYOOM)
         || queued(session, command, DENYOOM)
-        || (session.in_multi() && !is_immediate(command))
+        || (session.in_multi() && !command.spec.is(IMMEDIATE))
 }
 
 fn queued(session: &Session, command: &Command, flag: u32) -> bool {
-    is_exec(command) && session.multi.as_ref().is_some_and(|queue| queue.flags & flag != 0)
+    command.spec.is(EXECUTES_QUEUE)
+        && session.multi.as_ref().is_some_and(|queue| queue.flags & flag != 0)
 }
