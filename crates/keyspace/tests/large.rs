@@ -9,8 +9,7 @@ fn set_prepared(ks: &Keyspace, key: &str, value: &str) {
     let key = ks.key(key.as_bytes());
     let prepared = ks.prepare(&key, value.as_bytes()).expect("room");
     let mut txn = ks.begin_one(key.shard(), NOW);
-    txn.offer(prepared);
-    txn.set(db(0), &key, value.as_bytes(), Expire::Clear).expect("room");
+    txn.set_prepared(db(0), &key, prepared, Expire::Clear).expect("room");
     txn.commit().expect("a commit");
 }
 
@@ -36,23 +35,21 @@ fn what_was_prepared_and_not_set_takes_no_room() {
     let ks = volatile(2, 64 << 20);
     set(&ks, "k", "v");
     let used = ks.heap().used();
-    let (value, other) = (text(1, 1 << 20), text(2, 1 << 20));
+    let value = text(1, 1 << 20);
     let key = ks.key(b"k");
     drop(ks.prepare(&key, value.as_bytes()).expect("room"));
-    let offer = |commit: bool, set: &str| {
+    let attach = |commit: bool| {
         let prepared = ks.prepare(&key, value.as_bytes()).expect("room");
         let mut txn = ks.begin_one(key.shard(), NOW);
-        txn.offer(prepared);
         let savepoint = txn.savepoint();
-        txn.set(db(0), &key, set.as_bytes(), Expire::Clear).expect("room");
+        txn.set_prepared(db(0), &key, prepared, Expire::Clear).expect("room");
         if commit {
             txn.rollback_to(savepoint);
             txn.commit().expect("a commit");
         }
     };
-    offer(false, &value);
-    offer(true, &value);
-    offer(false, &other);
+    attach(false);
+    attach(true);
     assert_eq!(ks.heap().used(), used);
     check(&ks, "k", Some("v"));
     ks.check().expect("an intact keyspace");

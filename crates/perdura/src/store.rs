@@ -266,11 +266,11 @@ impl Perdura {
         let is_large = value.len() >= Keyspace::LARGE;
         let prepared = is_large.then(|| self.keyspace.prepare(key, value)).transpose()?;
         let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
-        if let Some(prepared) = prepared {
-            txn.offer(prepared);
-        }
         let expire = expire(txn.now());
-        txn.set(Db::default(), key, value, expire)?;
+        match prepared {
+            Some(prepared) => txn.set_prepared(Db::default(), key, prepared, expire)?,
+            None => txn.set(Db::default(), key, value, expire)?,
+        }
         if self.keyspace.has_lost_since(losses) {
             drop(txn);
             self.keyspace.settle();

@@ -171,7 +171,7 @@ impl Engine {
         let prepared = self.prepare(call, scope)?;
         let mut txn = self.lock(call, scope);
         if let Some(value) = prepared {
-            txn.offer(value);
+            txn.attach(value);
         }
         let done = self.transact_locked(call, &mut txn, run);
         drop(txn);
