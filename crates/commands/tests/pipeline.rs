@@ -10,7 +10,7 @@ use commands::{Engine, EngineOptions, Run};
 use fastrand::Rng;
 use keyspace::Keyspace;
 use resp::{Protocol, Writer};
-use support::{Client, TestClock, emulated, volatile};
+use support::{Client, MemoryLog, TestClock, emulated, volatile};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -32,8 +32,8 @@ fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
     while at < batch.len() {
         match engine.execute_run(&mut client.session, &batch, at, &mut out) {
             Ok(done) => {
-                at += done;
-                joined += done;
+                at += done.requests;
+                joined += done.requests;
             }
             Err(alone) => {
                 for _ in 0..alone.min(batch.len() - at) {
@@ -157,6 +157,61 @@ fn check(joined: &Arc<Engine>, single: &Arc<Engine>) {
         let name = command.full_name();
         assert_eq!((one.calls, one.failed), (other.calls, other.failed), "executions of {name}");
     }
+}
+
+/// Each command of a run stands in the log as if it had been executed by itself.
+#[test]
+fn a_run_is_logged_as_its_commands_are() {
+    let logged = || {
+        let log = Arc::new(MemoryLog::default());
+        let engine = engine(volatile(4, 256 << 20));
+        assert!(engine.set_log(log.clone()));
+        (log, Client::new(&engine))
+    };
+    let ((one_log, mut one), (other_log, mut other)) = (logged(), logged());
+    let mut specs: Vec<_> = one.engine.table().top().iter().map(|c| c.spec).collect();
+    specs.retain(|s| matches!(s.run, Run::Keys(_)) || s.group == Group::Transactions);
+    let (mut random, mut in_runs) = (Rng::with_seed(7), 0);
+    for _ in 0..400 {
+        let requests: Vec<Vec<Vec<u8>>> = (0..random.usize(1..24))
+            .map(|_| generate::request(specs[random.usize(..specs.len())], &mut random))
+            .collect();
+        let expected: Vec<u8> = requests.iter().flat_map(|request| other.raw(request)).collect();
+        let (replies, taken) = batch(&mut one, &requests);
+        in_runs += taken;
+        assert_eq!(replies.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        assert_eq!(one_log.lines(), other_log.lines());
+        [&one_log, &other_log].iter().for_each(|log| log.clear());
+    }
+    assert!(in_runs > 1000, "only {in_runs} commands in runs");
+}
+
+/// What expired before a run is deleted in the log before the command that found it so, or after the run.
+#[test]
+fn a_run_logs_what_it_found_expired() {
+    let check = |lines: &[&str], expected: &[&str]| {
+        let (log, clock) = (Arc::new(MemoryLog::default()), TestClock::new(NOW));
+        let engine = Arc::new(Engine::new(EngineOptions {
+            log: Some(log.clone()),
+            clock: clock.clone(),
+            ..EngineOptions::new(volatile(4, 64 << 20))
+        }));
+        let mut client = Client::new(&engine);
+        client.check("SET {k}old v PX 10", "OK");
+        client.check("HSETEX {k}h PX 10 FIELDS 1 f v", "(integer) 1");
+        clock.advance_ms(100);
+        log.clear();
+        let requests: Vec<Vec<&[u8]>> =
+            lines.iter().map(|line| line.split(' ').map(str::as_bytes).collect()).collect();
+        assert!(client.pipeline(&requests).is_some(), "{lines:?}");
+        assert_eq!(log.lines(), [&["SELECT 0"], expected].concat(), "{lines:?}");
+        assert_eq!(client.outcome.durable_at, log.bytes().len() as u64);
+    };
+    check(
+        &["SET a 1", "APPEND {k}old w", "SET b 2"],
+        &["SET a 1", "MULTI", "DEL {k}old", "APPEND {k}old w", "EXEC", "SET b 2"],
+    );
+    check(&["SET a 1", "RPUSH l x", "LPUSH l y"], &["SET a 1", "RPUSH l x", "LPUSH l y"]);
 }
 
 #[test]

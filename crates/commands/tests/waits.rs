@@ -203,6 +203,38 @@ fn a_reply_that_shows_anothers_write_waits_for_it() {
     );
 }
 
+/// All replies of a pipelined run wait for what any of them shows.
+#[test]
+fn a_run_that_shows_anothers_write_waits_for_it() {
+    let engine = support::engine();
+    let (mut random, mut showing) = (Rng::with_seed(3), 0);
+    for _ in 0..1000 {
+        let requests: Vec<Vec<Vec<u8>>> = (0..random.usize(2..5))
+            .map(|_| request(&engine, &mut random))
+            .filter(|(name, _)| !RANDOM.contains(name))
+            .map(|(_, words)| words)
+            .collect();
+        let keys: BTreeSet<Vec<u8>> = generate::keys_of_requests().map(Into::into).collect();
+        let Some(key) = requests.iter().flatten().find(|word| keys.contains(*word)) else {
+            continue;
+        };
+        let (mut with, mut without) = (Side::new(), Side::new());
+        let start = with.log.bytes().len();
+        with.writer.raw(&write_to(key, &mut random));
+        let position = with.log.bytes().len();
+        let shown = with.reader.pipeline(&requests);
+        let waits = with.reader.outcome.durable_at;
+        let (Some(shown), Some(other)) = (shown, without.reader.pipeline(&requests)) else {
+            continue;
+        };
+        if position > start && shown != other {
+            assert!(waits >= position as u64, "{waits} of {position}: {}", tell(&requests));
+            showing += 1;
+        }
+    }
+    assert!(showing > 30, "only {showing} runs showed a write");
+}
+
 /// Each command that blocks, with what lets it go.
 const BLOCKED: &[(&str, &str)] = &[
     ("BLPOP new other 0", "RPUSH new a"),

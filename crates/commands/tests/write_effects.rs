@@ -273,7 +273,6 @@ struct Perdura {
     log: Arc<MemoryLog>,
     clock: Arc<TestClock>,
     logged: Arc<Engine>,
-    joining: Arc<Engine>,
     copy: Arc<Engine>,
     /// What the heap of the engine with a log holds of no data.
     empty: Option<u64>,
@@ -291,7 +290,6 @@ impl Perdura {
         };
         Perdura {
             logged: engine(4, Some(log.clone()), clock.clone()),
-            joining: engine(4, None, clock.clone()),
             copy: engine(2, None, Arc::new(Ahead(clock.clone()))),
             log,
             clock,
@@ -305,7 +303,7 @@ impl Perdura {
 
     /// Takes all data away, and what is wrong then.
     fn clear(&mut self) -> Option<String> {
-        for engine in [&self.logged, &self.joining, &self.copy] {
+        for engine in [&self.logged, &self.copy] {
             Client::new(engine).run("FLUSHALL");
             let ks = engine.keyspace();
             (0..ks.shards()).for_each(|shard| {
@@ -320,9 +318,7 @@ impl Perdura {
     }
 
     fn run(&mut self, case: &Case) -> Ours {
-        // With a log, requests are executed one by one.
-        let is_logged = case.mode != Mode::Pipelined;
-        let engine = Arc::clone(if is_logged { &self.logged } else { &self.joining });
+        let engine = Arc::clone(&self.logged);
         let mut client = Client::new(&engine);
         for line in case.setup.iter().filter(|line| *line != WAIT) {
             let reply = tell(&parse(&client.raw(&case.words(line))));
@@ -375,7 +371,7 @@ impl Perdura {
             watcher.run("EXEC") == "(nil)"
         });
         let outcome = Outcome { reply, broken: broken.collect() };
-        let replay_errors = if is_logged { self.replay() } else { Vec::new() };
+        let replay_errors = self.replay();
         let replayed = data(self.copy.keyspace(), self.now() + AHEAD);
         let kept = data(engine.keyspace(), self.now() + AHEAD);
         for mut client in watchers.into_iter().chain([client]) {
@@ -491,7 +487,7 @@ impl Redis {
 /// What a case may show to be wrong, in one line each.
 fn violations(case: &Case, ours: &Ours) -> Vec<String> {
     let mut wrong = Vec::new();
-    let (all, is_logged) = (TOUCH_ALL.contains(&case.write.name), case.mode != Mode::Pipelined);
+    let all = TOUCH_ALL.contains(&case.write.name);
     for ((db, key), &broken) in WATCHED.iter().zip(&ours.outcome.broken) {
         let place = (*db, case.name(key));
         let changed = ours.before.get(&place) != ours.after.get(&place);
@@ -500,15 +496,12 @@ fn violations(case: &Case, ours: &Ours) -> Vec<String> {
             wrong.push(format!("{key} in database {db} changed, and its watch holds"));
         }
         let may_break = TOLD.contains(&case.write.name) || case.expires && *key == "k";
-        if is_logged && broken && ours.logged.is_empty() && !may_break {
+        if broken && ours.logged.is_empty() && !may_break {
             wrong.push(format!("nothing was logged, and a watch of {key} in database {db} broke"));
         }
         if *key == "x" && (broken || changed) && !all {
             wrong.push("a key was touched that was not named".to_owned());
         }
-    }
-    if !is_logged {
-        return wrong;
     }
     if ours.logged.is_empty() && ours.before != ours.after {
         wrong.push("keys changed, and nothing was logged".to_owned());

@@ -54,7 +54,10 @@ impl Engine {
         while done.requests < batch.len() {
             if joins && alone == 0 {
                 match self.execute_run(session, batch, done.requests, out) {
-                    Ok(executed) => done.requests += executed,
+                    Ok(run) => {
+                        done.requests += run.requests;
+                        done.durable_at = done.durable_at.max(run.durable_at);
+                    }
                     Err(refused) => alone = refused,
                 }
             }

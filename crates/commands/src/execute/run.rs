@@ -5,17 +5,19 @@
 //! or none: a prefix of what the client sent either way. The shards of the run are locked at once; where another thread
 //! has one of them, the commands are executed one by one instead, so that a run never makes anybody wait for long.
 //!
-//! With a command log commands stay alone: a transaction of several would stand there in MULTI and EXEC.
+//! In the command log each command of a run stands as if it had been executed by itself, without MULTI and EXEC around the run;
+//! all are appended at once, and all replies wait for the end of what was appended. A crash may leave the first of them.
 
-use keyspace::Losses;
+use keyspace::{Key, Losses};
 use resp::Writer;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::batch::Executed;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
 use crate::admin;
-use crate::call::{Call, Run};
+use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
 use crate::log::Effects;
 use crate::request::Batch;
@@ -35,22 +37,22 @@ type Steps<'a> = SmallVec<[Step<'a>; LONGEST]>;
 impl Engine {
     /// Whether commands may be joined at all: asked once for a batch.
     pub fn joins_commands(&self) -> bool {
-        self.log().is_none()
+        self.takes_writes()
             && self.monitors() == 0
             && self.admin().paused_until_ms() == 0
             && !self.config().loading()
             && !self.config().refuses_writes()
     }
 
-    /// Executes requests `from` and following as one transaction: how many were. Where that cannot be: how many are to
-    /// be executed one by one before another run is tried.
+    /// Executes requests `from` and following as one transaction. Where that cannot be, an error says how many are to be
+    /// executed one by one before another run is tried.
     pub fn execute_run(
         &self,
         session: &mut Session,
         batch: &Batch<'_>,
         from: usize,
         out: &mut Writer,
-    ) -> Result<usize, usize> {
+    ) -> Result<Executed, usize> {
         if batch.len() - from < 2 || session.in_multi() || session.replay {
             return Err(1);
         }
@@ -70,24 +72,31 @@ impl Engine {
             return Err(steps.len());
         }
         let mark = out.mark();
-        let mut effects = Effects::new(std::mem::take(&mut session.effects), false);
+        let room = std::mem::take(&mut session.effects);
+        let mut effects = Effects::new(room, self.log().is_some());
         let executed = self.execute_steps((session, losses), &steps, out, &mut effects);
         session.effects = effects.into_room();
-        executed.ok_or_else(|| {
-            out.truncate(mark);
-            steps.len()
-        })
+        match executed {
+            Some(done) => {
+                session.written_to = session.written_to.max(done.durable_at);
+                Ok(done)
+            }
+            None => {
+                out.truncate(mark);
+                Err(steps.len())
+            }
+        }
     }
 
-    /// Executes steps from the front in one transaction: how many. None, and nothing happened, where one of their shards
-    /// is locked, there is no room, or the medium lost bytes.
+    /// Executes steps from the front in one transaction. None, and nothing happened, where one of their shards is locked,
+    /// there is no free memory, or the medium lost bytes.
     fn execute_steps(
         &self,
         (session, losses): (&mut Session, Losses),
         steps: &[Step<'_>],
         out: &mut Writer,
         effects: &mut Effects,
-    ) -> Option<usize> {
+    ) -> Option<Executed> {
         let now_ns = self.begin_ns(session);
         let mut txn = self.try_lock_steps(steps, now_ns / 1_000_000)?;
         session.reads_of_changed.clear();
@@ -109,6 +118,7 @@ impl Engine {
                 }
                 self.stats().failed(call.session.stripe, step.command.id);
             }
+            call.effects.end_group();
             executed += 1;
             if !is_quick {
                 times.share(&mut call, &steps[..executed]);
@@ -117,18 +127,19 @@ impl Engine {
                 break;
             }
         }
+        let shown = self.shown_by(&steps[..executed]);
         let unit = Unit {
             engine: self,
             session: Some(&mut *call.session),
             effects: &mut *call.effects,
-            shown: Shown::Nothing,
+            shown: Shown::Keys(&shown),
             role: Role::Whole { databases: false },
             losses: call.losses,
         };
         let committed = unit.commit(&mut txn);
         drop(txn);
         match committed {
-            Ok(_) => {}
+            Ok(durable_at) => call.durable_at = durable_at,
             Err(failure) if failure.is_unsettled() => return None,
             Err(failure) => {
                 call.out.truncate(mark);
@@ -139,7 +150,16 @@ impl Engine {
         times.share(&mut call, &steps[..executed]);
         call.session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         call.session.client.last_command.store(steps[executed - 1].command.id, Relaxed);
-        Some(executed)
+        Some(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })
+    }
+
+    /// The keys that steps show, where replies to reads wait for the log.
+    #[inline]
+    fn shown_by<'a>(&self, steps: &[Step<'a>]) -> SmallVec<[Key<'a>; LONGEST]> {
+        if !self.log().is_some_and(|log| log.is_synchronous()) {
+            return SmallVec::new();
+        }
+        steps.iter().flat_map(|step| step.keys).copied().collect()
     }
 }
 

@@ -288,13 +288,17 @@ impl<'a> Actor<'a> {
                 let done = self.engine.execute_run(session, &batch, 0, &mut self.writer);
                 let reply = self.writer.take();
                 alone = match done {
-                    Ok(count) => {
+                    Ok(run) => {
+                        let count = run.requests;
                         let mut replies = replies(&reply);
                         let done = rest[..count]
                             .iter()
                             .filter(|_| replies.next().is_some_and(|reply| !is_error(reply)));
                         let done = done.map(|(words, _)| words.clone()).collect();
-                        self.journal.effective(Feed::Requests(self.first + connection, done));
+                        if self.engine.log().is_none() {
+                            let feed = Feed::Requests(self.first + connection, done);
+                            self.journal.effective(feed);
+                        }
                         rest = &rest[count..];
                         0
                     }
