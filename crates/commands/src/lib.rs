@@ -1,7 +1,7 @@
 //! Redis's commands over the keyspace: one table, one module per group, one entry point.
 //!
-//! [`Engine::execute`] takes a session and the words of a request and writes the reply. RESP clients,
-//! replay of the command log and the library all come through it. Each command is a [`CommandSpec`]
+//! [`Engine::execute_batch`] takes a session and the requests that arrived together and writes the replies,
+//! [`Engine::execute`] does so for one request, as the replay of the command log does. Each command is a [`CommandSpec`]
 //! const beside the function that executes it; dispatch, key locking, COMMAND and the documentation
 //! follow from the spec, so that a command is added in one place.
 //!
