@@ -37,13 +37,13 @@ packages:
 	@redis-server --version | grep -q 'v=7\.0\.15 ' || \
 		echo "expected replies are those of Redis 7.0.15; this is $$(redis-server --version)"
 
-# kill -9 under load, over and over, so many times for each way to persist: make kill ROUNDS=500 LOG=docs/proof/kill.tsv
+# kill -9 under load, over and over, so many times for each way to persist: make kill ROUNDS=500 LOG=docs/evidence/kill.tsv
 # ONLY="aof always" chooses some of them.
 kill:
 	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test kill -- $(ONLY)
 
 # Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a look at what the server makes of each
-# kind of memory: make dax CUTS=200 LOG=docs/proof/dax.tsv, or a part of it: ONLY=domains, canary, media, comparison
+# kind of memory: make dax CUTS=200 LOG=docs/evidence/dax.tsv, or a part of it: ONLY=domains, canary, media, comparison
 # or cuts. The programs are linked statically, since there is nothing in the guest but a shell.
 CUTS ?= 5
 GUEST := x86_64-unknown-linux-gnu

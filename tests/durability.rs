@@ -83,7 +83,7 @@ fn every_bug_has_a_test_that_keeps_it_out() {
 
 /// The sum of a column of a table.
 fn sum(table: &str, column: &str) -> u64 {
-    let text = read(&format!("docs/proof/{table}"));
+    let text = read(&format!("docs/evidence/{table}"));
     let mut lines = text.lines();
     let head = lines.next().expect("a head");
     let at = head.split('\t').position(|name| name == column);

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::process::Command;
 
 /// Adds a row to the table that the environment variable names, with date and commit before it; none, no row. A new
-/// table gets the head first. `PROOF_COMMIT` names the commit where the tests run outside of its repository.
+/// table gets the head first. `EVIDENCE_COMMIT` names the commit where the tests run outside of its repository.
 pub fn add(variable: &str, head: &str, row: &str) {
     let Ok(path) = std::env::var(variable) else { return };
-    let commit = std::env::var("PROOF_COMMIT")
+    let commit = std::env::var("EVIDENCE_COMMIT")
         .unwrap_or_else(|_| said("git", &["describe", "--always", "--dirty", "--abbrev=10"]));
     let table = OpenOptions::new().append(true).create(true).open(&path);
     let mut table = table.unwrap_or_else(|error| panic!("{path}: {error}"));
