@@ -104,11 +104,11 @@ pub fn write(results: &Results, folder: &Path) -> Result<PathBuf, ReportError> {
     Ok(page)
 }
 
-/// Renews the generated parts of a folder of documentation: the marked section of `benchmarks.md`, `pictures/*.svg`,
-/// `report.html`. Of paths on the machine that measured only names are left.
+/// Writes `comparison.md`, `pictures/*.svg` and `report.html` into the folder `results/<date of the measurement>` of a
+/// folder of documentation. Of paths on the machine that measured only names are left.
 ///
 /// # Errors
-/// A file cannot be read or written, or the document has no marks.
+/// A file cannot be written.
 pub fn write_docs(results: &Results, folder: &Path) -> Result<(), ReportError> {
     let findings = findings::findings(results);
     docs::write(results, &findings, folder)
