@@ -96,7 +96,7 @@ fn sum(table: &str, column: &str) -> u64 {
 /// The page tells a figure as the table does.
 #[track_caller]
 fn check(table: &str, columns: &[&str]) {
-    let section = section("What was tried");
+    let section = section("Verification");
     for column in columns {
         let told = format!("{column}={}", sum(table, column));
         let is_told = quoted(&section).any(|code| code.split(' ').any(|word| word == told));
