@@ -203,11 +203,11 @@ fn what_would_be_dangerous_to_ignore_is_refused_at_start() {
     let folder = Medium::Memory.scratch();
     fs::write(folder.path().join("users.acl"), "user default off\n").expect("a list of users");
     for (arguments, says) in [
-        (vec!["--aclfile", "users.acl"], "'aclfile': users and their rights are not supported"),
+        (vec!["--aclfile", "users.acl"], "'aclfile': users and permissions are not supported"),
         (vec!["--replicaof", "127.0.0.1 1"], "'replicaof': replication is not supported"),
         (vec!["--cluster-enabled", "yes"], "'cluster-enabled': cluster mode is not supported"),
         (vec!["--port", "0", "--tls-port", "6380"], "'tls-port': TLS is not supported"),
-        (vec!["--user", "default off"], "'user': users and their rights are not supported"),
+        (vec!["--user", "default off"], "'user': users and permissions are not supported"),
         (vec!["--port", "0"], "Configured to not listen anywhere, exiting"),
         (vec!["--bind", ""], "Configured to not listen anywhere, exiting"),
     ] {
