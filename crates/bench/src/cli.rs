@@ -1,6 +1,7 @@
 //! The command line of `perdura-bench`: one subcommand for each thing that can be measured.
 //!
-//! A subcommand's options stand in the module that runs it. It is named here when it works, not before.
+//! A subcommand's options stand in the module that runs it. It is named here when it works, not
+//! before.
 
 use std::ffi::OsString;
 
@@ -23,7 +24,8 @@ pub struct Arguments {
 pub enum Command {
     /// Send requests to a running server, with memtier_benchmark's options
     Load(Box<load::Options>),
-    /// What a medium can do: bandwidth and latency by access method; the cost of a fence, a flush, a log append
+    /// What a medium can do: bandwidth and latency by access method; the cost of a fence, a flush,
+    /// a log append
     Device(device::Arguments),
     /// The page, pictures and tables of results that were measured before
     Report(report::Arguments),

@@ -1,4 +1,5 @@
-//! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use too.
+//! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use
+//! too.
 //!
 //! - [`compare`] puts servers side by side, and reports on them.
 //! - [`load`] sends requests to a running server, with memtier_benchmark's options.
@@ -10,8 +11,8 @@
 //! - [`stats`] says what many runs say together: medians, spreads, ratios of paired runs.
 //! - [`interrupt`] listens to Ctrl-C.
 //!
-//! This crate stands last: it starts servers as programs and talks to them over sockets, as any client does. No other
-//! crate uses it.
+//! This crate stands last: it starts servers as programs and talks to them over sockets, as any
+//! client does. No other crate uses it.
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -32,8 +33,8 @@ use std::process::ExitCode;
 pub enum Verdict {
     /// All was measured.
     Done,
-    /// Something was not measured, or not as asked: a server failed, replies were errors, the run was interrupted. What
-    /// was measured until then is printed and kept.
+    /// Something was not measured, or not as asked: a server failed, replies were errors, the run
+    /// was interrupted. What was measured until then is printed and kept.
     Partly,
     /// The command line asks for something that is not possible. Nothing was measured.
     Refused,

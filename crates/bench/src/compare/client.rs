@@ -57,7 +57,8 @@ pub(super) fn is_loading(error: &RedisError) -> bool {
     error.code() == Some("LOADING")
 }
 
-/// Names keys as memtier_benchmark does, so that either generator finds what was filled in: `memtier-1` and so on.
+/// Names keys as memtier_benchmark does, so that either generator finds what was filled in:
+/// `memtier-1` and so on.
 pub(super) fn key(number: u64) -> String {
     format!("memtier-{number}")
 }

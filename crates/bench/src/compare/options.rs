@@ -22,8 +22,8 @@ ycsb-a to ycsb-f, types. A shorter name means all that begin with it.
 Exit status: 0 all was measured; 1 something was not, or an acknowledged write was lost: what was measured
 is kept; 2 the arguments ask for something impossible.")]
 pub struct Options {
-    /// Where results.json, report.html and the tables go. Logs of the servers that are compared lie below it too: what it
-    /// lies on is what is measured.
+    /// Where results.json, report.html and the tables go. Logs of the servers that are compared lie
+    /// below it too: what it lies on is what is measured.
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub out: PathBuf,
     /// Systems to compare, separated by commas.
@@ -56,7 +56,8 @@ pub struct Options {
     /// Finish within this time, with fewer rounds where it must be: 90s, 30m, 2h.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
-    /// A directory on persistent memory that is mounted with DAX, for pools. Without it they lie in /dev/shm, emulated.
+    /// A directory on persistent memory that is mounted with DAX, for pools. Without it they lie in
+    /// /dev/shm, emulated.
     #[arg(long, value_name = "DIR")]
     pub dax: Option<PathBuf>,
     /// A directory on a second device: append-only files are measured there too.
@@ -65,10 +66,12 @@ pub struct Options {
     /// Another server that takes redis-server's arguments. May be given several times.
     #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
     pub peer: Vec<(String, PathBuf)>,
-    /// Also measure pools as if on these media, separated by commas, if the server was built to pretend.
+    /// Also measure pools as if on these media, separated by commas, if the server was built to
+    /// pretend.
     #[arg(long, visible_alias = "emulate", value_name = "NAMES", value_delimiter = ',', value_parser = MEDIA)]
     pub media: Vec<String>,
-    /// The server for --media [default: the same as for all others]. What it pretends costs time even where it is off.
+    /// The server for --media [default: the same as for all others]. What it pretends costs time
+    /// even where it is off.
     #[arg(long, value_name = "PATH", requires = "media")]
     pub media_server: Option<PathBuf>,
     /// Also measure pools with a DRAM read cache of this size.

@@ -1,8 +1,9 @@
 //! A measured server: a child with a directory and a port of its own, gone when this value is gone.
 //!
-//! A child is in a process group of its own, so that Ctrl-C reaches the tool alone, which then ends it. Should the tool
-//! itself be killed, the kernel kills the child (see [`launch`](super::launch)). The directory is removed when this is
-//! dropped. When the tool is killed with SIGKILL it stays; its name says whose it was, and the next tool removes it.
+//! A child is in a process group of its own, so that Ctrl-C reaches the tool alone, which then ends
+//! it. Should the tool itself be killed, the kernel kills the child (see
+//! [`launch`](super::launch)). The directory is removed when this is dropped. When the tool is
+//! killed with SIGKILL it stays; its name says whose it was, and the next tool removes it.
 
 use super::client;
 use super::launch::{now, stamped};
@@ -310,7 +311,8 @@ fn occupied(folder: &Path) -> u64 {
     entries.flatten().map(of).sum()
 }
 
-/// A free port below those that the kernel gives to outgoing connections, so that it is still free for a restart.
+/// A free port below those that the kernel gives to outgoing connections, so that it is still free
+/// for a restart.
 fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(20_000..32_000);

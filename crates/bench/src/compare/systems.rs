@@ -1,8 +1,9 @@
-//! What is compared: every way to run Perdura, redis-server and other peers, each with its program, arguments and place.
+//! What is compared: every way to run Perdura, redis-server and other peers, each with its program,
+//! arguments and place.
 //!
-//! All of them are set to the same terms: no save points, no limit of memory, and no automatic rewriting of a log, which
-//! would fall into some runs and not into others. A server has one core, and Perdura one thread for it, since redis-server
-//! executes on one.
+//! All of them are set to the same terms: no save points, no limit of memory, and no automatic
+//! rewriting of a log, which would fall into some runs and not into others. A server has one core,
+//! and Perdura one thread for it, since redis-server executes on one.
 
 use super::options::Options;
 use crate::results::{Durability, Family, Skipped, System};

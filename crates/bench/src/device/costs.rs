@@ -1,8 +1,8 @@
 //! What single steps cost: a fence, a flush, an append to a log.
 //!
-//! A log append is the heap's own way to commit: a record of one line, flushed, and one fence for as many records as share
-//! it. The same record by the other methods stands beside it. Each figure is the median of some rounds, with the
-//! lowest and the highest.
+//! A log append is the heap's own way to commit: a record of one line, flushed, and one fence for
+//! as many records as share it. The same record by the other methods stands beside it. Each figure
+//! is the median of some rounds, with the lowest and the highest.
 
 use super::error::DeviceError;
 use super::medium::Medium;
@@ -67,7 +67,8 @@ pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts,
     Ok(costs)
 }
 
-/// What reading the clock before and after an operation adds to its time: what it says of nothing, in nanoseconds.
+/// What reading the clock before and after an operation adds to its time: what it says of nothing,
+/// in nanoseconds.
 fn clock() -> f64 {
     let pair = || {
         let before = Instant::now();

@@ -1,8 +1,9 @@
 //! A file on the medium, as one method sees it: one part of it for each thread.
 //!
-//! The file loses its name as soon as it is open, so that whatever ends the program, kill -9 too, leaves nothing. It is
-//! written from end to end before anything is measured: a block that was never written has no place on a disk, and
-//! reading it would measure the file system's knowledge of that.
+//! The file loses its name as soon as it is open, so that whatever ends the program, kill -9 too,
+//! leaves nothing. It is written from end to end before anything is measured: a block that was
+//! never written has no place on a disk, and reading it would measure the file system's knowledge
+//! of that.
 
 use super::error::DeviceError;
 use super::medium::Medium;
@@ -126,7 +127,8 @@ impl Target {
         }
     }
 
-    /// Carries an operation out, with the first bytes of a buffer. A write is where the method brings it when this returns.
+    /// Carries an operation out, with the first bytes of a buffer. A write is where the method
+    /// brings it when this returns.
     #[inline]
     pub(crate) fn carry_out(&mut self, op: Operation, buffer: &mut [u8]) -> io::Result<()> {
         let bytes = &mut buffer[..op.len];

@@ -1,6 +1,7 @@
 //! memtier_benchmark in place of our own generator: the same options, the same kind of outcome.
 //!
-//! It is for checking our figures against those of the tool that the field uses. What only we have is refused.
+//! It is for checking our figures against those of the tool that the field uses. What only we have
+//! is refused.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -67,7 +68,8 @@ pub fn run(options: &Options, cancel: &AtomicBool) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// Waits for its end, and asks for it once when told to. Its CPU time is read after its end, before it is forgotten.
+/// Waits for its end, and asks for it once when told to. Its CPU time is read after its end, before
+/// it is forgotten.
 fn wait(child: &mut Child, cancel: &AtomicBool) -> std::io::Result<(ExitStatus, Duration)> {
     let pid = Pid::from_child(child);
     let peek = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;

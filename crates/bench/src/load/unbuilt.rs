@@ -1,4 +1,5 @@
-//! memtier_benchmark's options that are not here, so that who comes with its command line is told so by name.
+//! memtier_benchmark's options that are not here, so that who comes with its command line is told
+//! so by name.
 
 /// Each with what to do instead.
 const UNBUILT: &[(&[&str], &str)] = &[

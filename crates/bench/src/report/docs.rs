@@ -1,7 +1,8 @@
-//! The part of the documentation that a comparison writes: a folder `results/<date>` with `comparison.md`, its pictures
-//! and the page.
+//! The part of the documentation that a comparison writes: a folder `results/<date>` with
+//! `comparison.md`, its pictures and the page.
 //!
-//! A measurement of another day gets another folder, so that figures stay with the commit that they were measured on.
+//! A measurement of another day gets another folder, so that figures stay with the commit that they
+//! were measured on.
 
 use super::chart::Chart;
 use super::findings::{Finding, Verdict};
@@ -195,7 +196,8 @@ pub(crate) fn short(words: &[String]) -> String {
     cell(&name.into_iter().chain(rest).collect::<Vec<_>>().join(" "))
 }
 
-/// What is compared with somebody else's server; the page has what stands between Perdura's own systems too.
+/// What is compared with somebody else's server; the page has what stands between Perdura's own
+/// systems too.
 fn with_others<'a>(
     results: &'a Results,
     findings: &'a [Finding],

@@ -1,9 +1,11 @@
-//! The report of a comparison: one HTML page, CSV files, and the generated parts of the documentation.
+//! The report of a comparison: one HTML page, CSV files, and the generated parts of the
+//! documentation.
 //!
-//! Everything follows from [`Results`] and nothing else, so that a report can be made again, elsewhere and later, from its
-//! JSON file. A chart layer of our own draws the pictures: what is needed is two forms (`lines` and `ranges`),
-//! colours that follow the reader's scheme by CSS, a title on every mark and names at the ends of lines, and
-//! general libraries write fixed colours and none of the rest.
+//! Everything follows from [`Results`] and nothing else, so that a report can be made again,
+//! elsewhere and later, from its JSON file. A chart layer of our own draws the pictures: what is
+//! needed is two forms (`lines` and `ranges`), colours that follow the reader's scheme by CSS, a
+//! title on every mark and names at the ends of lines, and general libraries write fixed colours
+//! and none of the rest.
 //!
 //! **Must not know** how anything was measured.
 
@@ -85,7 +87,8 @@ pub fn run(arguments: &Arguments) -> Verdict {
     }
 }
 
-/// Writes `report.html` and `csv/*.csv` into a folder, which is made if it is not there. Gives the page's path.
+/// Writes `report.html` and `csv/*.csv` into a folder, which is made if it is not there. Gives the
+/// page's path.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -104,8 +107,9 @@ pub fn write(results: &Results, folder: &Path) -> Result<PathBuf, ReportError> {
     Ok(page)
 }
 
-/// Writes `comparison.md`, `pictures/*.svg` and `report.html` into the folder `results/<date of the measurement>` of a
-/// folder of documentation. Of paths on the machine that measured only names are left.
+/// Writes `comparison.md`, `pictures/*.svg` and `report.html` into the folder `results/<date of the
+/// measurement>` of a folder of documentation. Of paths on the machine that measured only names are
+/// left.
 ///
 /// # Errors
 /// A file cannot be written.

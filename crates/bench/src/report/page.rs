@@ -1,7 +1,9 @@
-//! The page: one file that needs nothing else, no script and no network, and says so to the browser.
+//! The page: one file that needs nothing else, no script and no network, and says so to the
+//! browser.
 //!
-//! Its order is that of a reader's questions: what came out, can I trust it, where exactly, what was lost, how can I do it
-//! again. A chart stands in a box of its own that scrolls on a narrow screen; its figures stand below it as a table.
+//! Its order is that of a reader's questions: what came out, can I trust it, where exactly, what
+//! was lost, how can I do it again. A chart stands in a box of its own that scrolls on a narrow
+//! screen; its figures stand below it as a table.
 
 use super::chart::Chart;
 use super::findings::{Finding, Kind, Verdict};

@@ -1,4 +1,5 @@
-//! What the options lead to: other devices, media that are played, peers, memtier_benchmark, a generator at its limit.
+//! What the options lead to: other devices, media that are played, peers, memtier_benchmark, a
+//! generator at its limit.
 
 use crate::kit::Comparison;
 use bench::results::{Family, Results};
@@ -105,7 +106,8 @@ fn a_peer_is_measured_like_the_others() {
     assert_eq!((ids(&results), results.systems[0].family), (vec!["other-off"], Family::Peer));
 }
 
-/// A stand-in for a server that was built to play media: it notes what it was asked to play and leaves that out.
+/// A stand-in for a server that was built to play media: it notes what it was asked to play and
+/// leaves that out.
 const PRETENDER: &str = r#"
 played=; rest=
 while [ $# -gt 0 ]; do
@@ -156,7 +158,8 @@ fn a_server_that_plays_no_media_is_named_with_what_it_says() {
     assert_eq!(systems, ["perdura-pmem"], "the other was measured");
 }
 
-/// A stand-in for memtier_benchmark, with its options and its JSON: it sets a key and hands over what another one measured.
+/// A stand-in for memtier_benchmark, with its options and its JSON: it sets a key and hands over
+/// what another one measured.
 const MEMTIER: &str = r#"
 [ "$1" = --version ] && { echo "memtier_benchmark 2.0.0 (stand-in)"; exit; }
 echo "$*" >> "$(dirname "$0")/asked"
@@ -259,7 +262,8 @@ fn a_generator_at_its_limit_is_told_from_a_slow_server() {
     let mut comparison = with_memtier(BUSY, &["--workloads", "throughput-30,latency-30"]);
     let mut two = rustix::thread::CpuSet::new();
     cores.iter().for_each(|core| two.set(*core));
-    // A child has the cores of the thread that starts it: one is the server's, the other the generator's.
+    // A child has the cores of the thread that starts it: one is the server's, the other the
+    // generator's.
     let text = std::thread::scope(|scope| {
         let run = scope.spawn(|| {
             rustix::thread::sched_setaffinity(None, &two).expect("two cores");

@@ -129,7 +129,8 @@ fn connections_are_made_anew_when_asked() {
     assert_eq!(number(after) - number(before), 41);
 }
 
-/// Ten connections with 100 requests a second each. A machine that stalls makes a run slower, and none faster.
+/// Ten connections with 100 requests a second each. A machine that stalls makes a run slower, and
+/// none faster.
 #[test]
 fn a_rate_is_kept() {
     let server = Launch::perdura_volatile().start();
