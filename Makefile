@@ -37,12 +37,12 @@ packages:
 	@redis-server --version | grep -q 'v=7\.0\.15 ' || \
 		echo "expected replies are those of Redis 7.0.15; this is $$(redis-server --version)"
 
-# kill -9 under load, over and over, so many times for each way to persist: make kill ROUNDS=500 LOG=docs/evidence/kill.tsv
+# kill -9 under load, again and again, ROUNDS times for each way to persist: make kill ROUNDS=500 LOG=docs/evidence/kill.tsv
 # ONLY="aof always" chooses some of them.
 kill:
 	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test kill -- $(ONLY)
 
-# Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a look at what the server makes of each
+# Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a test of what the server detects on each
 # kind of memory: make dax CUTS=200 LOG=docs/evidence/dax.tsv, or a part of it: ONLY=domains, canary, media, comparison
 # or cuts. The programs are linked statically, since there is nothing in the guest but a shell.
 CUTS ?= 5
@@ -62,14 +62,14 @@ differential: packages
 	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test differential
 
 # Redis's own test suite (of Debian's source package) against both backends and redis-server, or some units of it:
-# make compat UNITS="hash set". RENEW=1 writes anew which cases are left out.
+# make compat UNITS="hash set". RENEW=1 rewrites the list of cases that are left out.
 compat: packages
 	@for program in tclsh dpkg-source; do command -v $$program >/dev/null || exec .ci/packages tcl dpkg-dev; done
 	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --test compat -- $(UNITS)
 
-# Simulated power losses at every fence and between, for so many minutes: make crash MINUTES=10
-# MUTANT=k leaves step number k of the protocol out: a violation must come. LOG=FILE adds the figures to a file. BUILD= builds
-# as for tests: sooner, but slower.
+# Simulated power losses at every fence and between, for MINUTES minutes: make crash MINUTES=10
+# MUTANT=k disables fault point k of the protocol: a violation must be found. LOG=FILE adds the figures to a file. BUILD= builds
+# as for tests: the build is faster, the search slower.
 BUILD ?= --release
 CRASH := cargo run $(BUILD) --quiet --package perdura-sim --example crash --
 crash:
@@ -89,20 +89,20 @@ tsan:
 	@$(NIGHTLY) --version >/dev/null || { sed -n 's/^# It needs/It needs/p' Makefile | head -n 1; exit 1; }
 	RUSTFLAGS="-Z sanitizer=thread" $(NIGHTLY) test -Z build-std --target $(GUEST) --target-dir $(TARGET)/tsan $(TSAN)
 
-# Leaves out each step in turn, for up to EACH minutes: each must be missed. ONE_IN=12 takes a sample, another one each day.
+# Disables each fault point in turn, for up to EACH minutes: each must be caught. ONE_IN=12 takes a sample, another one each day.
 ONE_IN ?= 1
 EACH ?= 3
 mutate:
 	@$(CRASH) --mutate --minutes $(EACH) --one-in $(ONE_IN) --offset $$(date +%j) $(if $(LOG),--log $(LOG))
 
-# Ways to persist, side by side, with redis-server beside them: half an hour, and then target/bench/report.html. QUICK=1 takes
-# three minutes, FULL=1 hours; MEDIA=1 takes five, for pools on played media with and without a read cache alone, and
+# Ways to persist, compared with each other and with redis-server: half an hour, and then target/bench/report.html. QUICK=1 takes
+# three minutes, FULL=1 hours; MEDIA=1 takes five minutes, for pools on emulated media only, with and without a read cache, and
 # reports in target/bench-media. Nothing else should run meanwhile. ARGS takes further options of `perdura-bench compare`:
 # make bench ARGS="--dax /mnt/pmem --second /mnt/ssd --peer valkey=/usr/bin/valkey-server"
-PRETENDED := --media-server $(TARGET)/emulate-media/release/perdura-server
-ALL_MEDIA := --full --media optane,nvdimm-n,cxl --read-cache 64mb $(PRETENDED)
+EMULATED := --media-server $(TARGET)/emulate-media/release/perdura-server
+ALL_MEDIA := --full --media optane,nvdimm-n,cxl --read-cache 64mb $(EMULATED)
 MEDIA_ALONE := --systems perdura-pmem --workloads throughput-0,throughput-30,ycsb-b,ycsb-c --recovery none --no-device \
-	--rounds 7 --time-limit 290s --media optane,cxl --read-cache 24mb $(PRETENDED)
+	--rounds 7 --time-limit 290s --media optane,cxl --read-cache 24mb $(EMULATED)
 bench:
 	@command -v redis-server >/dev/null || .ci/packages redis-server || echo "redis-server is left out"
 	@cargo build --release --package perdura-server --package perdura-bench

@@ -6,19 +6,19 @@
 //! compared with what, `plan` in which order, and what gives way when time is short. A `server` is
 //! a child that cannot outlive this program, however it ends.
 
-mod client;
+pub(crate) mod client;
 mod driver;
 mod finish;
 pub mod launch;
-mod options;
+pub(crate) mod options;
 mod plan;
 mod prepare;
 mod progress;
 mod recovery;
-mod server;
+pub(crate) mod server;
 mod session;
 mod space;
-mod systems;
+pub(crate) mod systems;
 mod workloads;
 
 pub use options::{Driver, Options};

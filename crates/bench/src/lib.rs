@@ -2,6 +2,7 @@
 //! too.
 //!
 //! - [`compare`] puts servers side by side, and reports on them.
+//! - [`measure`] measures single figures of servers, with redis-benchmark as the generator.
 //! - [`load`] sends requests to a running server, with memtier_benchmark's options.
 //! - [`device`] measures what a medium can do by itself.
 //! - [`results`] is what a comparison found, as a file.
@@ -22,6 +23,7 @@ pub mod histogram;
 pub mod interrupt;
 pub mod load;
 pub mod machine;
+pub mod measure;
 pub mod report;
 pub mod results;
 pub mod stats;
@@ -57,6 +59,11 @@ pub fn run(arguments: &cli::Arguments) -> Verdict {
         cli::Command::Device(device) => device::run(device),
         cli::Command::Report(report) => report::run(report),
         cli::Command::Compare(options) => compare::run(options, interrupt::listen()),
+        cli::Command::Throughput(options) => measure::throughput::run(options, interrupt::listen()),
+        cli::Command::Recovery(options) => measure::recovery::run(options, interrupt::listen()),
+        cli::Command::Memory(options) => measure::memory::run(options, interrupt::listen()),
+        cli::Command::Types(options) => measure::types::run(options, interrupt::listen()),
+        cli::Command::Generators(options) => measure::generators::run(options, interrupt::listen()),
         cli::Command::Launch(options) => {
             eprintln!("perdura-bench: {}", compare::launch::run(options));
             Verdict::Refused

@@ -3,7 +3,7 @@
 use super::systems::on_path;
 use clap::{Args, ValueEnum};
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What `perdura-server --emulate-media` plays.
@@ -97,12 +97,7 @@ pub enum Driver {
 impl Options {
     /// The server to measure.
     pub(super) fn perdura_server(&self) -> PathBuf {
-        let beside = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
-        let given = self.perdura.clone();
-        given
-            .or_else(|| beside().filter(|path| path.is_file()))
-            .or_else(|| on_path("perdura-server"))
-            .unwrap_or_else(|| "perdura-server".into())
+        perdura_server(self.perdura.as_deref())
     }
 
     #[cfg(test)]
@@ -115,6 +110,16 @@ impl Options {
         }
         Alone::parse_from(["compare"]).options
     }
+}
+
+/// The given server, or the one next to this program, or the one on the PATH.
+pub(crate) fn perdura_server(given: Option<&Path>) -> PathBuf {
+    let sibling = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
+    let given = given.map(Path::to_owned);
+    given
+        .or_else(|| sibling().filter(|path| path.is_file()))
+        .or_else(|| on_path("perdura-server"))
+        .unwrap_or_else(|| "perdura-server".into())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -181,7 +181,7 @@ fn warnings(grounds: &[Ground]) -> Vec<String> {
     };
     match (of("disk"), of("second")) {
         (Some((disk, one)), Some((second, other))) if one == other => vec![format!(
-            "--second {} lies on the same device as {}: systems \u{201c}on second\u{201d} show that device again, not another",
+            "--second {} is on the same device as {}: systems \u{201c}on second\u{201d} show that device again, not another",
             second.path.display(),
             disk.path.display()
         )],

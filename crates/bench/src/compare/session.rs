@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
     }
 
     fn cut(&mut self, what: &str) {
-        self.skip(what, "the time limit leaves no room for it");
+        self.skip(what, "the time limit leaves no time for it");
     }
 
     /// Whether a stage is expected to end in time, and leaves time for the rounds that must not be

@@ -251,7 +251,7 @@ fn perdura(own: &[&str]) -> Vec<String> {
 }
 
 /// An executable of that name in a directory of the PATH.
-pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

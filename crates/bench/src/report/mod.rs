@@ -133,7 +133,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let page = write(&sample(), &folder.path().join("new/out")).expect("written");
         let html = std::fs::read_to_string(page).expect("read");
-        assert!(html.contains("<svg") && html.contains("What was lost"));
+        assert!(html.contains("<svg") && html.contains("Where Perdura is slower"));
         assert!(folder.path().join("new/out/csv/runs.csv").exists());
     }
 

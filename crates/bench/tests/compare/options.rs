@@ -67,7 +67,7 @@ fn logs_are_measured_on_a_second_device_and_a_dax_mount_and_the_pool_there() {
     let pool = &results.systems[0];
     assert_eq!((pool.domain.as_deref(), &pool.emulated), (Some("msync"), &None), "{text}");
     // Both folders lie where temporary files do: that is no other device.
-    let same = format!("--second {} lies on the same device as", second.path().display());
+    let same = format!("--second {} is on the same device as", second.path().display());
     assert!(text.contains(&format!("perdura-bench: warning: {same}")), "{text}");
     assert_eq!(results.warnings.len(), 1, "{text}");
     let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
