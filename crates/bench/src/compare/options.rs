@@ -115,11 +115,18 @@ impl Options {
 /// The given server, or the one next to this program, or the one on the PATH.
 pub(crate) fn perdura_server(given: Option<&Path>) -> PathBuf {
     let sibling = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
-    let given = given.map(Path::to_owned);
     given
+        .map(absolute)
         .or_else(|| sibling().filter(|path| path.is_file()))
         .or_else(|| on_path("perdura-server"))
         .unwrap_or_else(|| "perdura-server".into())
+}
+
+/// A program that a server is started from, in a directory of its own: a path from here would not
+/// lead to it.
+pub(crate) fn absolute(program: &Path) -> PathBuf {
+    let is_file = program.is_file().then(|| std::path::absolute(program).ok()).flatten();
+    is_file.unwrap_or_else(|| program.to_owned())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use super::print::Raw;
 use super::systems::{self, SYSTEMS, System};
-use crate::compare::options::perdura_server;
+use crate::compare::options::{absolute, perdura_server};
 use crate::compare::server::Failure;
 use crate::machine;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ impl Common {
         let bench = Bench {
             tool,
             perdura: perdura_server(self.perdura.as_deref()),
-            redis: self.redis.clone(),
+            redis: absolute(&self.redis),
             disk: self.disk.clone(),
             server_core: self.server_core,
             client_core: self.client_core,

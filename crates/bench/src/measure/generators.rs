@@ -166,7 +166,7 @@ fn of(
         for turn in 0..generators.len() {
             let at = (round + turn) % generators.len();
             let (user, system) = generators[at].run(bench, &host, kind)?;
-            raw.add(&cells![generators[at].name(), test, size, pipeline, user, system])?;
+            raw.add(cells![generators[at].name(), test, size, pipeline, user, system])?;
             found[at].0.push(user);
             found[at].1.push(system);
             bench.go_on()?;
@@ -190,7 +190,7 @@ fn of(
     };
     println!("\n## {test} of {size} bytes, pipeline {pipeline}, {CLIENTS} clients\n");
     let rows: Vec<_> = generators.iter().zip(&found).map(row).collect();
-    println!("{}", table(&cells!["", "us CPU", "user", "system", "to ours"], &rows));
+    println!("{}", table(cells!["", "us CPU", "user", "system", "to ours"], &rows));
     Ok(())
 }
 

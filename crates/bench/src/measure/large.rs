@@ -78,7 +78,7 @@ pub(super) fn measure(
             host.send(options.members, value.add)?;
             let used = host.used_memory()?.saturating_sub(empty) as f64 / options.members as f64;
             memory[at].push(used);
-            raw.add(&cells!["memory", system, value.name, 0, used, 0])?;
+            raw.add(cells!["memory", system, value.name, 0, used, 0])?;
             for (pipeline, samples) in pipelines.iter().zip(&mut rates) {
                 for (test, what) in value.tests {
                     let (requests, keys) = (options.requests(*pipeline), options.members);
@@ -86,7 +86,7 @@ pub(super) fn measure(
                     let core = bench.client_core;
                     let (rows, cpu) = redis_benchmark::run(bench, host, core, load, what)?;
                     let rate = rows[rows.len() - 1].rate;
-                    raw.add(&cells!["large", system, test, pipeline, rate, cpu])?;
+                    raw.add(cells!["large", system, test, pipeline, rate, cpu])?;
                     samples.add(test, at, rate, cpu);
                 }
             }
@@ -115,7 +115,7 @@ fn print_memory(members: u64, systems: &[&System], memory: &[Vec<Vec<f64>>]) {
         cells![system.name].into_iter().chain(bytes).collect()
     };
     let rows: Vec<Vec<String>> = systems.iter().enumerate().map(row).collect();
-    println!("{}", table(&head, &rows));
+    println!("{}", table(head, &rows));
     for (value, memory) in VALUES.iter().zip(memory) {
         ratios(&format!("bytes per element of a {}", value.name), &PAIRS, systems, memory);
     }

@@ -41,12 +41,14 @@ fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Resul
     let mut raw = options.common.raw("memory", &head)?;
     let mut counts = options.keys.0.clone();
     counts.sort_unstable();
-    let rows: Result<Vec<_>, _> =
-        systems.iter().map(|system| of(&bench, system, &counts, &mut raw)).collect();
+    let mut rows = Vec::new();
+    for system in systems {
+        rows.push(of(&bench, system, &counts, &mut raw)?);
+    }
     let mut head = cells![""];
     head.extend(counts.iter().flat_map(|n| [format!("{n} keys: heap"), "of the machine".into()]));
     println!("\n## Bytes per key of 16 bytes with a value of {VALUE}\n");
-    println!("{}", table(&head, &rows?));
+    println!("{}", table(head, &rows));
     raw.finish();
     Ok(())
 }
@@ -67,7 +69,7 @@ fn of(
         filled = *keys;
         let each = |now: u64, before: u64| now.saturating_sub(before) as f64 / *keys as f64;
         let (used, whole) = (each(host.used_memory()?, empty), each(host.resident(), before));
-        raw.add(&cells![system.name, keys, format!("{used:.2}"), format!("{whole:.2}")])?;
+        raw.add(cells![system.name, keys, format!("{used:.2}"), format!("{whole:.2}")])?;
         row.extend([format!("{used:.1}"), format!("{whole:.1}")]);
         bench.go_on()?;
     }

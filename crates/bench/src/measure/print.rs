@@ -21,7 +21,7 @@ pub(super) fn spread(values: &[f64]) -> f64 {
 }
 
 /// A Markdown table with aligned columns: the first to the left, all others to the right.
-pub(super) fn table(head: &[String], rows: &[Vec<String>]) -> String {
+pub(super) fn table(head: Vec<String>, rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..head.len())
         .map(|column| {
             let cells = std::iter::once(&head[column]).chain(rows.iter().map(|row| &row[column]));
@@ -40,7 +40,7 @@ pub(super) fn table(head: &[String], rows: &[Vec<String>]) -> String {
         _ => format!("{}:", "-".repeat(width.saturating_sub(1))),
     });
     let rule = line(&rule.collect::<Vec<_>>());
-    rows.iter().fold(line(head) + &rule, |text, row| text + &line(row))
+    rows.iter().fold(line(&head) + &rule, |text, row| text + &line(row))
 }
 
 /// The ratio of two systems in figures that are theirs by position: median, lowest, highest.
@@ -79,12 +79,12 @@ impl Raw {
         };
         let file = made().map_err(|cause| failed(&path, cause))?;
         let mut raw = Raw { file, path };
-        raw.add(&head.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+        raw.add(head.iter().map(|name| (*name).to_owned()).collect())?;
         Ok(raw)
     }
 
     /// One more line.
-    pub(super) fn add(&mut self, cells: &[String]) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, cells: Vec<String>) -> Result<(), Failure> {
         let line = cells.join("\t") + "\n";
         self.file.write_all(line.as_bytes()).map_err(|cause| failed(&self.path, cause))
     }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_table_is_aligned() {
-        let text = table(&cells!["", "rate"], &[cells!["one", 7], cells!["b", 12345]]);
+        let text = table(cells!["", "rate"], &[cells!["one", 7], cells!["b", 12345]]);
         assert_eq!(text, "|     |  rate |\n| --- | ----: |\n| one |     7 |\n| b   | 12345 |\n");
     }
 

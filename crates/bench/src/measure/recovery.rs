@@ -162,7 +162,7 @@ fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Resul
     );
     let head: Vec<String> =
         cells![""].into_iter().chain(options.keys.0.iter().map(u64::to_string)).collect();
-    println!("{}", table(&head, &rows));
+    println!("{}", table(head, &rows));
     raw.finish();
     Ok(())
 }
@@ -187,7 +187,7 @@ fn of(
         host.server.start_again()?;
         let seconds = first_answer(bench, &mut host, &question, length)?.as_secs_f64();
         let words = host.figure("persistence", "recovery_words")?;
-        raw.add(&cells![system.name, keys, format!("{seconds:.6}"), words])?;
+        raw.add(cells![system.name, keys, format!("{seconds:.6}"), words])?;
         let found: u64 = host.ask("DBSIZE")?;
         if found != held {
             let text = format!("{} came back with {found} keys of {held}", system.name);

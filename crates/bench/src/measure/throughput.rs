@@ -136,7 +136,7 @@ impl Run<'_> {
         let (rows, cpu) = redis_benchmark::run(self.bench, host, self.core, self.load, &what)?;
         let row = &rows[rows.len() - 1];
         let Load { pipeline, clients, .. } = self.load;
-        raw.add(&cells![
+        raw.add(cells![
             self.kind,
             self.system,
             test,
@@ -191,7 +191,7 @@ fn throughput(
         }
         row
     };
-    println!("{}", table(&head, &systems.iter().enumerate().map(row).collect::<Vec<_>>()));
+    println!("{}", table(head, &systems.iter().enumerate().map(row).collect::<Vec<_>>()));
     for (test, (samples, pairs)) in
         ["SET", "GET"].into_iter().zip(found.iter().zip([&PAIRS[..], &PAIRS[..1]]))
     {
@@ -234,7 +234,7 @@ fn latency(
         ]
     };
     let rows: Vec<_> = systems.iter().zip(&found).map(row).collect();
-    println!("{}", table(&cells!["", "p50 us", "p99 us", "SET/s", "spread %", "us CPU"], &rows));
+    println!("{}", table(cells!["", "p50 us", "p99 us", "SET/s", "spread %", "us CPU"], &rows));
     let p50: Vec<_> = found.iter().map(|samples| samples.p50.clone()).collect();
     let p99: Vec<_> = found.iter().map(|samples| samples.p99.clone()).collect();
     ratios("p50", &PAIRS, systems, &p50);

@@ -155,7 +155,7 @@ impl Samples {
             row
         };
         let rows: Vec<_> = self.tests.iter().enumerate().map(row).collect();
-        println!("{}", table(&head, &rows));
+        println!("{}", table(head, &rows));
     }
 }
 
@@ -192,7 +192,7 @@ fn small(
     bench.take_turns(systems, options.rounds, |at, host| {
         for test in tests {
             for (label, rate, cpu) in one(bench, host, test, requests, pipeline)? {
-                raw.add(&cells!["small", systems[at].name, label, pipeline, rate, cpu])?;
+                raw.add(cells!["small", systems[at].name, label, pipeline, rate, cpu])?;
                 found.add(&label, at, rate, cpu);
             }
         }
