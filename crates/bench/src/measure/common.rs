@@ -19,9 +19,9 @@ pub(super) struct Common {
     /// The file for the raw figures [default: NAME.tsv in the directory above].
     #[arg(long, value_name = "FILE")]
     pub(super) tsv: Option<PathBuf>,
-    /// Systems, separated by commas: redis none, redis everysec, redis always, redis everysec no RDB
-    /// base, perdura volatile, perdura pmem emulated, perdura pmem process, perdura aof everysec,
-    /// perdura aof always.
+    /// Systems, separated by commas: redis none, redis everysec, redis always, redis everysec no
+    /// RDB base, perdura volatile, perdura pmem emulated, perdura pmem process, perdura aof
+    /// everysec, perdura aof always.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) systems: Vec<String>,
     /// perdura-server [default: the one next to this program, or on the PATH].

@@ -1,10 +1,10 @@
 //! CPU time per request of the generators themselves: `perdura-bench load`, redis-benchmark and,
 //! where it is installed, memtier_benchmark, against the same redis-server.
 //!
-//! On a small machine a generator takes CPU time that the server would need, so a cheap one measures
-//! more of the server. Generators take turns on one core with one thread. Their CPU time counts to
-//! the end of the process, its start included; the kernel tells it in hundredths of a second. All
-//! keys that are read are there.
+//! On a small machine a generator takes CPU time that the server would need, so a cheap one
+//! measures more of the server. Generators take turns on one core with one thread. Their CPU time
+//! counts to the end of the process, its start included; the kernel tells it in hundredths of a
+//! second. All keys that are read are there.
 
 use super::bench::{Bench, Host};
 use super::common::{Common, Numbers, numbers};

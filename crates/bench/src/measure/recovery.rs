@@ -3,7 +3,8 @@
 //! The server is filled, killed, and started again on what it left; a client asks until a read of
 //! what was written last is answered. Logs and pools are in the page cache: what a cold medium adds
 //! is not measured. With `--load` the server is killed while redis-benchmark overwrites random
-//! keys, so that its logs are as full as they get; the words that a pool replayed are then told too.
+//! keys, so that its logs are as full as they get; the words that a pool replayed are then told
+//! too.
 
 use super::bench::{Bench, Host, key};
 use super::common::{Common, Numbers, numbers};

@@ -2,8 +2,8 @@
 //! of memory per element, compared with redis-server.
 //!
 //! The small part is redis-benchmark's own set of tests, on the keys that it uses. The large part
-//! asks sorted sets of a million members, hashes of as many fields, and so on, for elements that are
-//! chosen at random.
+//! asks sorted sets of a million members, hashes of as many fields, and so on, for elements that
+//! are chosen at random.
 
 use super::bench::{Bench, Host};
 use super::common::{Common, Numbers, factor, numbers};
@@ -21,8 +21,8 @@ pub(super) const PAIRS: [Pair; 2] =
     [("perdura volatile", "redis none"), ("perdura pmem emulated", "redis none")];
 pub(super) const CLIENTS: u64 = 50;
 
-/// redis-benchmark's names of its tests; `lrange` is all of LRANGE_100 to LRANGE_600, which it fills
-/// by itself.
+/// redis-benchmark's names of its tests; `lrange` is all of LRANGE_100 to LRANGE_600, which it
+/// fills by itself.
 const TESTS: &str = "lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,mset,xadd,lrange";
 
 /// Requests of one run at pipeline 1; those with long replies take a tenth, a pipeline takes five
