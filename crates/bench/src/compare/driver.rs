@@ -80,7 +80,7 @@ pub(super) fn drive(
     let options = options(driver, job, port, seconds);
     let outcome = match driver {
         Driver::Builtin => load::run(&options, cancel),
-        Driver::Memtier => load::drive::run(&options, cancel),
+        Driver::Memtier => load::memtier_driver::run(&options, cancel),
     };
     let outcome = outcome.map_err(|error| match error {
         load::Error::Cancelled => Failure::Cancelled,

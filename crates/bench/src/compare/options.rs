@@ -6,7 +6,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What `perdura-server --emulate-media` plays.
+/// What `perdura-server --emulate-media` emulates.
 const MEDIA: [&str; 3] = ["optane", "nvdimm-n", "cxl"];
 
 /// Compare ways to persist: Perdura's pool, append-only files, redis-server, side by side.
@@ -67,10 +67,10 @@ pub struct Options {
     #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
     pub peer: Vec<(String, PathBuf)>,
     /// Also measure pools as if on these media, separated by commas, if the server was built to
-    /// pretend.
+    /// emulate them.
     #[arg(long, visible_alias = "emulate", value_name = "NAMES", value_delimiter = ',', value_parser = MEDIA)]
     pub media: Vec<String>,
-    /// The server for --media [default: the same as for all others]. What it pretends costs time
+    /// The server for --media [default: the same as for all others]. Emulation costs time
     /// even where it is off.
     #[arg(long, value_name = "PATH", requires = "media")]
     pub media_server: Option<PathBuf>,

@@ -75,7 +75,7 @@ impl Ready {
             grounds.iter().map(|ground| machine::place(ground.id, &ground.path)).collect();
         let mut catalogue = Catalogue::new(options, &grounds);
         catalogue.choose(&systems(&shape, &catalogue, options)).map_err(Refusal::Arguments)?;
-        if options.driver == Driver::Memtier && !load::drive::is_installed() {
+        if options.driver == Driver::Memtier && !load::memtier_driver::is_installed() {
             return Err(Refusal::Arguments(
                 "memtier_benchmark is not on the PATH: install it, or leave --driver out".into(),
             ));

@@ -130,7 +130,7 @@ impl Catalogue {
         let on_dram = dax.is_none().then(|| ON_DRAM.to_owned());
         let mut media =
             vec![(Named::new("perdura-pmem", "Perdura PMEM"), program, Vec::new(), on_dram)];
-        let pretender = options.media_server.as_deref().unwrap_or(program);
+        let emulating = options.media_server.as_deref().unwrap_or(program);
         for medium in &options.media {
             let named = Named::new(
                 &format!("perdura-pmem-{medium}"),
@@ -138,7 +138,7 @@ impl Catalogue {
             );
             let label =
                 format!("delays of {medium} are added to DRAM: a power loss is not survived");
-            media.push((named, pretender, vec!["--emulate-media", medium.as_str()], Some(label)));
+            media.push((named, emulating, vec!["--emulate-media", medium.as_str()], Some(label)));
         }
         for (named, program, more, label) in media {
             add(&named, program, &more, label.clone());

@@ -1,8 +1,7 @@
-//! memtier_benchmark's options that are not here, so that who comes with its command line is told
-//! so by name.
+//! memtier_benchmark's options that are not supported: whoever uses them is told so by name.
 
 /// Each with what to do instead.
-const UNBUILT: &[(&[&str], &str)] = &[
+const UNSUPPORTED: &[(&[&str], &str)] = &[
     (
         &["--tls", "--cert", "--key", "--cacert", "--tls-skip-verify", "--tls-protocols", "--sni"],
         "connections are not encrypted: put a TLS tunnel between, or leave it out",
@@ -54,7 +53,7 @@ const UNBUILT: &[(&[&str], &str)] = &[
 /// What to say about an option that is memtier_benchmark's and not ours.
 pub(crate) fn advice(option: &str) -> Option<String> {
     let name = option.split('=').next().unwrap_or(option);
-    let (_, advice) = UNBUILT.iter().find(|(names, _)| names.contains(&name))?;
+    let (_, advice) = UNSUPPORTED.iter().find(|(names, _)| names.contains(&name))?;
     Some(format!("memtier_benchmark's option {name} is not supported: {advice}"))
 }
 
@@ -67,7 +66,7 @@ mod tests {
     #[test]
     fn an_option_is_either_built_or_listed() {
         let built = Options::augment_args(Command::new("load"));
-        for name in UNBUILT.iter().flat_map(|(names, _)| *names) {
+        for name in UNSUPPORTED.iter().flat_map(|(names, _)| *names) {
             let name = name.trim_start_matches('-');
             let known = |arg: &clap::Arg| arg.get_long() == Some(name);
             assert!(!built.get_arguments().any(known), "--{name} is built");
