@@ -4,6 +4,9 @@
 //! unordered, `clflush` evicts it and waits. CPUID says at run time which exist. aarch64 has `dc cvap` (to the
 //! point of persistence) where the core implements it, else `dc cvac`, which on such a machine goes as far.
 //! An unordered write-back is complete after the next `sfence` or `dsb` of the same thread.
+//!
+//! A write-back covers the line of the processor that holds an address, and [`LINE`] bytes are written back by one
+//! instruction: so a processor with shorter lines is refused ([`line_len`]); x86-64 has none, and longer lines do no harm.
 
 use crate::lines::LINE;
 
@@ -50,7 +53,7 @@ pub(crate) unsafe fn write_back(how: WriteBack, first: *const u8, count: usize) 
     }
 }
 
-pub(crate) use arch::{detect, fence, prefetch};
+pub(crate) use arch::{detect, fence, line_len, prefetch};
 
 #[cfg(target_arch = "x86_64")]
 mod arch {
@@ -75,6 +78,11 @@ mod arch {
         } else {
             WriteBack::Clflush
         }
+    }
+
+    /// Returns how many bytes one write-back covers.
+    pub(crate) fn line_len() -> u64 {
+        crate::lines::LINE
     }
 
     #[inline]
@@ -119,6 +127,15 @@ mod arch {
         } else {
             WriteBack::DcCvac
         }
+    }
+
+    /// Returns how many bytes one write-back covers: the shortest line of any data cache, as a power of two words of
+    /// four bytes (`CTR_EL0.DminLine`).
+    pub(crate) fn line_len() -> u64 {
+        let ctr: u64;
+        // SAFETY: the register is read only; the kernel lets programs read it, or answers in its place.
+        unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
+        4 << (ctr >> 16 & 0xf)
     }
 
     #[inline]
@@ -177,11 +194,17 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    fn a_line_has_a_length_that_lines_have() {
+        assert!(matches!(line_len(), 16..=2048 if line_len().is_power_of_two()), "{}", line_len());
+    }
+
+    #[test]
     fn the_older_write_back_runs_too() {
+        let older =
+            if cfg!(target_arch = "x86_64") { WriteBack::Clflush } else { WriteBack::DcCvac };
         let line = [1u8; 64];
         // SAFETY: the line that holds the first byte is mapped.
-        unsafe { write_back(WriteBack::Clflush, line.as_ptr(), 1) };
+        unsafe { write_back(older, line.as_ptr(), 1) };
         fence();
         assert_eq!(line, [1; 64]);
     }

@@ -505,7 +505,10 @@ mod tests {
             let flushed = touched::take();
             let streamed: u64 = counted.streamed / 64;
             prop_assert_eq!(counted.fences, 1);
-            prop_assert_eq!(counted.lines, flushed.len() as u64);
+            // Without non-temporal stores each line is written back, and counted in the same way.
+            let past_the_cache = if stream::PAST_THE_CACHE { streamed } else { 0 };
+            let written_back = lines_of(off, len as u64).len() as u64 - past_the_cache;
+            prop_assert_eq!(flushed.len() as u64, written_back);
             prop_assert_eq!(counted.lines + streamed, lines_of(off, len as u64).len() as u64);
             prop_assert_eq!(streamed > 0, len >= stream::STREAM_FROM);
         }

@@ -162,16 +162,17 @@ pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
 /// The pool if its file is persistent memory, memory and an append-only file otherwise.
 fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Store, StoreError> {
     let why = Some(format!("{} is persistent memory", pool.display()));
-    match open_pool(pool, values, now_ms, why) {
-        Err(StoreError::Map(MapError::NoMapSync { .. })) => {
-            let why = format!(
-                "{} is not persistent memory (no MAP_SYNC); --backend pmem --domain process takes a pool there",
-                pool.display()
-            );
-            open_memory(pool, values, now_ms, Some(why))
+    let why = match open_pool(pool, values, now_ms, why) {
+        Err(StoreError::Map(MapError::NoMapSync { .. })) => format!(
+            "{} is not persistent memory (no MAP_SYNC); --backend pmem --domain process takes a pool there",
+            pool.display()
+        ),
+        Err(StoreError::Map(MapError::WrongMachine { unit, found, .. })) => {
+            format!("no pool can be mapped on a machine whose {unit} have {found} bytes")
         }
-        other => other,
-    }
+        other => return other,
+    };
+    open_memory(pool, values, now_ms, Some(why))
 }
 
 fn map(pool: &Path, values: &Values) -> Result<Region, MapError> {
