@@ -8,6 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
 .PHONY: run build test packages kill differential compat dax crash mutate miri tsan bench lint doc ci
+.PHONY: deny
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -88,6 +89,12 @@ TSAN ?= --package perdura-heap --package perdura-keyspace
 tsan:
 	@$(NIGHTLY) --version >/dev/null || { sed -n 's/^# It needs/It needs/p' Makefile | head -n 1; exit 1; }
 	RUSTFLAGS="-Z sanitizer=thread" $(NIGHTLY) test -Z build-std --target $(GUEST) --target-dir $(TARGET)/tsan $(TSAN)
+
+# Licences, sources and what may depend on what, by deny.toml. ADVISORIES=1 asks for known
+# vulnerabilities too, over the network.
+deny:
+	@cargo deny --version || { echo "it needs: cargo install --locked cargo-deny --version 0.20.2"; exit 1; }
+	cargo deny --locked --workspace --all-features check licenses bans sources $(if $(ADVISORIES),advisories)
 
 # Leaves out each step in turn, for up to EACH minutes: each must be missed. ONE_IN=12 takes a sample, another one each day.
 ONE_IN ?= 1
