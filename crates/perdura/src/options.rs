@@ -8,6 +8,25 @@ use pmem::{DomainRequest, MapOptions, Region};
 use crate::{OpenError, machine};
 
 /// How to open a store.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use perdura::{DomainRequest, Options, Perdura};
+///
+/// let options = Options::new(dir.path().join("pool"))
+///     .domain(DomainRequest::Process)
+///     .limit(64 << 20)
+///     .background(false);
+/// let store = Perdura::open(options.clone())?;
+/// assert!(store.usage().limit <= 64 << 20);
+/// drop(store);
+///
+/// // It is there now: nothing is made.
+/// Perdura::open(options.create(false))?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) path: Option<PathBuf>,

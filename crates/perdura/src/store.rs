@@ -15,6 +15,18 @@ use crate::{CloseError, Error, OpenError, Options};
 const TRIES: usize = 3;
 
 /// How full a store is.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// let before = store.usage().used;
+/// store.set("page", vec![7; 100_000])?;
+/// assert!(store.usage().used >= before + 100_000);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes that keys and values take.
@@ -28,6 +40,29 @@ pub struct Usage {
 }
 
 /// An open store.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use perdura::{DomainRequest, Options, Perdura};
+/// use std::time::Duration;
+///
+/// let options = Options::new(dir.path().join("pool")).domain(DomainRequest::Process);
+/// let store = Perdura::open(options.clone())?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..4 {
+///         scope.spawn(|| store.increment("visits", 1));
+///     }
+/// });
+/// store.set_for("session", "anna", Duration::from_secs(60))?;
+/// store.close()?;
+///
+/// let store = Perdura::open(options)?;
+/// assert_eq!(store.get("visits")?.as_deref(), Some(&b"4"[..]));
+/// assert!(store.ttl("session")?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Perdura {
     // First, so that it ends before the keyspace does.
     background: Option<Background>,
