@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
 .PHONY: run build test packages kill differential compat dax crash mutate miri tsan bench lint doc ci
-.PHONY: deny
+.PHONY: aarch64 deny
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -89,6 +89,25 @@ TSAN ?= --package perdura-heap --package perdura-keyspace
 tsan:
 	@$(NIGHTLY) --version >/dev/null || { sed -n 's/^# It needs/It needs/p' Makefile | head -n 1; exit 1; }
 	RUSTFLAGS="-Z sanitizer=thread" $(NIGHTLY) test -Z build-std --target $(GUEST) --target-dir $(TARGET)/tsan $(TSAN)
+
+# Another processor, by an emulator: all compiles for it, and the crates that know the processor are
+# tested. Left out is what the emulator cannot do: it accepts MAP_SYNC for any file, and takes memory
+# for each page of reserved addresses.
+ARM := aarch64-unknown-linux-gnu
+aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
+aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := qemu-aarch64 -L /usr/aarch64-linux-gnu
+aarch64: export QEMU_CPU := cortex-a72
+aarch64:
+	@for program in aarch64-linux-gnu-gcc qemu-aarch64; do \
+		command -v $$program >/dev/null || \
+			exec .ci/packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; \
+	done
+	@rustup target list --installed | grep -q -x $(ARM) || rustup target add $(ARM)
+	cargo check --quiet --workspace --target $(ARM)
+	cargo test --quiet --target $(ARM) --package perdura-pmem --lib --test bounds --test lock --test media -- \
+		--skip a_reservation_is_aligned_and_costs_no_memory
+	cargo test --quiet --target $(ARM) --package perdura-heap --lib \
+		--test features --test fences --test regressions --test transactions
 
 # Licences, sources and what may depend on what, by deny.toml. ADVISORIES=1 asks for known
 # vulnerabilities too, over the network.
