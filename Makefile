@@ -8,6 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
 .PHONY: run build test packages kill differential compat dax crash mutate miri tsan bench lint doc ci
+.PHONY: nightly aarch64 deny
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -37,13 +38,13 @@ packages:
 	@redis-server --version | grep -q 'v=7\.0\.15 ' || \
 		echo "expected replies are those of Redis 7.0.15; this is $$(redis-server --version)"
 
-# kill -9 under load, over and over, so many times for each way to persist: make kill ROUNDS=500 LOG=docs/proof/kill.tsv
+# kill -9 under load, again and again, ROUNDS times for each way to persist: make kill ROUNDS=500 LOG=docs/evidence/kill.tsv
 # ONLY="aof always" chooses some of them.
 kill:
-	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test kill -- $(ONLY)
+	@KILL_ROUNDS=$(ROUNDS) $(if $(LOG),KILL_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test kill -- $(ONLY)
 
-# Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a look at what the server makes of each
-# kind of memory: make dax CUTS=200 LOG=docs/proof/dax.tsv, or a part of it: ONLY=domains, canary, media, comparison
+# Power cuts of a machine with an emulated NVDIMM and a DAX file system, after a test of what the server detects on each
+# kind of memory: make dax CUTS=200 LOG=docs/evidence/dax.tsv, or a part of it: ONLY=domains, canary, media, comparison
 # or cuts. The programs are linked statically, since there is nothing in the guest but a shell.
 CUTS ?= 5
 GUEST := x86_64-unknown-linux-gnu
@@ -53,56 +54,97 @@ dax:
 		command -v $$program >/dev/null || exec .ci/packages qemu-system-x86 e2fsprogs xfsprogs redis-tools; \
 	done
 	@RUSTFLAGS="-C target-feature=+crt-static -C strip=debuginfo" \
-		cargo build --quiet --package perdura-server --package perdura-tool --package perdura-bench --target $(GUEST)
+		cargo build --quiet --package perdura-server --package perdura-cli --package perdura-bench --target $(GUEST)
 	@PERDURA_SERVER=$(abspath $(TARGET))/$(GUEST)/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
-		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --test dax
+		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --package perdura-tests --test dax
 
 # Random commands to Perdura, killed and started again meanwhile, and to redis-server: make differential MINUTES=10
 differential: packages
-	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --test differential
+	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test differential
 
 # Redis's own test suite (of Debian's source package) against both backends and redis-server, or some units of it:
-# make compat UNITS="hash set". RENEW=1 writes anew which cases are left out.
+# make compat UNITS="hash set". RENEW=1 rewrites the list of cases that are left out.
 compat: packages
 	@for program in tclsh dpkg-source; do command -v $$program >/dev/null || exec .ci/packages tcl dpkg-dev; done
-	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --test compat -- $(UNITS)
+	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --package perdura-tests --test compat -- $(UNITS)
 
-# Simulated power losses at every fence and between, for so many minutes: make crash MINUTES=10
-# MUTANT=k leaves step number k of the protocol out: a violation must come. LOG=FILE adds the figures to a file. BUILD= builds
-# as for tests: sooner, but slower.
+# Simulated power losses at every fence and between, for MINUTES minutes: make crash MINUTES=10
+# MUTANT=k disables fault point k of the protocol: a violation must be found. LOG=FILE adds the figures to a file. BUILD= builds
+# as for tests: the build is faster, the search slower.
 BUILD ?= --release
 CRASH := cargo run $(BUILD) --quiet --package perdura-sim --example crash --
 crash:
 	@$(CRASH) --minutes $(MINUTES) $(if $(LOG),--log $(LOG))
 
-# Undefined behaviour in what runs without system calls, by an interpreter: make miri MIRI="-p perdura-structures --test list".
-# It needs a nightly toolchain: rustup toolchain install nightly --component miri --component rust-src
+# What miri and the sanitizer need: parts of a nightly toolchain.
 NIGHTLY := cargo +nightly
+nightly:
+	@test "$$(rustup +nightly component list --installed 2>/dev/null | grep -c -e ^miri- -e ^rust-src)" = 2 || \
+		rustup toolchain install nightly --profile minimal --component miri --component rust-src
+
+# Undefined behaviour in what runs without system calls, by an interpreter: make miri MIRI="-p perdura-structures --test it list::".
 MIRI ?= --package perdura-resp --lib -- glob
-miri:
-	@$(NIGHTLY) miri --version >/dev/null || { sed -n 's/^# It needs/It needs/p' Makefile | head -n 1; exit 1; }
+miri: nightly
 	$(NIGHTLY) miri test --target-dir $(TARGET)/miri $(MIRI)
 
-# Data races, found by a sanitizer while tests with several threads run; it needs the same toolchain.
-TSAN ?= --package perdura-heap --package perdura-keyspace
-tsan:
-	@$(NIGHTLY) --version >/dev/null || { sed -n 's/^# It needs/It needs/p' Makefile | head -n 1; exit 1; }
-	RUSTFLAGS="-Z sanitizer=thread" $(NIGHTLY) test -Z build-std --target $(GUEST) --target-dir $(TARGET)/tsan $(TSAN)
+# Data races, found by a sanitizer while tests with several threads run, and servers under load;
+# what it finds is printed at the end. It does not see what instructions in `asm!` do: flushes,
+# copies past the cache, unlocked reads. System calls go through libc, so that it knows which memory
+# is mapped. Left out are two tests that bound times, and one that reserves more addresses than it
+# leaves. .ci/tsan.txt gives the reason of each report that is no race.
+TSAN ?= --package perdura-pmem --package perdura-heap --package perdura-aof --package perdura
+TSAN_CARGO := -Z build-std --target $(GUEST) --target-dir $(TARGET)/tsan
+TSAN_SERVER := $(TARGET)/tsan/$(GUEST)/debug/perdura-server
+TSAN_REPORT := $(abspath $(TARGET))/tsan/report
+tsan: export RUSTFLAGS := -Z sanitizer=thread --cfg rustix_use_libc
+tsan: export TSAN_OPTIONS := log_path=$(TSAN_REPORT) suppressions=$(CURDIR)/.ci/tsan.txt
+tsan: nightly packages
+	@rm -f $(TSAN_REPORT).*
+	$(NIGHTLY) build $(TSAN_CARGO) --package perdura-server
+	.ci/load $(TSAN_SERVER) || touch $(TSAN_REPORT).failed
+	$(NIGHTLY) test $(TSAN_CARGO) --no-fail-fast $(TSAN) --lib --tests -- \
+		--skip by_their_place --skip a_full_file_system_is_an_error || touch $(TSAN_REPORT).failed
+	@! ls $(TSAN_REPORT).* 2>/dev/null || { cat $(TSAN_REPORT).*; exit 1; }
 
-# Leaves out each step in turn, for up to EACH minutes: each must be missed. ONE_IN=12 takes a sample, another one each day.
+# Another processor, by an emulator: all compiles for it, and the crates that know the processor are
+# tested. Left out is what the emulator cannot do: it accepts MAP_SYNC for any file, and takes memory
+# for each page of reserved addresses.
+ARM := aarch64-unknown-linux-gnu
+aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
+aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := qemu-aarch64 -L /usr/aarch64-linux-gnu
+aarch64: export QEMU_CPU := cortex-a72
+aarch64:
+	@for program in aarch64-linux-gnu-gcc qemu-aarch64; do \
+		command -v $$program >/dev/null || \
+			exec .ci/packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; \
+	done
+	@rustup target list --installed | grep -q -x $(ARM) || rustup target add $(ARM)
+	cargo check --quiet --workspace --target $(ARM)
+	cargo test --quiet --target $(ARM) --package perdura-pmem --lib --test it -- \
+		--skip domains:: --skip growth:: --skip a_reservation_is_aligned_and_costs_no_memory
+	cargo test --quiet --target $(ARM) --package perdura-heap --lib --test it -- \
+		--skip many_blocks:: --skip media:: --skip space::
+
+# Licences, sources and what may depend on what, by deny.toml. ADVISORIES=1 asks for known
+# vulnerabilities too, over the network.
+deny:
+	@cargo deny --version || { echo "it needs: cargo install --locked cargo-deny --version 0.20.2"; exit 1; }
+	cargo deny --locked --workspace --all-features check licenses bans sources $(if $(ADVISORIES),advisories)
+
+# Disables each fault point in turn, for up to EACH minutes: each must be caught. ONE_IN=12 takes a sample, another one each day.
 ONE_IN ?= 1
 EACH ?= 3
 mutate:
 	@$(CRASH) --mutate --minutes $(EACH) --one-in $(ONE_IN) --offset $$(date +%j) $(if $(LOG),--log $(LOG))
 
-# Ways to persist, side by side, with redis-server beside them: half an hour, and then target/bench/report.html. QUICK=1 takes
-# three minutes, FULL=1 hours; MEDIA=1 takes five, for pools on played media with and without a read cache alone, and
+# Ways to persist, compared with each other and with redis-server: half an hour, and then target/bench/report.html. QUICK=1 takes
+# three minutes, FULL=1 hours; MEDIA=1 takes five minutes, for pools on emulated media only, with and without a read cache, and
 # reports in target/bench-media. Nothing else should run meanwhile. ARGS takes further options of `perdura-bench compare`:
 # make bench ARGS="--dax /mnt/pmem --second /mnt/ssd --peer valkey=/usr/bin/valkey-server"
-PRETENDED := --media-server $(TARGET)/emulate-media/release/perdura-server
-ALL_MEDIA := --full --media optane,nvdimm-n,cxl --read-cache 64mb $(PRETENDED)
+EMULATED := --media-server $(TARGET)/emulate-media/release/perdura-server
+ALL_MEDIA := --full --media optane,nvdimm-n,cxl --read-cache 64mb $(EMULATED)
 MEDIA_ALONE := --systems perdura-pmem --workloads throughput-0,throughput-30,ycsb-b,ycsb-c --recovery none --no-device \
-	--rounds 7 --time-limit 290s --media optane,cxl --read-cache 24mb $(PRETENDED)
+	--rounds 7 --time-limit 290s --media optane,cxl --read-cache 24mb $(EMULATED)
 bench:
 	@command -v redis-server >/dev/null || .ci/packages redis-server || echo "redis-server is left out"
 	@cargo build --release --package perdura-server --package perdura-bench

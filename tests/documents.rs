@@ -6,8 +6,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
 fn read(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let path = root().join(path);
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -30,51 +34,50 @@ fn sources(folder: &Path) -> String {
     all
 }
 
-/// The names of the flushes, fences and checks that a simulation can leave out.
-fn steps() -> Vec<String> {
-    let source = read("crates/heap/src/step.rs");
-    let list = source.split("steps! {").nth(1).and_then(|rest| rest.split("\n}").next());
-    let lines = list.expect("the list of steps").lines().map(str::trim);
+/// The names of the flushes, fences and checks that a simulation can disable.
+fn fault_points() -> Vec<String> {
+    let source = read("crates/heap/src/fault_points.rs");
+    let list = source.split("fault_points! {").nth(1).and_then(|rest| rest.split("\n}").next());
+    let lines = list.expect("the list of fault points").lines().map(str::trim);
     let names = lines.filter(|line| !line.starts_with("//"));
     names.filter_map(|line| line.strip_suffix(',')).map(str::to_owned).collect()
 }
 
 #[test]
-fn the_commit_protocol_names_every_step() {
+fn the_commit_protocol_names_every_fault_point() {
     let document = read("docs/commit-protocol.md");
     let named = quoted(&document);
-    let steps = steps();
-    assert!(steps.len() > 25, "{steps:?}");
-    let missing: Vec<_> = steps.iter().filter(|step| !named.contains(step.as_str())).collect();
+    let points = fault_points();
+    assert!(points.len() > 25, "{points:?}");
+    let missing: Vec<_> = points.iter().filter(|point| !named.contains(point.as_str())).collect();
     assert!(missing.is_empty(), "docs/commit-protocol.md does not name {missing:?}");
     let rules = document.lines().filter(|line| line.starts_with("| **"));
     for rule in rules {
-        let column = rule.rsplit('|').nth(2).expect("a column of steps");
-        for step in quoted(column) {
-            assert!(steps.iter().any(|known| known == step), "there is no step {step}");
+        let column = rule.rsplit('|').nth(2).expect("a column of fault points");
+        for point in quoted(column) {
+            assert!(points.iter().any(|known| known == point), "there is no fault point {point}");
         }
     }
 }
 
-/// What is listed and never asked for could be left out without anybody missing it: the search over all steps
+/// What is listed and never asked for could be disabled without any test that catches it: the search over all fault points
 /// (`make mutate`) would call it a survivor, late.
 #[test]
-fn every_step_is_asked_for() {
-    let code = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/heap/src"));
-    let is_asked = |step: &String| {
-        let name = format!("Step::{step}");
+fn every_fault_point_is_asked_for() {
+    let code = sources(&root().join("crates/heap/src"));
+    let is_asked = |point: &String| {
+        let name = format!("FaultPoint::{point}");
         code.match_indices(&name)
             .any(|(at, _)| !code[at + name.len()..].starts_with(|c: char| c.is_alphanumeric()))
     };
-    let idle: Vec<_> = steps().into_iter().filter(|step| !is_asked(step)).collect();
-    assert!(idle.is_empty(), "steps that no code of the heap asks for: {idle:?}");
+    let idle: Vec<_> = fault_points().into_iter().filter(|point| !is_asked(point)).collect();
+    assert!(idle.is_empty(), "fault points that no code of the heap asks for: {idle:?}");
 }
 
 #[test]
 fn the_tests_that_the_commit_protocol_names_exist() {
     let document = read("docs/commit-protocol.md");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let code = sources(&root.join("crates")) + &sources(&root.join("tests"));
+    let code = sources(&root().join("crates")) + &sources(&root().join("tests"));
     let rules = document.lines().filter(|line| line.starts_with("| **"));
     for rule in rules {
         let tests = rule.rsplit('|').nth(1).expect("a column of tests");
@@ -103,8 +106,7 @@ fn every_dependency_has_its_reason() {
 #[test]
 fn the_architecture_names_every_crate() {
     let document = read("ARCHITECTURE.md");
-    let crates = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates"));
-    for entry in crates.expect("crates") {
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
         let name = entry.expect("an entry").file_name().into_string().expect("a name");
         assert!(
             document.contains(&format!("`crates/{name}`")),

@@ -14,9 +14,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-heap", &["perdura-pmem"]),
     ("perdura-structures", &["perdura-heap"]),
     ("perdura-keyspace", &["perdura-heap", "perdura-structures"]),
-    // In a build for simulation alone: so that its locks can be scheduled, and its steps left out.
-    ("perdura-aof", &["perdura-pmem"]),
     ("perdura-resp", &[]),
+    // pmem in a build for simulation alone: so that its locks can be scheduled, and its steps left out.
+    ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
     (
         "perdura-commands",
@@ -34,22 +34,27 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-commands",
         ],
     ),
-    ("perdura-tool", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-rdb"]),
+    ("perdura-cli", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-rdb"]),
     // Servers are programs to it, started and talked to. The medium itself is measured with what the heap is made of.
     ("perdura-bench", &["perdura-pmem", "perdura-heap"]),
 ];
 
-/// Crates that exist for tests: nothing that ships may depend on them.
-const FOR_TESTS: &[(&str, &[&str])] =
-    &[("perdura-sim", &["perdura-pmem"]), ("perdura-testkit", &[]), ("perdura-suite", &[])];
+/// Packages of tests, benchmarks and examples: nothing that ships may depend on them.
+const FOR_TESTS: &[(&str, &[&str])] = &[
+    ("perdura-sim", &["perdura-pmem"]),
+    ("perdura-testkit", &[]),
+    ("perdura-tests", &[]),
+    ("perdura-benches", &[]),
+    ("perdura-examples", &[]),
+];
 
 /// Packages from outside that belong to one place only.
 const CONFINED: &[(&str, &[&str])] = &[
     ("tokio", &["perdura-server", "perdura-bench"]),
     ("memmap2", &["perdura-pmem"]),
     ("libc", &["perdura-pmem"]),
-    ("clap", &["perdura-tool", "perdura-bench"]),
-    ("indicatif", &["perdura-tool", "perdura-bench"]),
+    ("clap", &["perdura-cli", "perdura-bench"]),
+    ("indicatif", &["perdura-cli", "perdura-bench"]),
     ("redis-protocol", &["perdura-bench"]),
 ];
 
@@ -63,7 +68,7 @@ fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]);
-    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
     let output = command.output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")

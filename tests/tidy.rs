@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The crates that may contain unsafe code: the mapping itself, the only writer of persistent words, and, outside of the
 /// workspace, the adapter of LMDB, which cannot be opened without it.
@@ -19,6 +19,102 @@ const LONGEST_FILE: usize = 600;
 
 /// Lines of a function outside of tests.
 const LONGEST_FUNCTION: usize = 70;
+
+/// Columns of a comment, its indentation included.
+const WIDEST_COMMENT: usize = 100;
+
+/// Folders whose comments are still wider than that. Remove one here, then wrap it:
+/// `WRAP_COMMENTS=1 cargo test -p perdura-tests --test tidy comments`.
+const NOT_WRAPPED_YET: &[&str] = &[
+    "benches/",
+    "crates/aof/",
+    "crates/commands/",
+    "crates/heap/",
+    "crates/keyspace/",
+    "crates/perdura/",
+    "crates/pmem/",
+    "crates/rdb/",
+    "crates/resp/",
+    "crates/server/",
+    "crates/sim/",
+    "crates/structures/",
+    "crates/testkit/",
+    "crates/cli/",
+    "examples/",
+    "fuzz/",
+    "tests/",
+];
+
+/// Words that documents do not use, each with the term of the field, or the plain English, that
+/// replaces it. They are compared without regard to case, as whole words, outside of code.
+const NOT_IN_DOCUMENTS: &[(&str, &str)] = &[
+    // Terms.
+    ("believe", "accept (a record)"),
+    ("believed", "accepted"),
+    ("believes", "accepts"),
+    ("knock out", "disable (a fault point)"),
+    ("knocked out", "disabled"),
+    ("knocked-out", "disabled"),
+    ("knock-out", "disabled fault point"),
+    ("knock-outs", "disabled fault points"),
+    ("planted", "injected"),
+    ("is missed", "is caught, of a mutant"),
+    ("be missed", "be caught, of a mutant"),
+    ("fence off", "quarantine"),
+    ("fenced off", "quarantined"),
+    ("mend", "repair"),
+    ("mends", "repairs"),
+    ("mended", "repaired"),
+    ("unsettled", "unresolved"),
+    ("nameless", "unidentified"),
+    ("condemned", "marked as damaged"),
+    ("handover", "span transfer"),
+    ("surrender", "release free spans"),
+    ("disown", "clear the owner"),
+    ("sealed", "self-checksummed"),
+    ("baton", "deterministic scheduler"),
+    ("lives", "incarnations"),
+    ("packed form", "listpack encoding"),
+    ("table form", "hash-table encoding"),
+    ("ranked set", "sorted set"),
+    ("groups of consumers", "consumer groups"),
+    ("places on the earth", "geospatial items"),
+    ("a time to go", "TTL"),
+    ("times of fields", "field expiration"),
+    ("played", "emulated"),
+    ("pretended", "emulated"),
+    ("stands in for persistent memory", "emulated PMEM (DRAM)"),
+    ("stand in for persistent memory", "emulated PMEM (DRAM)"),
+    ("hollow marks", "hollow markers: emulated PMEM"),
+    ("what is durable when", "durability guarantees"),
+    ("what was tried", "verification"),
+    ("what shows it", "verification"),
+    ("what is not shown", "limitations"),
+    ("what was lost to others", "where Perdura is slower"),
+    // Plain English.
+    ("anew", "again, rebuilt"),
+    ("by and by", "incrementally"),
+    ("now and then", "sometimes, periodically"),
+    ("in vain", "without effect"),
+    ("of late", "recently"),
+    ("for ever", "forever"),
+    ("look-up", "lookup"),
+    ("look-ups", "lookups"),
+    ("so many", "N, this many"),
+    ("room", "space, capacity, free memory"),
+    ("behind", "after"),
+    ("beside", "next to, in addition to, compared with"),
+    ("stands", "is, means"),
+    ("stood", "was"),
+    ("lies in", "is in"),
+    ("lies on", "is on"),
+    ("lies at", "is at"),
+    ("lies there", "is there"),
+    ("lie in", "are in"),
+    ("lie on", "are on"),
+    ("takes back", "undoes, reclaims"),
+    ("taken back", "undone, reclaimed"),
+];
 
 struct File {
     path: String,
@@ -194,4 +290,191 @@ fn every_link_between_documents_leads_somewhere() {
         }
     }
     none("links to nothing", broken);
+}
+
+/// Whether a text has a phrase as whole words; both are in lower case.
+fn has_phrase(text: &str, phrase: &str) -> bool {
+    let is_inside = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    text.match_indices(phrase).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + phrase.len()..].chars().next();
+        !before.is_some_and(is_inside) && !after.is_some_and(is_inside)
+    })
+}
+
+/// The prose of a document, line by line and in lower case: code blocks and code spans are left out.
+fn prose(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            let prose = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
+            found.push((number + 1, prose.to_lowercase()));
+        }
+    }
+    found
+}
+
+#[test]
+fn documents_use_the_terms_of_the_field() {
+    let mut found = Vec::new();
+    let results = |file: &File| file.path.starts_with("docs/results/");
+    for file in files().into_iter().filter(|file| file.is("md") && !results(file)) {
+        for (number, line) in prose(&file.text) {
+            for (word, instead) in
+                NOT_IN_DOCUMENTS.iter().filter(|(word, _)| has_phrase(&line, word))
+            {
+                found.push(format!("{}:{number}: \"{word}\": {instead}", file.path));
+            }
+        }
+    }
+    none("words that have a better one (docs/glossary.md)", found);
+}
+
+#[test]
+fn phrases_are_found_as_whole_words_outside_of_code() {
+    let check = |text: &str, phrase: &str, expect: bool| {
+        let has = prose(text).iter().any(|(_, line)| has_phrase(line, phrase));
+        assert_eq!(has, expect, "{phrase:?} in {text:?}");
+    };
+    check("There is no Room.", "room", true);
+    check("Mushrooms, and a room-mate", "room", false);
+    check("a `room` of code", "room", false);
+    check("```text\nroom\n```\nspace", "room", false);
+    check("```text\nspace\n```\nroom", "room", true);
+    check("free `memory`, or room", "room", true);
+}
+
+/// A comment that begins its line: the indentation with the mark, and the text after that.
+fn comment(line: &str) -> Option<(&str, &str)> {
+    let code = line.trim_start();
+    let mark = ["//!", "///", "//"].into_iter().find(|mark| code.starts_with(mark))?;
+    let text = code[mark.len()..].trim_end();
+    (text.is_empty() || text.starts_with(' '))
+        .then(|| (&line[..line.len() - code.len() + mark.len()], text.trim_start_matches(' ')))
+}
+
+/// What a paragraph of a comment starts with: the mark of a list's item, or nothing.
+fn item(text: &str) -> &str {
+    let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_number = digits.len() < text.len() && digits.starts_with(". ");
+    match text {
+        _ if text.starts_with("- ") || text.starts_with("* ") => &text[..2],
+        _ if is_number => &text[..text.len() - digits.len() + 2],
+        _ => "",
+    }
+}
+
+/// Whether a line of a comment is no prose: tables, headings, HTML, targets of links.
+fn is_verbatim(text: &str) -> bool {
+    let target = text.strip_prefix('[').and_then(|text| text.split_once("]: "));
+    let is_target = target.is_some_and(|(_, address)| !address.contains(' '));
+    text.is_empty() || text.starts_with(['|', '#', '<']) || text.starts_with("```") || is_target
+}
+
+/// How many of the lines make a paragraph of a comment, the first one of which is given.
+fn paragraph(lines: &[&str]) -> usize {
+    let indent = |line: &str| line.len() - line.trim_start_matches(['/', '!', ' ']).len();
+    let Some((head, _)) = comment(lines[0]) else { return 1 };
+    let continues = |line: &&&str| {
+        let hanging = indent(line).checked_sub(indent(lines[0]));
+        let is_close = hanging.is_some_and(|columns| columns <= 3);
+        let is_prose = |(next, text)| next == head && !is_verbatim(text) && item(text).is_empty();
+        is_close && comment(line).is_some_and(is_prose)
+    };
+    1 + lines[1..].iter().take_while(continues).count()
+}
+
+/// Source code whose comments are not wider than the limit, as far as words can be broken into lines.
+fn wrapped(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut result = String::new();
+    let mut at = 0;
+    let mut is_code = false;
+    while at < lines.len() {
+        let first = comment(lines[at]).map(|(_, text)| text);
+        is_code = first.is_some_and(|text| is_code != text.starts_with("```"));
+        let is_prose = !is_code && first.is_some_and(|text| !is_verbatim(text));
+        let end = if is_prose { at + paragraph(&lines[at..]) } else { at + 1 };
+        let block = &lines[at..end];
+        if is_prose && block.iter().any(|line| line.chars().count() > WIDEST_COMMENT) {
+            wrap(block, &mut result);
+        } else {
+            block.iter().for_each(|line| result.extend([line, "\n"]));
+        }
+        at = end;
+    }
+    result
+}
+
+/// Fills the lines of one paragraph.
+fn wrap(paragraph: &[&str], result: &mut String) {
+    let (_, first) = comment(paragraph[0]).expect("a comment");
+    let lead = paragraph[0].trim_end().len() - first.len();
+    let hanging = " ".repeat(item(first).len());
+    let mut line = paragraph[0][..lead].to_owned();
+    let next = format!("{}{hanging}", &paragraph[0][..lead]);
+    let mut is_empty = true;
+    let words =
+        paragraph.iter().filter_map(|line| comment(line)).flat_map(|(_, text)| text.split(' '));
+    for word in words.filter(|word| !word.is_empty()) {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDEST_COMMENT {
+            result.extend([line.trim_end(), "\n"]);
+            line = next.clone();
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    result.extend([line.trim_end(), "\n"]);
+}
+
+/// `WRAP_COMMENTS=1` wraps them.
+#[test]
+fn comments_are_no_wider_than_code() {
+    let mut wide = Vec::new();
+    let is_left = |file: &File| NOT_WRAPPED_YET.iter().any(|folder| file.path.starts_with(folder));
+    for mut file in sources().into_iter().filter(|file| !is_left(file)) {
+        if std::env::var_os("WRAP_COMMENTS").is_some() {
+            let text = wrapped(&file.text);
+            if text != file.text {
+                fs::write(Path::new(ROOT).join(&file.path), &text).expect("a writable source");
+                file.text = text;
+            }
+        }
+        for (number, line) in file.text.lines().enumerate() {
+            if comment(line).is_some() && line.chars().count() > WIDEST_COMMENT {
+                wide.push(format!("{}:{}: {}", file.path, number + 1, line.trim()));
+            }
+        }
+    }
+    none(&format!("comments of more than {WIDEST_COMMENT} columns"), wide);
+}
+
+#[test]
+fn comments_are_wrapped_by_paragraphs() {
+    let word = "word ".repeat(24);
+    let long = word.trim_end();
+    let full = "word ".repeat(19);
+    let check = |text: &str, expect: &str| assert_eq!(wrapped(text), expect);
+    check("let a = 1; // short\n", "let a = 1; // short\n");
+    check(
+        &format!("// {long}\n// end\n\n"),
+        &format!("// {}\n// {} end\n\n", full.trim_end(), "word ".repeat(5).trim_end()),
+    );
+    check(
+        &format!("//! - {long}\n//!   end\n//! - two\n"),
+        &format!(
+            "//! - {}\n//!   {} end\n//! - two\n",
+            full.trim_end(),
+            "word ".repeat(5).trim_end()
+        ),
+    );
+    let table = format!("/// | {long} |\n");
+    check(&table, &table);
 }

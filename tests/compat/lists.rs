@@ -7,10 +7,10 @@ use crate::case::Case;
 use crate::suite::Setup;
 use crate::table::Failure;
 
-const LEFT_OUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compat/left-out.tsv");
+const LEFT_OUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/compat/left-out.tsv");
 /// In the place of a case: a reason for the whole unit.
 const EVERY_CASE: &str = "every case";
-const REASONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/COMPAT.md");
+const REASONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../COMPAT.md");
 
 /// Cases that need a command that is not there yet: unit, name, that command.
 #[derive(Default)]

@@ -8,7 +8,7 @@
 //!
 //! **What it cannot show**: QEMU keeps every store of the guest, flushed or not, as if the caches of the processor had
 //! been written back at the cut. A missing flush or fence passes here. Those are tried on the simulated medium of
-//! `crates/sim`, where each flush and fence is left out in turn and must be missed.
+//! `crates/sim`, where each flush and fence is left out in turn, which must be caught.
 //!
 //! Invariant: a cut counts only after what it left has been compared with what was acknowledged.
 
@@ -44,7 +44,7 @@ struct Bed {
     kernel: Kernel,
     server: PathBuf,
     /// `perdura`, built beside the server.
-    tool: PathBuf,
+    cli: PathBuf,
     /// `perdura-bench`, where a guest needs it: it is large.
     bench: Option<PathBuf>,
 }
@@ -53,8 +53,8 @@ impl Bed {
     fn make(flavour: &str) -> Result<Bed, Setup> {
         std::fs::create_dir_all(cache())?;
         let server = testkit::perdura_server().to_owned();
-        let tool = server.with_file_name("perdura");
-        Ok(Bed { kernel: Kernel::fetch(flavour)?, server, tool, bench: None })
+        let cli = server.with_file_name("perdura");
+        Ok(Bed { kernel: Kernel::fetch(flavour)?, server, cli, bench: None })
     }
 
     /// The same with `perdura-bench`.
@@ -66,7 +66,7 @@ impl Bed {
     /// The programs that a guest finds beside the shell's.
     fn files(&self) -> Vec<(&str, &Path)> {
         let bench = self.bench.as_deref().map(|bench| ("perdura-bench", bench));
-        let always = [("perdura-server", &*self.server), ("perdura", &*self.tool)];
+        let always = [("perdura-server", &*self.server), ("perdura", &*self.cli)];
         always.into_iter().chain(bench).collect()
     }
 }

@@ -164,7 +164,7 @@ fn main() -> ExitCode {
     }
     let Figures { sequences, commands, restarts } = figures;
     let seconds = began.elapsed().as_secs();
-    testkit::proof::add(
+    testkit::evidence::add(
         "DIFFERENTIAL_LOG",
         "sequences\tcommands\trestarts\tdifferences\tseed\tseconds",
         &format!(

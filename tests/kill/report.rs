@@ -37,5 +37,5 @@ pub(crate) fn add(backend: &str, figures: &Figures, seed: u64) {
     let row = format!(
         "{backend}\t{kills}\t{terminations}\t{starts_killed}\t{steps}\t{refused}\t{out_of_service}\t0\t{seed}\t{seconds:.0}"
     );
-    testkit::proof::add("KILL_LOG", HEAD, &row);
+    testkit::evidence::add("KILL_LOG", HEAD, &row);
 }

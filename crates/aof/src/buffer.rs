@@ -3,8 +3,8 @@
 //! Offsets count the bytes appended since the log was opened, across files. A cut divides what belongs to the
 //! present incremental file from what belongs to the next one.
 
+use crate::fault_points::FaultPoint;
 use crate::record::encode_select;
-use crate::step::Step;
 
 /// What was appended and not yet written out.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Buffer {
 
     /// What is appended from now on belongs to the next file.
     pub(crate) fn cut(&mut self) -> u64 {
-        if Step::SelectAfterCut.done() {
+        if FaultPoint::SelectAfterCut.is_enabled() {
             self.db = None;
         }
         let end = self.end();

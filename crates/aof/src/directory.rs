@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{LoadError, ManifestError, OpenError};
+use crate::fault_points::FaultPoint;
 use crate::manifest::{Listed, Manifest};
 use crate::options::Options;
 use crate::rewrite::TEMPORARY_BASE;
-use crate::step::Step;
 use crate::storage::LogFile;
 
 impl Options {
@@ -59,7 +59,7 @@ impl Options {
         self.at(&self.staged_manifest_name(), |path| {
             let file = self.storage.create(path)?;
             write_all(&*file, &manifest.to_bytes())?;
-            if Step::SyncManifest.done() { file.sync() } else { Ok(()) }
+            if FaultPoint::SyncManifest.is_enabled() { file.sync() } else { Ok(()) }
         })
     }
 
@@ -67,7 +67,11 @@ impl Options {
     pub(crate) fn switch_manifest(&self) -> Result<(), OpenError> {
         self.at(&self.manifest_name(), |path| {
             self.storage.rename(&self.path(&self.staged_manifest_name()), path)?;
-            if Step::SyncNames.done() { self.storage.sync_dir(&self.folder()) } else { Ok(()) }
+            if FaultPoint::SyncNames.is_enabled() {
+                self.storage.sync_dir(&self.folder())
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -89,7 +93,7 @@ impl Options {
 
     /// Makes the names of files durable, before a manifest lists them.
     pub(crate) fn sync_names(&self) -> Result<(), OpenError> {
-        match Step::SyncListed.done() {
+        match FaultPoint::SyncListed.is_enabled() {
             true => self.at("", |_| self.storage.sync_dir(&self.folder())),
             false => Ok(()),
         }

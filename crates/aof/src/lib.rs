@@ -26,6 +26,7 @@ mod buffer;
 mod directory;
 mod error;
 mod everysec;
+mod fault_points;
 mod health;
 mod load;
 mod log;
@@ -34,19 +35,17 @@ mod options;
 mod parse;
 mod record;
 mod rewrite;
-mod step;
 mod storage;
-mod words;
 mod writer;
 
 pub use error::{Failure, LoadError, ManifestError, OpenError, Operation, RewriteError};
+#[cfg(feature = "sim")]
+pub use fault_points::FaultPoint;
 pub use load::{Entry, Loaded, Loader, Progress};
 pub use log::{Aof, Figures};
 pub use manifest::{Kind, Listed, Manifest};
 pub use options::{Fsync, Now, Options};
 pub use parse::{Command, Parsed, Parser};
-pub use record::{encode, encode_multi, encode_select};
+pub use record::{EXEC, MULTI, encode, encode_select};
 pub use rewrite::{Growth, Rewrite, Rewritten};
-#[cfg(feature = "sim")]
-pub use step::Step;
 pub use storage::{Disk, LogFile, Storage};

@@ -15,7 +15,6 @@ use std::collections::HashSet;
 
 use crate::error::ManifestError;
 use crate::options::Options;
-use crate::words;
 
 const LONGEST_LINE: usize = 1024;
 
@@ -104,7 +103,7 @@ impl Manifest {
         let mut out = Vec::new();
         let mut line = |listed: &Listed, kind: char| {
             out.extend_from_slice(b"file ");
-            words::quote(&mut out, listed.file.as_bytes());
+            write_name(&mut out, listed.file.as_bytes());
             out.extend_from_slice(format!(" seq {} type {kind}\n", listed.seq).as_bytes());
         };
         self.base.iter().for_each(|listed| line(listed, 'b'));
@@ -169,6 +168,16 @@ impl Manifest {
     }
 }
 
+/// Appends a name, in quotes where it would not be read back without.
+fn write_name(out: &mut Vec<u8>, name: &[u8]) {
+    let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'"' | b'\'');
+    if !name.is_empty() && name.iter().all(plain) {
+        out.extend_from_slice(name);
+    } else {
+        resp::quoted(out, name);
+    }
+}
+
 fn content(reason: &'static str, line: usize, text: &[u8]) -> ManifestError {
     let text = String::from_utf8_lossy(text.trim_ascii()).into_owned();
     ManifestError::Content { reason, line, text }
@@ -176,7 +185,7 @@ fn content(reason: &'static str, line: usize, text: &[u8]) -> ManifestError {
 
 fn entry(line: &[u8]) -> Result<(Listed, Kind), &'static str> {
     const FORMAT: &str = "Invalid AOF manifest file format";
-    let words = words::split(line.trim_ascii()).ok_or(FORMAT)?;
+    let words = resp::words(line.trim_ascii()).ok_or(FORMAT)?;
     if words.len() < 6 || words.len() % 2 != 0 {
         return Err(FORMAT);
     }
@@ -261,6 +270,13 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn every_name_is_read_back(file in r"[^/\\]{1,40}") {
+            let increments = vec![Listed { file, seq: 1 }];
+            let manifest = Manifest { increments, increment_seq: 1, ..Manifest::default() };
+            assert_eq!(Manifest::parse(&manifest.to_bytes()).expect("a manifest"), manifest);
+        }
+
         #[test]
         fn no_manifest_panics(text: Vec<u8>) {
             let _ = Manifest::parse(&text);

@@ -1,7 +1,9 @@
 //! How a command stands in the files: a RESP array of bulk strings.
 
-const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+/// What stands before commands that take effect together or not at all.
+pub const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+/// What stands after them.
+pub const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 /// Appends one command.
 pub fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {
@@ -21,13 +23,6 @@ pub fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {
 /// Appends SELECT of a database.
 pub fn encode_select(out: &mut Vec<u8>, db: u32) {
     encode(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
-}
-
-/// Appends commands that take effect together or not at all: encoded ones, between MULTI and EXEC.
-pub fn encode_multi(out: &mut Vec<u8>, commands: &[u8]) {
-    out.extend_from_slice(MULTI);
-    out.extend_from_slice(commands);
-    out.extend_from_slice(EXEC);
 }
 
 #[cfg(test)]

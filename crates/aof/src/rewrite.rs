@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use crate::directory::write_all;
 use crate::error::{OpenError, RewriteError};
+use crate::fault_points::FaultPoint;
 use crate::log::{Shared, lock};
 use crate::record::{encode, encode_select};
-use crate::step::Step;
 use crate::storage::LogFile;
 use crate::writer::NextFile;
 
@@ -215,7 +215,7 @@ impl Rewrite {
 
     fn sync_base(&mut self) -> Result<(), RewriteError> {
         self.synced = self.written;
-        match Step::SyncBase.done() {
+        match FaultPoint::SyncBase.is_enabled() {
             true => self.base_step(|rewrite| rewrite.base.sync()),
             false => Ok(()),
         }

@@ -16,10 +16,10 @@ use std::sync::atomic::Ordering;
 use crate::buffer::Taken;
 use crate::directory::write_all;
 use crate::error::{Failure, OpenError, Operation};
+use crate::fault_points::FaultPoint;
 use crate::log::{Shared, lock};
 use crate::manifest::Manifest;
 use crate::options::Options;
-use crate::step::Step;
 use crate::storage::LogFile;
 
 /// Room kept between two writes; what one large value took is given back.
@@ -137,7 +137,8 @@ impl Shared {
             (buffer.take(std::mem::take(&mut writer.spare)), buffer.end())
         };
         let start = end - bytes.len() as u64;
-        let cut = cut.map(|cut| if Step::DivideAtCut.done() { cut } else { bytes.len() });
+        let cut =
+            cut.map(|cut| if FaultPoint::DivideAtCut.is_enabled() { cut } else { bytes.len() });
         let mut now = 0..bytes.len();
         if let Some(cut) = cut {
             let at = start + cut as u64;
@@ -188,11 +189,11 @@ impl Shared {
     /// Goes on in the next file. Where its manifest cannot be written the present file is kept.
     fn enter_next(&self, writer: &mut Writer, cut: u64) -> Result<(), Failure> {
         let Some(next) = writer.next.take() else { return Ok(()) };
-        if Step::SyncBeforeNext.done() {
+        if FaultPoint::SyncBeforeNext.is_enabled() {
             writer.file.sync().map_err(|error| Failure::new(Operation::Sync, &error))?;
         }
         self.durable.fetch_max(cut, Ordering::AcqRel);
-        if writer.is_listed && Step::ListNext.done() {
+        if writer.is_listed && FaultPoint::ListNext.is_enabled() {
             if let Err(error) = self.options.stage_manifest(&next.manifest) {
                 tracing::warn!("{error}");
                 return Ok(());

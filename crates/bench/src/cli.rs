@@ -1,12 +1,14 @@
 //! The command line of `perdura-bench`: one subcommand for each thing that can be measured.
 //!
-//! A subcommand's options stand in the module that runs it. It is named here when it works, not before.
+//! A subcommand's options stand in the module that runs it. It is named here when it works, not
+//! before.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, Parser, Subcommand};
 
+use crate::measure::{generators, memory, recovery, throughput, types};
 use crate::{compare, device, load, report};
 
 /// Measures Perdura and its peers.
@@ -23,13 +25,24 @@ pub struct Arguments {
 pub enum Command {
     /// Send requests to a running server, with memtier_benchmark's options
     Load(Box<load::Options>),
-    /// What a medium can do: bandwidth and latency by access method; the cost of a fence, a flush, a log append
+    /// What a medium can do: bandwidth and latency by access method; the cost of a fence, a flush,
+    /// a log append
     Device(device::Arguments),
     /// The page, pictures and tables of results that were measured before
     Report(report::Arguments),
     /// Compare ways to persist, side by side, and report on it
     Compare(Box<compare::Options>),
-    /// Become another program: what `compare` starts servers with
+    /// SET and GET: requests a second, CPU time per operation, latency; compared with redis-server
+    Throughput(throughput::Options),
+    /// Time from exec to the first answer after kill -9, by number of keys
+    Recovery(recovery::Options),
+    /// Bytes of memory per key
+    Memory(memory::Options),
+    /// Lists, hashes, sets, sorted sets and streams: requests a second, bytes per element
+    Types(types::Options),
+    /// CPU time per request of generators of load
+    Generators(generators::Options),
+    /// Become another program: what servers are started with
     #[command(hide = true)]
     Launch(compare::launch::Options),
 }
@@ -78,6 +91,9 @@ mod tests {
             "load -S /tmp/socket --data-size-range=32-4096 --data-size-pattern S --rate-limiting 100",
             "load -n allkeys --key-pattern P:P --ratio 1:0 --key-minimum 1 --key-maximum 100 -x 3",
             "load --command=PING --command-ratio 2 --command-key-pattern S --print-percentiles 50,99.99",
+            "throughput --pipelines= --scale 0.5 --no-latency --rounds 1",
+            "recovery --what zset --keys 1000,2000 --rounds 3",
+            "types --tests= --members 10 --pipelines 16",
         ] {
             read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

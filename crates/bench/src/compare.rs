@@ -1,22 +1,24 @@
-//! The comparison: `perdura-bench compare` starts every system, gives all of them the same work, and writes down what they did.
+//! The comparison: `perdura-bench compare` starts every system, gives all of them the same work,
+//! and writes down what they did.
 //!
-//! `prepare` finds out what there is, `session` measures and keeps the results on disk after every run, `finish` makes
-//! the report and the last words. `systems` and `workloads` say what is compared with what, `plan` in which order, and
-//! what gives way when time is short. A `server` is a child that cannot outlive this program, however it ends.
+//! `prepare` finds out what there is, `session` measures and keeps the results on disk after every
+//! run, `finish` makes the report and the last words. `systems` and `workloads` say what is
+//! compared with what, `plan` in which order, and what gives way when time is short. A `server` is
+//! a child that cannot outlive this program, however it ends.
 
-mod client;
+pub(crate) mod client;
 mod driver;
 mod finish;
 pub mod launch;
-mod options;
+pub(crate) mod options;
 mod plan;
 mod prepare;
 mod progress;
 mod recovery;
-mod server;
+pub(crate) mod server;
 mod session;
 mod space;
-mod systems;
+pub(crate) mod systems;
 mod workloads;
 
 pub use options::{Driver, Options};
@@ -26,7 +28,8 @@ use prepare::{Ready, Refusal};
 use session::Session;
 use std::sync::atomic::AtomicBool;
 
-/// Runs a comparison, and makes its report. When `cancel` is set it ends soon, and reports on what it has.
+/// Runs a comparison, and makes its report. When `cancel` is set it ends soon, and reports on what
+/// it has.
 pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
     let ready = match Ready::new(options, cancel) {
         Ok(ready) => ready,

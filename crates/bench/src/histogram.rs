@@ -1,10 +1,12 @@
 //! How long things took, as a whole distribution.
 //!
-//! A mean hides exactly what one wants to know of a store: whether every hundredth request waits for a disk. So every
-//! latency is kept in a histogram of three significant digits (HdrHistogram's), from one nanosecond up, in the space of some
-//! ten thousand counters. Histograms of threads, seconds and runs add up without a loss, which percentiles do not.
+//! A mean hides exactly what one wants to know of a store: whether every hundredth request waits
+//! for a disk. So every latency is kept in a histogram of three significant digits
+//! (HdrHistogram's), from one nanosecond up, in the space of some ten thousand counters. Histograms
+//! of threads, seconds and runs add up without a loss, which percentiles do not.
 //!
-//! In JSON a histogram is the text that HdrHistogram's own tools read: V2, compressed, base64; values in nanoseconds.
+//! In JSON a histogram is the text that HdrHistogram's own tools read: V2, compressed, base64;
+//! values in nanoseconds.
 
 use std::time::Duration;
 
@@ -93,7 +95,8 @@ impl Histogram {
         }
     }
 
-    /// Values in microseconds, each with the percentage of what is at or below it, ever finer towards 100.
+    /// Values in microseconds, each with the percentage of what is at or below it, ever finer
+    /// towards 100.
     pub fn distribution(&self) -> Vec<(f64, f64)> {
         let steps = self.0.iter_quantiles(10);
         let point = |step: hdrhistogram::iterators::IterationValue<u64>| {

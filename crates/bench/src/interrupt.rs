@@ -1,4 +1,5 @@
-//! Ctrl-C, and SIGTERM: the first asks for an end, after which what was measured is reported; the second ends at once.
+//! Ctrl-C, and SIGTERM: the first asks for an end, after which what was measured is reported; the
+//! second ends at once.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +13,8 @@ const INTERRUPTED: i32 = 130;
 /// Whether an end was asked for.
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Begins to listen for signals: what the first of them sets. Where the system does not allow it, signals end the program
-/// at once, as they do by default.
+/// Begins to listen for signals: what the first of them sets. Where the system does not allow it,
+/// signals end the program at once, as they do by default.
 pub fn listen() -> &'static AtomicBool {
     thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

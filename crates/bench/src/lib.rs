@@ -1,6 +1,8 @@
-//! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use too.
+//! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use
+//! too.
 //!
 //! - [`compare`] puts servers side by side, and reports on them.
+//! - [`measure`] measures single figures of servers, with redis-benchmark as the generator.
 //! - [`load`] sends requests to a running server, with memtier_benchmark's options.
 //! - [`device`] measures what a medium can do by itself.
 //! - [`results`] is what a comparison found, as a file.
@@ -10,8 +12,8 @@
 //! - [`stats`] says what many runs say together: medians, spreads, ratios of paired runs.
 //! - [`interrupt`] listens to Ctrl-C.
 //!
-//! This crate stands last: it starts servers as programs and talks to them over sockets, as any client does. No other
-//! crate uses it.
+//! This crate stands last: it starts servers as programs and talks to them over sockets, as any
+//! client does. No other crate uses it.
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -21,6 +23,7 @@ pub mod histogram;
 pub mod interrupt;
 pub mod load;
 pub mod machine;
+pub mod measure;
 pub mod report;
 pub mod results;
 pub mod stats;
@@ -32,8 +35,8 @@ use std::process::ExitCode;
 pub enum Verdict {
     /// All was measured.
     Done,
-    /// Something was not measured, or not as asked: a server failed, replies were errors, the run was interrupted. What
-    /// was measured until then is printed and kept.
+    /// Something was not measured, or not as asked: a server failed, replies were errors, the run
+    /// was interrupted. What was measured until then is printed and kept.
     Partly,
     /// The command line asks for something that is not possible. Nothing was measured.
     Refused,
@@ -56,6 +59,11 @@ pub fn run(arguments: &cli::Arguments) -> Verdict {
         cli::Command::Device(device) => device::run(device),
         cli::Command::Report(report) => report::run(report),
         cli::Command::Compare(options) => compare::run(options, interrupt::listen()),
+        cli::Command::Throughput(options) => measure::throughput::run(options, interrupt::listen()),
+        cli::Command::Recovery(options) => measure::recovery::run(options, interrupt::listen()),
+        cli::Command::Memory(options) => measure::memory::run(options, interrupt::listen()),
+        cli::Command::Types(options) => measure::types::run(options, interrupt::listen()),
+        cli::Command::Generators(options) => measure::generators::run(options, interrupt::listen()),
         cli::Command::Launch(options) => {
             eprintln!("perdura-bench: {}", compare::launch::run(options));
             Verdict::Refused

@@ -1,7 +1,7 @@
 //! What a number must be read with: processor, memory, kernel, file systems and media, versions.
 //!
-//! All of it is asked of the kernel and of the programs themselves when a comparison begins. What cannot be found out says
-//! `unknown`; nothing here fails.
+//! All of it is asked of the kernel and of the programs themselves when a comparison begins. What
+//! cannot be found out says `unknown`; nothing here fails.
 
 use crate::results::{Machine, Place, Version};
 use std::fs;

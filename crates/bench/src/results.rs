@@ -1,9 +1,11 @@
-//! What a comparison found, as it is written to `results.json` and read by whatever makes reports from it.
+//! What a comparison found, as it is written to `results.json` and read by whatever makes reports
+//! from it.
 //!
-//! Only what was measured is stored: every run with its own figures. Medians, spreads and ratios follow from the runs by the
-//! functions in [`summary`], so that nothing is there twice and can disagree. A file is complete in itself: it names
-//! machine, media, versions and command lines, what was left out and why, and whether anything is missing because the
-//! measurement ended early. Times are in seconds unless a name says otherwise, sizes in bytes.
+//! Only what was measured is stored: every run with its own figures. Medians, spreads and ratios
+//! follow from the runs by the functions in [`summary`], so that nothing is there twice and can
+//! disagree. A file is complete in itself: it names machine, media, versions and command lines,
+//! what was left out and why, and whether anything is missing because the measurement ended early.
+//! Times are in seconds unless a name says otherwise, sizes in bytes.
 
 pub mod device;
 mod file;
@@ -40,10 +42,12 @@ pub struct Results {
     pub device: Vec<DeviceStudy>,
     /// What was asked for, or belongs to a whole comparison, and is not here.
     pub skipped: Vec<Skipped>,
-    /// What the figures must be read with though nothing is missing: a second device that is the first one again.
+    /// What the figures must be read with though nothing is missing: a second device that is the
+    /// first one again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Why it ended before its plan was done: `interrupted`, the text of an error. `None` when it is whole.
+    /// Why it ended before its plan was done: `interrupted`, the text of an error. `None` when it
+    /// is whole.
     pub partial: Option<String>,
 }
 
@@ -69,7 +73,8 @@ pub struct Machine {
     pub places: Vec<Place>,
     /// Programs with what they say of themselves.
     pub versions: Vec<Version>,
-    /// The commit that the tool was built from, with `-dirty` when files differed from it. `None` outside of a repository.
+    /// The commit that the tool was built from, with `-dirty` when files differed from it. `None`
+    /// outside of a repository.
     pub commit: Option<String>,
     /// How the tool was called.
     pub command_line: Vec<String>,
@@ -170,7 +175,8 @@ impl fmt::Display for Durability {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
-    /// The name that runs refer to and `--systems` takes: `perdura-pmem`, `redis-always`, `redis-always@second`.
+    /// The name that runs refer to and `--systems` takes: `perdura-pmem`, `redis-always`,
+    /// `redis-always@second`.
     pub id: String,
     /// The name that people read: `Perdura PMEM`.
     pub title: String,
@@ -182,7 +188,8 @@ pub struct System {
     pub place: String,
     /// The persistence domain that the server reports; `None` for a system without a pool.
     pub domain: Option<String>,
-    /// What about it is emulated, in words that must stand beside every figure of it. `None` when nothing is.
+    /// What about it is emulated, in words that must stand beside every figure of it. `None` when
+    /// nothing is.
     pub emulated: Option<String>,
     /// Its program and arguments; port and directory are `PORT` and `DIR`.
     pub command: Vec<String>,
@@ -208,7 +215,8 @@ pub enum WorkloadKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// The name that runs refer to and `--workloads` takes: `throughput-70`, `latency-100`, `ycsb-a`.
+    /// The name that runs refer to and `--workloads` takes: `throughput-70`, `latency-100`,
+    /// `ycsb-a`.
     pub id: String,
     /// The name that people read.
     pub title: String,
@@ -258,7 +266,8 @@ pub struct Run {
     pub reads: Option<Latency>,
     /// CPU time of the server, user and system, for the whole run.
     pub server_cpu_seconds: f64,
-    /// CPU time of the generator for the whole run, in shares of the cores it had: 1 is all of them.
+    /// CPU time of the generator for the whole run, in shares of the cores it had: 1 is all of
+    /// them.
     pub generator_busy: f64,
     /// Whether the generator, not the server, set the rate: compare CPU time then, not rates.
     pub saturated: bool,
@@ -302,9 +311,11 @@ pub struct Recovery {
     pub value_bytes: usize,
     /// Bytes of the files that the restart had before it.
     pub stored_bytes: u64,
-    /// From exec to the first GET that was answered with its value. `None` when the data did not come back.
+    /// From exec to the first GET that was answered with its value. `None` when the data did not
+    /// come back.
     pub first_get_seconds: Option<f64>,
-    /// From exec until 90 % of the rate before the kill was reached again; `None` when it was not within the time given.
+    /// From exec until 90 % of the rate before the kill was reached again; `None` when it was not
+    /// within the time given.
     pub full_rate_seconds: Option<f64>,
     /// Operations per second before the kill.
     pub rate_before: f64,

@@ -1,9 +1,9 @@
 //! What many runs say together.
 //!
-//! One run says little on a machine that others share. Runs of two systems alternate, so that what slows the machine down
-//! slows both; the *ratio* of two neighbouring runs is then worth more than either figure. This file makes from such runs a
-//! median and a spread, and nothing else: no mean, which one bad run moves, and no error bar, which would claim that runs
-//! are independent.
+//! One run says little on a machine that others share. Runs of two systems alternate, so that what
+//! slows the machine down slows both; the *ratio* of two neighbouring runs is then worth more than
+//! either figure. This file makes from such runs a median and a spread, and nothing else: no mean,
+//! which one bad run moves, and no error bar, which would claim that runs are independent.
 
 /// A middle and what lies around it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,16 +32,16 @@ impl Summary {
         Some(Summary { median, lowest, highest, count: sorted.len() })
     }
 
-    /// From the lowest to the highest sample, as a part of the median: 0.1 is a spread of ten percent. Where the median
-    /// is zero it is zero for equal samples and infinite for others.
+    /// From the lowest to the highest sample, as a part of the median: 0.1 is a spread of ten
+    /// percent. Where the median is zero it is zero for equal samples and infinite for others.
     pub fn spread(&self) -> f64 {
         let range = self.highest - self.lowest;
         if range == 0.0 { 0.0 } else { range / self.median.abs() }
     }
 }
 
-/// How many times the second of each pair the first is. Each pair is two neighbouring runs; `None` where there are none,
-/// where one side has more runs, or where a divisor is zero.
+/// How many times the second of each pair the first is. Each pair is two neighbouring runs; `None`
+/// where there are none, where one side has more runs, or where a divisor is zero.
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
     if ours.len() != theirs.len() || theirs.contains(&0.0) {
         return None;
@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_ratio_compares_neighbours() {
-        // The machine halves its speed in the middle: each side spreads by a factor of two, the ratio hardly.
+        // The machine halves its speed in the middle: each side spreads by a factor of two, the
+        // ratio hardly.
         let ours = [200.0, 210.0, 100.0, 104.0];
         let theirs = [100.0, 100.0, 50.0, 50.0];
         let ratio = ratio(&ours, &theirs).expect("pairs");

@@ -1,5 +1,5 @@
-//! `perdura-bench device` as people run it: what it prints and writes, what it refuses, and that nothing of it stays behind,
-//! however it ends.
+//! `perdura-bench device` as people run it: what it prints and writes, what it refuses, and that
+//! nothing of it stays behind, however it ends.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! One execution of one command: what its function is given, and what it says beside its reply.
 
-use keyspace::{Db, Key, Losses, Pinned, Txn};
+use keyspace::{Db, Expire, Key, Losses, Pinned, Txn};
 use resp::Writer;
 
 use crate::engine::Engine;
@@ -101,7 +101,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call of a command that is given its words by [`crate::step::Step::enter`].
+    /// A call of a command that is given its words by [`crate::execute::Step::enter`].
     pub(crate) fn new(
         engine: &'a Engine,
         session: &'a mut Session,
@@ -157,6 +157,16 @@ impl<'a> Call<'a> {
     /// Key number `n`, in the order of the key specs.
     pub fn key(&self, n: usize) -> Key<'a> {
         self.keys[n]
+    }
+
+    /// Sets its first key to the argument at `at`, which its specification names as a value: a large one is attached.
+    #[inline]
+    pub(crate) fn set_value(&self, txn: &mut Txn<'_>, at: usize, expire: Expire) -> Done {
+        match txn.take_attached() {
+            Some(prepared) => txn.set_prepared(self.db(), &self.key(0), *prepared, expire)?,
+            None => txn.set(self.db(), &self.key(0), self.args[at], expire)?,
+        }
+        Ok(())
     }
 
     /// Says that data changed, so that the command goes into the log as it was given.

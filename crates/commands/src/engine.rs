@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use keyspace::Keyspace;
 
-use crate::blocking::{Missed, Waiting};
+use crate::blocking::{Deferred, Waiting};
 use crate::client::{Clients, Peer};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
@@ -63,7 +63,7 @@ pub struct Engine {
     admin: admin::State,
     monitors: AtomicUsize,
     waiting: Waiting,
-    missed: Missed,
+    deferred: Deferred,
     hub: Hub,
     tracker: Tracker,
     full: Full,
@@ -117,7 +117,7 @@ impl Engine {
             admin,
             monitors: AtomicUsize::new(0),
             waiting,
-            missed: Missed::default(),
+            deferred: Deferred::default(),
             hub: Hub::default(),
             tracker,
             full: Full::default(),
@@ -203,8 +203,8 @@ impl Engine {
     }
 
     /// Keys whose blocked clients could not be served.
-    pub(crate) fn missed(&self) -> &Missed {
-        &self.missed
+    pub(crate) fn deferred(&self) -> &Deferred {
+        &self.deferred
     }
 
     /// Names the server that it runs in, once.
@@ -240,12 +240,12 @@ impl Engine {
         session
     }
 
-    /// Ends a session.
-    pub fn disconnect(&self, mut session: Session) {
-        self.stop_waiting(&mut session);
-        self.end_tracking(&mut session);
+    /// Ends a session: nothing is to be executed in it any more.
+    pub fn disconnect(&self, session: &mut Session) {
+        self.stop_waiting(session);
+        self.end_tracking(session);
         self.hub.leave_all(&session.client, &mut session.subscriptions);
-        self.unwatch(&mut session);
+        self.unwatch(session);
         self.clients.leave(session.id());
     }
 

@@ -135,7 +135,7 @@ impl From<keyspace::CommitError> for Failure {
     fn from(error: keyspace::CommitError) -> Failure {
         match error {
             keyspace::CommitError::Full => Failure::no_room(),
-            keyspace::CommitError::Unsettled => Failure::unsettled(),
+            keyspace::CommitError::UnresolvedLosses => Failure::unsettled(),
             _ => HEAP_FAILED.into(),
         }
     }

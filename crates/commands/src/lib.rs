@@ -1,7 +1,7 @@
 //! Redis's commands over the keyspace: one table, one module per group, one entry point.
 //!
-//! [`Engine::execute`] takes a session and the words of a request and writes the reply. RESP clients,
-//! replay of the command log and the library all come through it. Each command is a [`CommandSpec`]
+//! [`Engine::execute_batch`] takes a session and the requests that arrived together and writes the replies,
+//! [`Engine::execute`] does so for one request, as the replay of the command log does. Each command is a [`CommandSpec`]
 //! const beside the function that executes it; dispatch, key locking, COMMAND and the documentation
 //! follow from the spec, so that a command is added in one place.
 //!
@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
-mod batch;
 mod bitmaps;
 mod blocking;
 mod call;
@@ -25,10 +24,9 @@ mod collections;
 mod config;
 mod connection;
 mod cross_protocol;
-mod damage;
 mod delivery;
-mod dispatch;
 mod engine;
+mod execute;
 mod failure;
 mod geo;
 mod hashes;
@@ -49,7 +47,6 @@ mod sort;
 mod sorted_sets;
 pub mod spec;
 mod stats;
-mod step;
 mod streams;
 mod strings;
 mod table;
@@ -62,6 +59,7 @@ pub use client::{Client, Clients, Peer, Waker};
 pub use clock::{Clock, SystemClock};
 pub use config::Config;
 pub use engine::{Engine, EngineOptions, REDIS_VERSION};
+pub use execute::Executed;
 pub use failure::{Done, Failure};
 pub use log::{CommandLog, Effects};
 pub use replay::ReplayError;

@@ -2,7 +2,9 @@
 //!
 //! A command says what it changed ([`Effects::push`]); the engine hands the collected effects of a
 //! transaction to the log while the shards are still locked, so that the log's order is the order of
-//! the changes. Several effects of one transaction are wrapped in MULTI and EXEC. SELECT is put before
+//! the changes. Several effects of one command, or of an EXEC, are wrapped in MULTI and EXEC; the commands of a pipelined run
+//! share a transaction of the keyspace, but stand in the log one by one, each in a [group](Effects::end_group) of its own: a
+//! crash between them leaves a prefix, of which none was acknowledged. SELECT is put before
 //! an effect on another database than the one before it; the log knows the database of its last record.
 
 use keyspace::{Change, Db, Event};
@@ -40,16 +42,23 @@ pub struct Effects {
     first: Db,
     last: Db,
     enabled: bool,
+    /// Where the last group begins: what is wrapped in MULTI and EXEC if it is more than one command.
+    group: Group,
     /// Changes of the transaction that were looked at for what is gone.
     seen: usize,
     /// What is sent to clients after the commit.
     deliveries: Vec<Delivery>,
 }
 
-const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+/// The bytes, and the commands, before a group.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    len: usize,
+    count: usize,
+}
+
 /// How a SELECT begins.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
-const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Effects {
     /// Effects that reuse `room`; nothing is kept unless `enabled`.
@@ -70,15 +79,14 @@ impl Effects {
         }
         self.select(db);
         self.count += 1;
-        encode(&mut self.bytes, args);
+        aof::encode(&mut self.bytes, args);
     }
 
     fn select(&mut self, db: Db) {
         if self.count == 0 {
             self.first = db;
         } else if self.last != db {
-            let mut digits = itoa::Buffer::new();
-            encode(&mut self.bytes, &[b"SELECT", digits.format(db.number()).as_bytes()]);
+            aof::encode_select(&mut self.bytes, db.number() as u32);
         }
         self.last = db;
     }
@@ -161,35 +169,54 @@ impl Effects {
                 _ => self.push(db, &[b"DEL", key]),
             }
         }
+        let (added, count_added) = (self.bytes.len() - mark.len, self.count - mark.count);
         if count > 0 {
+            let before = self.bytes.len();
             if !behind.starts_with(SELECT) {
                 self.select(begins);
             }
+            let added = added + self.bytes.len() - before;
             self.bytes.extend_from_slice(&behind);
             (self.count, self.last) = (self.count + count, last);
+            if mark.len < self.group.len {
+                // What was put before closed groups belongs to none of them.
+                self.group.len += added;
+                self.group.count += count_added;
+            }
         }
     }
 
-    /// Gives everything to the log, in MULTI and EXEC where it is more than one command.
+    /// Ends a group: its commands are wrapped in MULTI and EXEC where they are more than one.
+    pub(crate) fn end_group(&mut self) {
+        if self.count > self.group.count + 1 {
+            let at = self.group.len;
+            self.bytes.splice(at..at, aof::MULTI.iter().copied());
+            self.bytes.extend_from_slice(aof::EXEC);
+        }
+        self.group = Group { len: self.bytes.len(), count: self.count };
+    }
+
+    /// Gives everything to the log.
+    #[inline]
     pub(crate) fn append_to(&mut self, log: &dyn CommandLog) -> Option<u64> {
         if self.count == 0 {
             return None;
         }
-        if self.count > 1 {
-            self.bytes.splice(0..0, MULTI.iter().copied());
-            self.bytes.extend_from_slice(EXEC);
-        }
+        self.end_group();
         let end = log.append(self.first, self.last, &self.bytes);
-        self.bytes.clear();
-        (self.count, self.seen) = (0, 0);
+        self.forget_commands();
         Some(end)
+    }
+
+    fn forget_commands(&mut self) {
+        self.bytes.clear();
+        (self.count, self.seen, self.group) = (0, 0, Group::default());
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
+        self.forget_commands();
         self.deliveries.clear();
-        (self.count, self.seen) = (0, 0);
     }
 
     /// Gives the room back.
@@ -206,18 +233,4 @@ pub(crate) struct EffectsMark {
     last: Db,
     seen: usize,
     deliveries: usize,
-}
-
-fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {
-    let mut digits = itoa::Buffer::new();
-    out.push(b'*');
-    out.extend_from_slice(digits.format(args.len()).as_bytes());
-    out.extend_from_slice(b"\r\n");
-    for arg in args {
-        out.push(b'$');
-        out.extend_from_slice(digits.format(arg.len()).as_bytes());
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
-    }
 }

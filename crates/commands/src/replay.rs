@@ -58,7 +58,8 @@ impl Engine {
                 None => break,
                 Some(Entry::File(name)) => {
                     name.clone_into(&mut file);
-                    self.disconnect(std::mem::replace(&mut session, self.connect_replay()));
+                    self.disconnect(&mut session);
+                    session = self.connect_replay();
                 }
                 Some(Entry::Command(command)) => {
                     let mut room = reuse(words);
@@ -68,7 +69,7 @@ impl Engine {
                 }
             }
         }
-        self.disconnect(session);
+        self.disconnect(&mut session);
         report(loader.progress());
         Ok(())
     }

@@ -13,8 +13,6 @@ use crate::session::Session;
 use crate::table::Command;
 use crate::transactions;
 
-/// Keys that are evicted in one transaction.
-const KEYS_AT_ONCE: usize = 16;
 /// Bytes that are evicted for the first try of a command that found no block, beside those that it needs; each further
 /// try evicts twice as many, up to the limit.
 const EVICTED_FIRST: u64 = 1 << 20;
@@ -69,12 +67,9 @@ impl Engine {
 
     /// Deletes keys by the eviction policy until no limit is exceeded; false if one still is.
     fn evict(&self) -> bool {
-        let keyspace = self.keyspace();
-        while keyspace.excess() > 0 {
-            let now = self.clock.unix_ns();
-            match keyspace.evict_step(KEYS_AT_ONCE, now / 1_000_000, now) {
-                Ok(Some(mut txn)) => self.log_changes(&mut txn),
-                Ok(None) | Err(_) => return keyspace.excess() == 0,
+        while self.keyspace().excess() > 0 {
+            if !self.evict_over_limit() {
+                return self.keyspace().excess() == 0;
             }
         }
         true
@@ -110,10 +105,8 @@ impl Engine {
         let enough = keyspace.heap().used().saturating_sub(needed + more);
         let mut evicted = false;
         while keyspace.heap().used() > enough {
-            let now = self.clock.unix_ns();
-            match keyspace.evict_keys(KEYS_AT_ONCE, now / 1_000_000, now) {
-                Ok(Some(mut txn)) => self.log_changes(&mut txn),
-                Ok(None) | Err(_) => break,
+            if !self.evict_now() {
+                break;
             }
             evicted = true;
             self.free_garbage();

@@ -15,6 +15,7 @@ use crate::blocking::Waiter;
 use crate::client::Client;
 use crate::keys::Walk;
 use crate::pubsub::Subscriptions;
+use crate::spec::TOUCHES;
 use crate::table::Command;
 use crate::tracking::Readers;
 use crate::transactions::Queue;
@@ -84,7 +85,7 @@ pub struct Session {
 impl Session {
     /// Whether the keys that the command reads count as used (CLIENT NO-TOUCH).
     pub(crate) fn touches(&self, command: &Command) -> bool {
-        !self.client.no_touch.load(Relaxed) || command.spec.name == "touch"
+        !self.client.no_touch.load(Relaxed) || command.spec.is(TOUCHES)
     }
 
     pub(crate) fn new(client: Arc<Client>, stripe: usize, seed: u64) -> Session {
@@ -122,7 +123,7 @@ impl Session {
     }
 
     /// Begins a batch: commands that are executed one after the other, without waiting for anything between them.
-    pub fn begin_batch(&mut self) {
+    pub(crate) fn begin_batch(&mut self) {
         self.in_batch = true;
         self.ended_ns = None;
     }

@@ -13,11 +13,13 @@ mod acl;
 mod arg;
 mod flags;
 mod keys;
+mod traits;
 
 pub use acl::*;
 pub use arg::*;
 pub use flags::*;
 pub use keys::*;
+pub use traits::*;
 
 use crate::call::Run;
 
@@ -111,6 +113,8 @@ pub struct CommandSpec {
     pub arity: i32,
     /// Flags of [`crate::spec`]: `WRITE | DENYOOM` ...
     pub flags: u32,
+    /// What the engine has to know beside: `IMMEDIATE | FOR_LISTENERS` ...
+    pub traits: u32,
     /// ACL categories that do not follow from the flags.
     pub acl: u32,
     /// Hints for clients and proxies.
@@ -146,6 +150,7 @@ impl CommandSpec {
         group: Group::Generic,
         arity: -1,
         flags: 0,
+        traits: 0,
         acl: 0,
         tips: &[],
         keys: &[],
@@ -162,6 +167,11 @@ impl CommandSpec {
     /// Whether the command has the given flag.
     pub const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Returns true if the engine knows this of the command.
+    pub const fn is(&self, what: u32) -> bool {
+        self.traits & what != 0
     }
 
     /// Whether it is only a name for its subcommands.

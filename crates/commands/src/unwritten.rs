@@ -10,10 +10,8 @@ use resp::{Limits, Next, Parser};
 
 use crate::engine::Engine;
 use crate::failure::{self, Failure};
+use crate::spec::LOG_FRAME;
 use crate::table::Lookup;
-
-/// Commands of the log that change no data themselves.
-const FRAMES: [&str; 3] = ["select", "multi", "exec"];
 
 impl Engine {
     /// Returns up to where the log must be durable before a read of `keys` may be answered that saw the log up to `seen`;
@@ -39,7 +37,7 @@ impl Engine {
             let args: Vec<&[u8]> = command.arguments().collect();
             let lookup = self.table().find(&args);
             if let Lookup::Found(command) = lookup
-                && FRAMES.contains(&command.spec.name)
+                && command.spec.is(LOG_FRAME)
             {
                 return false;
             }

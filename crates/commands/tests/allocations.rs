@@ -1,5 +1,7 @@
 //! A command with one key allocates nothing between its words and its reply.
 //!
+//! A program of its own: its allocator counts, and is that of the whole process.
+//!
 //! What grows with the data (tables in DRAM of what is in use) may allocate now and then, so the median of many
 //! executions is taken.
 
@@ -28,7 +30,7 @@ fn allocations(engine: &Arc<Engine>, line: &str) -> u64 {
         })
         .collect();
     assert!(!out.as_bytes().windows(3).any(|w| w == b"\n-E"), "{line} fails");
-    engine.disconnect(session);
+    engine.disconnect(&mut session);
     counts.sort_unstable();
     counts[ROUNDS / 2]
 }

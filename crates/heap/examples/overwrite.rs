@@ -1,11 +1,12 @@
-//! Overwrites entries, as SET does, and says what one cost in time, fences and lines: something small to count instructions in.
+//! Overwrites entries, as SET does, and says what one cost in time, fences and lines: something
+//! small to count instructions in.
 //!
 //! ```text
 //! overwrite volatile|durable COMMANDS-PER-TRANSACTION SHARDS
 //! valgrind --tool=callgrind --toggle-collect='*measured*' overwrite durable 16 16
 //! ```
 //!
-//! A durable heap lies in `/dev/shm`, with every flush and fence executed.
+//! A durable heap is in `/dev/shm`, with every flush and fence executed.
 
 use heap::{CreateOptions, Geometry, Heap, Ptr, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};

@@ -1,13 +1,15 @@
 //! What can go wrong, by operation.
 
 use crate::layout::Geometry;
+use crate::layout::header::{HeaderError, MAGIC, VERSION};
 
-/// The heap has no room for a block: the pool is full and cannot grow.
+/// The heap has no space for a block: the pool is full and cannot grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the heap is full")]
 pub struct Full;
 
-/// Why a commit failed. The transaction is not in effect, unless the store is poisoned: then recovery decides.
+/// Why a commit failed. The transaction is not in effect, unless the store is poisoned: then
+/// recovery decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -22,8 +24,8 @@ pub enum CommitError {
     Closed,
     /// The medium lost bytes, and what they were is being found out: worth another try.
     #[error("the medium lost bytes that this transaction may have read")]
-    Unsettled,
-    /// No room for the record of a very long transaction.
+    UnresolvedLosses,
+    /// No space for the record of a very long transaction.
     #[error("the heap is full")]
     Full,
 }
@@ -43,7 +45,7 @@ pub enum CreateError {
         /// Bytes that the region can grow to.
         limit: u64,
     },
-    /// The medium refused the room.
+    /// The medium refused the space.
     #[error("the pool's first {needed} bytes could not be allocated: {source}")]
     Grow {
         /// Bytes asked for.
@@ -54,6 +56,20 @@ pub enum CreateError {
     /// A durable step failed.
     #[error("the medium failed while the pool was made")]
     Failed,
+}
+
+/// Why a pool could be neither opened nor made.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The region is blank, and no pool could be made there.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The pool of the region was not opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The system has no random bytes for a new pool.
+    #[error("no random bytes: {0}")]
+    Random(#[from] std::io::Error),
 }
 
 /// What to do about a pool of an earlier format.
@@ -215,8 +231,11 @@ pub enum OpenError {
         /// The line that was found.
         found: u64,
     },
-    /// The pool was opened, or written to, so often that its numbers cannot tell old from new any more.
-    #[error("the pool's numbers are used up (2^32 lives, 2^48 commits), or damaged; {SALVAGE}")]
+    /// The pool was opened, or written to, so often that its numbers cannot tell old from new any
+    /// more.
+    #[error(
+        "the pool's numbers are used up (2^32 incarnations, 2^48 commits), or damaged; {SALVAGE}"
+    )]
     Exhausted,
     /// A durable step of recovery failed.
     #[error(
@@ -224,6 +243,22 @@ pub enum OpenError {
          kernel's log); else {SALVAGE}"
     )]
     Failed,
+}
+
+impl From<HeaderError> for OpenError {
+    fn from(error: HeaderError) -> OpenError {
+        match error {
+            HeaderError::Magic { found } if found == [0; 8] => OpenError::NoHeader,
+            HeaderError::Magic { found } => OpenError::Magic { expected: MAGIC, found },
+            HeaderError::Version { found } => OpenError::Version { expected: VERSION, found },
+            HeaderError::Features { incompat } => OpenError::Features { unknown: incompat },
+            HeaderError::Checksum { expected, found } => {
+                OpenError::HeaderChecksum { expected, found }
+            }
+            HeaderError::Geometry(geometry) => OpenError::Geometry(geometry),
+            HeaderError::Reserved { at } => OpenError::Reserved { at },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -237,7 +272,7 @@ mod tests {
         OtherProgram,
     }
 
-    /// Every error of opening: a variant that is not here does not compile.
+    /// Returns the way out of every error of opening: a variant that is not here does not compile.
     fn way(error: &OpenError) -> Way {
         match error {
             OpenError::Version { .. }

@@ -1,9 +1,10 @@
 //! A place in the pool, and reading from it.
 //!
-//! References inside a pool are byte offsets from its first byte, so that a pool may be mapped at any
-//! address. Offset 0 is the pool's header, which no structure refers to: it serves as null.
+//! References inside a pool are byte offsets from its first byte, so that a pool may be mapped at
+//! any address. Offset 0 is the pool's header, which no structure refers to: it serves as null.
 
-/// The offset of a block, a word or some bytes in the pool; that of a word is a multiple of 8. Below 2^48.
+/// The offset of a block, a word or some bytes in the pool; that of a word is a multiple of 8.
+/// Below 2^48.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Ptr(u64);
@@ -12,25 +13,26 @@ impl Ptr {
     /// Refers to nothing.
     pub const NULL: Ptr = Ptr(0);
 
-    /// The place at byte offset `raw` of the pool.
+    /// Returns the place at byte offset `raw` of the pool.
     #[inline]
     pub const fn from_raw(raw: u64) -> Ptr {
         Ptr(raw)
     }
 
-    /// The byte offset in the pool.
+    /// Returns the byte offset in the pool.
     #[inline]
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// Whether this refers to nothing.
+    /// Returns true if this refers to nothing.
     #[inline]
     pub const fn is_null(self) -> bool {
         self.0 == 0
     }
 
-    /// The place `bytes` further on. An offset read from a damaged pool may wrap; reading there gives zeros.
+    /// Returns the place `bytes` further on. An offset read from a damaged pool may wrap; reading
+    /// there gives zeros.
     #[inline]
     pub const fn add(self, bytes: u64) -> Ptr {
         Ptr(self.0.wrapping_add(bytes))
@@ -39,24 +41,26 @@ impl Ptr {
 
 /// What can be read: a locked shard with its open transaction, or a snapshot.
 ///
-/// A place outside the pool, which only a damaged pool refers to, reads as zero or as no bytes and is counted
-/// as a fault of the region; it never panics.
+/// A place outside the pool, which only a damaged pool refers to, reads as zero or as no bytes and
+/// is counted as a fault of the region; it never panics.
 pub trait View {
-    /// The word at `at`, with the value that the open transaction staged for it, if it did.
+    /// Returns the word at `at`, with the value that the open transaction staged for it, if it did.
     fn word(&self, at: Ptr) -> u64;
 
-    /// The eight words of the line at `at`, a multiple of 64.
+    /// Returns the eight words of the line at `at`, a multiple of 64.
     fn line(&self, at: Ptr) -> [u64; 8] {
         std::array::from_fn(|i| self.word(at.add(8 * i as u64)))
     }
 
-    /// Which of the eight words of the line at `at` have `tag` in their high 16 bits: a bit for each.
+    /// Returns which of the eight words of the line at `at` have `tag` in their high 16 bits: a bit
+    /// for each.
     fn tagged(&self, at: Ptr, tag: u16) -> u8 {
         let bit = |i: usize, word: u64| u8::from((word >> 48) as u16 == tag) << i;
         self.line(at).into_iter().enumerate().fold(0, |bits, (i, word)| bits | bit(i, word))
     }
 
-    /// `len` bytes from `at`. Only for bytes that no transaction logs: they never change once published.
+    /// `len` bytes from `at`. Only for bytes that no transaction logs: they never change once
+    /// published.
     fn bytes(&self, at: Ptr, len: usize) -> &[u8];
 
     /// Asks the processor to load the line at `at` soon.

@@ -144,11 +144,11 @@ impl Txn<'_> {
             let shard = &mut self.shards[place.shard];
             let (all, expiring) =
                 (shard.root(keys_root(place.db)), shard.root(expiry_root(place.db)));
-            shard.use_reserve(true);
+            shard.allow_reserve(true);
             let done = queue
                 .push_index(shard, all, OWNER_KEYS)
                 .and_then(|()| queue.push_index(shard, expiring, OWNER_EXPIRY));
-            shard.use_reserve(false);
+            shard.allow_reserve(false);
             done?;
             if shard.word(shard.root(counts_root(place.db))) != 0 {
                 self.set_counts(place, Counts::default());

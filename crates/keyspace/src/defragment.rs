@@ -10,9 +10,9 @@ use structures::index::Index;
 use structures::list::List;
 
 use crate::collection::{self, Large, Within};
+use crate::fault_points::FaultPoint;
 use crate::key::DATABASES;
 use crate::layout::{Kind, expiry_root, keys_root};
-use crate::rules::Step;
 use crate::{CommitError, Keyspace, entry, verify};
 
 const INDEXES: usize = 2 * DATABASES;
@@ -145,7 +145,7 @@ impl Keyspace {
             .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
             .collect();
         // Not the room behind it: the next append would falsify what is published here.
-        if Step::MoveWithoutRoom.done() {
+        if FaultPoint::MoveWithoutRoom.is_enabled() {
             bytes.truncate(size);
         }
         let fresh = shard.reserve(bytes.len())?;

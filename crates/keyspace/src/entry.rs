@@ -186,7 +186,7 @@ pub(crate) fn create<S: Store>(
         // The head through the cache, a long body past it.
         store.write_with(&fresh, 0, body_at, fill);
         match kind {
-            Kind::Inline { crc, .. } => store.write_summed(&fresh, body_at, body, crc),
+            Kind::Inline { crc, .. } => store.write_checksummed(&fresh, body_at, body, crc),
             Kind::Int | Kind::Blob | Kind::Collection(_) => store.write(&fresh, body_at, body),
         }
     }

@@ -34,9 +34,9 @@ impl Txn<'_> {
         self.side(place.shard).access.end(place.which(hash));
         let at = slot.entry();
         // Room for deletes is kept, so that a full heap can be emptied.
-        self.shards[place.shard].use_reserve(true);
+        self.shards[place.shard].allow_reserve(true);
         let done = self.unlink_staged(place, hash, slot, at, release);
-        self.shards[place.shard].use_reserve(false);
+        self.shards[place.shard].allow_reserve(false);
         done
     }
 

@@ -1,15 +1,16 @@
 //! Large strings: written before their shard is locked, and read after it was unlocked.
 //!
 //! A string of megabytes takes milliseconds to copy. A writer prepares it: blocks are reserved in short steps under the
-//! lock, filled and fenced without it, and offered to the transaction that sets it, which then only refers to it. A
+//! lock, filled and fenced without it, and attached by the transaction that sets it, which then only refers to it. A
 //! reader pins the string: it notes under the lock where the bytes lie, and copies them afterwards; they do not change,
 //! and their blocks are not used again while the pin lives.
 
 use std::sync::Arc;
 
-use heap::{Heap, Pin, Ptr};
+use heap::{Heap, Pin, Ptr, Shard};
 use structures::blob::{Blob, Reservation};
 
+use crate::strings::checked_len;
 use crate::{Entry, Error, Key, Keyspace, Txn};
 
 /// Blocks reserved under one hold of the lock.
@@ -21,8 +22,6 @@ pub struct Prepared<'k> {
     reservation: Reservation<'k>,
     blob: Blob,
     shard: usize,
-    /// The bytes that it is a copy of: address and length.
-    source: (usize, usize),
 }
 
 /// A string that can be read without a lock.
@@ -44,39 +43,38 @@ impl Keyspace {
     /// From this length on it pays to prepare or to pin a string.
     pub const LARGE: usize = 32 << 10;
 
-    /// Writes a large string into blocks of the key's shard, for [`Txn::offer`].
+    /// Writes a large string into blocks of the key's shard, for [`Txn::set_prepared`].
     pub fn prepare(&self, key: &Key<'_>, bytes: &[u8]) -> Result<Prepared<'_>, Error> {
+        checked_len(bytes.len(), 0)?;
         let mut reservation = Reservation::new(bytes.len() as u64);
         while !reservation.reserve(&mut self.heap().lock(key.shard()), BLOCKS_AT_ONCE)? {}
         let blob = reservation.fill(|at, piece| {
             let at = at as usize;
             piece.copy_from_slice(&bytes[at..at + piece.len()]);
         })?;
-        let source = (bytes.as_ptr() as usize, bytes.len());
-        Ok(Prepared { reservation, blob, shard: key.shard(), source })
+        Ok(Prepared { reservation, blob, shard: key.shard() })
+    }
+}
+
+impl<'k> Prepared<'k> {
+    /// Makes it a part of the transaction that has this shard locked.
+    pub(crate) fn adopt(self, shard: &mut Shard<'k>) -> Blob {
+        assert_eq!(self.shard, shard.id(), "a string that was prepared for another shard");
+        self.reservation.adopt(shard);
+        self.blob
     }
 }
 
 impl<'k> Txn<'k> {
-    /// When these very bytes are set as a string, the prepared one takes their place.
-    pub fn offer(&mut self, prepared: Prepared<'k>) {
-        self.offered = Some(Box::new(prepared));
+    /// Attaches a prepared string, for the command that is to set it.
+    pub fn attach(&mut self, prepared: Prepared<'k>) {
+        self.attached = Some(Box::new(prepared));
     }
 
-    /// A blob of these bytes in the shard at this position: the prepared one, or a new one.
-    pub(crate) fn large(&mut self, position: usize, bytes: &[u8]) -> Result<Blob, Error> {
-        let source = (bytes.as_ptr() as usize, bytes.len());
-        let shard = &mut self.shards[position];
-        let fits = |offered: &mut Box<Prepared<'_>>| {
-            offered.source == source && offered.shard == shard.id()
-        };
-        match self.offered.take_if(fits) {
-            Some(prepared) => {
-                prepared.reservation.adopt(shard);
-                Ok(prepared.blob)
-            }
-            None => Ok(Blob::create(shard, bytes)?),
-        }
+    /// Takes the attached string, for [`Txn::set_prepared`].
+    #[inline]
+    pub fn take_attached(&mut self) -> Option<Box<Prepared<'k>>> {
+        self.attached.take()
     }
 
     /// Notes where a string lies, to be read after the transaction was dropped.

@@ -245,9 +245,9 @@ impl Txn<'_> {
                 }
                 () => Sift::Keep,
             };
-            edit.shard.use_reserve(true);
+            edit.shard.allow_reserve(true);
             let list = list.sift(edit.shard, edit.queue, from, limits, sift);
-            edit.shard.use_reserve(false);
+            edit.shard.allow_reserve(false);
             Ok((list?, removed))
         })
     }

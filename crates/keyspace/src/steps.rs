@@ -95,13 +95,13 @@ impl Keyspace {
         if queue.is_empty(shard) {
             return Ok(Progress::default());
         }
-        shard.use_reserve(true);
+        shard.allow_reserve(true);
         let done =
             queue.step(shard, budget, |shard, owner, owned| free_owned(shard, queue, owner, owned));
         // No room even in the reserve: what is staged is dropped with the transaction.
         let Ok(done) = done else { return Ok(Progress::default()) };
         let more = !queue.is_empty(shard);
-        shard.use_reserve(false);
+        shard.allow_reserve(false);
         txn.commit()?;
         held.done();
         Ok(Progress { looked_at: done, done, more: more && done > 0 })

@@ -156,9 +156,9 @@ impl StreamEdit<'_, '_> {
 
     /// Takes a group out; whether there was one.
     pub fn drop_group(&mut self, name: &[u8]) -> Result<bool, Error> {
-        self.shard.use_reserve(true);
+        self.shard.allow_reserve(true);
         let done = self.stream.drop_group(self.shard, self.queue, STREAM_OWNERS, name);
-        self.shard.use_reserve(false);
+        self.shard.allow_reserve(false);
         self.tried(done)
     }
 
@@ -208,9 +208,9 @@ impl StreamEdit<'_, '_> {
         name: &[u8],
     ) -> Result<Option<u64>, Error> {
         let Some(consumer) = self.read().consumer(group, name)? else { return Ok(None) };
-        self.shard.use_reserve(true);
+        self.shard.allow_reserve(true);
         let done = group.drop_consumer(self.shard, self.queue, STREAM_OWNERS, &consumer);
-        self.shard.use_reserve(false);
+        self.shard.allow_reserve(false);
         self.tried(done).map(Some)
     }
 
@@ -260,9 +260,9 @@ impl StreamEdit<'_, '_> {
     /// Takes a pending entry out; whether it was there.
     pub fn acknowledge(&mut self, group: &StreamGroup, id: StreamId) -> Result<bool, Error> {
         let Some(pending) = self.read().pending(group, id)? else { return Ok(false) };
-        self.shard.use_reserve(true);
+        self.shard.allow_reserve(true);
         let done = group.acknowledge(self.shard, &pending);
-        self.shard.use_reserve(false);
+        self.shard.allow_reserve(false);
         self.tried(done).map(|()| true)
     }
 }

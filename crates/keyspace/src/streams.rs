@@ -290,9 +290,9 @@ impl StreamEdit<'_, '_> {
         let mut ids = ids.to_vec();
         ids.sort_unstable();
         ids.dedup();
-        self.shard.use_reserve(true);
+        self.shard.allow_reserve(true);
         let done = self.stream.delete(self.shard, self.queue, &ids, self.verify);
-        self.shard.use_reserve(false);
+        self.shard.allow_reserve(false);
         let deleted = done.map_err(|error| self.error(error))?;
         self.changed |= deleted > 0;
         Ok(deleted)
@@ -300,10 +300,10 @@ impl StreamEdit<'_, '_> {
 
     /// Takes old entries out; how many.
     pub fn trim(&mut self, trim: StreamTrim) -> Result<u64, Error> {
-        self.shard.use_reserve(true);
+        self.shard.allow_reserve(true);
         let queue = (self.queue, STREAM_OWNERS.nodes);
         let done = self.stream.trim(self.shard, queue, trim, self.verify);
-        self.shard.use_reserve(false);
+        self.shard.allow_reserve(false);
         let gone = done.map_err(|error| self.error(error))?;
         self.changed |= gone > 0;
         Ok(gone)

@@ -9,11 +9,11 @@ use structures::index::Slot;
 
 use crate::entry::{self, Value};
 use crate::error::refused;
+use crate::fault_points::FaultPoint;
 use crate::layout::{Counts, EXPIRY_AT, FIELDS, KEY_INLINE, Kind, VALUE_INLINE, body_at, int_cell};
-use crate::rules::Step;
 use crate::txn::Place;
 use crate::value::canonical_int;
-use crate::{Db, Error, Event, Key, Keyspace, Str, Txn};
+use crate::{Db, Error, Event, Key, Keyspace, Prepared, Str, Txn};
 
 /// What becomes of the expiry time when a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,29 @@ pub(crate) struct Old {
 impl Old {
     pub(crate) fn kind(&self) -> Kind {
         self.kind
+    }
+}
+
+impl<'k> Txn<'k> {
+    /// Sets a large string that was written before the key's shard was locked. It counts as a use of the key.
+    ///
+    /// # Panics
+    /// If it was prepared for a key of another shard.
+    pub fn set_prepared(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        prepared: Prepared<'k>,
+        expire: Expire,
+    ) -> Result<(), Error> {
+        let (place, old) = self.open(db, key)?;
+        if old.is_some() {
+            self.touch_key(place, key);
+        }
+        let blob = prepared.adopt(&mut self.shards[place.shard]);
+        self.put_blob(place, key, old, blob, expire)?;
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(())
     }
 }
 
@@ -184,7 +207,7 @@ impl Txn<'_> {
                 if end + bytes.len() <= shard.capacity(old.at) {
                     shard.append(old.at, end, bytes);
                     let sum = heap::crc32c_append(crc, bytes);
-                    let crc = if Step::SumWithLength.done() { sum } else { crc };
+                    let crc = if FaultPoint::ChecksumWithLength.is_enabled() { sum } else { crc };
                     shard.set(old.at, Kind::Inline { raw: true, len, crc }.encode());
                 } else {
                     self.rewrite(place, key, Some(old), old_len, bytes)?;
@@ -271,7 +294,18 @@ impl Txn<'_> {
             return self.put(place, key, old, Value::Inline { bytes, raw }, 0, expire);
         }
         checked_len(bytes.len(), 0)?;
-        let blob = self.large(place.shard, bytes)?;
+        let blob = Blob::create(&mut self.shards[place.shard], bytes)?;
+        self.put_blob(place, key, old, blob, expire)
+    }
+
+    fn put_blob(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Option<Old>,
+        blob: Blob,
+        expire: Expire,
+    ) -> Result<(), Error> {
         match old {
             Some(old) if old.kind == Kind::Blob => {
                 let queue = self.queue(place.shard);
@@ -465,6 +499,6 @@ impl Txn<'_> {
     }
 }
 
-fn checked_len(a: usize, b: usize) -> Result<usize, Error> {
+pub(crate) fn checked_len(a: usize, b: usize) -> Result<usize, Error> {
     a.checked_add(b).filter(|&len| len <= Keyspace::MAX_STRING).ok_or(Error::TooLong)
 }

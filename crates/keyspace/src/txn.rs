@@ -88,7 +88,7 @@ pub struct Txn<'k> {
     /// Expired keys that readers met.
     pub(crate) met: Option<Box<Met>>,
     /// A string that was written before the shards were locked.
-    pub(crate) offered: Option<Box<Prepared<'k>>>,
+    pub(crate) attached: Option<Box<Prepared<'k>>>,
     /// Whether keys that are found count as used.
     pub(crate) touches: bool,
 }
@@ -112,7 +112,7 @@ impl<'k> Txn<'k> {
             committed: false,
             memo: None,
             met: None,
-            offered: None,
+            attached: None,
             touches: true,
         }
     }
@@ -136,6 +136,11 @@ impl<'k> Txn<'k> {
     /// Whether the shard of the key is locked.
     pub fn covers(&self, key: &Key<'_>) -> bool {
         self.position(key.shard()).is_some()
+    }
+
+    /// The shards that are locked, in ascending order.
+    pub fn locked(&self) -> impl Iterator<Item = usize> {
+        self.shards.iter().map(Shard::id)
     }
 
     /// Whether every shard is locked.

@@ -8,6 +8,21 @@ use keyspace::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits}
 use crate::{Error, Perdura, Transaction};
 
 /// Part of a string. Both ends belong to it; negative numbers count from the end, -1 the last.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{BitRange, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// for day in [1, 2, 9] {
+///     store.set_bit("visits", day, true)?;
+/// }
+/// assert_eq!(store.bit_count("visits", BitRange::All)?, 3);
+/// assert_eq!(store.bit_count("visits", BitRange::Bytes(0, 0))?, 2);
+/// assert_eq!(store.bit_count("visits", BitRange::Bits(2, -1))?, 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitRange {
     /// All of it.

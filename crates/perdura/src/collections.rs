@@ -10,6 +10,18 @@ use crate::transaction::parse;
 use crate::{Error, Perdura, Transaction};
 
 /// A field of a hash with its value.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Entry, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.hash_set("user", "name", "Anna")?;
+/// let entries: Vec<Entry> = store.hash_entries("user")?;
+/// assert_eq!(entries, [(b"name".to_vec(), b"Anna".to_vec())]);
+/// # Ok(())
+/// # }
+/// ```
 pub type Entry = (Vec<u8>, Vec<u8>);
 
 /// Up to which size they are kept as small: Redis's own defaults.

@@ -1,6 +1,21 @@
 //! Why an operation failed, by operation.
 
 /// Why a store could not be opened.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use perdura::{DomainRequest, OpenError, Options, Perdura};
+///
+/// let path = dir.path().join("notes.txt");
+/// std::fs::write(&path, "no pool".repeat(1000))?;
+/// let opened = Perdura::open(Options::new(&path).domain(DomainRequest::Process));
+/// assert!(matches!(opened, Err(OpenError::Pool(_))));
+/// // It is as it was.
+/// assert_eq!(std::fs::read(&path)?.len(), 7000);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -18,12 +33,50 @@ pub enum OpenError {
     Io(#[from] std::io::Error),
 }
 
+impl From<heap::PoolError> for OpenError {
+    fn from(error: heap::PoolError) -> OpenError {
+        match error {
+            heap::PoolError::Create(error) => OpenError::Create(error),
+            heap::PoolError::Open(error) => OpenError::Pool(error),
+            heap::PoolError::Random(error) => OpenError::Io(error),
+        }
+    }
+}
+
 /// Why a store could not be closed cleanly. Nothing that was acknowledged is lost: the next open recovers it.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{CloseError, Options, Perdura};
+///
+/// fn end(store: Perdura) {
+///     if let Err(error @ CloseError { .. }) = store.close() {
+///         eprintln!("the next start recovers the store: {error}");
+///     }
+/// }
+///
+/// end(Perdura::open(Options::volatile())?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct CloseError(#[from] pub(crate) std::io::Error);
 
 /// Why an operation failed. It changed nothing.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Error, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.set("greeting", "hello")?;
+/// assert_eq!(store.increment("greeting", 1), Err(Error::NotAnInteger));
+/// assert_eq!(store.set_len("greeting"), Err(Error::WrongType));
+/// assert_eq!(store.get("greeting")?.as_deref(), Some(&b"hello"[..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -103,7 +156,7 @@ impl From<keyspace::CommitError> for Error {
     fn from(error: keyspace::CommitError) -> Error {
         match error {
             keyspace::CommitError::Full => Error::Full,
-            keyspace::CommitError::Unsettled => Error::Unsettled,
+            keyspace::CommitError::UnresolvedLosses => Error::Unsettled,
             _ => Error::ReadOnly,
         }
     }

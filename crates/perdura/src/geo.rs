@@ -10,6 +10,24 @@ use crate::sorted::LIMITS;
 use crate::{Error, Perdura, Scored, Transaction};
 
 /// A member that was found.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{GeoPoint, GeoSearch, GeoShape, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.geo_add("stations", "north", GeoPoint { longitude: 9.0, latitude: 48.1 })?;
+/// let search = GeoSearch::around(
+///     GeoPoint { longitude: 9.0, latitude: 48.0 },
+///     GeoShape::Circle { radius: 20_000.0 },
+/// );
+/// let [nearby] = &store.geo_search("stations", &search)?[..] else { panic!("one station") };
+/// assert_eq!(nearby.member, b"north");
+/// assert!((nearby.distance - 11_120.0).abs() < 10.0);
+/// assert!((nearby.position.latitude - 48.1).abs() < 1e-5);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nearby {
     /// The member.
@@ -21,6 +39,21 @@ pub struct Nearby {
 }
 
 /// What to search for: members in a shape around a centre, all of them and the nearest first unless told otherwise.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{GeoPoint, GeoSearch, GeoShape, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// for (member, latitude) in [("here", 48.0), ("near", 48.1), ("far", 49.0)] {
+///     store.geo_add("stations", member, GeoPoint { longitude: 9.0, latitude })?;
+/// }
+/// let shape = GeoShape::Box { width: 50_000.0, height: 50_000.0 };
+/// let search = GeoSearch::around_member("here", shape).farthest_first().count(1);
+/// assert_eq!(store.geo_search("stations", &search)?[0].member, b"near");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct GeoSearch {
     centre: Centre,

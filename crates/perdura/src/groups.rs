@@ -10,6 +10,24 @@ use crate::streams::StreamEntry;
 use crate::{Error, Perdura, Transaction};
 
 /// An entry that was given to a consumer and not acknowledged yet.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Options, Perdura, StreamId};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// let id = store.append_entry("jobs", [("url", "/a")])?.expect("an ID");
+/// store.create_group("jobs", "workers", StreamId::MIN)?;
+/// store.read_group("jobs", "workers", "anna", 10)?;
+///
+/// let [pending] = &store.pending("jobs", "workers", 10)?[..] else { panic!("one entry") };
+/// assert_eq!((pending.id, pending.consumer.as_slice(), pending.count), (id, &b"anna"[..], 1));
+///
+/// store.acknowledge("jobs", "workers", [id])?;
+/// assert_eq!(store.pending("jobs", "workers", 10)?, []);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingEntry {
     /// Its ID.

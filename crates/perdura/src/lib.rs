@@ -58,12 +58,124 @@ pub use collections::Entry;
 pub use error::{CloseError, Error, OpenError};
 pub use geo::{GeoSearch, Nearby};
 pub use groups::PendingEntry;
-pub use keyspace::geo::{Point as GeoPoint, Shape as GeoShape};
-pub use keyspace::{BitInteger, BitOperation, BitOverflow, StreamId};
 pub use options::Options;
-pub use pmem::{Domain, DomainRequest};
 pub use sort::Order;
 pub use sorted::Scored;
 pub use store::{Perdura, Usage};
 pub use streams::StreamEntry;
 pub use transaction::Transaction;
+
+// Types of the layers below, with an example each of what they are for here.
+
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{BitInteger, BitOverflow, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// let byte = BitInteger::unsigned(8).expect("1 to 63 bits");
+/// store.bit_field_set("pixels", byte, 16, 200, BitOverflow::Fail)?;
+/// assert_eq!(store.bit_field_get("pixels", byte, 16)?, 200);
+/// assert_eq!(BitInteger::unsigned(64), None);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use keyspace::BitInteger;
+
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{BitOperation, BitRange, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.set_bit("monday", 7, true)?;
+/// store.set_bit("tuesday", 7, true)?;
+/// store.set_bit("tuesday", 8, true)?;
+/// store.bit_op("both", BitOperation::And, &["monday", "tuesday"])?;
+/// assert_eq!(store.bit_count("both", BitRange::All)?, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use keyspace::BitOperation;
+
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{BitInteger, BitOverflow, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// let byte = BitInteger::signed(8).expect("1 to 64 bits");
+/// let add = |by, overflow| store.bit_field_increment("n", byte, 0, by, overflow);
+/// assert_eq!(add(100, BitOverflow::Fail)?, Some(100));
+/// assert_eq!(add(100, BitOverflow::Fail)?, None);
+/// assert_eq!(add(100, BitOverflow::Saturate)?, Some(127));
+/// assert_eq!(add(1, BitOverflow::Wrap)?, Some(-128));
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use keyspace::BitOverflow;
+
+/// ```
+/// use perdura::StreamId;
+///
+/// let first = StreamId { ms: 1_700_000_000_000, seq: 0 };
+/// assert_eq!(first.next(), Some(StreamId { seq: 1, ..first }));
+/// assert!(StreamId::MIN < first && first < StreamId::MAX);
+/// assert_eq!(StreamId::MAX.next(), None);
+/// ```
+#[doc(inline)]
+pub use keyspace::StreamId;
+
+/// ```
+/// use perdura::GeoPoint;
+///
+/// let berlin = GeoPoint { longitude: 13.405, latitude: 52.52 };
+/// let paris = GeoPoint { longitude: 2.3522, latitude: 48.8566 };
+/// assert!((berlin.distance(paris) / 1000.0 - 878.0).abs() < 2.0);
+/// assert!(!GeoPoint { latitude: 89.0, ..paris }.is_valid());
+/// ```
+#[doc(inline)]
+pub use keyspace::geo::Point as GeoPoint;
+
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{GeoPoint, GeoSearch, GeoShape, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// let centre = GeoPoint { longitude: 9.0, latitude: 48.0 };
+/// store.geo_add("stations", "corner", GeoPoint { longitude: 9.1, latitude: 48.08 })?;
+/// let found = |shape| store.geo_search("stations", &GeoSearch::around(centre, shape));
+/// assert_eq!(found(GeoShape::Box { width: 20_000.0, height: 20_000.0 })?.len(), 1);
+/// assert_eq!(found(GeoShape::Circle { radius: 10_000.0 })?.len(), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use keyspace::geo::Shape as GeoShape;
+
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Domain, Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// let outlives_power = matches!(store.domain(), Domain::Clwb | Domain::Eadr | Domain::Msync);
+/// assert!(!outlives_power, "{} is in DRAM", store.domain());
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use pmem::Domain;
+
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use perdura::{Domain, DomainRequest, Options, Perdura};
+///
+/// // On a disk: each call that writes returns when the kernel has synced what it wrote.
+/// let options = Options::new(dir.path().join("pool")).domain(DomainRequest::Msync);
+/// assert_eq!(Perdura::open(options)?.domain(), Domain::Msync);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use pmem::DomainRequest;

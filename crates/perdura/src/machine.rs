@@ -6,8 +6,3 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }
-
-/// Cores that this process may use.
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}

@@ -2,12 +2,31 @@
 
 use std::path::PathBuf;
 
-use heap::{CreateOptions, Geometry, Heap};
+use heap::{CreateOptions, Heap};
 use pmem::{DomainRequest, MapOptions, Region};
 
 use crate::{OpenError, machine};
 
 /// How to open a store.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use perdura::{DomainRequest, Options, Perdura};
+///
+/// let options = Options::new(dir.path().join("pool"))
+///     .domain(DomainRequest::Process)
+///     .limit(64 << 20)
+///     .background(false);
+/// let store = Perdura::open(options.clone())?;
+/// assert!(store.usage().limit <= 64 << 20);
+/// drop(store);
+///
+/// // It is there now: nothing is made.
+/// Perdura::open(options.create(false))?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) path: Option<PathBuf>,
@@ -78,22 +97,19 @@ impl Options {
     }
 
     pub(crate) fn heap(&self) -> Result<Heap, OpenError> {
-        let boot_id = pmem::boot_id();
-        let geometry = Geometry::fitting(machine::cores(), self.limit);
-        let new = || CreateOptions::random(geometry, boot_id);
-        let Some(path) = &self.path else { return Ok(Heap::volatile(self.limit, &new()?)?) };
-        let region = Region::open(
-            path,
-            &MapOptions {
-                create: self.create,
-                domain: self.domain,
-                emulate: self.emulate,
-                ..MapOptions::new(self.limit)
-            },
-        )?;
-        if Heap::is_blank(&region) && self.create {
-            return Ok(Heap::create(region, &new()?)?);
+        let Some(path) = &self.path else {
+            return Ok(Heap::volatile(self.limit, &CreateOptions::fitting(self.limit)?)?);
+        };
+        let options = MapOptions {
+            create: self.create,
+            domain: self.domain,
+            emulate: self.emulate,
+            ..MapOptions::new(self.limit)
+        };
+        let region = pmem::when_unlocked(|| Region::open(path, &options), || ())?;
+        if !self.create {
+            return Ok(Heap::open(region, pmem::boot_id())?.0);
         }
-        Ok(Heap::open(region, boot_id)?.0)
+        Ok(Heap::open_or_create(region)?.0)
     }
 }

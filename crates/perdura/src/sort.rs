@@ -11,6 +11,20 @@ use crate::{Error, Perdura, Transaction};
 const PIECE: usize = 1024;
 
 /// An order of elements. Those that are equal stand in the order of their bytes.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Options, Order, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// for number in ["10", "9", "-1"] {
+///     store.push_back("numbers", number)?;
+/// }
+/// assert_eq!(store.sort("numbers", Order::Numbers)?, [&b"-1"[..], b"9", b"10"]);
+/// assert_eq!(store.sort("numbers", Order::BytesDescending)?, [&b"9"[..], b"10", b"-1"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By the numbers that they spell, the smallest first.

@@ -10,6 +10,19 @@ use keyspace::Limits;
 use crate::{Error, Perdura, Transaction};
 
 /// A member of a sorted set with its score.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Options, Perdura, Scored};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.sorted_set("players", "anna", 12.5)?;
+/// store.sorted_set("players", "ben", 3.0)?;
+/// let lowest: Option<Scored> = store.sorted_pop("players")?;
+/// assert_eq!(lowest, Some((b"ben".to_vec(), 3.0)));
+/// # Ok(())
+/// # }
+/// ```
 pub type Scored = (Vec<u8>, f64);
 
 /// Up to which size they are kept as small: Redis's own defaults.

@@ -15,6 +15,18 @@ use crate::{CloseError, Error, OpenError, Options};
 const TRIES: usize = 3;
 
 /// How full a store is.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// let before = store.usage().used;
+/// store.set("page", vec![7; 100_000])?;
+/// assert!(store.usage().used >= before + 100_000);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes that keys and values take.
@@ -28,6 +40,29 @@ pub struct Usage {
 }
 
 /// An open store.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use perdura::{DomainRequest, Options, Perdura};
+/// use std::time::Duration;
+///
+/// let options = Options::new(dir.path().join("pool")).domain(DomainRequest::Process);
+/// let store = Perdura::open(options.clone())?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..4 {
+///         scope.spawn(|| store.increment("visits", 1));
+///     }
+/// });
+/// store.set_for("session", "anna", Duration::from_secs(60))?;
+/// store.close()?;
+///
+/// let store = Perdura::open(options)?;
+/// assert_eq!(store.get("visits")?.as_deref(), Some(&b"4"[..]));
+/// assert!(store.ttl("session")?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Perdura {
     // First, so that it ends before the keyspace does.
     background: Option<Background>,
@@ -36,7 +71,8 @@ pub struct Perdura {
 }
 
 impl Perdura {
-    /// Opens a store, recovering it if it was not closed, or makes it.
+    /// Opens a store, recovering it if it was not closed, or makes it. A file that another process has open is refused,
+    /// after three seconds: a process that was just killed holds it for a moment.
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
         keyspace.heap().set_read_cache(options.read_cache);
@@ -266,11 +302,11 @@ impl Perdura {
         let is_large = value.len() >= Keyspace::LARGE;
         let prepared = is_large.then(|| self.keyspace.prepare(key, value)).transpose()?;
         let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
-        if let Some(prepared) = prepared {
-            txn.offer(prepared);
-        }
         let expire = expire(txn.now());
-        txn.set(Db::default(), key, value, expire)?;
+        match prepared {
+            Some(prepared) => txn.set_prepared(Db::default(), key, prepared, expire)?,
+            None => txn.set(Db::default(), key, value, expire)?,
+        }
         if self.keyspace.has_lost_since(losses) {
             drop(txn);
             self.keyspace.settle();

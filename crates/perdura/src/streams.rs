@@ -9,6 +9,19 @@ use keyspace::{Key, StreamBound, StreamEdit, StreamHead, StreamId, StreamLimits,
 use crate::{Error, Perdura, Transaction};
 
 /// An entry of a stream.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Options, Perdura, StreamId};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// let id = store.append_entry("log", [("level", "warn"), ("text", "hot")])?.expect("an ID");
+/// let entries = store.entries("log", StreamId::MIN..=StreamId::MAX, 10)?;
+/// assert_eq!(entries[0].id, id);
+/// assert_eq!(entries[0].fields[1], (b"text".to_vec(), b"hot".to_vec()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamEntry {
     /// Its ID.

@@ -7,6 +7,30 @@ use keyspace::{Db, Expire, Key, Txn};
 use crate::Error;
 
 /// An open transaction on the keys that it declared, in database 0 until [`Transaction::select`] chooses another.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Error, Options, Perdura, Transaction};
+///
+/// fn pay(tx: &mut Transaction<'_>, amount: i64) -> Result<(), Error> {
+///     tx.increment("anna", -amount)?;
+///     tx.increment("ben", amount)?;
+///     Ok(())
+/// }
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.transaction(&["anna", "ben"], |tx| pay(tx, 30))?;
+///
+/// // An error undoes all of it.
+/// let failed = store.transaction(&["anna", "ben"], |tx| {
+///     pay(tx, 70)?;
+///     Err::<(), Error>(Error::Overflow)
+/// });
+/// assert_eq!(failed, Err(Error::Overflow));
+/// assert_eq!(store.get("ben")?.as_deref(), Some(&b"30"[..]));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Transaction<'s> {
     pub(crate) txn: Txn<'s>,
     pub(crate) db: Db,

@@ -1,8 +1,8 @@
-//! Measures a durable copy through the cache against one past it, by size, alone and when the bytes are read soon
-//! after: where the latter two cross is `STREAM_FROM`.
+//! Measures a durable copy through the cache against one past it, by size, alone and when the bytes
+//! are read soon after: where the latter two cross is `STREAM_FROM`.
 //!
-//! `cargo run --release -p perdura-pmem --example streaming [FILE]`; without a file it uses /dev/shm.
-//! Destinations rotate over 256 MiB, as new blocks do, so that they are not in the cache.
+//! `cargo run --release -p perdura-pmem --example streaming [FILE]`; without a file it uses
+//! /dev/shm. Destinations rotate over 256 MiB, as new blocks do, so that they are not in the cache.
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 

@@ -1,5 +1,6 @@
-//! The system calls on which durability rests. Each goes through a function of this file, so that a test can let it fail
-//! and knows what a loss of power would leave; in any other build they are the calls and nothing more.
+//! The system calls on which durability rests. Each goes through a function of this file, so that a
+//! test can let it fail and knows what a loss of power would leave; in any other build they are the
+//! calls and nothing more.
 
 use rustix::io::Errno;
 
@@ -11,7 +12,7 @@ pub use watched::{Calls, watch_calls};
 pub enum Call {
     /// `mmap` of the file.
     Map,
-    /// `fallocate` of more room.
+    /// `fallocate` of more space.
     Allocate,
     /// `fallocate` that makes a hole.
     Punch,
@@ -74,7 +75,7 @@ pub(crate) fn stored(at: u64, len: u64) {
     let _ = (at, len);
 }
 
-/// Whether a test wants files to be taken for persistent memory.
+/// Returns true if a test wants files to be taken for persistent memory.
 #[inline(always)]
 pub(crate) fn plays_persistent_memory() -> bool {
     #[cfg(any(test, feature = "sim"))]
@@ -108,13 +109,14 @@ mod watched {
 
     /// Watches the system calls of a thread, and may let them fail.
     pub trait Calls: Send + Sync {
-        /// The calling thread is about to make a call. An error is what the call gives, and it is not made.
+        /// Called before the calling thread makes a call. An error is what the call gives, and it
+        /// is not made.
         fn before(&self, call: Call) -> Result<(), Errno>;
         /// `len` bytes of the file were stored at `at`, through the mapping or by a call.
         fn stored(&self, at: u64, len: u64);
         /// A sync of `len` bytes from `at` on ended, well or not.
         fn synced(&self, at: u64, len: u64, well: bool);
-        /// Whether files are to be taken for persistent memory, which they are not.
+        /// Returns true if files are to be taken for persistent memory, which they are not.
         fn plays_persistent_memory(&self) -> bool {
             false
         }

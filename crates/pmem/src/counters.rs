@@ -1,8 +1,8 @@
 //! What a thread has asked of the medium: fences, lines, streamed bytes.
 //!
-//! Budgets are counted per command, and a command runs on one thread: thread-local cells are exact and cost an
-//! add. Every domain but `Volatile` counts the same, whether or not its flush is an instruction, so that a
-//! budget measured in one domain holds in the others.
+//! Budgets are counted per command, and a command runs on one thread: thread-local cells are exact
+//! and cost an add. Every domain but `Volatile` counts the same, whether or not its flush is an
+//! instruction, so that a budget measured in one domain holds in the others.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was counted between `earlier` and this reading.
+    /// Returns what was counted between `earlier` and this reading.
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             fences: self.fences - earlier.fences,
@@ -34,7 +34,7 @@ thread_local! {
     static STREAMED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The calling thread's counts.
+/// Returns the calling thread's counts.
 pub fn counters() -> Counters {
     Counters { fences: FENCES.get(), lines: LINES.get(), streamed: STREAMED.get() }
 }

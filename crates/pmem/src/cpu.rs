@@ -1,9 +1,14 @@
 //! The processor's instructions: write a line back, order the write-backs.
 //!
-//! x86-64 has three write-backs. `clwb` keeps the line cached and is unordered, `clflushopt` evicts it and is
-//! unordered, `clflush` evicts it and waits. CPUID says at run time which exist. aarch64 has `dc cvap` (to the
-//! point of persistence) where the core implements it, else `dc cvac`, which on such a machine goes as far.
-//! An unordered write-back is complete after the next `sfence` or `dsb` of the same thread.
+//! x86-64 has three write-backs. `clwb` keeps the line cached and is unordered, `clflushopt` evicts
+//! it and is unordered, `clflush` evicts it and waits. CPUID says at run time which exist. aarch64
+//! has `dc cvap` (to the point of persistence) where the core implements it, else `dc cvac`, which
+//! on such a machine goes as far. An unordered write-back is complete after the next `sfence` or
+//! `dsb` of the same thread.
+//!
+//! A write-back covers the line of the processor that holds an address, and [`LINE`] bytes are
+//! written back by one instruction: so a processor with shorter lines is refused ([`line_len`]);
+//! x86-64 has none, and longer lines do no harm.
 
 use crate::lines::LINE;
 
@@ -50,14 +55,14 @@ pub(crate) unsafe fn write_back(how: WriteBack, first: *const u8, count: usize) 
     }
 }
 
-pub(crate) use arch::{detect, fence, prefetch};
+pub(crate) use arch::{detect, fence, line_len, prefetch};
 
 #[cfg(target_arch = "x86_64")]
 mod arch {
     use super::WriteBack;
     use core::arch::{asm, x86_64};
 
-    /// The best write-back of this processor.
+    /// Returns the best write-back of this processor.
     pub(crate) fn detect() -> WriteBack {
         let highest = x86_64::__cpuid(0).eax;
         let features = if highest < 7 { 0 } else { x86_64::__cpuid_count(7, 0).ebx };
@@ -77,10 +82,16 @@ mod arch {
         }
     }
 
+    /// Returns how many bytes one write-back covers.
+    pub(crate) fn line_len() -> u64 {
+        crate::lines::LINE
+    }
+
     #[inline]
     pub(super) unsafe fn write_back(how: WriteBack, line: *const u8) {
         match how {
-            // SAFETY: the line is mapped (caller); the instruction changes no register and no value.
+            // SAFETY: the line is mapped (caller); the instruction changes no register and no
+            // value.
             WriteBack::Clwb => unsafe {
                 asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags));
             },
@@ -112,7 +123,7 @@ mod arch {
     use super::WriteBack;
     use core::arch::asm;
 
-    /// The best write-back of this processor.
+    /// Returns the best write-back of this processor.
     pub(crate) fn detect() -> WriteBack {
         if std::arch::is_aarch64_feature_detected!("dpb") {
             WriteBack::DcCvap
@@ -121,11 +132,20 @@ mod arch {
         }
     }
 
+    /// Returns how many bytes one write-back covers: the shortest line of any data cache, as a power of two words of
+    /// four bytes (`CTR_EL0.DminLine`).
+    pub(crate) fn line_len() -> u64 {
+        let ctr: u64;
+        // SAFETY: the register is read only; the kernel lets programs read it, or answers in its place.
+        unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
+        4 << (ctr >> 16 & 0xf)
+    }
+
     #[inline]
     pub(super) unsafe fn write_back(how: WriteBack, line: *const u8) {
         match how {
-            // SAFETY: the line is mapped (caller). `dc cvap`, by its encoding: the assembler knows the name
-            // from ARMv8.2 on only.
+            // SAFETY: the line is mapped (caller). `dc cvap`, by its encoding: the assembler knows
+            // the name from ARMv8.2 on only.
             WriteBack::DcCvap => unsafe {
                 asm!("sys #3, c7, c12, #1, {}", in(reg) line, options(nostack, preserves_flags));
             },
@@ -177,11 +197,17 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    fn a_line_has_a_length_that_lines_have() {
+        assert!(matches!(line_len(), 16..=2048 if line_len().is_power_of_two()), "{}", line_len());
+    }
+
+    #[test]
     fn the_older_write_back_runs_too() {
+        let older =
+            if cfg!(target_arch = "x86_64") { WriteBack::Clflush } else { WriteBack::DcCvac };
         let line = [1u8; 64];
         // SAFETY: the line that holds the first byte is mapped.
-        unsafe { write_back(WriteBack::Clflush, line.as_ptr(), 1) };
+        unsafe { write_back(older, line.as_ptr(), 1) };
         fence();
         assert_eq!(line, [1; 64]);
     }

@@ -1,8 +1,9 @@
-//! Persistence domains: how far a store must travel to outlive which failure, and how that is found out.
+//! Persistence domains: how far a store must travel to outlive which failure, and how that is found
+//! out.
 //!
-//! Only the kernel knows whether a mapping is persistent memory: it accepts `MAP_SYNC` for nothing else. Only
-//! the platform knows whether the processor's caches are flushed at power loss: every nd region must say so,
-//! since a mapping does not tell which region it lies in.
+//! Only the kernel knows whether a mapping is persistent memory: it accepts `MAP_SYNC` for nothing
+//! else. Only the platform knows whether the processor's caches are flushed at power loss: every nd
+//! region must say so, since a mapping does not tell which region it is in.
 
 use crate::options::DomainRequest;
 use std::fmt;
@@ -14,7 +15,8 @@ use std::path::Path;
 pub enum Domain {
     /// Each line is written back, then a fence. Survives power loss (unless emulated).
     Clwb,
-    /// A fence alone: caches are inside the persistence domain. Survives power loss (unless emulated).
+    /// A fence alone: caches are inside the persistence domain. Survives power loss (unless
+    /// emulated).
     Eadr,
     /// Pages are remembered and written by `msync` at the fence. Survives power loss.
     Msync,
@@ -43,7 +45,7 @@ pub(crate) enum Refusal {
     NoEadr,
 }
 
-/// The domain for a request, given what was found, and whether it is emulated.
+/// Returns the domain for a request, given what was found, and whether it is emulated.
 pub(crate) fn choose(
     request: DomainRequest,
     emulate: bool,
@@ -65,7 +67,8 @@ pub(crate) fn choose(
     }
 }
 
-/// Whether every nd region flushes the processor's caches at power loss; no, if there is none.
+/// Returns true if every nd region flushes the processor's caches at power loss; no, if there is
+/// none.
 pub(crate) fn every_region_is_eadr(sysfs: &Path) -> bool {
     let Ok(devices) = fs::read_dir(sysfs.join("bus/nd/devices")) else { return false };
     let mut found = false;

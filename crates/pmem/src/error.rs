@@ -45,6 +45,21 @@ pub enum MapError {
         /// What it is.
         found: &'static str,
     },
+    /// The machine's pages or cache lines have lengths that the rules of a pool do not allow for.
+    #[error(
+        "{}: {unit} of this machine have {found} bytes, and a pool needs {needed}; choose the AOF backend",
+        path.display()
+    )]
+    WrongMachine {
+        /// The file.
+        path: PathBuf,
+        /// What has another length.
+        unit: &'static str,
+        /// Its length here.
+        found: u64,
+        /// The length that is needed.
+        needed: &'static str,
+    },
     /// The address space asked for is empty or too large.
     #[error("cannot reserve {reserve} bytes of address space: {source}")]
     Reserve {
@@ -89,7 +104,7 @@ pub enum GrowError {
         /// Length of the file.
         found: u64,
     },
-    /// The file system has no room.
+    /// The file system has no space.
     #[error("cannot grow to {wanted} bytes: no space left on the file system")]
     NoSpace {
         /// Length asked for.

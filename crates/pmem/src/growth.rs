@@ -1,14 +1,15 @@
 //! Growing the file under a mapping.
 //!
-//! A region must never be longer than what the medium has really given: touching a page that the file system
-//! cannot supply kills the process. So room is allocated, and its failure reported, before the length grows.
-//! On persistent memory and in the `msync` domain zeros are written and synced too: the first touch of an
-//! allocated but unwritten extent would commit the file system's journal in the middle of a client's write.
+//! A region must never be longer than what the medium has really given: touching a page that the
+//! file system cannot supply kills the process. So space is allocated, and its failure reported,
+//! before the length grows. On persistent memory and in the `msync` domain zeros are written and
+//! synced too: the first touch of an allocated but unwritten extent would commit the file system's
+//! journal in the middle of a client's write.
 
 use crate::calls::{self, Call};
 use crate::domain::Domain;
 use crate::error::GrowError;
-use crate::step::Step;
+use crate::fault_points::FaultPoint;
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, ftruncate};
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
@@ -52,7 +53,7 @@ impl Backing for File {
 /// Syncs a file.
 type Sync<'s> = &'s dyn Fn(&dyn Backing) -> rustix::io::Result<()>;
 
-/// Whether what a file holds is to outlive a loss of power, so that its growth is synced.
+/// Returns true if what a file holds is to outlive a loss of power, so that its growth is synced.
 pub(crate) fn is_synced(domain: Domain) -> bool {
     match domain {
         Domain::Process | Domain::Volatile => false,
@@ -60,7 +61,8 @@ pub(crate) fn is_synced(domain: Domain) -> bool {
     }
 }
 
-/// Gives `file` the bytes `[old, new)`, all zeros, synced by `sync`; on failure the file has its old length.
+/// Gives `file` the bytes `[old, new)`, all zeros, synced by `sync`; on failure the file has its
+/// old length.
 pub(crate) fn extend(
     file: &dyn Backing,
     domain: Domain,
@@ -72,7 +74,8 @@ pub(crate) fn extend(
         false => Ok(()),
     });
     grown.map_err(|(step, errno)| {
-        // Best effort: the caller keeps its old length either way, and opening tolerates a longer file.
+        // Best effort: the caller keeps its old length either way, and opening tolerates a longer
+        // file.
         file.cut(old);
         if errno.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) {
             GrowError::NoSpace { wanted: new }
@@ -106,13 +109,14 @@ pub(crate) fn write_zeros(
         calls::stored(at, len as u64);
         at += len as u64;
     }
-    if !Step::SyncGrown.done() {
+    if !FaultPoint::SyncGrown.is_enabled() {
         return Ok(());
     }
     sync(file).map_err(|errno| ("sync zeros", errno.into()))
 }
 
-/// Maps `[at, at + len)` before anyone waits for it; where the kernel cannot, the first access does.
+/// Maps `[at, at + len)` before anyone waits for it; where the kernel cannot, the first access
+/// does.
 pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
     let advice = match domain {
         Domain::Clwb | Domain::Eadr | Domain::Process => Advice::LinuxPopulateWrite,
@@ -123,14 +127,16 @@ pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
     if domain != Domain::Msync {
         join_pages(at, len);
     }
-    // SAFETY: populating changes no contents, and the caller's range is mapped and backed by the file.
+    // SAFETY: populating changes no contents, and the caller's range is mapped and backed by the
+    // file.
     let _ = unsafe { madvise(at.cast(), len, advice) };
 }
 
-/// Lets huge pages take the place of small ones in a file of a tmpfs, whose pages are small unless its mount says otherwise: to
-/// translate addresses in small ones takes a tenth of a server's time for SETs of 32 bytes, a fifth for 4 KiB
-/// (`docs/benchmarks.md`). Since Linux 6.1. A DAX file system, which maps aligned extents by huge pages by itself, and one on a
-/// disk refuse: that changes nothing.
+/// Lets huge pages take the place of small ones in a file of a tmpfs, whose pages are small unless
+/// its mount says otherwise: to translate addresses in small ones takes a tenth of a server's time
+/// for SETs of 32 bytes, a fifth for 4 KiB (`docs/benchmarks.md`). Since Linux 6.1. A DAX file
+/// system, which maps aligned extents by huge pages by itself, and one on a disk refuse: that
+/// changes nothing.
 fn join_pages(at: *mut u8, len: usize) {
     // SAFETY: no contents change, and the caller's range is mapped and backed by the file.
     unsafe { libc::madvise(at.cast(), len, libc::MADV_COLLAPSE) };

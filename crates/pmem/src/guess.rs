@@ -13,7 +13,7 @@
 #[cfg(not(miri))]
 use core::arch::asm;
 
-/// The word at an address, as of some moment.
+/// Returns the word at an address, as of some moment.
 ///
 /// # Safety
 /// The address is a multiple of 8 and mapped.

@@ -13,7 +13,7 @@ use crate::calls::{self, Call};
 use crate::error::{GrowError, PunchError};
 use crate::growth::{is_synced, prefault, write_zeros};
 use crate::region::Region;
-use crate::turn::lock;
+use crate::scheduler::lock;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fstat, seek};
 use rustix::io::Errno;
 use std::fs::File;
@@ -115,10 +115,10 @@ impl Region {
         Ok(())
     }
 
-    /// The first hole in `[from, to)`, which may end after `to`; none if all of these bytes have
-    /// space. What was reserved and never written may count as a hole, and so does all of it if the
-    /// file cannot be asked: to reserve it again does no harm. The call takes the longer the more
-    /// data lies before the hole.
+    /// Returns the first hole in `[from, to)`, which may end after `to`; none if all of these bytes
+    /// have space. What was reserved and never written may count as a hole, and so does all of it
+    /// if the file cannot be asked: to reserve it again does no harm. The call takes the longer the
+    /// more data is before the hole.
     pub fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
@@ -145,7 +145,7 @@ impl Region {
         fstat(&**file).ok().map(|stat| stat.st_blocks as u64 * 512)
     }
 
-    /// Whether space can be given back at all, as far as the kind of the region tells.
+    /// Returns true if space can be given back at all, as far as the kind of the region tells.
     pub fn may_be_punched(&self) -> bool {
         !self.device && !self.is_private()
     }

@@ -1,6 +1,8 @@
-//! A region that is looked at and never written to: a private copy of the file, page by page as it is changed.
+//! A region that is looked at and never written to: a private copy of the file, page by page as it
+//! is changed.
 //!
-//! For `perdura check`: a pool can be recovered and walked like any other, and the file keeps every byte.
+//! For `perdura check`: a pool can be recovered and walked like any other, and the file keeps every
+//! byte.
 
 use crate::domain::Domain;
 use crate::error::MapError;
@@ -18,8 +20,8 @@ use std::sync::PoisonError;
 pub type RecordLosses = fn(&Region, &[LostPage]) -> bool;
 
 impl Region {
-    /// Maps a file so that stores stay in memory. The file is locked against those that would write to it, not against
-    /// other inspections.
+    /// Maps a file so that stores stay in memory. The file is locked against those that would write
+    /// to it, not against other inspections.
     pub fn inspect(path: impl AsRef<Path>) -> Result<Region, MapError> {
         let path = path.as_ref();
         let failed = |step, source| MapError::Io { path: path.to_owned(), step, source };
@@ -31,7 +33,8 @@ impl Region {
         }
         let file = LockedFile::shared(path, file)?;
         let len = metadata.len();
-        // Where the file is persistent memory, what it refuses by pages its device may still give by sectors.
+        // Where the file is persistent memory, what it refuses by pages its device may still give
+        // by sectors.
         let device = if accepts_sync(&file).is_ok() { readable::block_device(&file) } else { -1 };
         let mapping = Mapping::copy_on_write(&file, len).map_err(|source| failed("map", source))?;
         let watch = Watch::new(&Mapped {
@@ -54,40 +57,44 @@ impl Region {
 }
 
 impl Region {
-    /// Whether the medium lost bytes of this region since somebody looked into it: zeros may have been read in their
-    /// place. One relaxed load. It says nothing of a loss that was met and settled meanwhile: that is for who holds what
-    /// settling needs, and for others [`Region::has_lost_since`].
+    /// Returns true if the medium lost bytes of this region since somebody looked into it: zeros
+    /// may have been read in their place. One relaxed load. It says nothing of a loss that was met
+    /// and resolved meanwhile: that is for who holds what resolving needs, and for others
+    /// [`Region::has_lost_since`].
     #[inline]
-    pub fn is_unsettled(&self) -> bool {
-        self.watch.is_unsettled()
+    pub fn has_unresolved_losses(&self) -> bool {
+        self.watch.has_unresolved_losses()
     }
 
-    /// How often losses were settled: to be asked before reading, for [`Region::has_lost_since`].
+    /// Returns how often losses were resolved: to be asked before reading, for
+    /// [`Region::has_lost_since`].
     #[inline]
-    pub fn settlements(&self) -> u64 {
-        self.watch.settlements()
+    pub fn resolutions(&self) -> u64 {
+        self.watch.resolutions()
     }
 
-    /// Whether what was read since there were so many settlements may be zeros in the place of lost bytes, or what lost bytes
-    /// meant may have become known since.
+    /// Returns true if what was read since there were this many resolutions may be zeros in the
+    /// place of lost bytes, or what lost bytes meant may have become known since.
     #[inline]
-    pub fn has_lost_since(&self, settlements: u64) -> bool {
-        self.watch.has_lost_since(settlements)
+    pub fn has_lost_since(&self, resolutions: u64) -> bool {
+        self.watch.has_lost_since(resolutions)
     }
 
-    /// How many damaged pages nobody has looked into, and the bytes that were lost with them.
+    /// Returns how many damaged pages nobody has looked into, and the bytes that were lost with
+    /// them.
     pub fn lost(&self) -> (usize, Vec<Lost>) {
         self.watch.lost()
     }
 
-    /// The pages that were damaged after the first so many.
+    /// Returns the pages that were damaged after the first `pages` ones.
     pub fn lost_after(&self, pages: usize) -> Vec<LostPage> {
         self.watch.lost_after(pages)
     }
 
-    /// Says that the first so many damaged pages were looked into. Whether no others have come since.
-    pub fn settle(&self, pages: usize) -> bool {
-        self.watch.settle(pages)
+    /// Says that the first `pages` damaged pages were looked into. Returns true if no others have
+    /// come since.
+    pub fn resolve(&self, pages: usize) -> bool {
+        self.watch.resolve(pages)
     }
 
     /// Damaged pages met since the region was opened.
@@ -95,28 +102,31 @@ impl Region {
         self.watch.total()
     }
 
-    /// Has `record` called with each loss before anything is written over it, for then the medium no longer reports it.
-    /// It makes the loss durable by [`Region::drain`], and says whether it could: a page whose loss was not recorded is
-    /// not mended. It may run in any thread that fences, and must not fence by [`Region::fence`].
+    /// Has `record` called with each loss before anything is written over it, for then the medium
+    /// no longer reports it. It makes the loss durable by [`Region::drain`], and says whether it
+    /// could: a page whose loss was not recorded is not repaired. It may run in any thread that
+    /// fences, and must not fence by [`Region::fence`].
     pub fn record_losses(&self, record: RecordLosses) {
         // Set once: who opens a pool does so before anybody else has the region.
         let _ = self.record.set(record);
     }
 
-    /// Treats the lines of a page as lost: they were, before the region was opened. False if it cannot be remembered.
-    pub fn lose(&self, page: LostPage) -> bool {
-        self.watch.lose(page)
+    /// Treats the lines of a page as lost: they were, before the region was opened. False if it
+    /// cannot be remembered.
+    pub fn mark_lost(&self, page: LostPage) -> bool {
+        self.watch.mark_lost(page)
     }
 
-    /// Writes damaged pages again, with zeros for what was lost, so that the medium holds them; durable on return.
-    /// A failure is that of a fence: [`Region::failed`].
-    pub fn mend(&self) {
-        if self.watch.is_private() || !self.watch.has_fenced_off() {
+    /// Writes damaged pages again, with zeros for what was lost, so that the medium holds them;
+    /// durable on return. A failure is that of a fence: [`Region::failed`].
+    pub fn repair(&self) {
+        if self.watch.is_private() || !self.watch.has_quarantined() {
             return;
         }
-        // Not under the lock of the table, which the signal handler takes: the record may lie in lost bytes too.
-        let _one_at_a_time = self.mending.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.record_lost_pages() || self.watch.mend().is_err() {
+        // Not under the lock of the table, which the signal handler takes: the record may be in
+        // lost bytes too.
+        let _one_at_a_time = self.repairing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.record_lost_pages() || self.watch.repair().is_err() {
             self.fail();
         }
     }

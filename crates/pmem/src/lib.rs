@@ -1,15 +1,17 @@
 //! Mappings of persistent memory, cache-line flushes and fences.
 //!
-//! A [`Region`] is a range of bytes addressed by offset: a DAX file, a DAX device, any other file, or
-//! anonymous memory. Its [`Domain`] says what a flush and a fence have to do there so that stores outlive a
-//! failure, and what kind of failure that is. It is found at run time, never assumed.
+//! A [`Region`] is a range of bytes addressed by offset: a DAX file, a DAX device, any other file,
+//! or anonymous memory. Its [`Domain`] says what a flush and a fence have to do there so that
+//! stores outlive a failure, and what kind of failure that is. It is found at run time, never
+//! assumed.
 //!
-//! The rule that everything above relies on: bytes stored by a thread, flushed by the same thread and then
-//! fenced by the same thread are durable in the region's domain. Any other store may or may not be, and reaches
-//! the medium in units of aligned 8-byte words. `sim` checks the crates above against exactly this rule.
+//! The rule that everything above relies on: bytes stored by a thread, flushed by the same thread
+//! and then fenced by the same thread are durable in the region's domain. Any other store may or
+//! may not be, and reaches the medium in units of aligned 8-byte words. `sim` checks the crates
+//! above against exactly this rule.
 //!
-//! This crate knows the processor and the kernel. It does not know what the bytes mean; nothing above it
-//! names an instruction or calls `mmap`.
+//! This crate knows the processor and the kernel. It does not know what the bytes mean; nothing
+//! above it names an instruction or calls `mmap`.
 #![allow(unsafe_code, reason = "mapping memory and flushing cache lines is what this crate is for")]
 
 mod boot;
@@ -20,11 +22,11 @@ mod domain;
 #[cfg(feature = "emulate-media")]
 mod emulation;
 mod error;
+mod fault_points;
 mod growth;
 mod guess;
 mod holes;
 mod inspect;
-mod lane;
 mod lines;
 mod locked;
 mod mapping;
@@ -32,19 +34,19 @@ mod media;
 mod open;
 mod options;
 mod pages;
+mod partition;
 mod persist;
 mod place;
 mod readable;
 #[cfg(feature = "sim")]
 mod recorder;
 mod region;
+mod scheduler;
 #[cfg(feature = "sim")]
 mod scratch;
 mod signal;
-mod step;
 mod stream;
 mod syncs;
-mod turn;
 
 pub use boot::boot_id;
 pub use calls::Call;
@@ -56,22 +58,23 @@ pub use domain::Domain;
 #[cfg(feature = "emulate-media")]
 pub use emulation::{Charged, Emulation, Media, Model, charged};
 pub use error::{GrowError, MapError, PunchError};
+pub use fault_points::{FAULT_POINTS, FaultPoint, fault_point_is_enabled, panic_point};
+#[cfg(feature = "sim")]
+pub use fault_points::{FaultPointSet, disable_fault_point, panic_after, take_passed_fault_points};
 pub use holes::trim_allocator;
 pub use inspect::RecordLosses;
-pub use lane::Lane;
 pub use lines::{LINE, lines};
+pub use locked::when_unlocked;
 pub use media::{Lost, LostPage};
 pub use options::{DomainRequest, MapOptions};
+pub use partition::Partition;
 pub use place::FilePlace;
 #[cfg(feature = "sim")]
 pub use recorder::{NullRecorder, Recorder};
 pub use region::Region;
 #[cfg(feature = "sim")]
+pub use scheduler::{Scheduler, set_scheduler};
+pub use scheduler::{lock, waited_ns};
+#[cfg(feature = "sim")]
 pub use scratch::Scratch;
-pub use step::{STEPS, Step, panic_point, step_is_done};
-#[cfg(feature = "sim")]
-pub use step::{StepSet, knock_out, panic_after, take_steps};
 pub use stream::STREAM_FROM;
-#[cfg(feature = "sim")]
-pub use turn::{Turns, take_turns};
-pub use turn::{lock, waited_ns};

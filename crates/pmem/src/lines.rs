@@ -1,15 +1,17 @@
 //! Which cache lines a range of bytes touches.
 //!
-//! A flush that misses the last line of a range, or rounds its start up, is a bug that no ordinary test sees.
-//! So the arithmetic stands here alone, as a pure function that every flush goes through, and is tested for
-//! every address and length of a window.
+//! A flush that misses the last line of a range, or rounds its start up, is a bug that no ordinary
+//! test sees. So the arithmetic is here alone, as a pure function that every flush goes through,
+//! and is tested for every address and length of a window.
 
 /// Bytes of a cache line, on every processor that Perdura runs on.
 pub const LINE: u64 = 64;
 
-/// The offset of each line that `[at, at + len)` touches, in ascending order; none for an empty range.
+/// Returns the offset of each line that `[at, at + len)` touches, in ascending order; none for an
+/// empty range.
 ///
-/// The range must not wrap around the end of the address space; a caller has checked it against its bounds.
+/// The range must not wrap around the end of the address space; a caller has checked it against its
+/// bounds.
 #[inline]
 pub fn lines(at: u64, len: usize) -> impl ExactSizeIterator<Item = u64> + Clone {
     let first = at / LINE;

@@ -1,6 +1,7 @@
 //! A file that is locked for as long as it is used.
 
 use crate::error::MapError;
+use crate::region::Region;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -8,15 +9,42 @@ use std::io;
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Permissions of a file that is created: it holds everybody's data.
 const PRIVATE: u32 = 0o600;
 
-/// An open file with a lock that other processes see. It ends with this value, not with the last descriptor: a child that
-/// another thread has just forked has them all until it executes its program.
+/// How long a file may be held by another process: one that was just killed holds it until the kernel has taken its
+/// memory apart.
+const PATIENCE: Duration = Duration::from_secs(3);
+const RETRY: Duration = Duration::from_millis(5);
+
+/// Maps a file with `map`, again and again for up to three seconds while another process holds the file. Calls `waits` once
+/// if it has to wait.
+pub fn when_unlocked(
+    map: impl Fn() -> Result<Region, MapError>,
+    waits: impl FnOnce(),
+) -> Result<Region, MapError> {
+    match map() {
+        Err(MapError::Locked { .. }) => waits(),
+        other => return other,
+    }
+    let started = Instant::now();
+    loop {
+        std::thread::sleep(RETRY);
+        match map() {
+            Err(MapError::Locked { .. }) if started.elapsed() < PATIENCE => {}
+            other => return other,
+        }
+    }
+}
+
+/// An open file with a lock that other processes see. It ends with this value, not with the last
+/// descriptor: a child that another thread has just forked has them all until it executes its
+/// program.
 ///
-/// A file that was created here and is still empty at the end is removed, under its lock: whoever created it was
-/// refused.
+/// A file that was created here and is still empty at the end is removed, under its lock: whoever
+/// created it was refused.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
     file: File,
@@ -24,8 +52,8 @@ pub(crate) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Opens a file for reading and writing, and locks it against everybody else. If it does not exist and `create` says
-    /// so, it is created, for this user alone.
+    /// Opens a file for reading and writing, and locks it against everybody else. If it does not
+    /// exist and `create` says so, it is created, for this user alone.
     pub(crate) fn exclusive(path: &Path, create: bool) -> Result<LockedFile, MapError> {
         let (file, created) = open(path, create).map_err(|source| MapError::Io {
             path: path.to_owned(),

@@ -1,8 +1,8 @@
 //! Address space, and what is mapped into it.
 //!
-//! The whole reserved length is mapped once: pages beyond the file's end exist as addresses only, and become
-//! usable when the file grows under them. So an address that was handed out stays valid for the region's life.
-//! The start is aligned for huge pages, which device DAX insists on.
+//! The whole reserved length is mapped once: pages beyond the file's end exist as addresses only,
+//! and become usable when the file grows under them. So an address that was handed out stays valid
+//! for the region's life. The start is aligned for huge pages, which device DAX insists on.
 
 use crate::calls;
 use memmap2::{MmapMut, MmapOptions};
@@ -59,25 +59,27 @@ impl Mapping {
         })
     }
 
-    /// Maps `file` from its start over the whole range, with `MAP_SYNC` if `sync`: only where [`accepts_sync`] said so. A
-    /// file system that refuses does so after the kernel has emptied the range, and another thread's mapping may be
-    /// put there.
+    /// Maps `file` from its start over the whole range, with `MAP_SYNC` if `sync`: only where
+    /// [`accepts_sync`] said so. A file system that refuses does so after the kernel has emptied
+    /// the range, and another thread's mapping may be put there.
     pub(crate) fn put_file(&self, file: &File, sync: bool) -> rustix::io::Result<()> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = file_flags(sync) | MapFlags::FIXED;
-        // SAFETY: the range belongs to this mapping, and nobody has been given an address in it yet.
+        // SAFETY: the range belongs to this mapping, and nobody has been given an address in it
+        // yet.
         unsafe { mmap(self.base.cast(), self.len as usize, prot, flags, file, 0)? };
         self.advise_huge();
         Ok(())
     }
 
-    /// A private mapping of a file's bytes: what is stored into it stays in memory.
+    /// Returns a private mapping of a file's bytes: what is stored into it stays in memory.
     pub(crate) fn copy_on_write(file: &File, len: u64) -> io::Result<Mapping> {
         let whole = usize::try_from(len.max(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut options = MmapOptions::new();
         options.len(whole).no_reserve_swap();
-        // SAFETY: bytes of a private mapping that another process changes meanwhile may or may not show here. The caller
-        // holds a lock on the file that keeps every writer of pools away, and words are read as atomics.
+        // SAFETY: bytes of a private mapping that another process changes meanwhile may or may not
+        // show here. The caller holds a lock on the file that keeps every writer of pools away, and
+        // words are read as atomics.
         let mut copy = unsafe { options.map_copy(file)? };
         let base = copy.as_mut_ptr();
         Ok(Mapping { base, len, raw: (std::ptr::null_mut(), 0), copy: Some(copy) })
@@ -87,7 +89,8 @@ impl Mapping {
     pub(crate) fn put_anonymous(&self) -> io::Result<()> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: the range belongs to this mapping, and nobody has been given an address in it yet.
+        // SAFETY: the range belongs to this mapping, and nobody has been given an address in it
+        // yet.
         unsafe { mmap_anonymous(self.base.cast(), self.len as usize, prot, flags)? };
         self.advise_huge();
         Ok(())
@@ -103,30 +106,31 @@ impl Mapping {
         Mapping { base, len: len as u64, raw: (std::ptr::null_mut(), 0), copy: None }
     }
 
-    /// The same memory once more, for somebody who keeps its owner.
+    /// Returns the same memory once more, for somebody who keeps its owner.
     #[cfg(feature = "sim")]
     pub(crate) fn shared(&self) -> Mapping {
         Mapping { base: self.base, len: self.len, raw: (std::ptr::null_mut(), SHARED), copy: None }
     }
 
-    /// Whether it is a private copy of a file.
+    /// Returns true if it is a private copy of a file.
     pub(crate) fn is_copy(&self) -> bool {
         self.copy.is_some()
     }
 
-    /// The first byte.
+    /// Returns the first byte.
     #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         self.base
     }
 
-    /// Bytes of address space.
+    /// Returns the number of bytes of address space.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Huge pages spare the address translation misses of a large index. Advice: a refusal changes nothing.
+    /// Huge pages spare the address translation misses of a large index. Advice: a refusal changes
+    /// nothing.
     fn advise_huge(&self) {
         // SAFETY: the advice changes no contents, and the range is this mapping's.
         let _ = unsafe { madvise(self.base.cast(), self.len as usize, Advice::LinuxHugepage) };
@@ -147,12 +151,13 @@ impl Drop for Mapping {
             unsafe { std::alloc::dealloc(self.base, simulated_layout(self.len as usize)) };
             return;
         }
-        // SAFETY: the range was mapped by `reserve`, and its owner, who handed out addresses, is gone.
+        // SAFETY: the range was mapped by `reserve`, and its owner, who handed out addresses, is
+        // gone.
         let _ = unsafe { munmap(self.raw.0, self.raw.1) };
     }
 }
 
-/// How a file is mapped.
+/// Returns how a file is mapped.
 pub(crate) fn file_flags(sync: bool) -> MapFlags {
     if sync && !calls::plays_persistent_memory() {
         MapFlags::SHARED_VALIDATE | MapFlags::SYNC
@@ -161,7 +166,8 @@ pub(crate) fn file_flags(sync: bool) -> MapFlags {
     }
 }
 
-/// Whether the kernel maps a file with `MAP_SYNC`; asked at an address of its own choice, and undone.
+/// Whether the kernel maps a file with `MAP_SYNC`; asked at an address of its own choice, and
+/// undone.
 pub(crate) fn accepts_sync(file: &File) -> rustix::io::Result<()> {
     if calls::plays_persistent_memory() {
         return Ok(());

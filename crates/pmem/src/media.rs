@@ -1,24 +1,28 @@
-//! What the medium lost, page by page: fenced off when it is met, mended at the next fence, told to whoever knows what
-//! the bytes meant.
+//! What the medium lost, page by page: quarantined when it is met, repaired at the next fence, told
+//! to whoever knows what the bytes meant.
 //!
-//! An access to bytes that the medium cannot give any more (or that the file no longer has) ends in `SIGBUS`. The
-//! handler in `signal` calls [`Watched::fence_off`]: it puts a private page in the place of the damaged one, with every
-//! line that can still be read and zeros for the others, so that the access goes on and the neighbours of a lost line
-//! are there. From then on, in ordinary code:
+//! An access to bytes that the medium cannot give any more (or that the file no longer has) ends in
+//! `SIGBUS`. The handler in `signal` calls [`Watched::quarantine`]: it puts a private page in the
+//! place of the damaged one, with every line that can still be read and zeros for the others, so
+//! that the access goes on and the neighbours of a lost line are there. From then on, in ordinary
+//! code:
 //!
 //! - The layer above records what was lost where it outlives the process ([`Watched::unrecorded`]).
-//! - [`Watched::mend`] writes the page to the file (on persistent memory that clears the error) and maps the file there
-//!   again. A fence does this first, so that what was stored into a private page is durable when it says so.
-//! - The layer above finds out what the lost lines meant, and calls [`Watched::settle`]. Until then
-//!   [`Watched::is_unsettled`] says that zeros may have been read.
+//! - [`Watched::repair`] writes the page to the file (on persistent memory that clears the error)
+//!   and maps the file there again. A fence does this first, so that what was stored into a private
+//!   page is durable when it says so.
+//! - The layer above finds out what the lost lines meant, and calls [`Watched::resolve`]. Until
+//!   then [`Watched::has_unresolved_losses`] says that zeros may have been read.
 //!
-//! Everything here that the handler uses is a fixed table of atomics and system calls: no allocation, no lock that the
-//! interrupted code could hold. Invariants:
+//! Everything here that the handler uses is a fixed table of atomics and system calls: no
+//! allocation, no lock that the interrupted code could hold. Invariants:
 //!
-//! - a page is written to the file only after its loss was recorded: afterwards the medium no longer reports it;
-//! - `unsettled` counts up before the private page is there, so that whoever reads a zero of it sees the count;
-//! - a page is mapped anew only under `lock`, and while its bytes are copied it cannot be written to: a store meanwhile
-//!   waits in the handler, so that none is lost.
+//! - a page is written to the file only after its loss was recorded: afterwards the medium no
+//!   longer reports it;
+//! - `unresolved` counts up before the private page is there, so that whoever reads a zero of it
+//!   sees the count;
+//! - a page is mapped again only under `lock`, and while its bytes are copied it cannot be written
+//!   to: a store meanwhile waits in the handler, so that none is lost.
 
 use crate::lines::LINE;
 use crate::mapping::PAGE;
@@ -28,7 +32,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering,
 
 /// Regions that can be watched at a time.
 pub(crate) const REGIONS: usize = 64;
-/// Pages of a region that may be damaged and not settled; a medium that loses more at once is no longer one.
+/// Pages of a region that may be damaged and not resolved; a medium that loses more at once is no
+/// longer one.
 const PAGES: usize = 256;
 /// Pages that are remembered for stores that came while they could not be written to.
 const RECENT: usize = 256;
@@ -51,14 +56,14 @@ pub struct LostPage {
     pub lines: u64,
 }
 
-/// A page that was fenced off.
+/// A page that was quarantined.
 struct Page {
     at: AtomicU64,
     /// One bit for each line that could not be read.
     lost: AtomicU64,
     /// Whether the loss was recorded where it outlives the process.
     recorded: AtomicBool,
-    mended: AtomicBool,
+    repaired: AtomicBool,
 }
 
 impl Page {
@@ -66,7 +71,7 @@ impl Page {
         self.at.store(page.at, Ordering::Relaxed);
         self.lost.store(page.lines, Ordering::Relaxed);
         self.recorded.store(is_known, Ordering::Relaxed);
-        self.mended.store(is_known, Ordering::Relaxed);
+        self.repaired.store(is_known, Ordering::Relaxed);
     }
 
     fn get(&self) -> LostPage {
@@ -80,18 +85,19 @@ pub(crate) struct Watched {
     base: AtomicUsize,
     len: AtomicUsize,
     pub(crate) file: AtomicI32,
-    /// The block device below the file, for lines whose page the file system refuses as a whole; -1 for none.
+    /// The block device below the file, for lines whose page the file system refuses as a whole; -1
+    /// for none.
     device: AtomicI32,
     /// How the file is mapped; 0: privately, so that nothing is ever written to it.
     flags: AtomicI32,
     lock: AtomicBool,
-    /// Pages fenced off and not mended.
-    fenced_off: AtomicUsize,
+    /// Pages quarantined and not repaired.
+    quarantined: AtomicUsize,
     /// Pages whose loss nobody has looked into.
-    unsettled: AtomicUsize,
-    /// How often losses were settled.
-    settlements: AtomicU64,
-    /// Pages fenced off since the region was opened.
+    unresolved: AtomicUsize,
+    /// How often losses were resolved.
+    resolutions: AtomicU64,
+    /// Pages quarantined since the region was opened.
     total: AtomicU64,
     /// More pages past the file's end were met than can be remembered.
     pub(crate) cut_short: AtomicBool,
@@ -102,10 +108,10 @@ pub(crate) struct Watched {
 
 /// What the handler did about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fenced {
+pub(crate) enum Quarantined {
     /// The access can be tried again.
     Again,
-    /// There is no page for it, or no room to remember one.
+    /// There is no page for it, or no space to remember one.
     Hopeless,
 }
 
@@ -119,9 +125,9 @@ impl Watched {
             device: AtomicI32::new(-1),
             flags: AtomicI32::new(0),
             lock: AtomicBool::new(false),
-            fenced_off: AtomicUsize::new(0),
-            unsettled: AtomicUsize::new(0),
-            settlements: AtomicU64::new(0),
+            quarantined: AtomicUsize::new(0),
+            unresolved: AtomicUsize::new(0),
+            resolutions: AtomicU64::new(0),
             total: AtomicU64::new(0),
             cut_short: AtomicBool::new(false),
             pages: [const {
@@ -129,7 +135,7 @@ impl Watched {
                     at: AtomicU64::new(0),
                     lost: AtomicU64::new(0),
                     recorded: AtomicBool::new(false),
-                    mended: AtomicBool::new(false),
+                    repaired: AtomicBool::new(false),
                 }
             }; PAGES],
             recent: [const { AtomicU64::new(u64::MAX) }; RECENT],
@@ -140,7 +146,7 @@ impl Watched {
 
 /// Every watched region. The handler looks through it; a region that found no place is not watched.
 pub(crate) static TABLE: [Watched; REGIONS] = [const { Watched::new() }; REGIONS];
-/// Stands for regions that are not watched: nothing is ever fenced off in it.
+/// Stands for regions that are not watched: nothing is ever quarantined in it.
 static UNWATCHED: Watched = Watched::new();
 
 /// A region's place in the table; given back when dropped.
@@ -179,8 +185,8 @@ impl Watch {
         slot.device.store(mapped.device, Ordering::Relaxed);
         slot.flags.store(mapped.flags, Ordering::Relaxed);
         slot.len.store(mapped.len as usize, Ordering::Relaxed);
-        slot.fenced_off.store(0, Ordering::Relaxed);
-        slot.unsettled.store(0, Ordering::Relaxed);
+        slot.quarantined.store(0, Ordering::Relaxed);
+        slot.unresolved.store(0, Ordering::Relaxed);
         slot.total.store(0, Ordering::Relaxed);
         slot.cut_short.store(false, Ordering::Relaxed);
         slot.recent.iter().for_each(|page| page.store(u64::MAX, Ordering::Relaxed));
@@ -214,37 +220,39 @@ impl Drop for Held<'_> {
 }
 
 impl Watched {
-    /// Whether bytes were lost since somebody looked into it. One load: for every commit and every batch.
+    /// Returns true if bytes were lost since somebody looked into it. One load: for every commit
+    /// and every batch.
     #[inline]
-    pub(crate) fn is_unsettled(&self) -> bool {
-        self.unsettled.load(Ordering::Relaxed) != 0
+    pub(crate) fn has_unresolved_losses(&self) -> bool {
+        self.unresolved.load(Ordering::Relaxed) != 0
     }
 
-    pub(crate) fn settlements(&self) -> u64 {
-        // What whoever settled a loss left behind is seen by who sees the count.
-        self.settlements.load(Ordering::Acquire)
+    pub(crate) fn resolutions(&self) -> u64 {
+        // What whoever resolved a loss left behind is seen by who sees the count.
+        self.resolutions.load(Ordering::Acquire)
     }
 
-    /// Whether bytes were lost, or losses settled, since there were so many settlements.
+    /// Returns true if bytes were lost, or losses resolved, since there were this many resolutions.
     #[inline]
-    pub(crate) fn has_lost_since(&self, settlements: u64) -> bool {
-        // Whatever was read was read before this; and a loss that is settled meanwhile is seen by one of the two.
+    pub(crate) fn has_lost_since(&self, resolutions: u64) -> bool {
+        // Whatever was read was read before this; and a loss that is resolved meanwhile is seen by
+        // one of the two.
         fence(Ordering::Acquire);
-        self.unsettled.load(Ordering::Acquire) != 0
-            || self.settlements.load(Ordering::Relaxed) != settlements
+        self.unresolved.load(Ordering::Acquire) != 0
+            || self.resolutions.load(Ordering::Relaxed) != resolutions
     }
 
-    /// Whether some page of the region is a private one.
+    /// Returns true if some page of the region is a private one.
     #[inline]
-    pub(crate) fn has_fenced_off(&self) -> bool {
-        self.fenced_off.load(Ordering::Relaxed) != 0
+    pub(crate) fn has_quarantined(&self) -> bool {
+        self.quarantined.load(Ordering::Relaxed) != 0
     }
 
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// The offset of an address in this region.
+    /// Returns the offset of an address in this region.
     pub(crate) fn offset(&self, address: usize) -> Option<u64> {
         let base = self.base.load(Ordering::Acquire);
         if base == 0 {
@@ -266,18 +274,19 @@ impl Watched {
         (self.base.load(Ordering::Relaxed) + at as usize) as *mut libc::c_void
     }
 
-    /// Puts a private page in the place of the one at `at`. Called by the signal handler: system calls and atomics only.
-    pub(crate) fn fence_off(&self, at: u64) -> Fenced {
+    /// Puts a private page in the place of the one at `at`. Called by the signal handler: system
+    /// calls and atomics only.
+    pub(crate) fn quarantine(&self, at: u64) -> Quarantined {
         let page = at & !(PAGE - 1);
         let _held = self.hold();
-        let known = self.unsettled.load(Ordering::Relaxed);
+        let known = self.unresolved.load(Ordering::Relaxed);
         let is_private =
-            |p: &Page| p.at.load(Ordering::Relaxed) == page && !p.mended.load(Ordering::Relaxed);
+            |p: &Page| p.at.load(Ordering::Relaxed) == page && !p.repaired.load(Ordering::Relaxed);
         if self.pages[..known].iter().any(is_private) {
             // Another thread was here first.
-            return Fenced::Again;
+            return Quarantined::Again;
         }
-        let Some(private) = readable::blank_page() else { return Fenced::Hopeless };
+        let Some(private) = readable::blank_page() else { return Quarantined::Hopeless };
         let Some(entry) = self.pages.get(known) else { return self.blank(page, private) };
         // Other threads may store into the lines that are not lost.
         self.hold_stores(page);
@@ -286,33 +295,34 @@ impl Watched {
         let lost = readable::copy_page(file, device, page, private);
         entry.set(LostPage { at: page, lines: lost }, false);
         self.total.fetch_add(1, Ordering::Relaxed);
-        self.fenced_off.fetch_add(1, Ordering::SeqCst);
-        self.unsettled.fetch_add(1, Ordering::SeqCst);
+        self.quarantined.fetch_add(1, Ordering::SeqCst);
+        self.unresolved.fetch_add(1, Ordering::SeqCst);
         if readable::put_page(private, self.address(page)) {
-            return Fenced::Again;
+            return Quarantined::Again;
         }
-        Fenced::Hopeless
+        Quarantined::Hopeless
     }
 
-    /// Puts a page of zeros in the place of one that cannot be remembered: nothing more is written, and what is read is
-    /// read in vain, since the pages that are remembered stay unsettled until the store has stopped.
+    /// Puts a page of zeros in the place of one that cannot be remembered: nothing more is written,
+    /// and what is read is read in vain, since the pages that are remembered stay unresolved until
+    /// the store has stopped.
     ///
     /// Of a private mapping, which nothing is written from, what can be read of the page is put
     /// there.
-    fn blank(&self, page: u64, private: *mut u8) -> Fenced {
+    fn blank(&self, page: u64, private: *mut u8) -> Quarantined {
         if self.is_private() {
             let (file, device) =
                 (self.file.load(Ordering::Relaxed), self.device.load(Ordering::Relaxed));
             readable::copy_page(file, device, page, private);
             self.total.fetch_add(1, Ordering::Relaxed);
         } else if !self.ends_before(page) {
-            return Fenced::Hopeless;
+            return Quarantined::Hopeless;
         } else {
             self.cut_short.store(true, Ordering::Relaxed);
         }
         match readable::put_page(private, self.address(page)) {
-            true => Fenced::Again,
-            false => Fenced::Hopeless,
+            true => Quarantined::Again,
+            false => Quarantined::Hopeless,
         }
     }
 
@@ -323,59 +333,62 @@ impl Watched {
         readable::protect(self.address(page));
     }
 
-    /// Whether a store to `at` met a page that was being copied: then it can be tried again. Waits until it is there.
+    /// Returns true if a store to `at` met a page that was being copied: then it can be tried
+    /// again. Waits until it is there.
     pub(crate) fn was_held(&self, at: u64) -> bool {
         let page = at & !(PAGE - 1);
         let _held = self.hold();
         self.recent.iter().any(|recent| recent.load(Ordering::Relaxed) == page)
     }
 
-    /// Whether nothing is ever written to the file.
+    /// Returns true if nothing is ever written to the file.
     pub(crate) fn is_private(&self) -> bool {
         self.flags.load(Ordering::Relaxed) == 0
     }
 
-    /// Treats lines as lost that were lost before the region was opened; false if there is no space to remember them.
-    pub(crate) fn lose(&self, page: LostPage) -> bool {
+    /// Treats lines as lost that were lost before the region was opened; false if there is no space
+    /// to remember them.
+    pub(crate) fn mark_lost(&self, page: LostPage) -> bool {
         if std::ptr::eq(self, &UNWATCHED) {
             return false;
         }
         let _held = self.hold();
-        let known = self.unsettled.load(Ordering::Relaxed);
+        let known = self.unresolved.load(Ordering::Relaxed);
         let Some(entry) = self.pages.get(known) else { return false };
         entry.set(page, true);
-        self.unsettled.fetch_add(1, Ordering::SeqCst);
+        self.unresolved.fetch_add(1, Ordering::SeqCst);
         true
     }
 
-    /// The pages whose loss was not recorded.
+    /// Returns the pages whose loss was not recorded.
     pub(crate) fn unrecorded(&self) -> Vec<LostPage> {
         let _held = self.hold();
-        let known = self.unsettled.load(Ordering::Relaxed);
+        let known = self.unresolved.load(Ordering::Relaxed);
         let is_new = |page: &&Page| !page.recorded.load(Ordering::Relaxed);
         self.pages[..known].iter().filter(is_new).map(Page::get).collect()
     }
 
-    /// Says that the loss of these pages was recorded: they may be mended.
+    /// Says that the loss of these pages was recorded: they may be repaired.
     pub(crate) fn set_recorded(&self, recorded: &[LostPage]) {
         let _held = self.hold();
-        let known = self.unsettled.load(Ordering::Relaxed);
+        let known = self.unresolved.load(Ordering::Relaxed);
         for page in self.pages[..known].iter().filter(|page| recorded.contains(&page.get())) {
             page.recorded.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Writes every private page whose loss was recorded to the file, and maps the file there again. Durable on return.
-    /// The first pages come first: where the record itself lies in lost pages, it is written with them.
-    pub(crate) fn mend(&self) -> io::Result<()> {
+    /// Writes every private page whose loss was recorded to the file, and maps the file there
+    /// again. Durable on return. The first pages come first: where the record itself is in lost
+    /// pages, it is written with them.
+    pub(crate) fn repair(&self) -> io::Result<()> {
         let flags = self.flags.load(Ordering::Relaxed);
-        if flags == 0 || !self.has_fenced_off() {
+        if flags == 0 || !self.has_quarantined() {
             return Ok(());
         }
         let _held = self.hold();
-        let known = self.unsettled.load(Ordering::Relaxed);
+        let known = self.unresolved.load(Ordering::Relaxed);
         let is_due = |page: &&Page| {
-            page.recorded.load(Ordering::Relaxed) && !page.mended.load(Ordering::Relaxed)
+            page.recorded.load(Ordering::Relaxed) && !page.repaired.load(Ordering::Relaxed)
         };
         let mut due: Vec<&Page> = self.pages[..known].iter().filter(is_due).collect();
         due.sort_unstable_by_key(|page| page.at.load(Ordering::Relaxed));
@@ -387,16 +400,16 @@ impl Watched {
             self.refuse_past_end(page)?;
             self.hold_stores(page);
             readable::write_back(file, page, self.address(page), flags, is_bad)?;
-            entry.mended.store(true, Ordering::Relaxed);
-            self.fenced_off.fetch_sub(1, Ordering::SeqCst);
+            entry.repaired.store(true, Ordering::Relaxed);
+            self.quarantined.fetch_sub(1, Ordering::SeqCst);
         }
         Ok(())
     }
 
-    /// How many pages are not settled, and the lines that were lost with them.
+    /// Returns how many pages are not resolved, and the lines that were lost with them.
     pub(crate) fn lost(&self) -> (usize, Vec<Lost>) {
         let _held = self.hold();
-        let known = self.unsettled.load(Ordering::Relaxed);
+        let known = self.unresolved.load(Ordering::Relaxed);
         let mut all: Vec<Lost> = Vec::new();
         for entry in &self.pages[..known] {
             let page = entry.get();
@@ -411,25 +424,26 @@ impl Watched {
         (known, all)
     }
 
-    /// The pages that were lost after the first `pages` ones.
+    /// Returns the pages that were lost after the first `pages` ones.
     pub(crate) fn lost_after(&self, pages: usize) -> Vec<LostPage> {
         let _held = self.hold();
-        let known = self.unsettled.load(Ordering::Relaxed);
+        let known = self.unresolved.load(Ordering::Relaxed);
         self.pages[pages.min(known)..known].iter().map(Page::get).collect()
     }
 
-    /// Forgets the first `pages` pages, which were mended and looked into. Whether no others have come since.
-    pub(crate) fn settle(&self, pages: usize) -> bool {
+    /// Forgets the first `pages` pages, which were repaired and looked into. Returns true if no
+    /// others have come since.
+    pub(crate) fn resolve(&self, pages: usize) -> bool {
         let _held = self.hold();
-        let known = self.unsettled.load(Ordering::Relaxed);
+        let known = self.unresolved.load(Ordering::Relaxed);
         let gone = pages.min(known);
         for (to, from) in (gone..known).enumerate() {
             let (to, from) = (&self.pages[to], &self.pages[from]);
             to.set(from.get(), from.recorded.load(Ordering::Relaxed));
-            to.mended.store(from.mended.load(Ordering::Relaxed), Ordering::Relaxed);
+            to.repaired.store(from.repaired.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        self.settlements.fetch_add(1, Ordering::SeqCst);
-        self.unsettled.store(known - gone, Ordering::SeqCst);
+        self.resolutions.fetch_add(1, Ordering::SeqCst);
+        self.unresolved.store(known - gone, Ordering::SeqCst);
         known == gone
     }
 }
@@ -460,8 +474,9 @@ mod tests {
         fn synced(&self, _at: u64, _len: u64, _well: bool) {}
     }
 
-    /// Fences a page off, of which this many bytes at the end are gone, and lets the file refuse it with `errno` at the
-    /// next fence. Whether the fence was well, and how many bytes of the page the file still has.
+    /// Fences a page off, of which this many bytes at the end are gone, and lets the file refuse it
+    /// with `errno` at the next fence. Whether the fence was well, and how many bytes of the page
+    /// the file still has.
     fn refused(errno: Errno, gone: u64) -> (bool, usize) {
         let dir = tempfile::tempdir().expect("a folder");
         let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(4 * PAGE) };
@@ -471,7 +486,7 @@ mod tests {
         unsafe { region.write(0, &[7; 4 * PAGE as usize]) };
         let file = region.file.as_ref().expect("a file");
         file.set_len(4 * PAGE - gone).expect("a shorter file");
-        assert_eq!(region.watch.fence_off(3 * PAGE), Fenced::Again);
+        assert_eq!(region.watch.quarantine(3 * PAGE), Quarantined::Again);
         let calls = Arc::new(Refusing(errno, Mutex::default()));
         watch_calls(Some(calls.clone()));
         region.fence();

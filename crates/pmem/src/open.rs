@@ -1,13 +1,16 @@
 //! Making a region: from a file or device, from anonymous memory, or simulated.
 //!
-//! A file is locked before anything is learnt about it, so that two processes never work on one pool. Whether it
-//! is persistent memory is asked of the kernel, by mapping it with `MAP_SYNC`; no file system's name is trusted.
+//! A file is locked before anything is learnt about it, so that two processes never work on one
+//! pool. Whether it is persistent memory is asked of the kernel, by mapping it with `MAP_SYNC`; no
+//! file system's name is trusted.
 
 use crate::calls::{self, Call};
+use crate::cpu;
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
 use crate::error::MapError;
+use crate::lines::LINE;
 use crate::locked::LockedFile;
-use crate::mapping::{HUGE, Mapping, accepts_sync, dax_device, file_flags};
+use crate::mapping::{HUGE, Mapping, PAGE, accepts_sync, dax_device, file_flags};
 use crate::media::{Mapped, Watch};
 use crate::options::{DomainRequest, MapOptions};
 use crate::readable;
@@ -27,6 +30,7 @@ impl Region {
     /// Maps a file or a DAX device and locks it against other processes.
     pub fn open(path: impl AsRef<Path>, options: &MapOptions) -> Result<Region, MapError> {
         let path = path.as_ref();
+        check_machine(path, rustix::param::page_size() as u64, cpu::line_len())?;
         let file = LockedFile::exclusive(path, options.create)?;
         let (len, align, device) = extent(path, &file, options)?;
         if device && options.domain == DomainRequest::Msync {
@@ -44,7 +48,8 @@ impl Region {
         Ok(Region::from_parts(Parts { watch, mapping, len, domain, emulated, device, file }))
     }
 
-    /// Anonymous memory, of length 0: it grows up to `reserve` bytes, and takes memory when touched.
+    /// Anonymous memory, of length 0: it grows up to `reserve` bytes, and takes memory when
+    /// touched.
     pub fn anonymous(reserve: usize) -> Result<Region, MapError> {
         let reserve = reserve as u64;
         let refused = |source| MapError::Reserve { reserve, source };
@@ -72,12 +77,12 @@ impl Region {
         Region::simulated_in(Mapping::simulated(len), len as u64, recorder)
     }
 
-    /// As [`Region::simulated`], of length 0, which may grow to `reserve`.
+    /// Like [`Region::simulated`], of length 0, which may grow to `reserve`.
     pub fn simulated_growing(reserve: usize, recorder: Arc<dyn Recorder>) -> Region {
         Region::simulated_in(Mapping::simulated(reserve), 0, recorder)
     }
 
-    /// As [`Region::simulated`], with the bytes of a crash image, which may grow to `reserve`.
+    /// Like [`Region::simulated`], with the bytes of a crash image, which may grow to `reserve`.
     pub fn simulated_from(image: &[u8], reserve: usize, recorder: Arc<dyn Recorder>) -> Region {
         let mapping = Mapping::simulated(reserve.max(image.len()));
         // SAFETY: the mapping is new, writable, and at least as long as the image.
@@ -99,7 +104,21 @@ impl Region {
     }
 }
 
-/// Watches a mapped file for media errors. A device is not: its pages cannot be replaced one by one.
+/// Refuses a machine whose kernel syncs, protects and replaces other units than pages of [`PAGE`]
+/// bytes, as arm64 can be configured, or whose write-backs cover less than a line of a pool.
+fn check_machine(path: &Path, page: u64, line: u64) -> Result<(), MapError> {
+    let wrong = |unit, found, needed| {
+        Err(MapError::WrongMachine { path: path.to_owned(), unit, found, needed })
+    };
+    match (page, line) {
+        (PAGE, LINE..) => Ok(()),
+        (PAGE, _) => wrong("cache lines", line, "64 or more"),
+        _ => wrong("pages", page, "4096"),
+    }
+}
+
+/// Watches a mapped file for media errors. A device is not: its pages cannot be replaced one by
+/// one.
 fn watch(file: &File, mapping: &Mapping, domain: Domain, emulated: bool) -> Watch {
     let synced = !emulated && matches!(domain, Domain::Clwb | Domain::Eadr);
     Watch::new(&Mapped {
@@ -160,4 +179,26 @@ fn map(
     })?;
     calls::make(Call::Map, || mapping.put_file(file, synced)).map_err(failed)?;
     Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_of_other_pages_or_shorter_lines_is_refused() {
+        let check = |page, line, expect: Option<&str>| {
+            let error = check_machine(Path::new("pool"), page, line).err();
+            let text = error.map(|error| error.to_string());
+            assert_eq!(text.as_deref(), expect, "pages of {page}, lines of {line}");
+        };
+        check(4096, 64, None);
+        check(4096, 128, None);
+        let shorter = "pool: cache lines of this machine have 32 bytes, and a pool needs 64 or more; choose the \
+                       AOF backend";
+        check(4096, 32, Some(shorter));
+        let longer = "pool: pages of this machine have 65536 bytes, and a pool needs 4096; choose the AOF \
+                      backend";
+        check(65_536, 64, Some(longer));
+    }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 /// Which persistence domain a caller wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DomainRequest {
-    /// What the medium offers, if that survives power loss without system calls: `eadr`, else `clwb`. Refused
-    /// on a file for which the kernel refuses `MAP_SYNC`.
+    /// What the medium offers, if that survives power loss without system calls: `eadr`, else
+    /// `clwb`. Refused on a file for which the kernel refuses `MAP_SYNC`.
     #[default]
     Auto,
     /// Flush by line.
@@ -35,15 +35,15 @@ impl DomainRequest {
 /// How to open a region on a file or device.
 #[derive(Clone, Debug)]
 pub struct MapOptions {
-    /// Address space to reserve, in bytes: the region never grows beyond it. At least the file's length is
-    /// reserved. A device has its own size, and this is not used.
+    /// Address space to reserve, in bytes: the region never grows beyond it. At least the file's
+    /// length is reserved. A device has its own size, and this is not used.
     pub reserve: u64,
     /// Create the file, of length 0, if it does not exist.
     pub create: bool,
     /// The domain wanted.
     pub domain: DomainRequest,
-    /// Allow `clwb` and `eadr` (and `auto`) on a file without `MAP_SYNC`: their instructions run, and the
-    /// bytes outlive the process only.
+    /// Allow `clwb` and `eadr` (and `auto`) on a file without `MAP_SYNC`: their instructions run,
+    /// and the bytes outlive the process only.
     pub emulate: bool,
     /// Where sysfs is mounted.
     pub sysfs: PathBuf,

@@ -1,11 +1,12 @@
-//! The `msync` domain's flush: pages remembered by the thread that stored into them, written at its fence.
+//! The `msync` domain's flush: pages remembered by the thread that stored into them, written at its
+//! fence.
 //!
-//! A thread remembers page ranges for each region it touched. The fence merges them. One range is written by
-//! `msync`; several by one `fdatasync` of the file, since each call costs a flush of the device's cache, far more
-//! than the few pages that other threads have dirtied meanwhile.
+//! A thread remembers page ranges for each region it touched. The fence merges them. One range is
+//! written by `msync`; several by one `fdatasync` of the file, since each call costs a flush of the
+//! device's cache, far more than the few pages that other threads have dirtied meanwhile.
 
+use crate::fault_points::FaultPoint;
 use crate::mapping::PAGE;
-use crate::step::Step;
 use std::cell::RefCell;
 
 /// Pages `[first, end)`.
@@ -18,7 +19,8 @@ thread_local! {
 /// Remembers the pages of some bytes.
 pub(crate) fn remember_bytes(region: u64, off: u64, len: usize) {
     let (first, last) = (off / PAGE, off + len as u64);
-    let end = if Step::RememberLastPage.done() { last.div_ceil(PAGE) } else { first + 1 };
+    let end =
+        if FaultPoint::RememberLastPage.is_enabled() { last.div_ceil(PAGE) } else { first + 1 };
     remember(region, first, end);
 }
 
@@ -35,7 +37,8 @@ pub(crate) fn remember(region: u64, first: u64, end: u64) {
         let ranges = &mut all[at].1;
         match ranges.last_mut() {
             Some(last) if first >= last.0 && first <= last.1 => {
-                last.1 = if Step::KeepRemembered.done() { last.1.max(end) } else { end };
+                last.1 =
+                    if FaultPoint::KeepRemembered.is_enabled() { last.1.max(end) } else { end };
             }
             _ => ranges.push((first, end)),
         }

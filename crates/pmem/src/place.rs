@@ -1,9 +1,10 @@
 //! Whether the file below a region is still where it was, and as long as it was.
 //!
-//! A mapping lives on when its file is renamed, removed or replaced: what is stored into it then is in a file that nobody
-//! will open again. It also lives on when the file is cut short: pages past the file's end raise `SIGBUS`, which is how a
-//! medium tells of an error too. A page past the end is no media error: all that was stored in that part is gone, and
-//! writing zeros there would make the file long again and hide it.
+//! A mapping lives on when its file is renamed, removed or replaced: what is stored into it then is
+//! in a file that nobody will open again. It also lives on when the file is cut short: pages past
+//! the file's end raise `SIGBUS`, which is how a medium tells of an error too. A page past the end
+//! is no media error: all that was stored in that part is gone, and writing zeros there would make
+//! the file long again and hide it.
 
 use crate::media::Watched;
 use crate::region::Region;
@@ -62,7 +63,8 @@ impl Watched {
     /// Returns true if the file ends before a page. Called by the signal handler.
     pub(crate) fn ends_before(&self, page: u64) -> bool {
         let mut stat = MaybeUninit::<libc::stat>::uninit();
-        // SAFETY: the descriptor is open as long as the region is watched, and there is space for the answer.
+        // SAFETY: the descriptor is open as long as the region is watched, and there is space for
+        // the answer.
         if unsafe { libc::fstat(self.file.load(Ordering::Relaxed), stat.as_mut_ptr()) } != 0 {
             return false;
         }

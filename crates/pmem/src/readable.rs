@@ -1,10 +1,12 @@
 //! Reading around a media error, and writing over it.
 //!
-//! A file system refuses to read a whole page of persistent memory when one of its lines is known to be bad; before it
-//! knows, it copies up to the bad line. So a page is read at once, else sector by sector, else line by line, and what the
-//! file refuses is asked of the block device below, which refuses single sectors only. Writing a whole page clears the
-//! error in the medium where the platform can do that; else the page gets another block of the file system. That is for
-//! bad blocks only: to free the block of a page that a full file system refuses would destroy what it holds.
+//! A file system refuses to read a whole page of persistent memory when one of its lines is known
+//! to be bad; before it knows, it copies up to the bad line. So a page is read at once, else sector
+//! by sector, else line by line, and what the file refuses is asked of the block device below,
+//! which refuses single sectors only. Writing a whole page clears the error in the medium where the
+//! platform can do that; else the page gets another block of the file system. That is for bad
+//! blocks only: to free the block of a page that a full file system refuses would destroy what it
+//! holds.
 //!
 //! System calls only: a signal handler calls this.
 
@@ -19,11 +21,11 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::OpenOptionsExt;
 
 const SECTOR: u64 = 512;
-/// Extents that do not say where they lie, or not in plain form.
+/// Extents that do not say where they are, or not in plain form.
 const UNUSABLE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200;
 const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
 
-/// `struct fiemap` with room for one extent.
+/// `struct fiemap` with space for one extent.
 #[repr(C)]
 #[derive(Default)]
 struct Fiemap {
@@ -43,7 +45,7 @@ struct Fiemap {
 
 const _: () = assert!(size_of::<Fiemap>() == 32 + 56);
 
-/// A private page of zeros.
+/// Returns a private page of zeros.
 pub(crate) fn blank_page() -> Option<*mut u8> {
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -52,7 +54,8 @@ pub(crate) fn blank_page() -> Option<*mut u8> {
     (page != libc::MAP_FAILED).then_some(page.cast())
 }
 
-/// Copies what can be read of the page at `at` of `file` to `to`, a blank page; the other lines, as bits.
+/// Copies what can be read of the page at `at` of `file` to `to`, a blank page; the other lines, as
+/// bits.
 pub(crate) fn copy_page(file: i32, device: i32, at: u64, to: *mut u8) -> u64 {
     if read(file, at, to, PAGE) {
         return 0;
@@ -80,20 +83,21 @@ pub(crate) fn copy_page(file: i32, device: i32, at: u64, to: *mut u8) -> u64 {
     lost
 }
 
-/// Reads exactly so many bytes.
+/// Reads exactly this many bytes.
 fn read(file: i32, at: u64, to: *mut u8, len: u64) -> bool {
-    // SAFETY: `to` has room for so many bytes, inside a page that this thread alone knows.
+    // SAFETY: `to` has space for this many bytes, inside a page that this thread alone knows.
     let got = unsafe { libc::pread(file, to.cast(), len as usize, at as libc::off_t) };
     got == len as isize
 }
 
-/// Where a byte of the file lies on its block device.
+/// Returns where a byte of the file is on its block device.
 fn place_on_device(file: i32, device: i32, at: u64) -> Option<u64> {
     if device < 0 {
         return None;
     }
     let mut map = Fiemap { start: at, length: SECTOR, count: 1, ..Fiemap::default() };
-    // SAFETY: the request fills the structure, which has room for the one extent that it announces.
+    // SAFETY: the request fills the structure, which has space for the one extent that it
+    // announces.
     let done = unsafe { libc::ioctl(file, FS_IOC_FIEMAP as _, &raw mut map) };
     let inside = map.logical <= at && at + SECTOR <= map.logical.saturating_add(map.extent);
     let usable = done == 0 && map.mapped == 1 && map.extent_flags & UNUSABLE == 0 && inside;
@@ -103,20 +107,21 @@ fn place_on_device(file: i32, device: i32, at: u64) -> Option<u64> {
 /// Moves a private page to `to`, in the place of what is mapped there.
 pub(crate) fn put_page(page: *mut u8, to: *mut libc::c_void) -> bool {
     let (len, flags) = (PAGE as usize, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
-    // SAFETY: `page` is a mapping of one page that nobody else knows; `to` is a page of a watched region, whose
-    // addresses stay valid and hold the same bytes as far as they can be read.
+    // SAFETY: `page` is a mapping of one page that nobody else knows; `to` is a page of a watched
+    // region, whose addresses stay valid and hold the same bytes as far as they can be read.
     let moved = unsafe { libc::mremap(page.cast(), len, len, flags, to) };
     moved == to
 }
 
-/// Makes a page read only. Best effort: where it fails, the page was not mapped and nobody stores into it.
+/// Makes a page read only. Best effort: where it fails, the page was not mapped and nobody stores
+/// into it.
 pub(crate) fn protect(address: *mut libc::c_void) {
     // SAFETY: a page of a watched region; a thread that stores into it waits in the signal handler.
     unsafe { libc::mprotect(address, PAGE as usize, libc::PROT_READ) };
 }
 
-/// Writes the private page at `address`, which is read only, over the page at `at` of `file`, and maps the file there
-/// again. `is_bad`: lines of the page could not be read.
+/// Writes the private page at `address`, which is read only, over the page at `at` of `file`, and
+/// maps the file there again. `is_bad`: lines of the page could not be read.
 pub(crate) fn write_back(
     file: i32,
     at: u64,
@@ -147,13 +152,14 @@ pub(crate) fn write_back(
     done(mapped == address)
 }
 
-/// Gives the page at `at` of `file` another block, where writing to its own does not clear the error: few platforms let
-/// the kernel do that. The hole is filled before its block can be given away. Should the system go down in between, the
-/// page is lost as a whole, which checksums tell.
+/// Gives the page at `at` of `file` another block, where writing to its own does not clear the
+/// error: few platforms let the kernel do that. The hole is filled before its block can be given
+/// away. Should the system go down in between, the page is lost as a whole, which checksums tell.
 fn other_block(file: i32, at: u64) -> io::Result<()> {
     let fallocate = |call: Call, flags: i32| {
         calls::make(call, || {
-            // SAFETY: a system call on an open descriptor; the bytes of the page are in the private one.
+            // SAFETY: a system call on an open descriptor; the bytes of the page are in the private
+            // one.
             let done =
                 unsafe { libc::fallocate(file, flags, at as libc::off_t, PAGE as libc::off_t) };
             if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -194,7 +200,8 @@ fn write_page(file: i32, at: u64, from: *const libc::c_void) -> io::Result<()> {
     if read(file, at, back.as_mut_ptr(), PAGE) { Ok(()) } else { Err(Errno::IO.into()) }
 }
 
-/// The block device that a file lies on, opened for reading past the page cache; -1 where that is not allowed.
+/// Returns the block device that a file is on, opened for reading past the page cache; -1 where
+/// that is not allowed.
 pub(crate) fn block_device(file: &File) -> i32 {
     let open = || -> io::Result<i32> {
         let device = file.metadata()?.dev();

@@ -1,4 +1,5 @@
-//! What a simulated region reports: every store, flush, fence and sync, in program order, and how its file grows.
+//! What a simulated region reports: every store, flush, fence and sync, in program order, and how
+//! its file grows.
 
 use crate::domain::Domain;
 use crate::growth::Backing;
@@ -7,8 +8,8 @@ use std::ops::Range;
 
 /// Watches a simulated region. Calls come from the thread that stored, flushed, fenced or synced.
 pub trait Recorder: Send + Sync {
-    /// The domain whose rules the region follows: [`Domain::Clwb`], or [`Domain::Msync`], which reports syncs of pages
-    /// in place of flushes and fences.
+    /// Returns the domain whose rules the region follows: [`Domain::Clwb`], or [`Domain::Msync`],
+    /// which reports syncs of pages in place of flushes and fences.
     fn domain(&self) -> Domain {
         Domain::Clwb
     }
@@ -31,7 +32,8 @@ pub trait Recorder: Send + Sync {
     fn sync(&self, off: u64, len: u64) {
         let _ = (off, len);
     }
-    /// The file has `len` bytes, new ones as zeros. A power loss may take them until [`Recorder::sync_length`].
+    /// The file has `len` bytes, new ones as zeros. A power loss may take them until
+    /// [`Recorder::sync_length`].
     fn grow(&self, len: u64) {
         let _ = len;
     }
@@ -42,7 +44,7 @@ pub trait Recorder: Send + Sync {
     fn punch(&self, off: u64, len: u64) {
         let _ = (off, len);
     }
-    /// The first hole in `[from, to)`, as far as it lies there.
+    /// Returns the first hole in `[from, to)`, as far as it is there.
     fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
         let _ = (from, to);
         None

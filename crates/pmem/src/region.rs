@@ -1,18 +1,19 @@
 //! A range of bytes addressed by offset, and the only way to change persistent memory.
 //!
-//! Reads and writes are checked against the length, since an offset may come from a damaged pool: what lies
-//! outside reads as zero, is not written, and is counted in [`Region::faults`]. Words are accessed as relaxed
-//! atomics, so that a reader that races with a writer sees an old or a new word, never a mixture; ordering
-//! between words is the business of the locks above.
+//! Reads and writes are checked against the length, since an offset may come from a damaged pool:
+//! what is outside reads as zero, is not written, and is counted in [`Region::faults`]. Words are
+//! accessed as relaxed atomics, so that a reader that races with a writer sees an old or a new
+//! word, never a mixture; ordering between words is the business of the locks above.
 //!
-//! The region owns the mapping, the file and its lock. Its length only grows, and only after the medium has the
-//! room.
+//! The region owns the mapping, the file and its lock. Its length only grows, and only after the
+//! medium has the space.
 
 use crate::cpu::{self, WriteBack};
 use crate::domain::Domain;
 #[cfg(feature = "emulate-media")]
 use crate::emulation::Emulation;
 use crate::error::GrowError;
+use crate::fault_points::FaultPoint;
 use crate::growth::{Backing, extend, is_synced, prefault};
 use crate::guess;
 use crate::inspect::RecordLosses;
@@ -21,9 +22,8 @@ use crate::mapping::{HUGE, Mapping, PAGE};
 use crate::media::Watch;
 #[cfg(feature = "sim")]
 use crate::recorder::{RecordedFile, Recorder};
-use crate::step::Step;
+use crate::scheduler::lock;
 use crate::syncs::Syncs;
-use crate::turn::lock;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 #[cfg(feature = "sim")]
@@ -37,7 +37,8 @@ pub struct Region {
     pub(crate) watch: Watch,
     pub(crate) mapping: Mapping,
     len: AtomicU64,
-    /// The length that is durable, as far as is known: what an earlier process allocated may not be.
+    /// The length that is durable, as far as is known: what an earlier process allocated may not
+    /// be.
     synced_len: AtomicU64,
     pub(crate) domain: Domain,
     emulated: bool,
@@ -51,7 +52,7 @@ pub struct Region {
     pub(crate) growing: Mutex<()>,
     /// The file was seen to say where a hole is.
     pub(crate) tells_holes: AtomicBool,
-    pub(crate) mending: Mutex<()>,
+    pub(crate) repairing: Mutex<()>,
     pub(crate) record: OnceLock<RecordLosses>,
     pub(crate) file: Option<LockedFile>,
     #[cfg(feature = "sim")]
@@ -89,7 +90,7 @@ impl Region {
             id: NEXT_ID.fetch_add(1, Relaxed),
             growing: Mutex::new(()),
             tells_holes: AtomicBool::new(false),
-            mending: Mutex::new(()),
+            repairing: Mutex::new(()),
             record: OnceLock::new(),
             file: parts.file,
             #[cfg(feature = "sim")]
@@ -105,45 +106,47 @@ impl Region {
         self
     }
 
-    /// Bytes that may be read and written.
+    /// Returns the number of bytes that may be read and written.
     #[inline]
     pub fn len(&self) -> u64 {
         self.len.load(Relaxed)
     }
 
-    /// Whether there are none, as in a new file.
+    /// Returns true if there are none, as in a new file.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes up to which the region can grow.
+    /// Returns the number of bytes up to which the region can grow.
     pub fn reserved(&self) -> u64 {
         self.mapping.len()
     }
 
-    /// What makes a store durable here.
+    /// Returns what makes a store durable here.
     #[inline]
     pub fn domain(&self) -> Domain {
         self.domain
     }
 
-    /// Whether `clwb` or `eadr` is claimed on a medium that loses its bytes with power.
+    /// Returns true if `clwb` or `eadr` is claimed on a medium that loses its bytes with power.
     pub fn emulated(&self) -> bool {
         self.emulated
     }
 
-    /// Whether this is a device, which has its full length from the start and unknown bytes in it.
+    /// Returns true if this is a device, which has its full length from the start and unknown bytes
+    /// in it.
     pub fn is_device(&self) -> bool {
         self.device
     }
 
-    /// Whether what is stored stays in memory: a copy of a file that is looked at.
+    /// Returns true if what is stored stays in memory: a copy of a file that is looked at.
     pub fn is_private(&self) -> bool {
         self.mapping.is_copy()
     }
 
-    /// The instruction that writes a line back, by name; the domain says whether it is used.
+    /// Returns the instruction that writes a line back, by name; the domain says whether it is
+    /// used.
     pub fn write_back(&self) -> &'static str {
         self.write_back.name()
     }
@@ -153,13 +156,14 @@ impl Region {
         self.faults.load(Relaxed)
     }
 
-    /// Whether a fence failed. What it was to make durable may be lost, so that nothing may be acknowledged.
+    /// Returns true if a fence failed. What it was to make durable may be lost, so that nothing may
+    /// be acknowledged.
     #[inline]
     pub fn failed(&self) -> bool {
         self.failed.load(Relaxed)
     }
 
-    /// The address of `[off, off + len)` if it lies inside.
+    /// Returns the address of `[off, off + len)` if it is inside.
     #[inline]
     pub(crate) fn place(&self, off: u64, len: usize) -> Option<*mut u8> {
         let end = off.wrapping_add(len as u64);
@@ -171,7 +175,8 @@ impl Region {
         }
     }
 
-    /// The `N` words at `off`, a multiple of their size, if they lie inside. `N` is a power of two.
+    /// Returns the `N` words at `off`, a multiple of their size, if they are inside. `N` is a power
+    /// of two.
     #[inline]
     fn words<const N: usize>(&self, off: u64) -> Option<&[AtomicU64; N]> {
         const { assert!(N.is_power_of_two()) };
@@ -203,7 +208,7 @@ impl Region {
         self.faults.fetch_add(1, Relaxed);
     }
 
-    /// The word at `off`, a multiple of 8; 0, and counted as a fault, where there is none.
+    /// Returns the word at `off`, a multiple of 8; 0, and counted as a fault, where there is none.
     #[inline]
     pub fn load(&self, off: u64) -> u64 {
         #[cfg(feature = "emulate-media")]
@@ -211,8 +216,8 @@ impl Region {
         self.word(off).map_or(0, |word| word.load(Relaxed))
     }
 
-    /// The word at `off` as of some moment, while another thread may be writing there; 0 where no
-    /// word can be.
+    /// Returns the word at `off` as of some moment, while another thread may be writing there; 0
+    /// where no word can be.
     ///
     /// It decides nothing but what to look at first, and is never counted as a fault. Of a guess
     /// that is older than the data, the place may be a hole ([`Region::punch`]): a file system in
@@ -223,8 +228,8 @@ impl Region {
         self.guess_words::<1>(off)[0]
     }
 
-    /// The words of the line at `off` as of some moment, each for itself; zeros where no line can
-    /// be. As [`Region::guess`].
+    /// Returns the words of the line at `off` as of some moment, each for itself; zeros where no
+    /// line can be. As [`Region::guess`].
     #[inline]
     pub fn guess_line(&self, off: u64) -> [u64; 8] {
         self.guess_words(off)
@@ -244,7 +249,8 @@ impl Region {
         std::array::from_fn(|i| unsafe { guess::word(at.wrapping_add(i)) })
     }
 
-    /// The eight words of the line at `off`, a multiple of 64; zeros, and counted as a fault, where there is none.
+    /// Returns the eight words of the line at `off`, a multiple of 64; zeros, and counted as a
+    /// fault, where there is none.
     #[inline]
     pub fn line(&self, off: u64) -> [u64; 8] {
         #[cfg(feature = "emulate-media")]
@@ -255,13 +261,13 @@ impl Region {
         }
     }
 
-    /// Which of the eight words of the line at `off`, a multiple of 64, have `tag` in their high 16 bits: a bit for each.
-    /// None, and counted as a fault, where there is no line.
+    /// Returns which of the eight words of the line at `off`, a multiple of 64, have `tag` in their
+    /// high 16 bits: a bit for each. None, and counted as a fault, where there is no line.
     #[inline]
     pub fn tagged(&self, off: u64, tag: u16) -> u8 {
         let Some(words) = self.words::<8>(off) else { return 0 };
         let wanted = u64::from(tag) << 48;
-        // From the last to the first, so that each bit is shifted to its place by those behind it.
+        // From the last to the first, so that each bit is shifted to its place by those after it.
         let bits = words
             .iter()
             .rev()
@@ -269,7 +275,7 @@ impl Region {
         bits as u8
     }
 
-    /// The bytes of a range; none, and counted as a fault, if it does not lie inside.
+    /// Returns the bytes of a range; none, and counted as a fault, if it is not inside.
     ///
     /// # Safety
     /// Nobody changes these bytes while the slice lives.
@@ -278,19 +284,21 @@ impl Region {
         #[cfg(feature = "emulate-media")]
         self.charge_read(off, len);
         match self.place(off, len) {
-            // SAFETY: the range is mapped for as long as `self` lives, and nobody writes to it (caller).
+            // SAFETY: the range is mapped for as long as `self` lives, and nobody writes to it
+            // (caller).
             Some(at) => unsafe { std::slice::from_raw_parts(at, len) },
             None => &[],
         }
     }
 
-    /// Where a slice of [`Region::bytes`] lies; none if it is from elsewhere.
+    /// Returns where a slice of [`Region::bytes`] is; none if it is from elsewhere.
     pub fn offset_of(&self, bytes: &[u8]) -> Option<u64> {
         let from = (bytes.as_ptr() as usize).checked_sub(self.mapping.base() as usize)? as u64;
         (from + bytes.len() as u64 <= self.len()).then_some(from)
     }
 
-    /// Whether all words of a range, from a multiple of 8 on, are zero. Holes of a file are not read.
+    /// Returns true if all words of a range, from a multiple of 8 on, are zero. Holes of a file are
+    /// not read.
     pub fn is_zero(&self, from: u64, to: u64) -> bool {
         let mut at = from;
         while at < to {
@@ -324,7 +332,8 @@ impl Region {
         }
     }
 
-    /// Stores at `off`, a multiple of 8, what `change` makes of the word there. Not one step for other writers.
+    /// Stores at `off`, a multiple of 8, what `change` makes of the word there. Not one step for
+    /// other writers.
     ///
     /// # Safety
     /// As for [`Region::store`].
@@ -350,7 +359,8 @@ impl Region {
     #[inline]
     pub unsafe fn write(&self, off: u64, src: &[u8]) {
         let Some(to) = self.place(off, src.len()) else { return };
-        // SAFETY: the destination is mapped and nobody else accesses it (caller), so `src` does not overlap it.
+        // SAFETY: the destination is mapped and nobody else accesses it (caller), so `src` does not
+        // overlap it.
         unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), to, src.len()) };
         self.note_stored(off, src.len() as u64);
         #[cfg(feature = "emulate-media")]
@@ -361,8 +371,8 @@ impl Region {
         }
     }
 
-    /// Lets `fill` change the bytes of a range in place, and gives what it made of them; none, and counted as a fault, if
-    /// the range does not lie inside.
+    /// Lets `fill` change the bytes of a range in place, and gives what it made of them; none, and
+    /// counted as a fault, if the range is not inside.
     ///
     /// # Safety
     /// As for [`Region::write`]; and nobody changes the bytes while the slice lives.
@@ -374,7 +384,8 @@ impl Region {
         fill: impl FnOnce(&mut [u8]),
     ) -> Option<&[u8]> {
         let to = self.place(off, len)?;
-        // SAFETY: the range is mapped and initialised by the kernel; nobody else accesses it (caller).
+        // SAFETY: the range is mapped and initialised by the kernel; nobody else accesses it
+        // (caller).
         let bytes = unsafe { std::slice::from_raw_parts_mut(to, len) };
         fill(bytes);
         self.note_stored(off, len as u64);
@@ -405,8 +416,9 @@ impl Region {
         }
     }
 
-    /// Makes the region `new_len` bytes long. The new bytes are zeros and durably allocated, also where an earlier process
-    /// allocated them. A region that is longer, as a device is, stays as it is.
+    /// Makes the region `new_len` bytes long. The new bytes are zeros and durably allocated, also
+    /// where an earlier process allocated them. A region that is longer, as a device is, stays as
+    /// it is.
     pub fn grow(&self, new_len: u64) -> Result<(), GrowError> {
         let _one_at_a_time = lock(&self.growing).unwrap_or_else(PoisonError::into_inner);
         let old = self.len();
@@ -440,7 +452,7 @@ impl Region {
             if !self.recorded() {
                 prefault(self.domain, at, (new_len - from) as usize);
             }
-        } else if is_synced(self.domain) && Step::SyncFound.done() {
+        } else if is_synced(self.domain) && FaultPoint::SyncFound.is_enabled() {
             let failed = |errno: rustix::io::Errno| GrowError::Io {
                 wanted: new_len,
                 step: "sync the length",
@@ -463,7 +475,8 @@ impl Region {
         false
     }
 
-    /// Whether copies may go past the cache: always, but on a medium that does not tell them apart.
+    /// Returns true if copies may go past the cache: always, but on a medium that does not tell
+    /// them apart.
     #[cfg(feature = "sim")]
     #[inline]
     pub(crate) fn streams(&self) -> bool {
@@ -477,7 +490,8 @@ impl Region {
     }
 }
 
-/// Where a file has bytes next, from `at` on: after its end if there are none, and at `at` if nobody can tell.
+/// Returns where a file has bytes next, from `at` on: after its end if there are none, and at `at`
+/// if nobody can tell.
 fn next_data(file: &LockedFile, at: u64) -> u64 {
     match seek(&**file, SeekFrom::Data(at)) {
         Ok(data) => data,

@@ -1,7 +1,7 @@
 //! Memory in which crash images are opened, one after the other.
 //!
-//! Between two images of one crash a few words differ, and opening one changes a few more. So the image is not copied
-//! anew: whoever makes the images puts back what was changed.
+//! Between two images of one crash a few words differ, and opening one changes a few more. So the
+//! image is not copied again: whoever makes the images puts back what was changed.
 
 use crate::domain::Domain;
 use crate::mapping::Mapping;
@@ -21,7 +21,7 @@ impl Scratch {
     /// Changes bytes.
     ///
     /// # Panics
-    /// If a region is in use in this memory, or the range does not lie inside.
+    /// If a region is in use in this memory, or the range is not inside.
     pub fn put(&mut self, off: u64, bytes: &[u8]) {
         let memory = Arc::get_mut(&mut self.0).expect("the region before was dropped");
         let end = off.checked_add(bytes.len() as u64).expect("an offset");
@@ -31,7 +31,7 @@ impl Scratch {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
-    /// A region over the first `len` bytes, which may grow to all of them.
+    /// Returns a region over the first `len` bytes, which may grow to all of them.
     ///
     /// # Panics
     /// If there is such a region already.

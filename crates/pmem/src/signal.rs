@@ -1,13 +1,14 @@
 //! `SIGBUS` inside a watched region: the access goes on, on a private page.
 //!
-//! The kernel raises it when the medium cannot give a line (`BUS_MCEERR_AR` when the processor met it, `BUS_ADRERR` when
-//! the kernel knew before) or when the file ends before its mapping. `SIGSEGV` comes from a store into a page whose
-//! bytes are being copied; it waits. Any other signal goes to the handler that was there before.
+//! The kernel raises it when the medium cannot give a line (`BUS_MCEERR_AR` when the processor met
+//! it, `BUS_ADRERR` when the kernel knew before) or when the file ends before its mapping.
+//! `SIGSEGV` comes from a store into a page whose bytes are being copied; it waits. Any other
+//! signal goes to the handler that was there before.
 //!
-//! Handlers only call what is safe in one: `media` says so of its table. What cannot be helped ends the process as the
-//! signal would have, with a line that says where.
+//! Handlers only call what is safe in one: `media` says so of its table. What cannot be helped ends
+//! the process as the signal would have, with a line that says where.
 
-use crate::media::{Fenced, TABLE, Watched};
+use crate::media::{Quarantined, TABLE, Watched};
 use std::mem::MaybeUninit;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -28,7 +29,7 @@ pub(crate) fn install() {
 
 fn put(signal: i32, before: &AtomicPtr<Action>) {
     let mut old = MaybeUninit::<Action>::zeroed();
-    // SAFETY: asks for the present action, into room for it.
+    // SAFETY: asks for the present action, into space for it.
     if unsafe { libc::sigaction(signal, std::ptr::null(), old.as_mut_ptr()) } != 0 {
         return;
     }
@@ -67,7 +68,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
 
 fn help(signal: i32, slot: &Watched, at: u64) -> bool {
     match signal {
-        libc::SIGBUS => slot.fence_off(at) == Fenced::Again,
+        libc::SIGBUS => slot.quarantine(at) == Quarantined::Again,
         _ => slot.was_held(at),
     }
 }
@@ -75,7 +76,7 @@ fn help(signal: i32, slot: &Watched, at: u64) -> bool {
 /// Writes a line to standard error without the help of anything that allocates.
 fn say(signal: i32, at: u64) {
     let text: &[u8] = match signal {
-        libc::SIGBUS => b"perdura: a media error that cannot be fenced off, at pool offset 0x",
+        libc::SIGBUS => b"perdura: a media error that cannot be quarantined, at pool offset 0x",
         _ => b"perdura: an access that the pool's mapping refuses, at offset 0x",
     };
     let mut hex = [b'0'; 17];
@@ -89,7 +90,8 @@ fn say(signal: i32, at: u64) {
     unsafe { libc::write(2, hex.as_ptr().cast(), hex.len()) };
 }
 
-/// Gives a signal that is not ours to the handler from before; the default action by raising it again on return.
+/// Gives a signal that is not ours to the handler from before; the default action by raising it
+/// again on return.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = if signal == libc::SIGBUS { &BEFORE_BUS } else { &BEFORE_SEGV };
     let before = before.load(Ordering::Acquire);

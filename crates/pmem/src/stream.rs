@@ -1,9 +1,10 @@
 //! Copying past the cache.
 //!
-//! A copy that is flushed line by line afterwards pays for reading each line into the cache and for pushing it
-//! out again. Non-temporal stores of whole lines do neither; they are complete after a fence. But a reader that
-//! comes soon then finds the bytes on the medium only. `examples/streaming.rs` measures both; nanoseconds for a
-//! copy to lines that are not cached, and its fence, on an AMD EPYC (Zen 4, virtual, clwb on DRAM):
+//! A copy that is flushed line by line afterwards pays for reading each line into the cache and for
+//! pushing it out again. Non-temporal stores of whole lines do neither; they are complete after a
+//! fence. But a reader that comes soon then finds the bytes on the medium only.
+//! `examples/streaming.rs` measures both; nanoseconds for a copy to lines that are not cached, and
+//! its fence, on an AMD EPYC (Zen 4, virtual, clwb on DRAM):
 //!
 //! | bytes | flushed | streamed | flushed, then read | streamed, then read |
 //! |---|---|---|---|---|
@@ -14,16 +15,18 @@
 //! | 4096 | 606 | 271 | 1049 | 1886 |
 //! | 16384 | 2447 | 776 | 4877 | 4069 |
 //!
-//! Streaming always wins for the writer, by 60 to 80 ns up to 1 KiB and by half from there on; it wins for a reader
-//! that follows at once from about 8 KiB. Small values are the ones that are read again while cached, and index
-//! nodes are small: [`STREAM_FROM`] stands where the writer's gain begins to grow with the size.
+//! Streaming always wins for the writer, by 60 to 80 ns up to 1 KiB and by half from there on; it
+//! wins for a reader that follows at once from about 8 KiB. Small values are the ones that are read
+//! again while cached, and index nodes are small: [`STREAM_FROM`] is where the writer's gain begins
+//! to grow with the size.
 
 use crate::lines::LINE;
 
 /// Bytes from which a copy is made past the cache.
 pub const STREAM_FROM: usize = 1024;
 
-/// How a copy of `len` bytes to offset `off` is cut: bytes before the first whole line, whole lines, bytes after.
+/// Returns how a copy of `len` bytes to offset `off` is cut: bytes before the first whole line,
+/// whole lines, bytes after.
 #[inline]
 pub(crate) fn cut(off: u64, len: usize) -> (usize, usize, usize) {
     if len < STREAM_FROM {
@@ -37,8 +40,8 @@ pub(crate) fn cut(off: u64, len: usize) -> (usize, usize, usize) {
 /// Copies whole lines with non-temporal stores, where the processor has them.
 ///
 /// # Safety
-/// `to` is the start of a line, `len` a multiple of the line, both ranges are mapped and do not overlap, and
-/// nobody else accesses the destination meanwhile.
+/// `to` is the start of a line, `len` a multiple of the line, both ranges are mapped and do not
+/// overlap, and nobody else accesses the destination meanwhile.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, len: usize) {
@@ -46,13 +49,14 @@ pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, len: usize) {
     const LANE: usize = size_of::<__m128i>();
     for line in (0..len / LINE as usize).map(|n| n * LINE as usize) {
         let from = from.wrapping_add(line);
-        // SAFETY: `line + 64 <= len`, and the source is readable (caller); unaligned loads are allowed.
-        let lanes = [0, 1, 2, 3]
+        // SAFETY: `line + 64 <= len`, and the source is readable (caller); unaligned loads are
+        // allowed.
+        let partitions = [0, 1, 2, 3]
             .map(|n: usize| unsafe { _mm_loadu_si128(from.wrapping_add(n * LANE).cast()) });
         let to = to.wrapping_add(line);
-        for (n, lane) in lanes.into_iter().enumerate() {
+        for (n, partition) in partitions.into_iter().enumerate() {
             // SAFETY: `line + 64 <= len`, the destination is writable and 16-byte aligned (caller).
-            unsafe { _mm_stream_si128(to.wrapping_add(n * LANE).cast(), lane) };
+            unsafe { _mm_stream_si128(to.wrapping_add(n * LANE).cast(), partition) };
         }
     }
 }

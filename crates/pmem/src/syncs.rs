@@ -1,16 +1,17 @@
 //! Syncs of a file by several threads: one at a time, for all that wait for it.
 //!
-//! The kernel tells of a page that it could not write once for each open file, to whoever syncs next. So while a sync
-//! runs, another one beside it may succeed though its pages are those that were lost. Here a sync begins when the one before
-//! has ended and its failure is known: who is let go after a success has none behind it.
+//! The kernel tells of a page that it could not write once for each open file, to whoever syncs
+//! next. So while a sync runs, another one beside it may succeed though its pages are those that
+//! were lost. Here a sync begins when the one before has ended and its failure is known: who is let
+//! go after a success has none after it.
 //!
-//! Who comes meanwhile waits for the next one, which covers the pages of all of them: threads that wait for the same medium
-//! share its round trips.
+//! Who comes meanwhile waits for the next one, which covers the pages of all of them: threads that
+//! wait for the same medium share its round trips.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::pages::{self, Range};
-use crate::turn::wait_while;
+use crate::scheduler::wait_while;
 
 /// The syncs of one file.
 #[derive(Debug, Default)]
@@ -47,8 +48,9 @@ impl Syncs {
         self.changed.notify_all();
     }
 
-    /// Returns when `pages` are synced: by `sync` on this thread, which gets those of others too, or by another thread. `sync`
-    /// leaves word of a failure where everybody looks before it returns.
+    /// Returns when `pages` are synced: by `sync` on this thread, which gets those of others too,
+    /// or by another thread. `sync` leaves word of a failure where everybody looks before it
+    /// returns.
     pub(crate) fn sync(&self, pages: &[Range], sync: impl FnOnce(&[Range])) {
         let mut state = self.state();
         state.pages.extend_from_slice(pages);
@@ -83,7 +85,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
-    /// Waits until the next sync is to write so many ranges.
+    /// Waits until the next sync is to write this many ranges.
     fn until_gathered(syncs: &Syncs, count: usize) {
         while syncs.state().pages.len() < count {
             thread::yield_now();

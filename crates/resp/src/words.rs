@@ -218,4 +218,11 @@ mod tests {
         quoted(&mut out, b"a \"\\\n\x00\xff");
         assert_eq!(out, br#""a \"\\\n\x00\xff""#);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_panics(line: Vec<u8>) {
+            let _ = words(&line);
+        }
+    }
 }

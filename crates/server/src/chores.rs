@@ -62,7 +62,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
         if !worker.shared.cron.load(Relaxed) || worker.shared.engine.config().loading() {
             continue;
         }
-        contained("blocked clients", || worker.shared.engine.serve_missed(worker.number));
+        contained("blocked clients", || worker.shared.engine.retry_deferred(worker.number));
         let until = Instant::now() + period * SHARE / 100;
         let (step, shards) = (worker.shared.meters.len(), worker.shared.engine.keyspace().shards());
         for shard in (worker.number..shards).step_by(step) {
@@ -83,14 +83,7 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
     }
     let effort = shared.limits.expire_effort.load(Relaxed).max(1) as usize;
     loop {
-        let now = shared.engine.clock().unix_ms();
-        let step = || match shared.engine.keyspace().expire_step(shard, ITEMS * effort, now) {
-            Ok((mut txn, progress)) => {
-                shared.engine.log_changes(&mut txn);
-                progress.more
-            }
-            Err(_) => false,
-        };
+        let step = || shared.engine.expire_step(shard, ITEMS * effort);
         if contained("expiry", step) != Some(true) || Instant::now() > until {
             return;
         }

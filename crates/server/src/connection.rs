@@ -41,7 +41,7 @@ const CLAIM: usize = 64 * 1024;
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) worker: Arc<Worker>,
-    pub(crate) session: Option<Session>,
+    pub(crate) session: Session,
     client: Arc<Client>,
     pub(crate) parser: Parser,
     pub(crate) input: Vec<u8>,
@@ -82,7 +82,7 @@ impl Connection {
         Connection {
             stream,
             client: Arc::clone(&session.client),
-            session: Some(session),
+            session,
             parser: Parser::new(),
             input: Vec::new(),
             filled: 0,
@@ -351,9 +351,7 @@ impl Connection {
         }
         self.output.release();
         self.publish_capacity();
-        if let Some(session) = &mut self.session {
-            session.shrink();
-        }
+        self.session.shrink();
     }
 
     /// Waits until clients are no longer paused, or this one is killed.
@@ -386,9 +384,8 @@ impl Connection {
             if self.client.killed.load(Relaxed) {
                 return false;
             }
-            let session = self.session.as_mut().expect("a session");
             let engine = &self.worker.shared.engine;
-            if let Some(outcome) = engine.go_on(session, &mut self.output.writer) {
+            if let Some(outcome) = engine.go_on(&mut self.session, &mut self.output.writer) {
                 self.log_end = outcome.durable_at;
                 return true;
             }
@@ -413,15 +410,14 @@ impl Connection {
     }
 
     async fn wait_blocked(&mut self) -> Woken {
-        let until = self.session.as_ref().and_then(Session::blocked_until);
+        let until = self.session.blocked_until();
         if let Some(until) = until {
             let wait = Duration::from_millis(until.saturating_sub(self.now_ms()) + 1);
             match tokio::time::timeout(wait, poll_fn(|cx| self.poll_blocked(cx))).await {
                 Ok(woken) => return woken,
                 Err(_) => {
-                    let session = self.session.as_mut().expect("a session");
-                    let engine = &self.worker.shared.engine;
-                    if let Some(outcome) = engine.time_out(session, &mut self.output.writer) {
+                    let (session, out) = (&mut self.session, &mut self.output.writer);
+                    if let Some(outcome) = self.worker.shared.engine.time_out(session, out) {
                         self.log_end = outcome.durable_at;
                         return Woken::Replied;
                     }
@@ -437,9 +433,8 @@ impl Connection {
         if self.client.killed.load(Relaxed) {
             return Poll::Ready(Woken::Gone);
         }
-        let session = self.session.as_mut().expect("a session");
         let engine = &self.worker.shared.engine;
-        if let Some(outcome) = engine.unblocked(session, &mut self.output.writer) {
+        if let Some(outcome) = engine.unblocked(&mut self.session, &mut self.output.writer) {
             self.log_end = outcome.durable_at;
             return Poll::Ready(Woken::Replied);
         }
@@ -475,9 +470,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let engine = &self.worker.shared.engine;
         engine.set_monitor(&self.client, false);
-        if let Some(session) = self.session.take() {
-            engine.disconnect(session);
-        }
+        engine.disconnect(&mut self.session);
         self.worker.meter().serving.fetch_sub(1, Relaxed);
     }
 }

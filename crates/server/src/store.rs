@@ -5,9 +5,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use heap::{CreateOptions, Geometry, Heap, Recovery};
+use heap::{CreateOptions, Heap, PoolError, Recovery};
 use keyspace::Keyspace;
 use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
 
@@ -18,11 +18,6 @@ use crate::other_stores::{self, OtherStores, Served};
 
 /// The least room that a heap in memory is allowed.
 const LEAST_MEMORY: u64 = 1 << 30;
-
-/// How long a pool may be held by another process: one that was just killed holds it until the kernel has
-/// taken its memory apart.
-const LOCK_PATIENCE: Duration = Duration::from_secs(3);
-const LOCK_RETRY: Duration = Duration::from_millis(5);
 
 /// Why there is no store.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +51,17 @@ pub enum StoreError {
     /// The system has no random bytes.
     #[error("no random bytes: {0}")]
     Random(#[from] std::io::Error),
+}
+
+impl StoreError {
+    fn pool(path: &Path, error: PoolError) -> StoreError {
+        let path = path.to_owned();
+        match error {
+            PoolError::Create(source) => StoreError::Create { path, source },
+            PoolError::Open(source) => StoreError::Open { path, source },
+            PoolError::Random(source) => StoreError::Random(source),
+        }
+    }
 }
 
 /// Where the data lives.
@@ -162,16 +168,17 @@ pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
 /// The pool if its file is persistent memory, memory and an append-only file otherwise.
 fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Store, StoreError> {
     let why = Some(format!("{} is persistent memory", pool.display()));
-    match open_pool(pool, values, now_ms, why) {
-        Err(StoreError::Map(MapError::NoMapSync { .. })) => {
-            let why = format!(
-                "{} is not persistent memory (no MAP_SYNC); --backend pmem --domain process takes a pool there",
-                pool.display()
-            );
-            open_memory(pool, values, now_ms, Some(why))
+    let why = match open_pool(pool, values, now_ms, why) {
+        Err(StoreError::Map(MapError::NoMapSync { .. })) => format!(
+            "{} is not persistent memory (no MAP_SYNC); --backend pmem --domain process takes a pool there",
+            pool.display()
+        ),
+        Err(StoreError::Map(MapError::WrongMachine { unit, found, .. })) => {
+            format!("no pool can be mapped on a machine whose {unit} have {found} bytes")
         }
-        other => other,
-    }
+        other => return other,
+    };
+    open_memory(pool, values, now_ms, Some(why))
 }
 
 fn map(pool: &Path, values: &Values) -> Result<Region, MapError> {
@@ -186,20 +193,9 @@ pub(crate) fn when_unlocked(
     pool: &Path,
     map: impl Fn() -> Result<Region, MapError>,
 ) -> Result<Region, MapError> {
-    let begin = Instant::now();
-    let mut waits = false;
-    loop {
-        match map() {
-            Err(MapError::Locked { .. }) if begin.elapsed() < LOCK_PATIENCE => {
-                if !waits {
-                    tracing::info!("Waiting for the process that holds {}", pool.display());
-                    waits = true;
-                }
-                std::thread::sleep(LOCK_RETRY);
-            }
-            other => return other,
-        }
-    }
+    pmem::when_unlocked(map, || {
+        tracing::info!("Waiting for the process that holds {}", pool.display());
+    })
 }
 
 fn open_pool(
@@ -214,18 +210,10 @@ fn open_pool(
     other_stores::refuse(Served::Pool, pool, values, now_ms)?;
     let (region, media) = media::play(region, values)?;
     let (domain, emulated) = (region.domain(), region.emulated());
-    let boot_id = pmem::boot_id();
-    let is_new = Heap::is_blank(&region);
-    let (heap, recovery) = if is_new {
-        let geometry = Geometry::fitting(machine::cores(), region.reserved());
-        let options = CreateOptions::random(geometry, boot_id)?;
-        let heap = Heap::create(region, &options)
-            .map_err(|source| StoreError::Create { path: pool.to_owned(), source })?;
-        (heap, Recovery { clean: true, ..Recovery::default() })
-    } else {
-        Heap::open(region, boot_id)
-            .map_err(|source| StoreError::Open { path: pool.to_owned(), source })?
-    };
+    let (heap, recovery) =
+        Heap::open_or_create(region).map_err(|error| StoreError::pool(pool, error))?;
+    let is_new = recovery.is_none();
+    let recovery = recovery.unwrap_or_else(new_pool);
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
     // What the medium could not give to recovery is looked into before anybody is served.
     keyspace.settle();
@@ -243,6 +231,11 @@ fn open_pool(
     Ok(Store { keyspace, report })
 }
 
+/// What is said of the recovery of a pool that was just made.
+fn new_pool() -> Recovery {
+    Recovery { clean: true, ..Recovery::default() }
+}
+
 fn open_memory(
     pool: &Path,
     values: &Values,
@@ -255,9 +248,7 @@ fn open_memory(
     let served = if logged { Served::Log } else { Served::Memory };
     other_stores::refuse(served, pool, values, now_ms)?;
     let limit = machine::memory().max(LEAST_MEMORY);
-    let geometry = Geometry::fitting(machine::cores(), limit);
-    let options = CreateOptions::random(geometry, pmem::boot_id())?;
-    let heap = Heap::volatile(limit, &options)
+    let heap = Heap::volatile(limit, &CreateOptions::fitting(limit)?)
         .map_err(|source| StoreError::Create { path: PathBuf::from("memory"), source })?;
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
     let report = Report {
@@ -266,7 +257,7 @@ fn open_memory(
         emulated: false,
         media: None,
         pool: None,
-        recovery: Recovery { clean: true, ..Recovery::default() },
+        recovery: new_pool(),
         recovery_us: begin.elapsed().as_micros() as u64,
         is_new: true,
         why,

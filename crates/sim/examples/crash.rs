@@ -2,12 +2,14 @@
 //!
 //! `cargo run --release -p perdura-sim --example crash -- [--minutes N] [--seed FIRST] [--jobs N] [--log FILE]`
 //!
-//! Each seed is one exploration: of commands, executed by one or several threads; of the heap alone; of several threads
-//! on the heap. Its number of shards, size, room and crash model follow from the seed too. A violation ends the run,
-//! naming the seed and the smallest history found that shows it. A run without one ends with a line of figures, before it
-//! the commands and steps that no crash met, if any.
+//! Each seed is one exploration: of commands, executed by one or several threads; of the heap
+//! alone; of several threads on the heap. Its number of shards, size, space and crash model follow
+//! from the seed too. A violation ends the run, naming the seed and the smallest history found that
+//! shows it. A run without one ends with a line of figures, before it the commands and fault points
+//! that no crash met, if any.
 //!
-//! `MUTANT=k` leaves step number k of the protocol out: then a violation must come. `--mutate` goes through all of them.
+//! `MUTANT=k` disables fault point number k: then a violation must come. `--mutate` goes through
+//! all of them.
 
 #![forbid(unsafe_code)]
 
@@ -19,10 +21,10 @@ mod histories;
 mod mutants;
 #[path = "../tests/pool/mod.rs"]
 mod pool;
+#[path = "../tests/scheduled/mod.rs"]
+mod scheduled;
 #[path = "../tests/search/mod.rs"]
 mod search;
-#[path = "../tests/turns/mod.rs"]
-mod turns;
 
 use mutants::Mutant;
 use search::Search;
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         };
         println!("without {mutant}");
-        pmem::knock_out(mutant.number);
+        pmem::disable_fault_point(mutant.number);
     }
     crash(&Search { hasty, ..search })
 }
@@ -63,22 +65,23 @@ fn crash(search: &Search) -> ExitCode {
     if let Some((seed, what)) = &found.violation {
         println!("seed {seed}: {what}");
     }
-    for name in mutants::all().iter().filter(|m| found.counts.steps[m.number as usize] == 0) {
-        println!("no crash behind {name}");
+    for name in mutants::all().iter().filter(|m| found.counts.fault_points[m.number as usize] == 0)
+    {
+        println!("no crash after {name}");
     }
     for name in search::writers().iter().filter(|name| !found.counts.doing.contains_key(*name)) {
         println!("no crash during {name}");
     }
     let counts = &found.counts;
     println!(
-        "seeds={}..{} lives={} opened={} refused={} seconds={seconds:.0} commands={} steps={}",
+        "seeds={}..{} incarnations={} opened={} refused={} seconds={seconds:.0} commands={} fault_points={}",
         search.first,
         found.next,
-        counts.lives,
+        counts.incarnations,
         counts.opened,
         counts.refused,
         search::writers().iter().filter(|name| counts.doing.contains_key(*name)).count(),
-        mutants::all().iter().filter(|m| counts.steps[m.number as usize] > 0).count(),
+        mutants::all().iter().filter(|m| counts.fault_points[m.number as usize] > 0).count(),
     );
     let violations = u64::from(found.violation.is_some());
     log(&format!(
@@ -89,14 +92,14 @@ fn crash(search: &Search) -> ExitCode {
         counts.images,
         counts.crashes,
         counts.opened,
-        counts.lives,
+        counts.incarnations,
         search.jobs,
     ));
     println!("images={} points={} violations={violations}", counts.images, counts.crashes);
     if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Leaves out each step in turn, and lists those that nobody misses.
+/// Disables each fault point in turn, and lists those that are not caught.
 fn mutate(search: &Search) -> ExitCode {
     let one_in = option("--one-in").map_or(1, |n| n as usize).max(1);
     let offset = option("--offset").map_or(0, |n| n as usize);
@@ -104,26 +107,26 @@ fn mutate(search: &Search) -> ExitCode {
         mutants::all().into_iter().skip(offset % one_in).step_by(one_in).collect();
     // All of them in half an hour: each as long as it needs, within its own share and what is left.
     let end = Instant::now() + Duration::from_secs(28 * 60);
-    let survivors = chosen.iter().filter(|mutant| !is_missed(search, mutant, end)).count();
+    let survivors = chosen.iter().filter(|mutant| !is_caught(search, mutant, end)).count();
     let figures = format!("mutants={} survivors={survivors}", chosen.len());
     log(&format!("{}\t{figures}\n", whence()));
     println!("{figures}");
     if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn is_missed(search: &Search, mutant: &Mutant, end: Instant) -> bool {
+fn is_caught(search: &Search, mutant: &Mutant, end: Instant) -> bool {
     let start = Instant::now();
     let most = search.most.min(end.saturating_duration_since(start));
-    pmem::knock_out(mutant.number);
+    pmem::disable_fault_point(mutant.number);
     let found = Search { hasty: true, most, ..*search }.run();
-    pmem::knock_out(0);
+    pmem::disable_fault_point(0);
     let (seconds, images) = (start.elapsed().as_secs_f64(), found.counts.opened);
     match &found.violation {
         Some((seed, what)) => {
             let what = what.lines().nth(1).unwrap_or_default();
             let what: String = what.chars().take(100).collect();
             let told =
-                format!("{mutant}: missed after {seconds:.1} s and {images} images, seed {seed}");
+                format!("{mutant}: caught after {seconds:.1} s and {images} images, seed {seed}");
             println!("{told}: {what}");
             log(&format!("{told}\n"));
         }

@@ -1,10 +1,11 @@
 //! Which crash images to look at, when there are too many for all.
 //!
-//! A group of pending stores arrives up to some prefix. A choice says how far for each group. All choices are
-//! taken if they are few enough. Otherwise the telling ones: nothing, everything, each group alone, all but one
-//! (as many of these as there is room for), and random ones. Old groups, pending since before the last fence, are
-//! mostly words that a log still covers; fresh ones are what the next fence is about. Random choices let the two
-//! arrive with different likelihood, since most mistakes show when one kind arrived and the other did not.
+//! A group of pending stores arrives up to some prefix. A choice says how far for each group. All
+//! choices are taken if they are few enough. Otherwise the telling ones: nothing, everything, each
+//! group alone, all but one (as many of these as there is space for), and random ones. Old groups,
+//! pending since before the last fence, are mostly words that a log still covers; fresh ones are
+//! what the next fence is about. Random choices let the two arrive with different likelihood, since
+//! most mistakes show when one kind arrived and the other did not.
 
 use crate::durability::Choose;
 
@@ -78,7 +79,7 @@ fn sample(groups: &[(usize, bool)], limit: usize, rng: &mut fastrand::Rng) -> Ve
     choices
 }
 
-/// Up to `count` distinct groups, half of them fresh if there are so many.
+/// Up to `count` distinct groups, half of them fresh if there are enough.
 fn some_groups(groups: &[(usize, bool)], count: usize, rng: &mut fastrand::Rng) -> Vec<usize> {
     let mut fresh: Vec<usize> = (0..groups.len()).filter(|at| groups[*at].1).collect();
     let mut old: Vec<usize> = (0..groups.len()).filter(|at| !groups[*at].1).collect();

@@ -1,6 +1,6 @@
 //! What was explored.
 
-use pmem::{STEPS, StepSet};
+use pmem::{FAULT_POINTS, FaultPointSet};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -16,16 +16,16 @@ pub struct Counts {
     pub opened: u64,
     /// Moments at which a crash was tried.
     pub crashes: u64,
-    /// Lives that ran transactions.
-    pub lives: u64,
+    /// Incarnations that ran transactions.
+    pub incarnations: u64,
     /// Transactions that the store refused.
     pub refused: u64,
     /// Deepest chain of crashes.
     pub deepest: usize,
     /// Crashes while this was under way, by name.
     pub doing: BTreeMap<&'static str, u64>,
-    /// Crashes behind each step of the protocol, by its number.
-    pub steps: Vec<u64>,
+    /// Crashes after each fault point was passed, by its number.
+    pub fault_points: Vec<u64>,
 }
 
 impl Default for Counts {
@@ -34,11 +34,11 @@ impl Default for Counts {
             images: 0,
             opened: 0,
             crashes: 0,
-            lives: 0,
+            incarnations: 0,
             refused: 0,
             deepest: 0,
             doing: BTreeMap::new(),
-            steps: vec![0; STEPS],
+            fault_points: vec![0; FAULT_POINTS],
         }
     }
 }
@@ -49,24 +49,24 @@ impl Counts {
         self.images += other.images;
         self.opened += other.opened;
         self.crashes += other.crashes;
-        self.lives += other.lives;
+        self.incarnations += other.incarnations;
         self.refused += other.refused;
         self.deepest = self.deepest.max(other.deepest);
         for (name, count) in &other.doing {
             *self.doing.entry(name).or_default() += count;
         }
-        self.steps.iter_mut().zip(&other.steps).for_each(|(all, more)| *all += more);
+        self.fault_points.iter_mut().zip(&other.fault_points).for_each(|(all, more)| *all += more);
     }
 
-    pub(crate) fn crash(&mut self, opened: u64, doing: &[&'static str], steps: StepSet) {
+    pub(crate) fn crash(&mut self, opened: u64, doing: &[&'static str], passed: FaultPointSet) {
         self.crashes += 1;
         self.opened += opened;
         self.images += opened.min(COUNTED);
         for name in doing {
             *self.doing.entry(name).or_default() += 1;
         }
-        for (step, count) in self.steps.iter_mut().enumerate() {
-            *count += steps[step / 64] >> (step % 64) & 1;
+        for (point, count) in self.fault_points.iter_mut().enumerate() {
+            *count += passed[point / 64] >> (point % 64) & 1;
         }
     }
 }
@@ -77,11 +77,11 @@ impl fmt::Debug for Counts {
             .field("images", &self.images)
             .field("opened", &self.opened)
             .field("crashes", &self.crashes)
-            .field("lives", &self.lives)
+            .field("incarnations", &self.incarnations)
             .field("refused", &self.refused)
             .field("deepest", &self.deepest)
             .field("doing", &self.doing)
-            .field("steps", &self.steps.iter().filter(|count| **count > 0).count())
+            .field("fault_points", &self.fault_points.iter().filter(|count| **count > 0).count())
             .finish()
     }
 }

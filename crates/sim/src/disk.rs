@@ -1,9 +1,11 @@
-//! A file on a disk, as a loss of power leaves it: system calls that fail, and pages that were never written.
+//! A file on a disk, as a loss of power leaves it: system calls that fail, and pages that were
+//! never written.
 //!
-//! The file is a real one. Beside it this keeps what is durable of it: the pages of each sync that went well. A page is
-//! dirty from a store until the next sync that covers it, well or not: the kernel reports a page that it could not write
-//! once, and takes it for clean from then on, so that a later sync does not write it. Its new bytes are in the page cache,
-//! where the next process finds them, until the power goes.
+//! The file is a real one. Beside it this keeps what is durable of it: the pages of each sync that
+//! went well. A page is dirty from a store until the next sync that covers it, well or not: the
+//! kernel reports a page that it could not write once, and takes it for clean from then on, so that
+//! a later sync does not write it. Its new bytes are in the page cache, where the next process
+//! finds them, until the power goes.
 
 use pmem::{Call, Calls};
 use rustix::io::Errno;
@@ -35,7 +37,8 @@ struct State {
     failed: bool,
 }
 
-/// The disk below one file. Watches the system calls of the thread that made it, until it is dropped.
+/// The disk below one file. Watches the system calls of the thread that made it, until it is
+/// dropped.
 pub struct Disk(Arc<Watcher>);
 
 struct Watcher {
@@ -44,7 +47,7 @@ struct Watcher {
 }
 
 impl Disk {
-    /// The disk below a file that does not exist yet.
+    /// Returns the disk below a file that does not exist yet.
     pub fn new(path: &Path) -> Disk {
         let watcher = Arc::new(Watcher { path: path.to_owned(), state: Mutex::default() });
         pmem::watch_calls(Some(watcher.clone()));
@@ -66,17 +69,18 @@ impl Disk {
         std::mem::take(&mut state.failed)
     }
 
-    /// Lets the file be taken for persistent memory from here on. What is flushed is not followed then: syncs alone count.
+    /// Lets the file be taken for persistent memory from here on. What is flushed is not followed
+    /// then: syncs alone count.
     pub fn play_persistent_memory(&self) {
         self.0.state().is_memory = true;
     }
 
-    /// The pages that were synced.
+    /// Returns the pages that were synced.
     pub fn synced(&self) -> Vec<u8> {
         self.0.state().durable.clone()
     }
 
-    /// What a loss of power leaves. Of the dirty pages the kernel may have written any.
+    /// Returns what a loss of power leaves. Of the dirty pages the kernel may have written any.
     pub fn after_power_loss(&self, rng: &mut fastrand::Rng) -> Vec<u8> {
         let state = self.0.state();
         if !self.0.path.exists() {

@@ -1,38 +1,43 @@
 //! What is durable, what may be, and what a crash leaves: the crash models.
 //!
-//! Memory is made of lines of 64 bytes, each of eight aligned words of 8 bytes. A store changes a word of a line
-//! in the cache. It is **certain** to survive only when some thread flushed the line after the store and then
-//! fenced. Until then it is **pending**: the cache may write a line back at any moment, for reasons of its own, so
-//! a pending store may have arrived all the same. A fence says nothing of what other threads flushed. A word
-//! arrives whole or not at all, and takes the values it was given in the order it was given them. A longer store
-//! is one of its words after another, of which any may be torn off.
+//! Memory is made of lines of 64 bytes, each of eight aligned words of 8 bytes. A store changes a
+//! word of a line in the cache. It is **certain** to survive only when some thread flushed the line
+//! after the store and then fenced. Until then it is **pending**: the cache may write a line back
+//! at any moment, for reasons of its own, so a pending store may have arrived all the same. A fence
+//! says nothing of what other threads flushed. A word arrives whole or not at all, and takes the
+//! values it was given in the order it was given them. A longer store is one of its words after
+//! another, of which any may be torn off.
 //!
 //! Two models say which pending stores arrive together.
 //!
-//! * [`Crash::Strict`]: each word by itself. Any subset of the pending words may have arrived, each with any of
-//!   the values it had. No processor promises less; nothing may be concluded from the order of stores.
-//! * [`Crash::X86`]: each line by itself. Stores to a line arrive in the order they were made, since x86 makes
-//!   them visible in that order and writes the line back whole: a prefix of the line's stores has arrived. A
-//!   subset of what the strict model allows; images that are likely in reality are more likely to be drawn.
+//! - [`Crash::Strict`]: each word by itself. Any subset of the pending words may have arrived, each
+//!   with any of the values it had. No processor promises less; nothing may be concluded from the
+//!   order of stores.
+//! - [`Crash::X86`]: each line by itself. Stores to a line arrive in the order they were made,
+//!   since x86 makes them visible in that order and writes the line back whole: a prefix of the
+//!   line's stores has arrived. A subset of what the strict model allows; images that are likely in
+//!   reality are more likely to be drawn.
 //!
-//! A copy may go past the cache, by whole lines. Such a **streamed** store lies in a buffer of its
+//! A copy may go past the cache, by whole lines. Such a **streamed** store is in a buffer of its
 //! processor, in no cache: the next fence of the thread that made it makes it certain, no flush
 //! does, and no fence of another thread. Nor does it push out what was stored to other words of its
 //! line before. The buffer empties as it likes, so that its words arrive each by itself, in the x86
 //! model too. A word takes its values in order all the same, streamed or not: where one is certain,
 //! those before it are past. When the process has ended, its buffers have gone to the caches.
 //!
-//! Where the kernel syncs pages there are no flushes: a store is certain when its page was synced after it. Until then
-//! the kernel may have written the page at any moment.
+//! Where the kernel syncs pages there are no flushes: a store is certain when its page was synced
+//! after it. Until then the kernel may have written the page at any moment.
 //!
-//! * [`Crash::SyncedWords`]: any subset of the pending words, as in the strict model.
-//! * [`Crash::SyncedPages`]: each page by itself, with a prefix of the stores to it.
+//! - [`Crash::SyncedWords`]: any subset of the pending words, as in the strict model.
+//! - [`Crash::SyncedPages`]: each page by itself, with a prefix of the stores to it.
 //!
-//! In every model a file that has grown may have its old length, its new one or one between, by whole pages, until the
-//! length was synced. What was stored beyond the length is gone, whatever was flushed.
+//! In every model a file that has grown may have its old length, its new one or one between, by
+//! whole pages, until the length was synced. What was stored beyond the length is gone, whatever
+//! was flushed.
 //!
-//! After a power loss the medium holds an image and nothing is pending. After the death of the process alone, all
-//! that was stored is visible to the next one, and what was pending is pending still: power may fail later.
+//! After a power loss the medium holds an image and nothing is pending. After the death of the
+//! process alone, all that was stored is visible to the next one, and what was pending is pending
+//! still: power may fail later.
 
 use crate::choices::Choices;
 use crate::medium::{Event, Trace};
@@ -56,7 +61,7 @@ impl Crash {
     /// Each of the models.
     pub const ALL: [Crash; 4] = [Crash::Strict, Crash::X86, Crash::SyncedWords, Crash::SyncedPages];
 
-    /// The domain that the model is of.
+    /// Returns the domain that the model is of.
     pub fn domain(self) -> Domain {
         match self {
             Crash::Strict | Crash::X86 => Domain::Clwb,
@@ -71,7 +76,7 @@ const PAGE: usize = 4096;
 /// A store to one word, or to some bytes of it.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// Offset of the first byte; the bytes lie in one word.
+    /// Offset of the first byte; the bytes are in one word.
     off: u64,
     len: u8,
     bytes: [u8; 8],
@@ -99,8 +104,8 @@ struct Line {
 }
 
 impl Line {
-    /// What a fence of this thread makes certain, in order: what the thread flushed, what it
-    /// streamed, and what these overtake.
+    /// Returns what a fence of this thread makes certain, in order: what the thread flushed, what
+    /// it streamed, and what these overtake.
     fn fence(&mut self, thread: u32) -> Vec<Piece> {
         let flushed = match self.flushed.iter().position(|(by, _)| *by == thread) {
             Some(at) => self.flushed.swap_remove(at).1,
@@ -153,9 +158,9 @@ pub struct Durability {
 /// How many images of one crash to look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Choose {
-    /// All of them, if there are at most so many.
+    /// All of them, if there are at most this many.
     pub all_of: usize,
-    /// Else so many.
+    /// Else this many.
     pub some: usize,
 }
 
@@ -163,12 +168,13 @@ pub struct Choose {
 pub struct Image<'a> {
     /// What the medium holds.
     pub bytes: &'a [u8],
-    /// Ranges that changed since the image before it, or more; whoever copies them empties the list.
+    /// Ranges that changed since the image before it, or more; whoever copies them empties the
+    /// list.
     pub changed: &'a mut Vec<(u64, usize)>,
 }
 
 impl Durability {
-    /// A medium that holds `image`, nothing pending.
+    /// Returns a medium that holds `image`, nothing pending.
     pub fn new(image: Vec<u8>) -> Durability {
         Durability {
             changed: vec![(0, image.len())],
@@ -198,7 +204,7 @@ impl Durability {
             Event::Sync { off, len } => self.sync(off, len),
             Event::Grow(len) => self.durable.resize(len as usize, 0),
             Event::SyncLength => self.certain_len = self.durable.len(),
-            Event::Mark(_) | Event::Steps(_) => {}
+            Event::Mark(_) | Event::Passed(_) => {}
         }
     }
 
@@ -264,7 +270,8 @@ impl Durability {
         }
     }
 
-    /// The medium after the death of the process: what was pending is pending still, and nobody is going to fence it.
+    /// Returns the medium after the death of the process: what was pending is pending still, and
+    /// nobody is going to fence it.
     pub(crate) fn orphaned(&self) -> Durability {
         let mut orphaned = self.clone();
         orphaned.flushes.clear();
@@ -280,12 +287,12 @@ impl Durability {
         self.changed = vec![(0, self.durable.len())];
     }
 
-    /// Whether nothing is pending.
-    pub fn is_settled(&self) -> bool {
+    /// Returns true if nothing is pending.
+    pub fn has_nothing_pending(&self) -> bool {
         self.lines.is_empty() && self.certain_len == self.durable.len()
     }
 
-    /// What a program sees: everything stored so far.
+    /// Returns what a program sees: everything stored so far.
     pub fn visible(&self) -> Vec<u8> {
         let mut image = self.durable.clone();
         for piece in self.lines.values().flat_map(|line| &line.pieces) {
@@ -294,13 +301,13 @@ impl Durability {
         image
     }
 
-    /// What is certain, and nothing else.
+    /// Returns what is certain, and nothing else.
     pub fn certain(&self) -> &[u8] {
         &self.durable[..self.certain_len]
     }
 
-    /// Shows `see` what a loss of power may leave now, and says which of the pending stores arrived. `see` returns
-    /// whether to go on.
+    /// Shows `see` what a loss of power may leave now, and says which of the pending stores
+    /// arrived. `see` returns whether to go on.
     pub fn images(
         &mut self,
         crash: Crash,
@@ -381,7 +388,7 @@ fn cached_and_streamed(line: &Line) -> Vec<Vec<Piece>> {
     units
 }
 
-/// Which stores arrived, in words; long lists are cut.
+/// Returns which stores arrived, in words; long lists are cut.
 fn told(units: &[Vec<Piece>], choice: &[usize], len: usize) -> String {
     const MOST: usize = 24;
     let list = |arrived: bool| {

@@ -1,15 +1,18 @@
-//! Runs a store through lives and crashes.
+//! Runs a store through incarnations and crashes.
 //!
-//! A life is: open (or create), some transactions, and then every interesting moment of its trace is a crash. The
-//! moments: before each fence, when most is pending; after each acknowledgement, when a promise has just been
-//! made; and some in between. Each crash leaves images. An image is opened and its state compared: it must be the
-//! last acknowledged or, if a transaction was under way, that transaction's, whole. From then on that state is the
-//! promise: a crash inside the recovery, or after it, must not change it. Some images live on: their own recovery
-//! and transactions are crashed in turn, to a given depth. Some crashes are of the process only: what it left may
-//! be lost until its recovery is through, so the promise is renewed only then. See `durability`.
+//! An incarnation is: open (or create), some transactions, and then every interesting moment of its
+//! trace is a crash. The moments: before each fence, when most is pending; after each
+//! acknowledgement, when a promise has just been made; and some in between. Each crash leaves
+//! images. An image is opened and its state compared: it must be the last acknowledged or, if a
+//! transaction was under way, that transaction's, whole. From then on that state is the promise: a
+//! crash inside the recovery, or after it, must not change it. Some images go on: their own
+//! recovery and transactions are crashed in turn, to a given depth. Some crashes are of the process
+//! only: what it left may be lost until its recovery is through, so the promise is renewed only
+//! then. See `durability`.
 //!
-//! Opening many images is what takes the time. So a life that is only looked at is not recorded further, and images
-//! are made by patching and restoring memory, here and where they are opened.
+//! Opening many images is what takes the time. So an incarnation that is only looked at is not
+//! recorded further, and images are made by patching and restoring memory, here and where they are
+//! opened.
 
 use crate::counts::Counts;
 use crate::durability::{Choose, Crash, Durability, Image};
@@ -17,8 +20,8 @@ use crate::failure::Failure;
 use crate::medium::{Event, Medium, Trace};
 use crate::scratch::Scratch;
 use crate::shrink;
-use crate::workload::{Left, Life, Promise, Promises, Workload};
-use pmem::{Domain, Region, STEPS, StepSet};
+use crate::workload::{Incarnation, Left, Promise, Promises, Workload};
+use pmem::{Domain, FAULT_POINTS, FaultPointSet, Region};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -31,17 +34,18 @@ pub struct Effort {
     pub crash: Crash,
     /// Fixes everything that is drawn.
     pub seed: u64,
-    /// Transactions of the first life; later lives have up to a quarter.
+    /// Transactions of the first incarnation; later incarnations have up to a quarter.
     pub transactions: usize,
-    /// Images for a crash in the first life, where there are too many for all; later lives have fewer.
+    /// Images for a crash in the first incarnation, where there are too many for all; later
+    /// incarnations have fewer.
     pub images: usize,
-    /// All images of a crash in the first life, if there are at most so many.
+    /// All images of a crash in the first incarnation, if there are at most this many.
     pub all_of: usize,
     /// Further crashes after the first, one inside or after the other's recovery.
     pub depth: usize,
-    /// One image in so many lives on.
-    pub live_on_one_in: usize,
-    /// One moment in so many is a crash of the process, too.
+    /// One in this many images goes on.
+    pub go_on_one_in: usize,
+    /// One in this many moments is a crash of the process, too.
     pub process_one_in: usize,
     /// When to end at the latest, with what was explored by then.
     pub until: Option<Instant>,
@@ -52,7 +56,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// A few seconds of work for a small store.
+    /// Returns a few seconds of work for a small store.
     pub fn new(crash: Crash, seed: u64) -> Effort {
         Effort {
             crash,
@@ -61,7 +65,7 @@ impl Effort {
             images: 24,
             all_of: 64,
             depth: 2,
-            live_on_one_in: 40,
+            go_on_one_in: 40,
             process_one_in: 40,
             until: None,
             streams: seed / 2 % 2 == 1,
@@ -81,7 +85,7 @@ pub fn explore<W: Workload>(workload: &W, effort: Effort) -> Result<Counts, Fail
     first.map_err(|failure| shrink::smallest(workload, effort, failure))
 }
 
-/// Explores without some actions of the first life.
+/// Explores without some actions of the first incarnation.
 pub(crate) fn without<W: Workload>(
     workload: &W,
     effort: Effort,
@@ -96,7 +100,7 @@ pub(crate) fn without<W: Workload>(
         path: Vec::new(),
         history: Vec::new(),
     };
-    explorer.first_life().map_err(|what| Failure {
+    explorer.first_incarnation().map_err(|what| Failure {
         seed: effort.seed,
         crash: effort.crash,
         path: explorer.path.clone(),
@@ -113,27 +117,27 @@ struct Explorer<'s, W: Workload> {
     rng: fastrand::Rng,
     counts: Counts,
     path: Vec<String>,
-    /// What was done in the first life.
+    /// What was done in the first incarnation.
     history: Vec<(usize, String)>,
 }
 
 impl<W: Workload> Explorer<'_, W> {
-    fn first_life(&mut self) -> Result<(), String> {
+    fn first_incarnation(&mut self) -> Result<(), String> {
         let medium = self.effort.medium();
         let workload = self.workload;
         let region = Region::simulated_growing(workload.reserve(), medium.clone());
         let state = workload.empty();
-        pmem::take_steps();
+        pmem::take_passed_fault_points();
         medium.mark(0);
-        let mut promises = vec![(0, Promise::settled(state.clone()))];
+        let mut promises = vec![(0, Promise::exactly(state.clone()))];
         let mut store = guarded("create", || workload.open(region))?;
         let rng = self.rng.fork();
-        let life = Life::new(&medium, rng, self.effort.transactions, self.dropped, 1);
-        let lived = guarded("live", || workload.live(&mut store, state, &life));
-        self.counts.refused += life.refusals();
-        self.history = life.into_history();
-        promises.extend(lived?);
-        self.counts.lives += 1;
+        let incarnation = Incarnation::new(&medium, rng, self.effort.transactions, self.dropped, 1);
+        let ran = guarded("run", || workload.run_incarnation(&mut store, state, &incarnation));
+        self.counts.refused += incarnation.refusals();
+        self.history = incarnation.into_history();
+        promises.extend(ran?);
+        self.counts.incarnations += 1;
         let trace = medium.take();
         drop(store);
         self.crash_everywhere(Durability::new(Vec::new()), &trace, promises, 0)
@@ -152,7 +156,7 @@ impl<W: Workload> Explorer<'_, W> {
         let mut scratch = Scratch::new(self.workload.reserve(), self.effort.crash.domain());
         medium.changed_everywhere();
         let mut now = None;
-        let (mut fences, mut steps) = (0, StepSet::default());
+        let (mut fences, mut passed) = (0, FaultPointSet::default());
         for (at, &event) in trace.events.iter().enumerate() {
             if self.effort.until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(());
@@ -166,18 +170,20 @@ impl<W: Workload> Explorer<'_, W> {
                     trace.events.len(),
                     promise.0,
                 ));
-                // Few moments lie within a growth: the process dies at each second of them.
+                // Few moments are within a growth: the process dies at each second of them.
                 let most = if event == Event::SyncLength { 2 } else { usize::MAX };
                 let process = self.effort.process_one_in.min(most);
-                self.crash(&mut medium, &mut scratch, &promise.1, depth, (process, steps))?;
+                self.crash(&mut medium, &mut scratch, &promise.1, depth, (process, passed))?;
                 self.path.pop();
-                steps = StepSet::default();
+                passed = FaultPointSet::default();
             }
             medium.apply(trace, event);
             match event {
                 Event::Mark(mark) => now = promises.binary_search_by_key(&mark, |p| p.0).ok(),
                 Event::Fence { .. } | Event::Sync { .. } => fences += 1,
-                Event::Steps(of) => (0..STEPS / 64).for_each(|n| steps[n] |= trace.steps[of][n]),
+                Event::Passed(of) => {
+                    (0..FAULT_POINTS / 64).for_each(|n| passed[n] |= trace.passed[of][n]);
+                }
                 _ => {}
             }
         }
@@ -185,7 +191,7 @@ impl<W: Workload> Explorer<'_, W> {
             Some((_, promise)) => {
                 self.path.push("crash at the end".into());
                 let process = self.effort.process_one_in;
-                self.crash(&mut medium, &mut scratch, promise, depth, (process, steps))?;
+                self.crash(&mut medium, &mut scratch, promise, depth, (process, passed))?;
                 self.path.pop();
                 if depth == 0 || self.rng.usize(..4) == 0 {
                     let mut rng = self.rng.fork();
@@ -204,7 +210,7 @@ impl<W: Workload> Explorer<'_, W> {
         }
     }
 
-    /// Whether to crash before the event at `at`.
+    /// Returns true if there is to be a crash before the event at `at`.
     fn is_moment(&mut self, trace: &Trace, at: usize, depth: usize) -> bool {
         let one_in = |rng: &mut fastrand::Rng, n| rng.usize(..n) == 0;
         let ends = |event| match event {
@@ -213,7 +219,7 @@ impl<W: Workload> Explorer<'_, W> {
             | Event::Stream { .. }
             | Event::Flush { .. }
             | Event::Mark(_)
-            | Event::Steps(_) => false,
+            | Event::Passed(_) => false,
         };
         let telling = ends(trace.events[at]) || matches!(trace.events[at - 1], Event::Mark(_));
         match trace.events[at] {
@@ -226,21 +232,21 @@ impl<W: Workload> Explorer<'_, W> {
         }
     }
 
-    /// A crash at one moment: loses power and, at one moment in so many, only the process.
+    /// Crashes at one moment: loses power and, at one in this many moments, only the process.
     fn crash(
         &mut self,
         medium: &mut Durability,
         scratch: &mut Scratch,
         promise: &Promise<W::State>,
         depth: usize,
-        (process_one_in, steps): (usize, StepSet),
+        (process_one_in, passed): (usize, FaultPointSet),
     ) -> Result<(), String> {
         let mut rng = self.rng.fork();
         let mut outcome = Ok(());
         let mut opened = 0;
         medium.images(self.effort.crash, self.choose(depth), &mut rng, |mut image, told| {
             opened += 1;
-            outcome = if self.lives_on(depth) {
+            outcome = if self.goes_on(depth) {
                 self.go_on(image.bytes, Durability::new(image.bytes.to_vec()), promise, depth)
             } else {
                 self.look(scratch, &mut image, promise)
@@ -250,7 +256,7 @@ impl<W: Workload> Explorer<'_, W> {
             }
             outcome.is_ok()
         });
-        self.counts.crash(opened, &promise.doing, steps);
+        self.counts.crash(opened, &promise.doing, passed);
         outcome?;
         if depth < self.effort.depth && self.rng.usize(..process_one_in) == 0 {
             self.path.push("of the process only".into());
@@ -269,8 +275,8 @@ impl<W: Workload> Explorer<'_, W> {
         }
     }
 
-    fn lives_on(&mut self, depth: usize) -> bool {
-        depth < self.effort.depth && self.rng.usize(..self.effort.live_on_one_in) == 0
+    fn goes_on(&mut self, depth: usize) -> bool {
+        depth < self.effort.depth && self.rng.usize(..self.effort.go_on_one_in) == 0
     }
 
     /// Opens an image and compares.
@@ -284,17 +290,17 @@ impl<W: Workload> Explorer<'_, W> {
         let workload = self.workload;
         let mut store = guarded("open", || workload.open(region))?;
         let found = guarded("read", || workload.read(&mut store))?;
-        self.settle(&found, promise).map(|_| ())
+        self.accept(&found, promise).map(|_| ())
     }
 
-    fn settle(&self, found: &W::State, promise: &Promise<W::State>) -> Result<W::State, String> {
+    fn accept(&self, found: &W::State, promise: &Promise<W::State>) -> Result<W::State, String> {
         let mut allowed = promise.allowed.iter();
         allowed
-            .find_map(|state| self.workload.settle(found, state))
+            .find_map(|state| self.workload.accept(found, state))
             .ok_or_else(|| self.workload.difference(found, &promise.allowed))
     }
 
-    /// Opens an image, compares, lives on from `next` and crashes again.
+    /// Opens an image, compares, goes on from `next` and crashes again.
     fn go_on(
         &mut self,
         image: &[u8],
@@ -305,47 +311,47 @@ impl<W: Workload> Explorer<'_, W> {
         let medium = self.effort.medium();
         let workload = self.workload;
         let region = Region::simulated_from(image, workload.reserve(), medium.clone());
-        pmem::take_steps();
+        pmem::take_passed_fault_points();
         medium.mark(0);
         let mut store = guarded("open", || workload.open(region))?;
         let found = guarded("read", || workload.read(&mut store))?;
-        let state = self.settle(&found, promise)?;
+        let state = self.accept(&found, promise)?;
         let recovered = Promise { allowed: vec![state.clone()], doing: vec!["recovery"] };
-        let until_open = if next.is_settled() {
+        let until_open = if next.has_nothing_pending() {
             recovered
         } else {
             Promise { doing: vec!["recovery"], ..promise.clone() }
         };
         medium.mark(1);
-        let mut promises = vec![(0, until_open), (1, Promise::settled(state.clone()))];
+        let mut promises = vec![(0, until_open), (1, Promise::exactly(state.clone()))];
         let actions = self.rng.usize(..=self.effort.transactions / 4);
         let nothing = BTreeSet::new();
-        let life = Life::new(&medium, self.rng.fork(), actions, &nothing, 2);
-        let lived = guarded("live", || workload.live(&mut store, state, &life));
-        self.counts.refused += life.refusals();
-        if lived.is_err() {
-            let told = life.into_history().into_iter().map(|(_, what)| what);
-            self.path.push(format!("lived on: {}", told.collect::<Vec<_>>().join("; ")));
+        let incarnation = Incarnation::new(&medium, self.rng.fork(), actions, &nothing, 2);
+        let ran = guarded("run", || workload.run_incarnation(&mut store, state, &incarnation));
+        self.counts.refused += incarnation.refusals();
+        if ran.is_err() {
+            let told = incarnation.into_history().into_iter().map(|(_, what)| what);
+            self.path.push(format!("went on: {}", told.collect::<Vec<_>>().join("; ")));
         }
-        promises.extend(lived?);
-        self.counts.lives += 1;
+        promises.extend(ran?);
+        self.counts.incarnations += 1;
         let trace = medium.take();
         drop(store);
         self.crash_everywhere(next, &trace, promises, depth + 1)
     }
 }
 
-/// Runs a step of the workload; a panic is a finding like any other.
-fn guarded<T>(step: &str, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+/// Runs a part of the workload; a panic is a finding like any other.
+fn guarded<T>(part: &str, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(what)) => Err(format!("{step}: {what}")),
+        Ok(Err(what)) => Err(format!("{part}: {what}")),
         Err(panic) => {
             let text = panic
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Err(format!("{step}: panicked: {}", text.unwrap_or_default()))
+            Err(format!("{part}: panicked: {}", text.unwrap_or_default()))
         }
     }
 }

@@ -10,9 +10,10 @@ pub struct Failure {
     pub seed: u64,
     /// The crash model in force.
     pub crash: Crash,
-    /// The crash that led into each later life, outermost first.
+    /// The crash that led into each later incarnation, outermost first.
     pub path: Vec<String>,
-    /// What was done in the first life: number and words of each action that the failure needs.
+    /// What was done in the first incarnation: number and words of each action that the failure
+    /// needs.
     pub history: Vec<(usize, String)>,
     /// What was found.
     pub what: String,
@@ -22,7 +23,7 @@ pub struct Failure {
 const WIDTH: usize = 240;
 
 impl fmt::Display for Failure {
-    /// The violation first, then the way there, each line cut to what can be read.
+    /// Returns the violation first, then the way there, each line cut to what can be read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.what.lines().try_for_each(|line| writeln!(f, "{}", cut(line)))?;
         writeln!(f, "seed {}, crash model {:?}", self.seed, self.crash)?;
@@ -36,7 +37,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A line as far as it is shown.
+/// Returns a line as far as it is shown.
 fn cut(line: &str) -> String {
     let count = line.chars().count();
     if count <= WIDTH {

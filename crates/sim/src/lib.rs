@@ -1,19 +1,22 @@
 //! A simulated persistence domain, and an explorer of crashes in it. For tests only.
 //!
-//! A [`Medium`] records what a program does to a simulated region: stores, flushes, fences. [`Durability`] says,
-//! for any moment of such a trace, what is certain to be on the medium and what may be: the crash models are
-//! there, in prose and code. [`explore`] runs a store through transactions, takes crash images at each fence and
-//! between, opens each, compares what it holds with what was acknowledged, crashes again inside the recovery, and
-//! lives on after it to crash once more.
+//! A [`Medium`] records what a program does to a simulated region: stores, flushes, fences.
+//! [`Durability`] says, for any moment of such a trace, what is certain to be on the medium and
+//! what may be: the crash models are there, in prose and code. [`explore`] runs a store through
+//! transactions, takes crash images at each fence and between, opens each, compares what it holds
+//! with what was acknowledged, crashes again inside the recovery, and goes on after it to crash
+//! once more.
 //!
-//! The explorer knows no heap: it drives anything that implements [`Workload`], or the simpler [`Subject`]. Threads that
-//! are to be explored [take turns](take_turns). A seed fixes all that is done, so that a failure names the seed that shows
-//! it again; time decides only when a search ends. It must not know threads' timing, or the format of a pool.
+//! The explorer knows no heap: it drives anything that implements [`Workload`], or the simpler
+//! [`Subject`]. Threads that are to be explored run under a [deterministic
+//! scheduler](run_scheduled). A seed fixes all that is done, so that a failure names the seed that
+//! shows it again; time decides only when a search ends. It must not know threads' timing, or the
+//! format of a pool.
 //!
-//! A [`Disk`] is the counterpart for real files: it lets system calls fail, and knows what a loss of power leaves.
+//! A [`Disk`] is the counterpart for real files: it lets system calls fail, and knows what a loss
+//! of power leaves.
 #![forbid(unsafe_code)]
 
-mod baton;
 mod choices;
 mod counts;
 mod disk;
@@ -21,17 +24,18 @@ mod durability;
 mod explore;
 mod failure;
 mod medium;
+mod scheduler;
 mod scratch;
 mod shrink;
 mod subject;
 mod workload;
 
-pub use baton::{give_way, take_turns};
 pub use counts::Counts;
 pub use disk::{Disk, FailingCall};
 pub use durability::{Choose, Crash, Durability, Image};
 pub use explore::{Effort, explore};
 pub use failure::Failure;
 pub use medium::{Event, Medium, Trace};
+pub use scheduler::{run_scheduled, yield_now};
 pub use subject::Subject;
-pub use workload::{Left, Life, Marker, Promise, Promises, Workload};
+pub use workload::{Incarnation, Left, Marker, Promise, Promises, Workload};

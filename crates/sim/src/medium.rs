@@ -1,11 +1,11 @@
 //! The recorder of a simulated region: a trace of all that was done to it, in program order.
 //!
-//! Crash images are made from the trace afterwards, not while the program runs: so the program is not disturbed,
-//! and any moment can be looked at knowing what came later. A trace ends when it is taken: what a store does as it
-//! is dropped happens after the crash, that is, never.
+//! Crash images are made from the trace afterwards, not while the program runs: so the program is
+//! not disturbed, and any moment can be looked at knowing what came later. A trace ends when it is
+//! taken: what a store does as it is dropped happens after the crash, that is, never.
 
-use crate::baton::{self, At};
-use pmem::{Domain, Recorder, StepSet};
+use crate::scheduler::{self, At};
+use pmem::{Domain, FaultPointSet, Recorder};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,8 +57,8 @@ pub enum Event {
     Grow(u64),
     /// The file's length was synced.
     SyncLength,
-    /// A thread came by these steps of the protocol since its last event: an index into [`Trace::steps`].
-    Steps(usize),
+    /// A thread passed these fault points since its last event: an index into [`Trace::passed`].
+    Passed(usize),
     /// The explorer's own remark.
     Mark(usize),
 }
@@ -70,8 +70,8 @@ pub struct Trace {
     pub events: Vec<Event>,
     /// The bytes that were stored.
     pub bytes: Vec<u8>,
-    /// Steps of the protocol.
-    pub steps: Vec<StepSet>,
+    /// Fault points that were passed.
+    pub passed: Vec<FaultPointSet>,
 }
 
 /// Records the trace of a region.
@@ -108,17 +108,17 @@ impl Medium {
         self.record(|trace| trace.events.push(Event::Mark(n)));
     }
 
-    /// The trace; nothing is recorded any more.
+    /// Returns the trace; nothing is recorded any more.
     pub fn take(&self) -> Trace {
         self.lock().take().unwrap_or_default()
     }
 
     fn record(&self, note: impl FnOnce(&mut Trace)) {
         if let Some(trace) = self.lock().as_mut() {
-            let steps = pmem::take_steps();
-            if steps.iter().any(|set| *set != 0) {
-                trace.events.push(Event::Steps(trace.steps.len()));
-                trace.steps.push(steps);
+            let passed = pmem::take_passed_fault_points();
+            if passed.iter().any(|set| *set != 0) {
+                trace.events.push(Event::Passed(trace.passed.len()));
+                trace.passed.push(passed);
             }
             note(trace);
         }
@@ -154,7 +154,7 @@ impl Recorder for Medium {
     }
 
     fn stream(&self, off: u64, bytes: &[u8]) {
-        baton::pause(At::Flush);
+        scheduler::pause(At::Flush);
         self.record(|trace| {
             let from = trace.bytes.len();
             trace.bytes.extend_from_slice(bytes);
@@ -164,30 +164,30 @@ impl Recorder for Medium {
     }
 
     fn flush(&self, line: u64) {
-        baton::pause(At::Flush);
+        scheduler::pause(At::Flush);
         self.record(|trace| trace.events.push(Event::Flush { thread: thread(), line }));
     }
 
     fn fence(&self) {
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
         self.record(|trace| trace.events.push(Event::Fence { thread: thread() }));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 
     fn sync(&self, off: u64, len: u64) {
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
         self.record(|trace| trace.events.push(Event::Sync { off, len }));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 
     fn grow(&self, len: u64) {
         self.record(|trace| trace.events.push(Event::Grow(len)));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 
     fn punch(&self, off: u64, len: u64) {
         self.holes().push((off, off + len));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 
     fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
@@ -207,14 +207,15 @@ impl Recorder for Medium {
 
     fn sync_length(&self) {
         self.record(|trace| trace.events.push(Event::SyncLength));
-        baton::pause(At::Fence);
+        scheduler::pause(At::Fence);
     }
 }
 
-/// A number for the calling thread. Only compared with others; threads that take turns have the same in every run.
+/// Returns a number for the calling thread. Only compared with others; threads under the scheduler
+/// have the same in every run.
 fn thread() -> u32 {
-    if let Some(place) = baton::place() {
-        return u32::MAX - place as u32;
+    if let Some(number) = scheduler::thread() {
+        return u32::MAX - number as u32;
     }
     static NEXT: AtomicU32 = AtomicU32::new(0);
     thread_local! {

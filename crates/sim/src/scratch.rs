@@ -1,4 +1,5 @@
-//! Opens the images of one medium, one after the other, in memory that is patched from image to image.
+//! Opens the images of one medium, one after the other, in memory that is patched from image to
+//! image.
 
 use crate::durability::Image;
 use pmem::{Domain, Recorder, Region};
@@ -36,7 +37,7 @@ impl Scratch {
         Scratch { memory: pmem::Scratch::new(reserve), dirty }
     }
 
-    /// A region that holds the image. The one before it was dropped.
+    /// Returns a region that holds the image. The one before it was dropped.
     pub(crate) fn open(&mut self, image: &mut Image<'_>) -> Region {
         let mut dirty = self.dirty.stored.lock().unwrap_or_else(PoisonError::into_inner);
         for (off, len) in image.changed.drain(..).chain(dirty.drain(..)) {
@@ -47,7 +48,7 @@ impl Scratch {
     }
 }
 
-/// Puts a range of the image into memory: zeros behind its end.
+/// Puts a range of the image into memory: zeros after its end.
 fn put(memory: &mut pmem::Scratch, image: &[u8], off: u64, len: usize) {
     let from = (off as usize).min(image.len());
     let to = (off as usize + len).min(image.len());

@@ -1,13 +1,13 @@
 //! A store with transactions, one after the other: the short way to a [`Workload`].
 
-use crate::workload::{Life, Promise, Promises, Workload, each_state};
+use crate::workload::{Incarnation, Promise, Promises, Workload, each_state};
 use pmem::Region;
 use std::fmt::Debug;
 
 /// A kind of store, driven by the explorer.
 ///
-/// A transaction is planned without the store, from the state that the store should have: so the state after it
-/// is known before it runs, and what a crash may leave is one of two states.
+/// A transaction is planned without the store, from the state that the store should have: so the
+/// state after it is known before it runs, and what a crash may leave is one of two states.
 pub trait Subject {
     /// Everything that a store holds and a crash must not damage.
     type State: Clone + PartialEq + Debug;
@@ -16,13 +16,14 @@ pub trait Subject {
     /// An open store.
     type Store;
 
-    /// Bytes of address space to reserve for the simulated region.
+    /// Returns the number of bytes of address space to reserve for the simulated region.
     fn reserve(&self) -> usize;
 
-    /// What a new store holds.
+    /// Returns what a new store holds.
     fn empty(&self) -> Self::State;
 
-    /// Opens what an earlier life left; makes an empty store where none was made before, or not to the end.
+    /// Opens what an earlier incarnation left; makes an empty store where none was made before, or
+    /// not to the end.
     fn open(&self, region: Region) -> Result<Self::Store, String>;
 
     /// Reads the whole state, and checks what must hold for every store whatever its state.
@@ -31,10 +32,11 @@ pub trait Subject {
     /// Draws a transaction, and says what the store holds after it.
     fn plan(&self, state: &Self::State, rng: &mut fastrand::Rng) -> (Self::Plan, Self::State);
 
-    /// Closes a store for good, as before a planned restart. It holds afterwards what it held before.
+    /// Closes a store for good, as before a planned restart. It holds afterwards what it held
+    /// before.
     fn close(&self, store: &mut Self::Store) -> Result<(), String>;
 
-    /// How what was found differs from what may be, for whoever reads a failure.
+    /// Returns how what was found differs from what may be, for whoever reads a failure.
     fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
         each_state(found, allowed)
     }
@@ -63,7 +65,7 @@ impl<S: Subject> Workload for S {
         Subject::read(self, store)
     }
 
-    fn settle(&self, found: &S::State, promised: &S::State) -> Option<S::State> {
+    fn accept(&self, found: &S::State, promised: &S::State) -> Option<S::State> {
         (found == promised).then(|| found.clone())
     }
 
@@ -71,31 +73,31 @@ impl<S: Subject> Workload for S {
         Subject::difference(self, found, allowed)
     }
 
-    fn live(
+    fn run_incarnation(
         &self,
         store: &mut S::Store,
         mut state: S::State,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
     ) -> Result<Promises<S::State>, String> {
         let mut promises = Vec::new();
-        for n in (0..life.actions).filter(|n| life.has(*n)) {
-            let (plan, after) = self.plan(&state, &mut life.rng_of(n));
-            life.note(n, || format!("{plan:?}"));
+        for n in (0..incarnation.actions).filter(|n| incarnation.has(*n)) {
+            let (plan, after) = self.plan(&state, &mut incarnation.rng_of(n));
+            incarnation.note(n, || format!("{plan:?}"));
             let allowed = vec![state.clone(), after.clone()];
-            promises.push((life.mark(), Promise { allowed, doing: Vec::new() }));
+            promises.push((incarnation.mark(), Promise { allowed, doing: Vec::new() }));
             if self.run(store, &plan).map_err(|what| format!("{what}\nin {plan:?}"))? {
                 state = after;
             } else {
-                life.refused();
+                incarnation.refused();
             }
-            promises.push((life.mark(), Promise::settled(state.clone())));
+            promises.push((incarnation.mark(), Promise::exactly(state.clone())));
         }
         let found = Subject::read(self, store)?;
         if found != state {
             let difference = Subject::difference(self, &found, &[state]);
             return Err(format!("without a crash\n{difference}"));
         }
-        if life.rng.clone().usize(..3) == 0 {
+        if incarnation.rng.clone().usize(..3) == 0 {
             self.close(store)?;
         }
         Ok(promises)

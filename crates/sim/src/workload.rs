@@ -1,7 +1,8 @@
-//! What the explorer can crash: a store, lived in for a while.
+//! What the explorer can crash: a store, used for a while.
 //!
-//! [`Workload`] is the whole interface: a life of a store on a recorded medium, and what may be found at each moment of
-//! it. [`Subject`](crate::Subject) is the short way for a store with transactions, one after the other.
+//! [`Workload`] is the whole interface: an incarnation of a store on a recorded medium, and what
+//! may be found at each moment of it. [`Subject`](crate::Subject) is the short way for a store with
+//! transactions, one after the other.
 
 use crate::medium::Medium;
 use pmem::Region;
@@ -21,7 +22,7 @@ pub struct Promise<S> {
 
 impl<S> Promise<S> {
     /// Nothing is under way.
-    pub fn settled(state: S) -> Promise<S> {
+    pub fn exactly(state: S) -> Promise<S> {
         Promise { allowed: vec![state], doing: Vec::new() }
     }
 }
@@ -29,7 +30,7 @@ impl<S> Promise<S> {
 /// Promises, each from its mark in the trace on.
 pub type Promises<S> = Vec<(usize, Promise<S>)>;
 
-/// Sets the marks of a life.
+/// Sets the marks of an incarnation.
 #[derive(Clone)]
 pub struct Marker {
     medium: Arc<Medium>,
@@ -47,8 +48,8 @@ impl Marker {
     }
 }
 
-/// One life of a store, as the explorer gives it to a workload.
-pub struct Life<'a> {
+/// One incarnation of a store, as the explorer gives it to a workload.
+pub struct Incarnation<'a> {
     /// Where it is recorded.
     pub medium: &'a Arc<Medium>,
     /// Draws everything in it.
@@ -61,15 +62,15 @@ pub struct Life<'a> {
     history: Mutex<Vec<(usize, String)>>,
 }
 
-impl<'a> Life<'a> {
+impl<'a> Incarnation<'a> {
     pub(crate) fn new(
         medium: &'a Arc<Medium>,
         rng: fastrand::Rng,
         actions: usize,
         dropped: &'a BTreeSet<usize>,
         marks: usize,
-    ) -> Life<'a> {
-        Life {
+    ) -> Incarnation<'a> {
+        Incarnation {
             medium,
             rng,
             actions,
@@ -85,17 +86,18 @@ impl<'a> Life<'a> {
         self.marker.set()
     }
 
-    /// What sets marks, for somebody who outlives the life.
+    /// Returns what sets marks, for somebody who outlives the incarnation.
     pub fn marker(&self) -> Marker {
         self.marker.clone()
     }
 
-    /// Whether action number `n` is a part of this life: those that a failure does not need are left out.
+    /// Returns true if action number `n` is a part of this incarnation: those that a failure does
+    /// not need are left out.
     pub fn has(&self, n: usize) -> bool {
         !self.dropped.contains(&n)
     }
 
-    /// A generator for action number `n`, which is the same whatever was left out.
+    /// Returns a generator for action number `n`, which is the same whatever was left out.
     pub fn rng_of(&self, n: usize) -> fastrand::Rng {
         let mut rng = self.rng.clone();
         fastrand::Rng::with_seed(rng.u64(..) ^ (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -120,7 +122,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// What a life left behind.
+/// What an incarnation left behind.
 pub struct Left<'a, S> {
     /// If all that was stored has arrived.
     pub everything: &'a [u8],
@@ -137,43 +139,46 @@ pub trait Workload {
     /// An open store.
     type Store;
 
-    /// Bytes of address space to reserve for the simulated region.
+    /// Returns the number of bytes of address space to reserve for the simulated region.
     fn reserve(&self) -> usize;
 
-    /// What a new store holds.
+    /// Returns what a new store holds.
     fn empty(&self) -> Self::State;
 
-    /// Opens what an earlier life left; makes an empty store where none was made before, or not to the end.
+    /// Opens what an earlier incarnation left; makes an empty store where none was made before, or
+    /// not to the end.
     fn open(&self, region: Region) -> Result<Self::Store, String>;
 
     /// Reads the whole state, and checks what must hold for every store whatever its state.
     fn read(&self, store: &mut Self::Store) -> Result<Self::State, String>;
 
-    /// Whether what was found is what was promised: then the state from which the next life goes on.
-    fn settle(&self, found: &Self::State, promised: &Self::State) -> Option<Self::State>;
+    /// Whether what was found is what was promised: then the state from which the next incarnation
+    /// goes on.
+    fn accept(&self, found: &Self::State, promised: &Self::State) -> Option<Self::State>;
 
-    /// Lives in a store that holds `state`. Answers what may be found from each mark of the life on.
-    fn live(
+    /// Runs an incarnation of a store that holds `state`. Returns what may be found from each mark
+    /// of it on.
+    fn run_incarnation(
         &self,
         store: &mut Self::Store,
         state: Self::State,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
     ) -> Result<Promises<Self::State>, String>;
 
-    /// What a medium damages must be told, or cost nothing: tries that on copies of the images that a life left, and
-    /// answers how many were looked at.
+    /// Damage by the medium must be reported, or cost nothing: tries that on copies of the images
+    /// that an incarnation left, and answers how many were looked at.
     fn damage(&self, left: &Left<'_, Self::State>, rng: &mut fastrand::Rng) -> Result<u64, String> {
         let _ = (left, rng);
         Ok(0)
     }
 
-    /// How two states differ, for whoever reads a failure.
+    /// Returns how two states differ, for whoever reads a failure.
     fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
         each_state(found, allowed)
     }
 }
 
-/// What was found, and what may be.
+/// Returns what was found, and what may be.
 pub(crate) fn each_state<S: Debug>(found: &S, allowed: &[S]) -> String {
     let mut text = format!("found        {found:?}");
     for (n, state) in allowed.iter().enumerate() {

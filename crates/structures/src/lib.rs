@@ -16,17 +16,17 @@
 pub mod blob;
 mod damaged;
 pub mod dict;
+mod fault_points;
 pub mod index;
 pub mod list;
 pub mod packed;
 pub mod ranked;
 pub mod reclaim;
-mod rules;
 pub mod sealed;
 mod store;
 pub mod stream;
 pub mod tree;
 
 pub use damaged::{Damaged, Error};
-pub use rules::Step;
+pub use fault_points::FaultPoint;
 pub use store::{Fill, Store};

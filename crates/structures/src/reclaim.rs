@@ -22,8 +22,8 @@
 use heap::{Full, Ptr, View};
 
 use crate::blob::Blob;
+use crate::fault_points::FaultPoint;
 use crate::index::{self, Index, drain};
-use crate::rules::Step;
 use crate::tree::{self, Item};
 use crate::{Damaged, Store, sealed};
 
@@ -115,7 +115,7 @@ impl Queue {
             return Ok(());
         }
         self.push(store, kind | u64::from(owner) << 16, word)?;
-        if Step::UnlinkQueued.done() {
+        if FaultPoint::UnlinkQueued.is_enabled() {
             store.set(root, empty);
         }
         Ok(())
@@ -158,9 +158,9 @@ impl Queue {
     }
 
     fn push<S: Store>(&self, store: &mut S, kind: u64, word: u64) -> Result<(), Full> {
-        let before = store.use_reserve(true);
+        let before = store.allow_reserve(true);
         let fresh = store.reserve(NODE);
-        store.use_reserve(before);
+        store.allow_reserve(before);
         let fresh = fresh?;
         let next = store.word(self.root);
         for (at, value) in [

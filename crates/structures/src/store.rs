@@ -21,9 +21,9 @@ pub trait Fill {
     /// Writes `bytes` at offset `at` of a reserved block.
     fn write(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8]);
 
-    /// As [`Fill::write`], of bytes whose CRC-32C is `sum`.
-    fn write_summed(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8], sum: u32) {
-        let _ = sum;
+    /// As [`Fill::write`], of bytes whose CRC-32C is `crc`.
+    fn write_checksummed(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8], crc: u32) {
+        let _ = crc;
         self.write(fresh, at, bytes);
     }
 
@@ -64,8 +64,8 @@ pub trait Store: View + Fill {
     /// Whether the block's span is mostly empty, so that moving the block away helps to give the span back.
     fn is_sparse(&self, block: Ptr) -> bool;
 
-    /// From here on reservations may, or may no longer, use the room that is kept for deletes; whether they could before.
-    fn use_reserve(&mut self, yes: bool) -> bool;
+    /// From here on allows reservations to use the emergency reserve, which is kept for deletes, or not; returns whether they were allowed to before.
+    fn allow_reserve(&mut self, yes: bool) -> bool;
 }
 
 impl Fill for Shard<'_> {
@@ -87,8 +87,8 @@ impl Fill for Shard<'_> {
     }
 
     #[inline]
-    fn write_summed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], sum: u32) {
-        Shard::write_summed(self, fresh, at, bytes, sum);
+    fn write_checksummed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], crc: u32) {
+        Shard::write_checksummed(self, fresh, at, bytes, crc);
     }
 
     #[inline]
@@ -134,7 +134,7 @@ impl Store for Shard<'_> {
     }
 
     #[inline]
-    fn use_reserve(&mut self, yes: bool) -> bool {
-        Shard::use_reserve(self, yes)
+    fn allow_reserve(&mut self, yes: bool) -> bool {
+        Shard::allow_reserve(self, yes)
     }
 }

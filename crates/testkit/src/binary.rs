@@ -21,7 +21,7 @@ pub fn perdura_server() -> &'static Path {
 
 /// The path of an up-to-date example.
 pub fn example(name: &str) -> PathBuf {
-    build(&["--package", "perdura-suite", "--example", name]).join("examples").join(name)
+    build(&["--package", "perdura-examples", "--example", name]).join("examples").join(name)
 }
 
 /// Builds, and gives the folder of the profile that this test belongs to.

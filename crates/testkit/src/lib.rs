@@ -11,9 +11,9 @@
 
 mod binary;
 mod client;
+pub mod evidence;
 mod launch;
 pub mod load;
-pub mod proof;
 mod reply;
 mod server;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connects to a server on this machine.
-pub(super) fn connect(port: u16) -> RedisResult<Connection> {
+pub(crate) fn connect(port: u16) -> RedisResult<Connection> {
     let client = Client::open(format!("redis://127.0.0.1:{port}"))?;
     let connection = client.get_connection_with_timeout(Duration::from_secs(5))?;
     connection.set_read_timeout(Some(PATIENCE))?;
@@ -17,7 +17,7 @@ pub(super) fn connect(port: u16) -> RedisResult<Connection> {
 }
 
 /// Sends one command, whose words are separated by spaces.
-pub(super) fn ask<T: FromRedisValue>(connection: &mut Connection, line: &str) -> RedisResult<T> {
+pub(crate) fn ask<T: FromRedisValue>(connection: &mut Connection, line: &str) -> RedisResult<T> {
     let mut words = line.split(' ');
     let mut command = redis::cmd(words.next().unwrap_or_default());
     for word in words {
@@ -27,7 +27,7 @@ pub(super) fn ask<T: FromRedisValue>(connection: &mut Connection, line: &str) ->
 }
 
 /// The fields of a section of INFO.
-pub(super) fn info(
+pub(crate) fn info(
     connection: &mut Connection,
     section: &str,
 ) -> RedisResult<BTreeMap<String, String>> {
@@ -53,11 +53,12 @@ pub(super) fn missing(connection: &mut Connection, commands: &[&str]) -> RedisRe
 }
 
 /// Whether a server answered that it is still loading its data.
-pub(super) fn is_loading(error: &RedisError) -> bool {
+pub(crate) fn is_loading(error: &RedisError) -> bool {
     error.code() == Some("LOADING")
 }
 
-/// Names keys as memtier_benchmark does, so that either generator finds what was filled in: `memtier-1` and so on.
+/// Names keys as memtier_benchmark does, so that either generator finds what was filled in:
+/// `memtier-1` and so on.
 pub(super) fn key(number: u64) -> String {
     format!("memtier-{number}")
 }

@@ -1,7 +1,7 @@
 //! Who makes the load: this program, or memtier_benchmark.
 //!
-//! Both get the same parameters and find the same keys, so that one can be checked against the other. What memtier_benchmark
-//! cannot do (YCSB's D, E and F) is left out with it.
+//! Both get the same parameters and find the same keys, so that one can be checked against the
+//! other. What memtier_benchmark cannot do (YCSB's D, E and F) is left out with it.
 
 use super::launch::stay_on;
 use super::options::Driver;
@@ -67,7 +67,8 @@ pub(super) fn refuses(driver: Driver, load: &Load) -> Option<String> {
     }
 }
 
-/// Loads a server with a job for so many seconds. The calling thread stays on the generator's cores afterwards.
+/// Loads a server with a job for so many seconds. The calling thread stays on the generator's cores
+/// afterwards.
 pub(super) fn drive(
     driver: Driver,
     job: &Job,
@@ -79,7 +80,7 @@ pub(super) fn drive(
     let options = options(driver, job, port, seconds);
     let outcome = match driver {
         Driver::Builtin => load::run(&options, cancel),
-        Driver::Memtier => load::drive::run(&options, cancel),
+        Driver::Memtier => load::memtier_driver::run(&options, cancel),
     };
     let outcome = outcome.map_err(|error| match error {
         load::Error::Cancelled => Failure::Cancelled,
@@ -127,7 +128,8 @@ fn options(driver: Driver, job: &Job, port: u16, seconds: f64) -> load::Options 
     options
 }
 
-/// The share of writes in the smallest numbers: a generator sends so many of one, then so many of the other.
+/// The share of writes in the smallest numbers: a generator sends so many of one, then so many of
+/// the other.
 fn ratio(writes_percent: u32) -> Ratio {
     let (writes, reads) = (u64::from(writes_percent), u64::from(100 - writes_percent.min(100)));
     let divides = |by: &u64| writes.is_multiple_of(*by) && reads.is_multiple_of(*by);

@@ -5,7 +5,8 @@ use crate::report;
 use crate::results::{Durability, Results, Skipped};
 use std::path::Path;
 
-/// Prints a summary, writes the report, and judges. `troubled`: something that was asked for is not in the results.
+/// Prints a summary, writes the report, and judges. `troubled`: something that was asked for is not
+/// in the results.
 pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
     println!();
     for line in ratios(results) {
@@ -29,7 +30,8 @@ pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
     verdict
 }
 
-/// What is not there, and why: all of it, since the last lines of a log say more than the line that announces them.
+/// What is not there, and why: all of it, since the last lines of a log say more than the line that
+/// announces them.
 fn left_out(skipped: &Skipped) -> String {
     let mut lines = skipped.why.lines();
     let mut text = format!("left out: {}: {}", skipped.what, lines.next().unwrap_or_default());

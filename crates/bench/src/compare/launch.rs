@@ -1,12 +1,14 @@
-//! The last step before a measured program runs: `perdura-bench launch ... -- PROGRAM ARGUMENTS`, which becomes the program.
+//! The last step before a measured program runs: `perdura-bench launch ... -- PROGRAM ARGUMENTS`,
+//! which becomes the program.
 //!
-//! What it prepares must happen in the child itself: the kernel is to kill it when the tool ends, however that ends; it is to
-//! stay on the cores that it was given; and the moment of its exec is to be known without the time that this step takes.
-//! Between `fork` and `exec` only unsafe code could do that, so the tool starts itself with this command, does it in peace,
-//! and becomes the program.
+//! What it prepares must happen in the child itself: the kernel is to kill it when the tool ends,
+//! however that ends; it is to stay on the cores that it was given; and the moment of its exec is
+//! to be known without the time that this step takes. Between `fork` and `exec` only unsafe code
+//! could do that, so the tool starts itself with this command, does it in peace, and becomes the
+//! program.
 //!
-//! **Invariant:** the kernel watches the *thread* that made the child. Programs are started by threads that live until the
-//! program has ended.
+//! **Invariant:** the kernel watches the *thread* that made the child. Programs are started by
+//! threads that live until the program has ended.
 
 use super::server::Failure;
 use clap::Args;
@@ -64,7 +66,8 @@ fn prepare(options: &Options) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Keeps this thread, and those that it starts from now on, on these cores; on any when none is named.
+/// Keeps this thread, and those that it starts from now on, on these cores; on any when none is
+/// named.
 pub(super) fn stay_on(cores: &[usize]) -> Result<(), Failure> {
     bind(cores).map_err(|cause| Failure::Start { what: format!("cores {cores:?}"), cause })
 }

@@ -3,10 +3,10 @@
 use super::systems::on_path;
 use clap::{Args, ValueEnum};
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What `perdura-server --emulate-media` plays.
+/// What `perdura-server --emulate-media` emulates.
 const MEDIA: [&str; 3] = ["optane", "nvdimm-n", "cxl"];
 
 /// Compare ways to persist: Perdura's pool, append-only files, redis-server, side by side.
@@ -22,8 +22,8 @@ ycsb-a to ycsb-f, types. A shorter name means all that begin with it.
 Exit status: 0 all was measured; 1 something was not, or an acknowledged write was lost: what was measured
 is kept; 2 the arguments ask for something impossible.")]
 pub struct Options {
-    /// Where results.json, report.html and the tables go. Logs of the servers that are compared lie below it too: what it
-    /// lies on is what is measured.
+    /// Where results.json, report.html and the tables go. Logs of the servers that are compared lie
+    /// below it too: what it lies on is what is measured.
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub out: PathBuf,
     /// Systems to compare, separated by commas.
@@ -56,7 +56,8 @@ pub struct Options {
     /// Finish within this time, with fewer rounds where it must be: 90s, 30m, 2h.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
-    /// A directory on persistent memory that is mounted with DAX, for pools. Without it they lie in /dev/shm, emulated.
+    /// A directory on persistent memory that is mounted with DAX, for pools. Without it they lie in
+    /// /dev/shm, emulated.
     #[arg(long, value_name = "DIR")]
     pub dax: Option<PathBuf>,
     /// A directory on a second device: append-only files are measured there too.
@@ -65,10 +66,12 @@ pub struct Options {
     /// Another server that takes redis-server's arguments. May be given several times.
     #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
     pub peer: Vec<(String, PathBuf)>,
-    /// Also measure pools as if on these media, separated by commas, if the server was built to pretend.
+    /// Also measure pools as if on these media, separated by commas, if the server was built to
+    /// emulate them.
     #[arg(long, visible_alias = "emulate", value_name = "NAMES", value_delimiter = ',', value_parser = MEDIA)]
     pub media: Vec<String>,
-    /// The server for --media [default: the same as for all others]. What it pretends costs time even where it is off.
+    /// The server for --media [default: the same as for all others]. Emulation costs time
+    /// even where it is off.
     #[arg(long, value_name = "PATH", requires = "media")]
     pub media_server: Option<PathBuf>,
     /// Also measure pools with a DRAM read cache of this size.
@@ -94,12 +97,7 @@ pub enum Driver {
 impl Options {
     /// The server to measure.
     pub(super) fn perdura_server(&self) -> PathBuf {
-        let beside = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
-        let given = self.perdura.clone();
-        given
-            .or_else(|| beside().filter(|path| path.is_file()))
-            .or_else(|| on_path("perdura-server"))
-            .unwrap_or_else(|| "perdura-server".into())
+        perdura_server(self.perdura.as_deref())
     }
 
     #[cfg(test)]
@@ -112,6 +110,23 @@ impl Options {
         }
         Alone::parse_from(["compare"]).options
     }
+}
+
+/// The given server, or the one next to this program, or the one on the PATH.
+pub(crate) fn perdura_server(given: Option<&Path>) -> PathBuf {
+    let sibling = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
+    given
+        .map(absolute)
+        .or_else(|| sibling().filter(|path| path.is_file()))
+        .or_else(|| on_path("perdura-server"))
+        .unwrap_or_else(|| "perdura-server".into())
+}
+
+/// A program that a server is started from, in a directory of its own: a path from here would not
+/// lead to it.
+pub(crate) fn absolute(program: &Path) -> PathBuf {
+    let is_file = program.is_file().then(|| std::path::absolute(program).ok()).flatten();
+    is_file.unwrap_or_else(|| program.to_owned())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,13 +1,15 @@
 //! What is measured in which order, and what is left out when time runs short.
 //!
-//! Systems take turns: within a round each group of workloads sees all of them, one right after the other, and the order is
-//! another one in each round, so that neither a slow minute nor a neighbour's traces in a cache always meet the same
-//! system. In its turn a system does all workloads of the group that find the same data, which it is filled with once.
+//! Systems take turns: within a round each group of workloads sees all of them, one right after the
+//! other, and the order is another one in each round, so that neither a slow minute nor a
+//! neighbour's traces in a cache always meet the same system. In its turn a system does all
+//! workloads of the group that find the same data, which it is filled with once.
 //!
-//! A limit of time cuts whole *stages*, never systems: a stage is a round, or the recovery of one size by all systems. The
-//! first round comes first, then recovery and media, once, and further rounds use the time that is left. Time for
-//! [`FEWEST`] rounds is set aside before anything else may repeat, and where a limit has no room for so many, runs are
-//! shorter ([`Shape::fit`]): three short rounds say more than a long one, which has no spread.
+//! A limit of time cuts whole *stages*, never systems: a stage is a round, or the recovery of one
+//! size by all systems. The first round comes first, then recovery and media, once, and further
+//! rounds use the time that is left. Time for [`FEWEST`] rounds is set aside before anything else
+//! may repeat, and where a limit has no room for so many, runs are shorter ([`Shape::fit`]): three
+//! short rounds say more than a long one, which has no spread.
 
 use super::options::Options;
 use crate::results;
@@ -127,8 +129,9 @@ impl Shape {
         }
     }
 
-    /// Shortens runs where a limit of time would not leave [`FEWEST`] rounds otherwise. `overhead` and `runs` are those of one
-    /// round: what starting and filling takes, and how many runs there are. `recovery` is the time of recovering all sizes once.
+    /// Shortens runs where a limit of time would not leave [`FEWEST`] rounds otherwise. `overhead`
+    /// and `runs` are those of one round: what starting and filling takes, and how many runs there
+    /// are. `recovery` is the time of recovering all sizes once.
     pub(super) fn fit(&mut self, overhead: Duration, runs: usize, recovery: Duration) {
         let Some(limit) = self.time_limit else { return };
         let others = recovery.as_secs_f64() + self.device.as_secs_f64();
@@ -208,8 +211,8 @@ pub(super) fn turns(round: u32, groups: usize, systems: usize) -> Vec<Turn> {
     turns
 }
 
-/// The systems in the order of a round: each round begins with another one, every second goes backwards, so that each has
-/// each other one before it at some time.
+/// The systems in the order of a round: each round begins with another one, every second goes
+/// backwards, so that each has each other one before it at some time.
 pub(super) fn order(round: u32, systems: usize) -> impl Iterator<Item = usize> {
     let first = round as usize / 2;
     (0..systems).map(move |at| {

@@ -1,6 +1,8 @@
-//! Before the first measurement: where data may lie, which systems start, what they can do, and whether there is room.
+//! Before the first measurement: where data may lie, which systems start, what they can do, and
+//! whether there is room.
 //!
-//! Whatever would end a comparison after minutes is found out in its first seconds: each system is started once and asked.
+//! Whatever would end a comparison after minutes is found out in its first seconds: each system is
+//! started once and asked.
 
 use super::options::{Driver, Options};
 use super::plan::Shape;
@@ -73,7 +75,7 @@ impl Ready {
             grounds.iter().map(|ground| machine::place(ground.id, &ground.path)).collect();
         let mut catalogue = Catalogue::new(options, &grounds);
         catalogue.choose(&systems(&shape, &catalogue, options)).map_err(Refusal::Arguments)?;
-        if options.driver == Driver::Memtier && !load::drive::is_installed() {
+        if options.driver == Driver::Memtier && !load::memtier_driver::is_installed() {
             return Err(Refusal::Arguments(
                 "memtier_benchmark is not on the PATH: install it, or leave --driver out".into(),
             ));
@@ -147,8 +149,8 @@ fn allowed_cores() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
-/// The directories that systems may use. Only that of the results is made: a device that is not mounted would be measured as
-/// the one below its mount point.
+/// The directories that systems may use. Only that of the results is made: a device that is not
+/// mounted would be measured as the one below its mount point.
 fn grounds(options: &Options) -> Result<Vec<Ground>, Refusal> {
     let mut grounds = vec![Ground { id: "disk", path: options.out.clone() }];
     if Path::new(MEMORY).is_dir() {
@@ -170,7 +172,8 @@ fn grounds(options: &Options) -> Result<Vec<Ground>, Refusal> {
     Ok(grounds)
 }
 
-/// What the figures must be read with, though nothing is missing: a second device that is the first one again.
+/// What the figures must be read with, though nothing is missing: a second device that is the first
+/// one again.
 fn warnings(grounds: &[Ground]) -> Vec<String> {
     let of = |id: &str| {
         let ground = grounds.iter().find(|ground| ground.id == id)?;
@@ -178,7 +181,7 @@ fn warnings(grounds: &[Ground]) -> Vec<String> {
     };
     match (of("disk"), of("second")) {
         (Some((disk, one)), Some((second, other))) if one == other => vec![format!(
-            "--second {} lies on the same device as {}: systems \u{201c}on second\u{201d} show that device again, not another",
+            "--second {} is on the same device as {}: systems \u{201c}on second\u{201d} show that device again, not another",
             second.path.display(),
             disk.path.display()
         )],
@@ -186,7 +189,8 @@ fn warnings(grounds: &[Ground]) -> Vec<String> {
     }
 }
 
-/// The systems that were asked for. A size's own choice takes what there is of it, and peers and variants that were named.
+/// The systems that were asked for. A size's own choice takes what there is of it, and peers and
+/// variants that were named.
 fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<String> {
     if !options.systems.is_empty() || shape.systems.is_empty() {
         return shape.systems.clone();
@@ -210,8 +214,8 @@ fn jobs(
     Ok(jobs)
 }
 
-/// Starts each system once: those that do not start are left out, those that do say what they are. Gives the data types that
-/// all of them have.
+/// Starts each system once: those that do not start are left out, those that do say what they are.
+/// Gives the data types that all of them have.
 fn probe(
     candidates: Vec<Candidate>,
     mut types: Vec<(&'static str, Vec<&'static str>)>,

@@ -3,12 +3,13 @@
 //! 1. The data set is written, and every acknowledgement noted in a [`Ledger`].
 //! 2. A steady load tells the rate of a server that is well.
 //! 3. Writers change the data set; in their midst the server is killed.
-//! 4. It is started over what it left. The clock runs from its exec to the first GET that is answered with a value of the
-//!    data set, and on until 90 % of the rate before are reached again.
+//! 4. It is started over what it left. The clock runs from its exec to the first GET that is
+//!    answered with a value of the data set, and on until 90 % of the rate before are reached
+//!    again.
 //! 5. Every key is compared with the ledger.
 //!
-//! The server keeps to its core, the clients to the others. What was written lies in the page cache when the server comes
-//! back: what a cold disk adds is not measured, and kill -9 is no power loss.
+//! The server keeps to its core, the clients to the others. What was written lies in the page cache
+//! when the server comes back: what a cold disk adds is not measured, and kill -9 is no power loss.
 
 mod ledger;
 mod writers;
@@ -38,7 +39,8 @@ pub(super) struct Task {
     pub(super) target_bytes: u64,
     /// From 0.
     pub(super) round: u32,
-    /// How long the steady load runs before the kill, and the writers until it, if there is an answer by then.
+    /// How long the steady load runs before the kill, and the writers until it, if there is an
+    /// answer by then.
     pub(super) load: Duration,
     /// Cores of the clients.
     pub(super) client_cores: Vec<usize>,
@@ -137,7 +139,8 @@ fn silent(server: &Server, since: Instant) -> Failure {
     Failure::Silent { seconds: since.elapsed().as_secs(), log: server.last_lines() }
 }
 
-/// The time from exec to the first GET that is answered with a value; `None` when the key is not there.
+/// The time from exec to the first GET that is answered with a value; `None` when the key is not
+/// there.
 fn first_get(
     server: &mut Server,
     patience: Duration,

@@ -1,8 +1,9 @@
 //! A measured server: a child with a directory and a port of its own, gone when this value is gone.
 //!
-//! A child is in a process group of its own, so that Ctrl-C reaches the tool alone, which then ends it. Should the tool
-//! itself be killed, the kernel kills the child (see [`launch`](super::launch)). The directory is removed when this is
-//! dropped. When the tool is killed with SIGKILL it stays; its name says whose it was, and the next tool removes it.
+//! A child is in a process group of its own, so that Ctrl-C reaches the tool alone, which then ends
+//! it. Should the tool itself be killed, the kernel kills the child (see
+//! [`launch`](super::launch)). The directory is removed when this is dropped. When the tool is
+//! killed with SIGKILL it stays; its name says whose it was, and the next tool removes it.
 
 use super::client;
 use super::launch::{now, stamped};
@@ -35,7 +36,7 @@ const TIME_TO_END: Duration = Duration::from_secs(2);
 
 /// A server did not start, or is gone.
 #[derive(Debug, Error)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// It ended.
     #[error("it ended: {status}; the last lines of its log:\n{log}")]
     Ended {
@@ -78,22 +79,22 @@ fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
 
 /// What to start.
 #[derive(Clone, Debug)]
-pub(super) struct Launch {
+pub(crate) struct Launch {
     /// This tool: see [`launch`](super::launch).
-    pub(super) tool: PathBuf,
+    pub(crate) tool: PathBuf,
     /// The program.
-    pub(super) program: PathBuf,
+    pub(crate) program: PathBuf,
     /// Its arguments; `PORT` and `DIR` are replaced.
-    pub(super) arguments: Vec<String>,
+    pub(crate) arguments: Vec<String>,
     /// The directory below which its own directory is made.
-    pub(super) place: PathBuf,
+    pub(crate) place: PathBuf,
     /// The cores it may use; all when none is named.
-    pub(super) cores: Vec<usize>,
+    pub(crate) cores: Vec<usize>,
 }
 
 /// A server, running or killed.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     launch: Launch,
     folder: TempDir,
     port: u16,
@@ -102,7 +103,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts a server in a new directory and waits until it answers.
-    pub(super) fn start(launch: Launch, cancel: &AtomicBool) -> Result<Server, Failure> {
+    pub(crate) fn start(launch: Launch, cancel: &AtomicBool) -> Result<Server, Failure> {
         let folder = tempfile::Builder::new()
             .prefix(&format!("{PREFIX}{}-", std::process::id()))
             .tempdir_in(&launch.place);
@@ -122,7 +123,7 @@ impl Server {
     }
 
     /// Starts it again over what is in its directory. Returns at once: it may not answer yet.
-    pub(super) fn start_again(&mut self) -> Result<(), Failure> {
+    pub(crate) fn start_again(&mut self) -> Result<(), Failure> {
         self.kill();
         self.spawn()
     }
@@ -198,7 +199,7 @@ impl Server {
     }
 
     /// Fails if the process has ended by itself.
-    pub(super) fn still_runs(&mut self) -> Result<(), Failure> {
+    pub(crate) fn still_runs(&mut self) -> Result<(), Failure> {
         let Some(child) = &mut self.child else { return Ok(()) };
         match child.try_wait() {
             Ok(None) => Ok(()),
@@ -208,34 +209,39 @@ impl Server {
     }
 
     /// A new connection.
-    pub(super) fn connect(&self) -> redis::RedisResult<Connection> {
+    pub(crate) fn connect(&self) -> redis::RedisResult<Connection> {
         client::connect(self.port)
     }
 
+    /// Its process, while it runs.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Its port.
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// The time since its exec.
-    pub(super) fn age(&self) -> Option<Duration> {
+    pub(crate) fn age(&self) -> Option<Duration> {
         Some(now().saturating_sub(stamped(&self.stamp())?))
     }
 
     /// CPU time that it has used, user and system; the kernel counts in hundredths of a second.
-    pub(super) fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         let Some(child) = &self.child else { return Duration::ZERO };
         let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
         ticks(&text, 11..13)
     }
 
     /// Bytes that its directory takes on its medium.
-    pub(super) fn stored(&self) -> u64 {
+    pub(crate) fn stored(&self) -> u64 {
         occupied(&self.data())
     }
 
     /// Ends it at once, as a crash would.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             // A child of its own may be writing a file for it.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
@@ -261,7 +267,7 @@ impl Server {
     }
 
     /// What it said last.
-    pub(super) fn last_lines(&self) -> String {
+    pub(crate) fn last_lines(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
@@ -276,7 +282,7 @@ impl Drop for Server {
 }
 
 /// Removes directories that a tool left which was killed.
-pub(super) fn remove_orphans(place: &Path) {
+pub(crate) fn remove_orphans(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
@@ -289,7 +295,7 @@ pub(super) fn remove_orphans(place: &Path) {
 }
 
 /// A sum of fields of `/proc/PID/stat` that are in ticks, counted from the one after the name.
-pub(super) fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
+pub(crate) fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let all: Vec<&str> = after_name.split_whitespace().collect();
     let sum: u64 =
@@ -310,7 +316,8 @@ fn occupied(folder: &Path) -> u64 {
     entries.flatten().map(of).sum()
 }
 
-/// A free port below those that the kernel gives to outgoing connections, so that it is still free for a restart.
+/// A free port below those that the kernel gives to outgoing connections, so that it is still free
+/// for a restart.
 fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(20_000..32_000);

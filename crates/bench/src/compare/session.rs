@@ -1,7 +1,7 @@
 //! The measurements themselves, and what is kept of them whatever happens.
 //!
-//! After every run the results are written, whole, so that any end leaves them. A failure of one system is noted and the
-//! others go on; a full disk and Ctrl-C end the session.
+//! After every run the results are written, whole, so that any end leaves them. A failure of one
+//! system is noted and the others go on; a full disk and Ctrl-C end the session.
 
 use super::launch::stay_on;
 use super::options::Driver;
@@ -97,8 +97,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Measures everything. Gives what was found, also when it ended early, and whether something that was asked for is not
-    /// among it.
+    /// Measures everything. Gives what was found, also when it ended early, and whether something
+    /// that was asked for is not among it.
     pub(super) fn run(mut self) -> (Results, bool) {
         let end = self.everything();
         self.progress.finish();
@@ -135,12 +135,12 @@ impl<'a> Session<'a> {
     }
 
     fn cut(&mut self, what: &str) {
-        self.skip(what, "the time limit leaves no room for it");
+        self.skip(what, "the time limit leaves no time for it");
     }
 
-    /// Whether a stage is expected to end in time, and leaves time for the rounds that must not be missing. The first round
-    /// has always time, since without it there is nothing to show; and the first restarts need not leave any, since a
-    /// second round says less than they do.
+    /// Whether a stage is expected to end in time, and leaves time for the rounds that must not be
+    /// missing. The first round has always time, since without it there is nothing to show; and the
+    /// first restarts need not leave any, since a second round says less than they do.
     fn has_time(&self, stage: Stage) -> bool {
         match stage {
             Stage::Load(0) | Stage::Media => true,
@@ -155,7 +155,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The time of recovering a size that was not recovered yet: as a smaller one has shown, or an estimate.
+    /// The time of recovering a size that was not recovered yet: as a smaller one has shown, or an
+    /// estimate.
     fn recovery_unknown(&self, bytes: u64) -> Duration {
         let usual = recovery_estimate(bytes, self.load) * self.ready.candidates.len() as u32;
         let as_before = |(size, took): &(u64, Duration)| {

@@ -1,4 +1,5 @@
-//! Room for what will be written: looked at before anything is, since a server on a full disk fails in its own way.
+//! Room for what will be written: looked at before anything is, since a server on a full disk fails
+//! in its own way.
 
 use super::plan::Shape;
 use super::recovery::VALUE_BYTES;
@@ -12,11 +13,13 @@ use std::path::Path;
 /// Bytes that a server may append in a second: more than any did.
 const PER_SECOND: f64 = 1.5e9;
 
-/// Writes that one client, and many with pipelines, may have answered in a second: more than any had.
+/// Writes that one client, and many with pipelines, may have answered in a second: more than any
+/// had.
 const ALONE_PER_SECOND: f64 = 2e5;
 const MANY_PER_SECOND: f64 = 3e6;
 
-/// Bytes that surround a value: in a log its command and key, in a pool its entry and what its block has too much.
+/// Bytes that surround a value: in a log its command and key, in a pool its entry and what its
+/// block has too much.
 const AROUND_A_VALUE: u64 = 128;
 
 /// Bytes of a pool that holds nothing.
@@ -57,7 +60,8 @@ fn of_loads(group: &[Job], seconds: f64, in_memory: bool) -> Need {
     let keys = group.iter().map(data).max().unwrap_or(0);
     let names: Vec<&str> = group.iter().map(|job| job.workload.id.as_str()).collect();
     let names = names.join(", ");
-    // A log grows with every write. A pool does not when keys are written over, and what it frees it uses again.
+    // A log grows with every write. A pool does not when keys are written over, and what it frees
+    // it uses again.
     if in_memory {
         let bytes = EMPTY_POOL + keys * 2;
         return Need { bytes, what: format!("{names}: twice the {} of the keys", amount(keys)) };

@@ -1,8 +1,9 @@
-//! What is compared: every way to run Perdura, redis-server and other peers, each with its program, arguments and place.
+//! What is compared: every way to run Perdura, redis-server and other peers, each with its program,
+//! arguments and place.
 //!
-//! All of them are set to the same terms: no save points, no limit of memory, and no automatic rewriting of a log, which
-//! would fall into some runs and not into others. A server has one core, and Perdura one thread for it, since redis-server
-//! executes on one.
+//! All of them are set to the same terms: no save points, no limit of memory, and no automatic
+//! rewriting of a log, which would fall into some runs and not into others. A server has one core,
+//! and Perdura one thread for it, since redis-server executes on one.
 
 use super::options::Options;
 use crate::results::{Durability, Family, Skipped, System};
@@ -129,7 +130,7 @@ impl Catalogue {
         let on_dram = dax.is_none().then(|| ON_DRAM.to_owned());
         let mut media =
             vec![(Named::new("perdura-pmem", "Perdura PMEM"), program, Vec::new(), on_dram)];
-        let pretender = options.media_server.as_deref().unwrap_or(program);
+        let emulating = options.media_server.as_deref().unwrap_or(program);
         for medium in &options.media {
             let named = Named::new(
                 &format!("perdura-pmem-{medium}"),
@@ -137,7 +138,7 @@ impl Catalogue {
             );
             let label =
                 format!("delays of {medium} are added to DRAM: a power loss is not survived");
-            media.push((named, pretender, vec!["--emulate-media", medium.as_str()], Some(label)));
+            media.push((named, emulating, vec!["--emulate-media", medium.as_str()], Some(label)));
         }
         for (named, program, more, label) in media {
             add(&named, program, &more, label.clone());
@@ -250,7 +251,7 @@ fn perdura(own: &[&str]) -> Vec<String> {
 }
 
 /// An executable of that name in a directory of the PATH.
-pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -1,9 +1,10 @@
 //! What each system is given to do.
 //!
-//! Throughput and latency have the parameters of the paper that first put Redis on persistent memory: values of 4 KiB, 4
-//! threads of 50 clients with 6 commands on their way each, or one client that waits. For throughput, server and generator
-//! have cores of their own. For the latency of one client both share one: on two, most of the time would be what the machine
-//! takes to wake a core up.
+//! Throughput and latency have the parameters of the paper that first put Redis on persistent
+//! memory: values of 4 KiB, 4 threads of 50 clients with 6 commands on their way each, or one
+//! client that waits. For throughput, server and generator have cores of their own. For the latency
+//! of one client both share one: on two, most of the time would be what the machine takes to wake a
+//! core up.
 
 use crate::load::Ycsb;
 use crate::results::{Workload, WorkloadKind};
@@ -59,7 +60,8 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Whether it leaves keys and values as it finds them, so that a job of the same group can follow in the same server.
+    /// Whether it leaves keys and values as it finds them, so that a job of the same group can
+    /// follow in the same server.
     fn continues(&self, other: &Job) -> bool {
         let (a, b) = (&self.workload, &other.workload);
         let same = a.kind == b.kind && (a.keys, a.value_bytes) == (b.keys, b.value_bytes);
@@ -67,8 +69,9 @@ impl Job {
     }
 }
 
-/// Jobs that one server can do one after the other, over data that it is filled with once: the fewest writes come first, so
-/// that no reads are measured while a disk still works on what was written before.
+/// Jobs that one server can do one after the other, over data that it is filled with once: the
+/// fewest writes come first, so that no reads are measured while a disk still works on what was
+/// written before.
 pub(super) fn groups(jobs: &[Job]) -> Vec<Vec<Job>> {
     jobs.chunk_by(|before, after| after.continues(before)).map(<[Job]>::to_vec).collect()
 }
@@ -183,7 +186,8 @@ pub(super) fn types() -> Vec<(&'static str, Vec<&'static str>)> {
     types
 }
 
-/// Leaves the workloads whose names begin with one of `wanted`; names one of these that fits nothing.
+/// Leaves the workloads whose names begin with one of `wanted`; names one of these that fits
+/// nothing.
 pub(super) fn choose(jobs: &mut Vec<Job>, wanted: &[String]) -> Result<(), String> {
     let fits = |wanted: &str, id: &str| {
         id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('-'))

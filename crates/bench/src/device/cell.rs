@@ -1,11 +1,13 @@
 //! One cell of the study: some threads, one method, one pattern, some time.
 //!
-//! Reading the clock costs as much as copying a small block, and the processor finishes what came before it first, where it
-//! works on several operations at once otherwise. So the time of a cell is cut into slices. In three of them operations are
-//! only counted: rates come from there, with the slowest and the fastest slice as their spread, and the mean time of an
-//! operation, which is the time of all threads by the number of operations and so fits the rate. In the two between them
-//! each operation is timed, and percentiles come from there, less what reading the clock takes. They are those of operations
-//! that stand alone: where the processor overlaps them the mean lies below the median.
+//! Reading the clock costs as much as copying a small block, and the processor finishes what came
+//! before it first, where it works on several operations at once otherwise. So the time of a cell
+//! is cut into slices. In three of them operations are only counted: rates come from there, with
+//! the slowest and the fastest slice as their spread, and the mean time of an operation, which is
+//! the time of all threads by the number of operations and so fits the rate. In the two between
+//! them each operation is timed, and percentiles come from there, less what reading the clock
+//! takes. They are those of operations that stand alone: where the processor overlaps them the mean
+//! lies below the median.
 //!
 //! A thread that fails still comes to every barrier, so that none waits for it for ever.
 

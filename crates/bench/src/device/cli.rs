@@ -4,11 +4,13 @@ use super::method::Method;
 use super::options::{ACCESSES, Access, Options};
 use std::path::PathBuf;
 
-/// Measures what a medium can do: bandwidth, operations and latency by access method, pattern, block size and threads,
-/// and the cost of a fence, a flush and a log append. Files are made in the given directories, and removed.
+/// Measures what a medium can do: bandwidth, operations and latency by access method, pattern,
+/// block size and threads, and the cost of a fence, a flush and a log append. Files are made in the
+/// given directories, and removed.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// A directory on the medium; may be given several times [default: /dev/shm and the current directory]
+    /// A directory on the medium; may be given several times [default: /dev/shm and the current
+    /// directory]
     #[arg(long, value_name = "DIR")]
     dir: Vec<PathBuf>,
     /// Bytes of the file, as 1048576, 64k, 256m or 4g [default: 256m; 64m with --quick]
@@ -20,8 +22,8 @@ pub struct Arguments {
     /// Block sizes, separated by commas: multiples of 512 [default: 512,4k,8k,512k]
     #[arg(long, value_delimiter = ',', value_parser = block)]
     blocks: Vec<u64>,
-    /// Access patterns, separated by commas: randread, read, randwrite, write, randrw50, rw50, randrw65, rw65, composite
-    /// [default: all]
+    /// Access patterns, separated by commas: randread, read, randwrite, write, randrw50, rw50,
+    /// randrw65, rw65, composite [default: all]
     #[arg(long, value_delimiter = ',', value_parser = access)]
     patterns: Vec<Access>,
     /// Numbers of threads, separated by commas [default: 1 and the number of cores]

@@ -1,8 +1,8 @@
 //! What single steps cost: a fence, a flush, an append to a log.
 //!
-//! A log append is the heap's own way to commit: a record of one line, flushed, and one fence for as many records as share
-//! it. The same record by the other methods stands beside it. Each figure is the median of some rounds, with the
-//! lowest and the highest.
+//! A log append is the heap's own way to commit: a record of one line, flushed, and one fence for
+//! as many records as share it. The same record by the other methods stands beside it. Each figure
+//! is the median of some rounds, with the lowest and the highest.
 
 use super::error::DeviceError;
 use super::medium::Medium;
@@ -11,7 +11,7 @@ use super::pattern::Operation;
 use super::target::{self, Buffer, Refusal, Target};
 use crate::results::{AppendCost, DeviceCosts};
 use crate::stats::Summary;
-use pmem::{LINE, Lane};
+use pmem::{LINE, Partition};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -36,9 +36,9 @@ const LINES: u64 = 64;
 /// The costs of steps on a medium; those that were found, if `stop` is set meanwhile.
 pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts, DeviceError> {
     let mut costs = DeviceCosts { clock_ns: Some(clock()), ..DeviceCosts::default() };
-    if let Some(lane) = target::map(medium, Method::Clwb, SIZE)?.into_lanes(1).pop() {
-        let mut log = Log::new(lane);
-        costs.fence_ns = median(|| per_step(1, || log.lane.fence()));
+    if let Some(partition) = target::map(medium, Method::Clwb, SIZE)?.into_partitions(1).pop() {
+        let mut log = Log::new(partition);
+        costs.fence_ns = median(|| per_step(1, || log.partition.fence()));
         // Alternating, so that what slows one down slows the other.
         costs.flush_ns = median(|| {
             let flushed = per_step(LINES, || log.lines(true));
@@ -67,7 +67,8 @@ pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts,
     Ok(costs)
 }
 
-/// What reading the clock before and after an operation adds to its time: what it says of nothing, in nanoseconds.
+/// What reading the clock before and after an operation adds to its time: what it says of nothing,
+/// in nanoseconds.
 fn clock() -> f64 {
     let pair = || {
         let before = Instant::now();
@@ -95,27 +96,27 @@ fn per_step(steps: u64, mut work: impl FnMut()) -> f64 {
     }
 }
 
-/// A lane whose lines are written one after the other, and from the start again.
+/// A partition whose lines are written one after the other, and from the start again.
 struct Log {
-    lane: Lane,
+    partition: Partition,
     next: u64,
 }
 
 impl Log {
-    fn new(lane: Lane) -> Log {
-        Log { lane, next: 0 }
+    fn new(partition: Partition) -> Log {
+        Log { partition, next: 0 }
     }
 
     /// Stores some lines, flushed or not, and a fence.
     fn lines(&mut self, flush: bool) {
         for _ in 0..LINES {
-            self.lane.store(self.next, &[7; LINE as usize]);
+            self.partition.store(self.next, &[7; LINE as usize]);
             if flush {
-                self.lane.flush(self.next, LINE as usize);
+                self.partition.flush(self.next, LINE as usize);
             }
-            self.next = (self.next + LINE) % self.lane.len();
+            self.next = (self.next + LINE) % self.partition.len();
         }
-        self.lane.fence();
+        self.partition.fence();
     }
 }
 

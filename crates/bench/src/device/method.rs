@@ -49,8 +49,8 @@ impl Method {
         matches!(self, Method::Memcpy | Method::Fdatasync | Method::Direct)
     }
 
-    /// Whether it waits until the medium has the bytes. Without a flush they are in some cache: the processor's, or, after
-    /// a direct write, the device's.
+    /// Whether it waits until the medium has the bytes. Without a flush they are in some cache: the
+    /// processor's, or, after a direct write, the device's.
     pub(crate) fn waits(self) -> bool {
         !matches!(self, Method::Memcpy | Method::Direct)
     }

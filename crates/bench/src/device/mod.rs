@@ -1,13 +1,14 @@
 //! What a medium can do by itself: `perdura-bench device`.
 //!
-//! The same questions that fio with its libpmem engine and the studies of NVDIMMs asked: how fast blocks of some sizes are read
-//! and written, at random and in sequence, alone and mixed, by each way that there is to get bytes to a medium; and what a
-//! fence, a flush and an append to a log cost, of which every commit of the heap is made. A comparison of servers is read
-//! with this beside it: a system cannot be faster than what it stands on.
+//! The same questions that fio with its libpmem engine and the studies of NVDIMMs asked: how fast
+//! blocks of some sizes are read and written, at random and in sequence, alone and mixed, by each
+//! way that there is to get bytes to a medium; and what a fence, a flush and an append to a log
+//! cost, of which every commit of the heap is made. A comparison of servers is read with this
+//! beside it: a system cannot be faster than what it stands on.
 //!
 //! [`study`] measures one medium (`Medium` knows what durability means there) and gives rows of the
 //! results. Instructions and mappings belong to `pmem`; here is no unsafe code, so each thread has a
-//! [`Lane`](pmem::Lane) of its own.
+//! [`Partition`](pmem::Partition) of its own.
 
 mod cell;
 mod cli;

@@ -82,7 +82,8 @@ impl Options {
         }
     }
 
-    /// As much as fits into a time: everything, or a look, with cells that are shorter where they have to be.
+    /// As much as fits into a time: everything, or a look, with cells that are shorter where they
+    /// have to be.
     pub fn within(dir: PathBuf, time: Duration) -> Options {
         let share = |options: &Options| time.as_secs_f64() / options.cells() as f64;
         let all = Options::new(dir.clone());
@@ -102,8 +103,8 @@ impl Options {
         self.plan().iter().map(|(_, cells)| cells.len()).sum()
     }
 
-    /// Bytes of the smallest file with which a row can be measured: every thread needs a part with room for the largest
-    /// block of the row, and parts begin at pages.
+    /// Bytes of the smallest file with which a row can be measured: every thread needs a part with
+    /// room for the largest block of the row, and parts begin at pages.
     pub(crate) fn least_size(&self) -> u64 {
         let least = |cell: Cell| {
             let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);

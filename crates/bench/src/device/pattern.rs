@@ -1,8 +1,9 @@
 //! Which block comes next, and whether it is read or written.
 //!
-//! A pattern is a handful of streams, each with its share of the operations: one for pure reads or writes, two for a
-//! mix, six for the composite, which the NVDIMM studies took from the traffic of a real store. A sequential stream
-//! walks through the file and starts again at its end; a random one may take any block of its size.
+//! A pattern is a handful of streams, each with its share of the operations: one for pure reads or
+//! writes, two for a mix, six for the composite, which the NVDIMM studies took from the traffic of
+//! a real store. A sequential stream walks through the file and starts again at its end; a random
+//! one may take any block of its size.
 
 use crate::results::Pattern;
 use fastrand::Rng;
@@ -30,7 +31,8 @@ const COMPOSITE: [Stream; 6] = [
     Stream { per_mille: 44, random: true, write: true, block: 8 << 10 },
 ];
 
-/// The streams of a pattern; the share of reads and the block mean nothing to the composite, which has its own.
+/// The streams of a pattern; the share of reads and the block mean nothing to the composite, which
+/// has its own.
 pub(crate) fn streams(pattern: Pattern, reads_percent: u32, block: u64) -> Vec<Stream> {
     let random = match pattern {
         Pattern::Composite => return COMPOSITE.to_vec(),
@@ -56,7 +58,8 @@ pub(crate) struct Operation {
 /// Makes operations: the same ones for the same seed.
 pub(crate) struct Generator {
     rng: Rng,
-    /// Each stream, and where it stands: for a random one its number of blocks, for a sequential one the next offset.
+    /// Each stream, and where it stands: for a random one its number of blocks, for a sequential
+    /// one the next offset.
     streams: Vec<(Stream, u64)>,
     file: u64,
 }
@@ -68,7 +71,8 @@ impl Generator {
         let mut placed = Vec::with_capacity(streams.len());
         for stream in streams {
             let blocks = (file / stream.block).max(1);
-            // Sequential streams begin anywhere, so that threads and streams do not walk side by side.
+            // Sequential streams begin anywhere, so that threads and streams do not walk side by
+            // side.
             let place = if stream.random { blocks } else { rng.u64(0..blocks) * stream.block };
             placed.push((*stream, place));
         }

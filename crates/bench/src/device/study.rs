@@ -1,6 +1,8 @@
-//! The study of one medium: the grid of methods, patterns, blocks and threads, and the costs of single steps.
+//! The study of one medium: the grid of methods, patterns, blocks and threads, and the costs of
+//! single steps.
 //!
-//! A method that is not possible leaves rows that say why. Whoever stops the study gets what there is.
+//! A method that is not possible leaves rows that say why. Whoever stops the study gets what there
+//! is.
 
 use super::cell::{self, Measured, Plan};
 use super::costs;
@@ -15,11 +17,12 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Measures a medium. `progress` is told how many cells of how many are done. When `stop` is set, what has been measured
-/// is given back soon.
+/// Measures a medium. `progress` is told how many cells of how many are done. When `stop` is set,
+/// what has been measured is given back soon.
 ///
 /// # Errors
-/// The directory is none, has no room, or the medium failed. A method that is not possible is not an error but a row.
+/// The directory is none, has no room, or the medium failed. A method that is not possible is not
+/// an error but a row.
 pub fn study(
     options: &Options,
     stop: &AtomicBool,
@@ -42,12 +45,12 @@ pub fn study(
     let clock = study.costs.as_ref().and_then(|costs| costs.clock_ns).unwrap_or(0.0);
     let timing = Timing { seconds: options.seconds, clock: clock.round() as u64 };
     let all = options.cells() as u64;
-    let lanes = options.threads.iter().copied().max().unwrap_or(1).max(1) as usize;
+    let partitions = options.threads.iter().copied().max().unwrap_or(1).max(1) as usize;
     for (method, cells) in options.plan() {
         if stop.load(Relaxed) {
             break;
         }
-        let mut targets = match target::open(&medium, method, options.size, lanes) {
+        let mut targets = match target::open(&medium, method, options.size, partitions) {
             Ok(targets) => targets,
             Err(Refusal::Failed(error)) => return Err(error),
             Err(Refusal::NotHere(why)) => {

@@ -1,14 +1,15 @@
 //! A file on the medium, as one method sees it: one part of it for each thread.
 //!
-//! The file loses its name as soon as it is open, so that whatever ends the program, kill -9 too, leaves nothing. It is
-//! written from end to end before anything is measured: a block that was never written has no place on a disk, and
-//! reading it would measure the file system's knowledge of that.
+//! The file loses its name as soon as it is open, so that whatever ends the program, kill -9 too,
+//! leaves nothing. It is written from end to end before anything is measured: a block that was
+//! never written has no place on a disk, and reading it would measure the file system's knowledge
+//! of that.
 
 use super::error::DeviceError;
 use super::medium::Medium;
 use super::method::Method;
 use super::pattern::Operation;
-use pmem::{DomainRequest, Lane, MapOptions, Region};
+use pmem::{DomainRequest, MapOptions, Partition, Region};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::hint::black_box;
@@ -24,7 +25,7 @@ const CHUNK: usize = 1 << 20;
 
 /// One thread's part of a file.
 pub(crate) enum Target {
-    Mapped { lane: Lane, method: Method },
+    Mapped { partition: Partition, method: Method },
     File { file: Arc<File>, from: u64, len: u64, method: Method },
 }
 
@@ -56,8 +57,11 @@ pub(crate) fn open(
     }
     match method {
         Method::Memcpy | Method::Clwb | Method::Nt | Method::Msync => {
-            let lanes = map(medium, method, size)?.into_lanes(threads);
-            Ok(lanes.into_iter().map(|lane| Target::Mapped { lane, method }).collect())
+            let partitions = map(medium, method, size)?.into_partitions(threads);
+            Ok(partitions
+                .into_iter()
+                .map(|partition| Target::Mapped { partition, method })
+                .collect())
         }
         Method::Fdatasync | Method::Direct => {
             let file = Arc::new(create(medium, method, size)?);
@@ -121,19 +125,22 @@ impl Target {
     /// Bytes of the part.
     pub(crate) fn len(&self) -> u64 {
         match self {
-            Target::Mapped { lane, .. } => lane.len(),
+            Target::Mapped { partition, .. } => partition.len(),
             Target::File { len, .. } => *len,
         }
     }
 
-    /// Carries an operation out, with the first bytes of a buffer. A write is where the method brings it when this returns.
+    /// Carries an operation out, with the first bytes of a buffer. A write is where the method
+    /// brings it when this returns.
     #[inline]
     pub(crate) fn carry_out(&mut self, op: Operation, buffer: &mut [u8]) -> io::Result<()> {
         let bytes = &mut buffer[..op.len];
         match self {
-            Target::Mapped { lane, method } if op.write => store(lane, *method, op.offset, bytes),
-            Target::Mapped { lane, .. } => {
-                bytes.copy_from_slice(lane.bytes(op.offset, op.len));
+            Target::Mapped { partition, method } if op.write => {
+                store(partition, *method, op.offset, bytes)
+            }
+            Target::Mapped { partition, .. } => {
+                bytes.copy_from_slice(partition.bytes(op.offset, op.len));
                 black_box(bytes);
                 Ok(())
             }
@@ -147,20 +154,20 @@ impl Target {
 }
 
 #[inline]
-fn store(lane: &mut Lane, method: Method, offset: u64, bytes: &[u8]) -> io::Result<()> {
+fn store(partition: &mut Partition, method: Method, offset: u64, bytes: &[u8]) -> io::Result<()> {
     match method {
-        Method::Nt => lane.stream(offset, bytes),
-        _ => lane.store(offset, bytes),
+        Method::Nt => partition.stream(offset, bytes),
+        _ => partition.store(offset, bytes),
     }
     match method {
         Method::Clwb | Method::Msync => {
-            lane.flush(offset, bytes.len());
-            lane.fence();
+            partition.flush(offset, bytes.len());
+            partition.fence();
         }
-        Method::Nt => lane.fence(),
+        Method::Nt => partition.fence(),
         Method::Memcpy | Method::Fdatasync | Method::Direct => {}
     }
-    if lane.failed() { Err(io::Error::other("a fence failed")) } else { Ok(()) }
+    if partition.failed() { Err(io::Error::other("a fence failed")) } else { Ok(()) }
 }
 
 /// A buffer that direct access takes.

@@ -1,11 +1,11 @@
 //! One connection at work: it keeps the pipeline full, and counts what comes back.
 //!
-//! A turn writes what is to be written, reads what is there, and takes the replies in it apart; then requests follow for
-//! the replies that came. So a pipeline costs one read and one write for all replies that arrive together, and the clock is
-//! read twice.
+//! A turn writes what is to be written, reads what is there, and takes the replies in it apart;
+//! then requests follow for the replies that came. So a pipeline costs one read and one write for
+//! all replies that arrive together, and the clock is read twice.
 //!
-//! All connections of a thread read into one buffer. Only the beginning of a reply whose rest is still to come is kept by
-//! its own connection.
+//! All connections of a thread read into one buffer. Only the beginning of a reply whose rest is
+//! still to come is kept by its own connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -226,7 +226,8 @@ impl Client {
             let rest = &self.out[self.written..];
             match Pin::new(&mut self.stream).poll_write(context, rest) {
                 Poll::Ready(Ok(count)) if count > 0 => self.written += count,
-                // What the server said before it went away is read first; reading then ends the run.
+                // What the server said before it went away is read first; reading then ends the
+                // run.
                 Poll::Ready(_) | Poll::Pending => return,
             }
         }
@@ -284,7 +285,8 @@ impl Client {
         }
     }
 
-    /// Why the connection ended, with the last error that came over it: a server says there why it closes one.
+    /// Why the connection ended, with the last error that came over it: a server says there why it
+    /// closes one.
     fn gone(&self, error: Option<&std::io::Error>) -> Error {
         let why = error.map_or("the server closed the connection".into(), ToString::to_string);
         let said = self.last_error.as_ref().map(|text| format!("; its last error was: {text}"));
@@ -343,7 +345,8 @@ impl Client {
     }
 }
 
-/// How many of the keys that were asked for were not there. One key is missing where all that came is nothing.
+/// How many of the keys that were asked for were not there. One key is missing where all that came
+/// is nothing.
 fn misses(keys: u64, elements: u64, nulls: u64) -> u64 {
     if keys == 1 { u64::from(nulls >= elements) } else { nulls.min(keys) }
 }

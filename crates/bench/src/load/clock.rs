@@ -67,7 +67,8 @@ mod tests {
             let began = Instant::now();
             while began.elapsed() < time {}
         };
-        // Time that a hypervisor takes away is in neither number: one measurement of a few is free of it.
+        // Time that a hypervisor takes away is in neither number: one measurement of a few is free
+        // of it.
         assert!((0..20).any(|_| measure(compute) > 0.8), "never busy");
         assert!((0..20).any(|_| measure(std::thread::sleep) < 0.2), "always busy");
     }

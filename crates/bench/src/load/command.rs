@@ -1,7 +1,8 @@
 //! `--command`, with the ratio and the key pattern that follow it.
 //!
-//! memtier_benchmark lets `--command-ratio` and `--command-key-pattern` speak of the command before them, so their places
-//! on the command line matter; the library for command lines is asked for these places.
+//! memtier_benchmark lets `--command-ratio` and `--command-key-pattern` speak of the command before
+//! them, so their places on the command line matter; the library for command lines is asked for
+//! these places.
 
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command as Cli, Error, FromArgMatches, error::ErrorKind,
@@ -12,7 +13,8 @@ use super::types::Pattern;
 /// A command to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Its words, quoted where needed. `__key__` stands for a key, also inside a word; `__data__` for a value.
+    /// Its words, quoted where needed. `__key__` stands for a key, also inside a word; `__data__`
+    /// for a value.
     pub text: String,
     /// How often it is sent in a row.
     pub ratio: u64,

@@ -67,8 +67,9 @@ fn whole_run(prefix: &Path, run: usize) -> PathBuf {
     named(prefix, &format!("_FULL_RUN_{run}"))
 }
 
-/// Writes the histograms of a run under memtier_benchmark's file names: for all requests and for each class a log with one
-/// line per second (`.hgrm`), values in nanoseconds, and a table of percentiles (`.txt`), in milliseconds.
+/// Writes the histograms of a run under memtier_benchmark's file names: for all requests and for
+/// each class a log with one line per second (`.hgrm`), values in nanoseconds, and a table of
+/// percentiles (`.txt`), in milliseconds.
 pub(crate) fn write_histograms(
     prefix: &Path,
     run: usize,

@@ -1,8 +1,9 @@
 //! Which key comes next.
 //!
-//! Keys are numbers behind a prefix. Each kind of request has a choice of its own, so that a sequence of SETs is not
-//! moved on by GETs. YCSB's choices count keys from the lowest number; those that insert share one counter between all
-//! connections, since the keys of all of them grow together.
+//! Keys are numbers behind a prefix. Each kind of request has a choice of its own, so that a
+//! sequence of SETs is not moved on by GETs. YCSB's choices count keys from the lowest number;
+//! those that insert share one counter between all connections, since the keys of all of them grow
+//! together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,8 +25,8 @@ impl Range {
         (self.high - self.low).saturating_add(1)
     }
 
-    /// The part of one of so many clients. The parts are of one size, give or take a key; together they are the range.
-    /// Clients beyond the number of keys have none.
+    /// The part of one of so many clients. The parts are of one size, give or take a key; together
+    /// they are the range. Clients beyond the number of keys have none.
     pub(crate) fn part(self, client: u64, of: u64) -> Option<Range> {
         let at = |client: u64| {
             let keys = u128::from(self.len()) * u128::from(client) / u128::from(of);

@@ -1,8 +1,10 @@
-//! What memtier_benchmark measured, as an [`Outcome`]: from the JSON that it writes and the errors that it prints.
+//! What memtier_benchmark measured, as an [`Outcome`]: from the JSON that it writes and the errors
+//! that it prints.
 //!
-//! Its latencies are whole histograms, in microseconds, so percentiles are exact; only of single seconds it keeps three
-//! percentiles and no more. It counts a reply that is an error as an operation and says so on standard error alone: errors
-//! are taken from there, and the operations are left as they are, since nothing tells which class they belong to.
+//! Its latencies are whole histograms, in microseconds, so percentiles are exact; only of single
+//! seconds it keeps three percentiles and no more. It counts a reply that is an error as an
+//! operation and says so on standard error alone: errors are taken from there, and the operations
+//! are left as they are, since nothing tells which class they belong to.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +70,8 @@ fn class(name: &str, kind: Kind, measured: &Map<String, Value>, seconds: f64) ->
     let histogram = text.and_then(|text| Histogram::decode(text, NANOS_PER_MICRO));
     class.histogram = histogram.unwrap_or_default();
     class.finish(seconds);
-    // Its histograms have two digits only; these three figures it states apart. Of the totals it states no mean.
+    // Its histograms have two digits only; these three figures it states apart. Of the totals it
+    // states no mean.
     let stated = |name: &str, figure: f64| match number(name) * MICROS_PER_MILLI {
         0.0 => figure,
         stated => stated,

@@ -1,21 +1,23 @@
-//! Load: requests to a running server, and what became of them, with memtier_benchmark's options and meaning.
+//! Load: requests to a running server, and what became of them, with memtier_benchmark's options
+//! and meaning.
 //!
 //! ```text
 //! Options -> Workload -> Source (one per connection) -> requests
-//!            Target   -> Stream (one per connection) -> replies -> Record (one per thread) -> Outcome
+//!            Target   -> Stream (one per connection) -> replies -> Record (one per thread)
+//!                                                                  -> Outcome
 //! ```
 //!
-//! Each thread has a runtime and its connections, and shares nothing with other threads while it works. All connections are
-//! made before the clock starts.
+//! Each thread has a runtime and its connections, and shares nothing with other threads while it
+//! works. All connections are made before the clock starts.
 
 mod check;
 mod client;
 mod clock;
 mod command;
-pub mod drive;
 mod files;
 mod keys;
 pub mod memtier;
+pub mod memtier_driver;
 mod mix;
 mod options;
 mod outcome;
@@ -28,7 +30,7 @@ mod stream;
 mod table;
 mod template;
 mod types;
-mod unbuilt;
+mod unsupported;
 mod values;
 mod watch;
 mod worker;
@@ -42,7 +44,7 @@ pub use program::execute;
 pub use types::{Pattern, Patterns, Percentiles, Ratio, Requests, Sizes, Span};
 pub use ycsb::Ycsb;
 
-pub(crate) use unbuilt::advice;
+pub(crate) use unsupported::advice;
 
 use std::io;
 use std::sync::Arc;
@@ -103,11 +105,13 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Sends what the options ask for, once, and says what was measured: also when the run was cancelled or broke off
-/// ([`Outcome::ended`]). `--run-count` and the options for output are the business of whoever calls.
+/// Sends what the options ask for, once, and says what was measured: also when the run was
+/// cancelled or broke off ([`Outcome::ended`]). `--run-count` and the options for output are the
+/// business of whoever calls.
 ///
 /// # Errors
-/// Where nothing was measured: the options do not fit together, or not all connections could be made.
+/// Where nothing was measured: the options do not fit together, or not all connections could be
+/// made.
 pub fn run(options: &Options, cancel: &AtomicBool) -> Result<Outcome, Error> {
     check::check(options)?;
     let target = Target::new(options)?;
@@ -143,7 +147,8 @@ fn begin(
         let ready = readiness.blocking_recv();
         let ready = ready.unwrap_or_else(|| Err(Error::Failed("a thread has ended".into())));
         if let Err(error) = ready {
-            // The others find out at their next connection, or when their sign to begin does not come.
+            // The others find out at their next connection, or when their sign to begin does not
+            // come.
             run.failed.store(true, Ordering::Relaxed);
             return Err(error);
         }

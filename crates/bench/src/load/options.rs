@@ -1,7 +1,8 @@
-//! What to send, where and for how long: memtier_benchmark's options, with its names, meanings and defaults.
+//! What to send, where and for how long: memtier_benchmark's options, with its names, meanings and
+//! defaults.
 //!
-//! A program fills the same fields: `Options { clients: 10, ..Options::default() }`. What does not fit together is refused
-//! when the run begins, with a sentence that names the option.
+//! A program fills the same fields: `Options { clients: 10, ..Options::default() }`. What does not
+//! fit together is refused when the run begins, with a sentence that names the option.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,8 @@ use super::command::Commands;
 use super::types::{Patterns, Percentiles, Ratio, Requests, Sizes, Span};
 use super::ycsb::Ycsb;
 
-/// Send requests to a server and say what it did with them: memtier_benchmark's options and meaning.
+/// Send requests to a server and say what it did with them: memtier_benchmark's options and
+/// meaning.
 #[derive(Clone, Debug, Args)]
 #[command(
     arg_required_else_help = false,
@@ -40,7 +42,8 @@ pub struct Options {
     /// Use IPv6 addresses only
     #[arg(short = '6', long, help_heading = "Connection")]
     pub ipv6: bool,
-    /// The protocol: `redis` speaks RESP2 without asking; `resp2` and `resp3` ask for theirs with HELLO
+    /// The protocol: `redis` speaks RESP2 without asking; `resp2` and `resp3` ask for theirs with
+    /// HELLO
     #[arg(short = 'P', long, value_enum, default_value_t = Protocol::Redis)]
     #[arg(help_heading = "Connection")]
     pub protocol: Protocol,
@@ -109,7 +112,8 @@ pub struct Options {
     /// Other commands than SET and GET.
     #[command(flatten)]
     pub commands: Commands,
-    /// A workload of the Yahoo! Cloud Serving Benchmark, in place of a ratio and patterns. Fill the keys first
+    /// A workload of the Yahoo! Cloud Serving Benchmark, in place of a ratio and patterns. Fill the
+    /// keys first
     #[arg(long, value_enum, value_name = "WORKLOAD", help_heading = "Requests")]
     #[arg(conflicts_with_all = ["ratio", "key_pattern", "command", "multi_key_get", "wait_ratio"])]
     pub ycsb: Option<Ycsb>,
@@ -141,8 +145,8 @@ pub struct Options {
     /// The highest number of a key
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, help_heading = "Keys")]
     pub key_maximum: u64,
-    /// How keys are chosen for SET and GET: R at random, S in sequence, G on a bell curve, Z by Zipf's law from key 1 on, P:P in sequence,
-    /// each connection in a part of its own
+    /// How keys are chosen for SET and GET: R at random, S in sequence, G on a bell curve, Z by
+    /// Zipf's law from key 1 on, P:P in sequence, each connection in a part of its own
     #[arg(long, value_name = "SET:GET", default_value = "R:R", help_heading = "Keys")]
     pub key_pattern: Patterns,
     /// The standard deviation of G [default: a sixth of the range]
@@ -170,8 +174,8 @@ pub struct Options {
     /// Write all figures to a file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json_out_file: Option<PathBuf>,
-    /// Write histograms to files whose names begin so: one log of seconds for HdrHistogram's tools, and one table, for all
-    /// requests and for each kind
+    /// Write histograms to files whose names begin so: one log of seconds for HdrHistogram's tools,
+    /// and one table, for all requests and for each kind
     #[arg(long, value_name = "PREFIX", help_heading = "Output")]
     pub hdr_file_prefix: Option<PathBuf>,
     /// No progress line (there is none anyway where standard error is not a terminal)

@@ -1,7 +1,7 @@
 //! What a run measured.
 //!
-//! A request counts as an operation when its reply came and was no error. Errors are counted by their text and appear
-//! nowhere else, neither in rates nor in latencies.
+//! A request counts as an operation when its reply came and was no error. Errors are counted by
+//! their text and appear nowhere else, neither in rates nor in latencies.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::histogram::{Histogram, Latency};
 /// Everything that one run measured, also one that broke off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Seconds from the first request to the last reply, or to the end of the time that was asked for.
+    /// Seconds from the first request to the last reply, or to the end of the time that was asked
+    /// for.
     pub seconds: f64,
     /// When it began, in seconds since 1970.
     pub began: f64,
@@ -48,7 +49,8 @@ impl Outcome {
         self.errors.values().sum()
     }
 
-    /// Whether all was measured that was asked for: the run came to its end, and no reply was an error or missing.
+    /// Whether all was measured that was asked for: the run came to its end, and no reply was an
+    /// error or missing.
     pub fn is_whole(&self) -> bool {
         self.ended == Ended::Done && self.errors.is_empty() && self.unanswered == 0
     }
@@ -90,7 +92,8 @@ impl Kind {
         }
     }
 
-    /// The kind of a command. What sends a value writes it; what is not known as a reader is taken for a writer.
+    /// The kind of a command. What sends a value writes it; what is not known as a reader is taken
+    /// for a writer.
     pub(crate) fn of(name: &str, sends_data: bool) -> Kind {
         const READERS: &str = "GET MGET GETRANGE STRLEN EXISTS TTL PTTL TYPE HGET HMGET HGETALL HLEN HKEYS HVALS HEXISTS \
             HSTRLEN HRANDFIELD LRANGE LLEN LINDEX LPOS SCARD SISMEMBER SMISMEMBER SMEMBERS SRANDMEMBER SINTER SUNION SDIFF \
@@ -222,10 +225,12 @@ pub struct Generator {
     pub cpu_seconds: f64,
     /// CPU time for each operation, in microseconds.
     pub cpu_per_operation: f64,
-    /// Of the thread that had least to spare: the part of the time in which it could have run that it did run. Time in
-    /// which the thread had to wait for a CPU does not count as time in which it could have run.
+    /// Of the thread that had least to spare: the part of the time in which it could have run that
+    /// it did run. Time in which the thread had to wait for a CPU does not count as time in which
+    /// it could have run.
     pub busiest: f64,
-    /// Whether that is above nine tenths: then the figures say more about the generator than about the server.
+    /// Whether that is above nine tenths: then the figures say more about the generator than about
+    /// the server.
     pub saturated: bool,
 }
 

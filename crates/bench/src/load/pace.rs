@@ -1,8 +1,9 @@
 //! When requests are due, at a limited rate.
 //!
-//! Requests are due at even distances from the beginning, whatever the server does. One that cannot be sent when it is due,
-//! since replies are outstanding, is sent later and its latency still counts from when it was due: otherwise a server that
-//! stalls would be asked less and look better than it is (coordinated omission).
+//! Requests are due at even distances from the beginning, whatever the server does. One that cannot
+//! be sent when it is due, since replies are outstanding, is sent later and its latency still
+//! counts from when it was due: otherwise a server that stalls would be asked less and look better
+//! than it is (coordinated omission).
 //!
 //! The runtime's own timers tick in milliseconds; a kernel timer is as exact as a sleep can be.
 

@@ -14,7 +14,8 @@ use crate::Verdict;
 /// How long the server is left alone between two runs.
 const BETWEEN_RUNS: Duration = Duration::from_secs(1);
 
-/// Does all runs that the options ask for, until one does not come to its end or `cancel` is set, and reports them.
+/// Does all runs that the options ask for, until one does not come to its end or `cancel` is set,
+/// and reports them.
 pub fn execute(options: &Options, cancel: &AtomicBool) -> Verdict {
     // A file that cannot be written is found out before the runs, not after them.
     if let Err(error) = check::check(options).and_then(|()| make_files(options)) {
@@ -63,8 +64,9 @@ fn make_files(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes and prints what was measured: whether all of it. What one file does not take is not lost for the others, and the
-/// tables are printed where theirs does not take them. Files come first: whoever reads the tables may stop reading early.
+/// Writes and prints what was measured: whether all of it. What one file does not take is not lost
+/// for the others, and the tables are printed where theirs does not take them. Files come first:
+/// whoever reads the tables may stop reading early.
 fn report(options: &Options, runs: &[Outcome]) -> bool {
     let mut failures = Vec::new();
     if let Some(prefix) = &options.hdr_file_prefix {
@@ -114,7 +116,8 @@ fn text(options: &Options, runs: &[Outcome]) -> String {
     text
 }
 
-/// What is printed, with memtier_benchmark's titles: of several runs the best, the worst and all together.
+/// What is printed, with memtier_benchmark's titles: of several runs the best, the worst and all
+/// together.
 fn titled(options: &Options, runs: &[Outcome]) -> Vec<(String, Outcome)> {
     let rate = |outcome: &&Outcome| outcome.totals.per_second;
     let order = |a: &&Outcome, b: &&Outcome| rate(a).total_cmp(&rate(b));

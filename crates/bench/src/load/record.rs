@@ -1,7 +1,8 @@
 //! What one thread has measured so far.
 //!
-//! A latency goes into the histogram of the running second only. When the second is over, its histogram is added to the
-//! whole and packed away, so that a reply costs one counter and a run of hours little memory.
+//! A latency goes into the histogram of the running second only. When the second is over, its
+//! histogram is added to the whole and packed away, so that a reply costs one counter and a run of
+//! hours little memory.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,7 +11,8 @@ use super::outcome::{Class as Measured, Kind, Second};
 use super::workload::Class;
 use crate::histogram::Histogram;
 
-/// Different error texts that are kept: a server that puts a number into each must not fill the memory.
+/// Different error texts that are kept: a server that puts a number into each must not fill the
+/// memory.
 const DIFFERENT_ERRORS: usize = 64;
 
 /// What further error texts are counted under.

@@ -1,7 +1,8 @@
 //! What a server answered, as far as a generator of load cares: an error, nothing, or something.
 //!
-//! Replies are decoded by the crate `redis-protocol`, in place. It calls itself for each level of arrays in arrays, so how
-//! deep a reply goes is looked at first: a server that answers nonsense must not end this program.
+//! Replies are decoded by the crate `redis-protocol`, in place. It calls itself for each level of
+//! arrays in arrays, so how deep a reply goes is looked at first: a server that answers nonsense
+//! must not end this program.
 
 use std::borrow::Cow;
 
@@ -89,7 +90,8 @@ fn is_nested(sign: Option<&u8>) -> bool {
     matches!(sign, Some(b'*' | b'%' | b'~' | b'>' | b'|'))
 }
 
-/// Whether a reply, as far as it is there, is nested less deep than the limit. What is no reply is left to the decoder.
+/// Whether a reply, as far as it is there, is nested less deep than the limit. What is no reply is
+/// left to the decoder.
 fn is_shallow(bytes: &[u8]) -> bool {
     // How many elements are still to come at each level.
     let mut open: Vec<u64> = Vec::with_capacity(DEEPEST);

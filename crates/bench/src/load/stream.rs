@@ -89,7 +89,8 @@ impl Target {
         let mut bytes = Vec::new();
         let mut replies = 0;
         while replies < self.greetings {
-            // The answer to HELLO 3 is the first that comes in RESP3, which contains RESP2's errors.
+            // The answer to HELLO 3 is the first that comes in RESP3, which contains RESP2's
+            // errors.
             let decoded = decode(&bytes, self.version);
             match decoded.map_err(|why| Error::Failed(self.says(&why)))? {
                 Some((Reply::Error(text), _)) => {

@@ -78,7 +78,8 @@ pub(crate) fn distribution(outcome: &Outcome) -> String {
     text
 }
 
-/// What must not be overlooked: errors, what is missing, a generator at its limit. Empty where all is well.
+/// What must not be overlooked: errors, what is missing, a generator at its limit. Empty where all
+/// is well.
 pub(crate) fn remarks(outcome: &Outcome) -> String {
     let mut text = String::new();
     for (error, count) in &outcome.errors {

@@ -1,7 +1,7 @@
 //! A request with places for what changes, written onto the wire.
 //!
-//! `HSET __key__ field __data__` is taken apart once. What does not change is kept as it goes onto the wire, so that a
-//! request costs little more than copying it.
+//! `HSET __key__ field __data__` is taken apart once. What does not change is kept as it goes onto
+//! the wire, so that a request costs little more than copying it.
 
 /// A piece of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,8 +120,8 @@ pub(crate) fn write_request(out: &mut Vec<u8>, words: &[&str]) {
     }
 }
 
-/// The words of a text. Single quotes keep everything; double quotes know `\n`, `\r`, `\t`, `\xHH` and a backslash before
-/// any other character.
+/// The words of a text. Single quotes keep everything; double quotes know `\n`, `\r`, `\t`, `\xHH`
+/// and a backslash before any other character.
 fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
     let mut words = Vec::new();
     let mut rest = text.bytes().peekable();

@@ -1,4 +1,5 @@
-//! The forms that options take: `1:10`, `32-4096`, `G:R`. Each is read from its text and printed as it.
+//! The forms that options take: `1:10`, `32-4096`, `G:R`. Each is read from its text and printed as
+//! it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -157,7 +158,8 @@ impl fmt::Display for Patterns {
 pub enum Requests {
     /// So many.
     Each(u64),
-    /// As many as there are keys; with the pattern `P:P`, as many as there are in the client's part.
+    /// As many as there are keys; with the pattern `P:P`, as many as there are in the client's
+    /// part.
     AllKeys,
 }
 

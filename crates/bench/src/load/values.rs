@@ -1,7 +1,7 @@
 //! What a value consists of, and how long it is.
 //!
-//! Bytes come out of one buffer that is made once: `x` throughout, or random bytes of which each value is another stretch.
-//! So a value costs a copy and no more, whatever its size.
+//! Bytes come out of one buffer that is made once: `x` throughout, or random bytes of which each
+//! value is another stretch. So a value costs a copy and no more, whatever its size.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;

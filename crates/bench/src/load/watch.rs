@@ -36,7 +36,8 @@ impl Sum {
         sum
     }
 
-    /// Operations a second, MiB of replies a second, and milliseconds each, since an earlier moment.
+    /// Operations a second, MiB of replies a second, and milliseconds each, since an earlier
+    /// moment.
     fn since(&self, earlier: &Sum) -> (f64, f64, f64) {
         let seconds = (self.seconds - earlier.seconds).max(1e-9);
         let operations = (self.operations - earlier.operations) as f64;

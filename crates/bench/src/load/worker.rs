@@ -62,8 +62,8 @@ impl Run<'_> {
         self.cancel.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }
 
-    /// Works as thread number `thread`: says on `ready` whether all connections are there, begins when `start` says when.
-    /// `None` where it does not come to that.
+    /// Works as thread number `thread`: says on `ready` whether all connections are there, begins
+    /// when `start` says when. `None` where it does not come to that.
     pub(crate) fn work(
         &self,
         thread: usize,
@@ -125,8 +125,9 @@ impl Run<'_> {
             unsent: Cell::new(0),
         });
         let clients = self.clients(thread, progress, streams, &shared, began);
-        // The whole thread sleeps, so that none of its connections can begin before the others' threads do. A timer of the
-        // runtime would be a millisecond late, which is much of a short run.
+        // The whole thread sleeps, so that none of its connections can begin before the others'
+        // threads do. A timer of the runtime would be a millisecond late, which is much of a short
+        // run.
         std::thread::sleep(began.saturating_duration_since(Instant::now()));
         let spent = Spent::now();
         let first = Instant::now();
@@ -215,8 +216,8 @@ impl Run<'_> {
         }
     }
 
-    /// When a connection's requests are due. Connections begin at different moments of the distance between two requests, so
-    /// that they do not all send at once.
+    /// When a connection's requests are due. Connections begin at different moments of the distance
+    /// between two requests, so that they do not all send at once.
     fn schedule(
         &self,
         connection: u64,

@@ -1,7 +1,8 @@
 //! From options to requests: what one connection sends, request by request.
 //!
-//! A [`Workload`] is made once from the options and says which classes of requests there will be, each counted for itself. A
-//! [`Source`] is one connection's copy of it, with a random generator of its own: it writes the next request.
+//! A [`Workload`] is made once from the options and says which classes of requests there will be,
+//! each counted for itself. A [`Source`] is one connection's copy of it, with a random generator of
+//! its own: it writes the next request.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

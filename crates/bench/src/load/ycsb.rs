@@ -9,8 +9,10 @@
 //! | E | 95 % scan, 5 % insert | scrambled Zipf, up to 100 keys from there |
 //! | F | 50 % read, 50 % read, then write what was read anew | scrambled Zipf |
 //!
-//! A store of keys has no order to scan in: E reads keys of consecutive numbers with one MGET, which costs the server what a
-//! scan of a table would not. D may read a key whose insert is still on its way, and miss it. Values are single strings of `--data-size` bytes; YCSB's own are ten fields of a hundred.
+//! A store of keys has no order to scan in: E reads keys of consecutive numbers with one MGET,
+//! which costs the server what a scan of a table would not. D may read a key whose insert is still
+//! on its way, and miss it. Values are single strings of `--data-size` bytes; YCSB's own are ten
+//! fields of a hundred.
 
 use clap::ValueEnum;
 

@@ -1,7 +1,7 @@
 //! What a chart shows, apart from how: series of points with their spreads, over an ordered axis.
 //!
-//! The same data make the picture ([`lines`](super::lines)) and the table beside it, so that neither says what the other
-//! does not.
+//! The same data make the picture ([`lines`](super::lines)) and the table beside it, so that
+//! neither says what the other does not.
 
 use super::scale::Unit;
 use super::svg::escape;
@@ -68,7 +68,8 @@ pub(crate) fn label(name: &str, emulated: bool) -> String {
 }
 
 impl Chart {
-    /// Leaves only what can be drawn: finite points, positive ones on a logarithmic axis, series that have any.
+    /// Leaves only what can be drawn: finite points, positive ones on a logarithmic axis, series
+    /// that have any.
     pub(crate) fn drawable(mut self) -> Chart {
         let log = self.log;
         for series in &mut self.series {
@@ -94,7 +95,8 @@ impl Chart {
         }
     }
 
-    /// The names of the series with their colours, for a screen too narrow for the names in the picture.
+    /// The names of the series with their colours, for a screen too narrow for the names in the
+    /// picture.
     pub(crate) fn legend(&self) -> String {
         let entry = |series: &Series| {
             let (style, name) = (series.style % 10, escape(&series.label()));

@@ -10,10 +10,12 @@ pub struct Arguments {
     /// The folder for report.html and csv/
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Renew a folder of documentation too: the marked section of benchmarks.md, pictures/*.svg, report.html
+    /// Also write comparison.md, pictures/*.svg and report.html to DIR/results/<date of the
+    /// measurement>
     #[arg(long, value_name = "DIR")]
     pub(crate) docs: Option<PathBuf>,
-    /// Renew the marked section of a document: a table of all systems beside the first, and with a read cache beside without
+    /// Renew the marked section of a document: a table of all systems beside the first, and with a
+    /// read cache beside without
     #[arg(long, value_name = "FILE")]
     pub(crate) variants: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! Results as comma-separated values, one file for each kind of row, for spreadsheets and other people's plots.
+//! Results as comma-separated values, one file for each kind of row, for spreadsheets and other
+//! people's plots.
 
 use super::findings::{Finding, Verdict};
 use crate::results::{Latency, Results};

@@ -1,4 +1,5 @@
-//! The charts of what the media can do: bandwidth by block size and method, and the cost of an append to a log.
+//! The charts of what the media can do: bandwidth by block size and method, and the cost of an
+//! append to a log.
 
 use super::chart::{Chart, Point, Series, Steps};
 use super::scale::Unit;

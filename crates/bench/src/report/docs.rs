@@ -1,6 +1,8 @@
-//! The parts of the documentation that a comparison writes: a section of `docs/benchmarks.md`, pictures, the page.
+//! The part of the documentation that a comparison writes: a folder `results/<date>` with
+//! `comparison.md`, its pictures and the page.
 //!
-//! Only what stands between the two marks is replaced; the rest of the document is somebody's writing.
+//! A measurement of another day gets another folder, so that figures stay with the commit that they
+//! were measured on.
 
 use super::chart::Chart;
 use super::findings::{Finding, Verdict};
@@ -9,9 +11,6 @@ use super::tables::name;
 use super::{ReportError, device, figures, lines, page};
 use crate::results::{Family, Results};
 use std::path::Path;
-
-pub(crate) const BEGIN: &str = "<!-- perdura-bench report: begin -->";
-pub(crate) const END: &str = "<!-- perdura-bench report: end -->";
 
 /// Folders that every machine has: paths below them tell nothing about anybody's.
 const COMMON: [&str; 6] = ["/dev", "/mnt", "/tmp", "/usr", "/var", "/opt"];
@@ -49,32 +48,35 @@ fn without_paths(text: &str) -> String {
     text.split(' ').map(name).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes into a folder of documentation.
+/// Writes below a folder of documentation, into the folder of the day of the measurement.
 pub(crate) fn write(
     results: &Results,
     findings: &[Finding],
     docs: &Path,
 ) -> Result<(), ReportError> {
     let results = &public(results);
-    let html = page::page(results, findings);
-    let path = docs.join("benchmarks.md");
+    let folder = docs.join("results").join(date(results));
+    let of_pictures = folder.join("pictures");
     let failed = |path: &Path, cause| ReportError::Io { path: path.to_owned(), cause };
-    let text = std::fs::read_to_string(&path).map_err(|cause| failed(&path, cause))?;
-    let section = section(results, findings);
-    let text = replace(&text, &section).ok_or_else(|| ReportError::NoMarks {
-        path: path.clone(),
-        begin: BEGIN,
-        end: END,
-    })?;
-    let folder = docs.join("pictures");
-    std::fs::create_dir_all(&folder).map_err(|cause| failed(&folder, cause))?;
-    remove_pictures(&folder).map_err(|cause| failed(&folder, cause))?;
-    let mut files = vec![(path, text), (docs.join("report.html"), html)];
-    files.extend(pictures(results).into_iter().map(|(name, svg)| (folder.join(name), svg)));
+    std::fs::create_dir_all(&of_pictures).map_err(|cause| failed(&of_pictures, cause))?;
+    remove_pictures(&of_pictures).map_err(|cause| failed(&of_pictures, cause))?;
+    let text = format!("# Comparison of ways to persist\n\n{}", section(results, findings));
+    let mut files = vec![
+        (folder.join("comparison.md"), text.trim_end().to_owned() + "\n"),
+        (folder.join("report.html"), page::page(results, findings)),
+    ];
+    let pictures = pictures(results).into_iter();
+    files.extend(pictures.map(|(name, svg)| (of_pictures.join(name), svg)));
     for (path, text) in files {
         std::fs::write(&path, text).map_err(|cause| failed(&path, cause))?;
     }
     Ok(())
+}
+
+/// The day of a measurement: the name of its folder.
+fn date(results: &Results) -> &str {
+    let began = results.machine.began.as_str();
+    began.split_once('T').map_or("undated", |(day, _)| day)
 }
 
 /// A document with another text between two marks; none if they are not there, or more than once.
@@ -87,10 +89,6 @@ pub(crate) fn replace_between(
     let (_, after) = rest.split_once(end)?;
     let once = !before.contains(end) && !after.contains(begin) && !after.contains(end);
     once.then(|| format!("{before}{begin}\n\n{section}\n{end}{after}"))
-}
-
-fn replace(document: &str, section: &str) -> Option<String> {
-    replace_between(document, (BEGIN, END), section)
 }
 
 /// Removes the pictures of results before these, which may have had other charts.
@@ -141,12 +139,12 @@ fn picture(chart: &Chart) -> String {
     format!("![{}](pictures/{}.svg)\n\n", cell(&chart.title).replace(['[', ']'], ""), chart.id)
 }
 
-/// The section: ratios first, then pictures, then what was lost and won.
+/// The text: ratios first, then pictures, then every figure against others.
 fn section(results: &Results, findings: &[Finding]) -> String {
     let m = &results.machine;
     let kind = if m.virtual_machine { "virtual, " } else { "" };
     let mut text = format!(
-        "Measured {} on {} ({kind}{} cores), {}, {}, commit {}, with `{}`. [report.html](report.html) is the whole of it.\n\n",
+        "Measured {} on {} ({kind}{} cores), {}, {}, commit {}, with `{}`. [report.html](report.html) has all of it.\n\n",
         m.began,
         cell(&m.cpu),
         m.cores,
@@ -166,8 +164,8 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     }
     if !results.runs.is_empty() {
         text += &format!(
-            "Rounds of each system with each load: {}, of runs of {} s. A figure is the median of its rounds; in brackets \
-             stand the lowest, the highest and the number of rounds.\n\n",
+            "Rounds of each system with each load: {}, of runs of {} s. A figure is the median of its rounds; in brackets: \
+             the lowest, the highest and the number of rounds.\n\n",
             page::rounds(results, None),
             results.plan.seconds
         );
@@ -185,7 +183,7 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     }
     text.push('\n');
     figures::charts(results).iter().for_each(|chart| text += &picture(chart));
-    text += &lost(results, findings);
+    text += &slower(results, findings);
     text += &all_ratios(results, findings);
     text += &media(results);
     text
@@ -198,7 +196,8 @@ pub(crate) fn short(words: &[String]) -> String {
     cell(&name.into_iter().chain(rest).collect::<Vec<_>>().join(" "))
 }
 
-/// What is compared with somebody else's server; the page has what stands between Perdura's own systems too.
+/// What is compared with somebody else's server; the page has what stands between Perdura's own
+/// systems too.
 fn with_others<'a>(
     results: &'a Results,
     findings: &'a [Finding],
@@ -213,9 +212,9 @@ fn figure(f: &Finding) -> String {
     format!("{}{note}", written(&f.ratio))
 }
 
-/// What was lost to others in every round.
-fn lost(results: &Results, findings: &[Finding]) -> String {
-    let mut text = String::from("### What was lost to others\n\n");
+/// Figures in which Perdura was slower in every round.
+fn slower(results: &Results, findings: &[Finding]) -> String {
+    let mut text = String::from("## Where Perdura is slower\n\n");
     let found: Vec<&Finding> =
         with_others(results, findings).filter(|f| f.verdict() == Verdict::Lost).collect();
     if found.is_empty() {
@@ -241,7 +240,7 @@ fn all_ratios(results: &Results, findings: &[Finding]) -> String {
             continue;
         }
         text += &format!(
-            "### {} against others\n\nAbove 1× it is the better one; bold is what it lost in every round.\n\n",
+            "## {} against others\n\nAbove 1× Perdura is better; bold: worse in every round.\n\n",
             cell(&name(results, ours))
         );
         let mut head = vec!["load and figure".to_owned()];
@@ -274,7 +273,7 @@ fn media(results: &Results) -> String {
     let mut text = String::new();
     for (n, study) in results.device.iter().enumerate() {
         text += &format!(
-            "### The medium: {}\n\n{}, domain {}. {}.\n\n",
+            "## The medium: {}\n\n{}, domain {}. {}.\n\n",
             cell(&study.dir),
             cell(&study.medium),
             cell(&study.domain),
@@ -292,17 +291,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_stands_between_the_marks_is_replaced() {
+    fn only_text_between_the_marks_is_replaced() {
+        let replace = |document: &str, text| replace_between(document, ("<b>", "<e>"), text);
         let check = |document: &str, expect: Option<&str>| {
             assert_eq!(replace(document, "new").as_deref(), expect, "{document}");
         };
-        let expect = format!("mine\n{BEGIN}\n\nnew\n{END}\nmine too\n");
-        check(&format!("mine\n{BEGIN}\nold\n{END}\nmine too\n"), Some(&expect));
+        let expect = "mine\n<b>\n\nnew\n<e>\nmine too\n";
+        check("mine\n<b>\nold\n<e>\nmine too\n", Some(expect));
         check("no marks", None);
-        check(&format!("{END} {BEGIN}"), None);
-        check(&format!("{BEGIN}{END}{BEGIN}{END}"), None);
-        let twice = replace(&replace(&expect, "x").expect("marks"), "new");
-        assert_eq!(twice.as_deref(), Some(expect.as_str()));
+        check("<e> <b>", None);
+        check("<b><e><b><e>", None);
+        let twice = replace(&replace(expect, "x").expect("marks"), "new");
+        assert_eq!(twice.as_deref(), Some(expect));
     }
 
     #[test]
@@ -330,25 +330,25 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_gets_section_pictures_and_page() {
+    fn the_folder_of_the_day_gets_text_pictures_and_page() {
         let docs = tempfile::tempdir().expect("a folder");
         let results = sample();
-        let refused = write(&results, &findings(&results), docs.path());
+        let nowhere = docs.path().join("file");
+        std::fs::write(&nowhere, "").expect("written");
+        let refused = write(&results, &findings(&results), &nowhere);
         assert!(matches!(refused, Err(ReportError::Io { .. })));
-        let path = docs.path().join("benchmarks.md");
-        std::fs::write(&path, format!("# Mine\n{BEGIN}\n{END}\n")).expect("written");
-        let pictures = docs.path().join("pictures");
-        std::fs::create_dir(&pictures).expect("a folder");
+        let folder = docs.path().join("results").join(&results.machine.began[..10]);
+        let pictures = folder.join("pictures");
+        std::fs::create_dir_all(&pictures).expect("a folder");
         std::fs::write(pictures.join("before.svg"), "<svg/>").expect("written");
         write(&results, &findings(&results), docs.path()).expect("written");
         assert!(!pictures.join("before.svg").exists(), "a picture of other results");
-        let text = std::fs::read_to_string(&path).expect("read");
-        assert!(text.starts_with("# Mine\n") && text.contains("### What was lost"), "{text}");
+        let text = std::fs::read_to_string(folder.join("comparison.md")).expect("read");
+        assert!(text.starts_with("# ") && text.contains("## Where Perdura is slower"), "{text}");
         for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')) {
-            assert!(docs.path().join(link.0).exists(), "{}", link.0);
+            assert!(folder.join(link.0).exists(), "{}", link.0);
         }
-        let svg =
-            std::fs::read_to_string(docs.path().join("pictures/throughput.svg")).expect("read");
+        let svg = std::fs::read_to_string(pictures.join("throughput.svg")).expect("read");
         assert!(svg.contains("<style>") && svg.contains("prefers-color-scheme"));
     }
 }

@@ -1,8 +1,9 @@
-//! Who was faster: every comparison that the results allow, as a ratio that is above 1 where Perdura is better.
+//! Who was faster: every comparison that the results allow, as a ratio that is above 1 where
+//! Perdura is better.
 //!
-//! Nothing is chosen here. A pool is compared with every other system; a log, or plain memory, with the peers that promise
-//! the same on the same medium. What was lost comes from the same list as what was won, and a ratio whose range lies on both
-//! sides of 1 is neither.
+//! Nothing is chosen here. A pool is compared with every other system; a log, or plain memory, with
+//! the peers that promise the same on the same medium. What was lost comes from the same list as
+//! what was won, and a ratio whose range lies on both sides of 1 is neither.
 
 use crate::results::summary::Metric;
 use crate::results::{Family, Results, System, WorkloadKind};
@@ -28,7 +29,8 @@ pub(crate) struct Finding {
     pub(crate) theirs: usize,
     /// Above 1 where ours is better.
     pub(crate) ratio: Summary,
-    /// Whether the generator set the rate of either side: such a ratio is nearer to 1 than the truth.
+    /// Whether the generator set the rate of either side: such a ratio is nearer to 1 than the
+    /// truth.
     pub(crate) saturated: bool,
 }
 

@@ -1,7 +1,9 @@
-//! A chart as a picture: lines over an ordered axis, with whiskers for the spread and names at the ends of the lines.
+//! A chart as a picture: lines over an ordered axis, with whiskers for the spread and names at the
+//! ends of the lines.
 //!
-//! A name stands where its line ends, so that no eye has to travel to a legend; names that would cover each other move
-//! apart, and a thin line leads back. Colour is never the only sign: each style has a shape too.
+//! A name stands where its line ends, so that no eye has to travel to a legend; names that would
+//! cover each other move apart, and a thin line leads back. Colour is never the only sign: each
+//! style has a shape too.
 
 use super::chart::{Chart, Point, Series};
 use super::scale::Axis;
@@ -26,7 +28,8 @@ const LETTER: f64 = 8.1;
 /// Letters of the longest name; what is longer is cut.
 const LONGEST: usize = 38;
 
-/// Points of neighbouring series at one place stand this far apart where nothing leads from place to place.
+/// Points of neighbouring series at one place stand this far apart where nothing leads from place
+/// to place.
 const DODGE: f64 = 7.0;
 
 /// Draws a chart that has something to draw.
@@ -47,7 +50,8 @@ pub(crate) fn draw(chart: &Chart) -> String {
         marks(&mut canvas, chart, series, places, &y);
     }
     names(&mut canvas, chart, &places);
-    // On a narrow screen the plot has all of the width, and the names beside it are those of a legend.
+    // On a narrow screen the plot has all of the width, and the names beside it are those of a
+    // legend.
     let plot = format!(" style=\"--plot:{:.3}\"", (right(chart) + 6.0) / WIDTH);
     wrap((&chart.id, &plot), &chart.title, &chart.description, (WIDTH, HEIGHT), &canvas.0)
 }
@@ -180,7 +184,8 @@ fn names(canvas: &mut Canvas, chart: &Chart, places: &[Vec<(f64, f64)>]) {
     }
 }
 
-/// Moves ascending places apart by at least `room`, as little as possible from the top down, and back into the range.
+/// Moves ascending places apart by at least `room`, as little as possible from the top down, and
+/// back into the range.
 pub(crate) fn spread(wanted: &[f64], room: f64, range: (f64, f64)) -> Vec<f64> {
     let mut found: Vec<f64> = wanted.to_vec();
     for n in 1..found.len() {

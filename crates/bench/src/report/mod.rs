@@ -1,9 +1,11 @@
-//! The report of a comparison: one HTML page, CSV files, and the generated parts of the documentation.
+//! The report of a comparison: one HTML page, CSV files, and the generated parts of the
+//! documentation.
 //!
-//! Everything follows from [`Results`] and nothing else, so that a report can be made again, elsewhere and later, from its
-//! JSON file. A chart layer of our own draws the pictures: what is needed is two forms (`lines` and `ranges`),
-//! colours that follow the reader's scheme by CSS, a title on every mark and names at the ends of lines, and
-//! general libraries write fixed colours and none of the rest.
+//! Everything follows from [`Results`] and nothing else, so that a report can be made again,
+//! elsewhere and later, from its JSON file. A chart layer of our own draws the pictures: what is
+//! needed is two forms (`lines` and `ranges`), colours that follow the reader's scheme by CSS, a
+//! title on every mark and names at the ends of lines, and general libraries write fixed colours
+//! and none of the rest.
 //!
 //! **Must not know** how anything was measured.
 
@@ -85,7 +87,8 @@ pub fn run(arguments: &Arguments) -> Verdict {
     }
 }
 
-/// Writes `report.html` and `csv/*.csv` into a folder, which is made if it is not there. Gives the page's path.
+/// Writes `report.html` and `csv/*.csv` into a folder, which is made if it is not there. Gives the
+/// page's path.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -104,11 +107,12 @@ pub fn write(results: &Results, folder: &Path) -> Result<PathBuf, ReportError> {
     Ok(page)
 }
 
-/// Renews the generated parts of a folder of documentation: the marked section of `benchmarks.md`, `pictures/*.svg`,
-/// `report.html`. Of paths on the machine that measured only names are left.
+/// Writes `comparison.md`, `pictures/*.svg` and `report.html` into the folder `results/<date of the
+/// measurement>` of a folder of documentation. Of paths on the machine that measured only names are
+/// left.
 ///
 /// # Errors
-/// A file cannot be read or written, or the document has no marks.
+/// A file cannot be written.
 pub fn write_docs(results: &Results, folder: &Path) -> Result<(), ReportError> {
     let findings = findings::findings(results);
     docs::write(results, &findings, folder)
@@ -129,7 +133,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let page = write(&sample(), &folder.path().join("new/out")).expect("written");
         let html = std::fs::read_to_string(page).expect("read");
-        assert!(html.contains("<svg") && html.contains("What was lost"));
+        assert!(html.contains("<svg") && html.contains("Where Perdura is slower"));
         assert!(folder.path().join("new/out/csv/runs.csv").exists());
     }
 

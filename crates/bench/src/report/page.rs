@@ -1,7 +1,9 @@
-//! The page: one file that needs nothing else, no script and no network, and says so to the browser.
+//! The page: one file that needs nothing else, no script and no network, and says so to the
+//! browser.
 //!
-//! Its order is that of a reader's questions: what came out, can I trust it, where exactly, what was lost, how can I do it
-//! again. A chart stands in a box of its own that scrolls on a narrow screen; its figures stand below it as a table.
+//! Its order is that of a reader's questions: what came out, can I trust it, where exactly, what
+//! was lost, how can I do it again. A chart stands in a box of its own that scrolls on a narrow
+//! screen; its figures stand below it as a table.
 
 use super::chart::Chart;
 use super::findings::{Finding, Kind, Verdict};
@@ -223,13 +225,13 @@ fn outcomes(html: &mut String, results: &Results, findings: &[Finding]) {
         return;
     }
     html.push_str(
-        "<h2 id=\"lost\">What was lost</h2>\n<p>Every comparison in which the other side was better in all rounds. The \
+        "<h2 id=\"lost\">Where Perdura is slower</h2>\n<p>Every comparison in which the other side was better in all rounds. The \
          figures without durability belong here too: they are the price of it.</p>\n",
     );
     html.push_str(&tables::outcome(results, findings, Verdict::Lost));
-    html.push_str("<h2>What was won</h2>\n<p>Perdura was better in all rounds.</p>\n");
+    html.push_str("<h2>Where Perdura is faster</h2>\n<p>Perdura was better in all rounds.</p>\n");
     html.push_str(&tables::outcome(results, findings, Verdict::Won));
-    html.push_str("<h2>What is undecided</h2>\n<p>Some rounds say one thing, some the other, or there was one round only.</p>\n<details><summary>Show</summary>");
+    html.push_str("<h2>Undecided</h2>\n<p>Rounds disagree, or there was one round only.</p>\n<details><summary>Show</summary>");
     html.push_str(&tables::outcome(results, findings, Verdict::Even));
     html.push_str("</details>\n");
 }

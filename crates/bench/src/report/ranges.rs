@@ -1,4 +1,5 @@
-//! Ratios as a picture: a mark with its range for each, on a logarithmic axis, and a line where both sides are equal.
+//! Ratios as a picture: a mark with its range for each, on a logarithmic axis, and a line where
+//! both sides are equal.
 
 use super::lines::wrap;
 use super::scale::{Axis, Unit};

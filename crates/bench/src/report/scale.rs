@@ -1,7 +1,7 @@
 //! Where a value lies on an axis, which values deserve a tick, and how a value is written.
 //!
-//! Nothing here trusts its input: what is not finite, or not positive on a logarithmic axis, has no place, and an axis
-//! without a single value is still an axis.
+//! Nothing here trusts its input: what is not finite, or not positive on a logarithmic axis, has no
+//! place, and an axis without a single value is still an axis.
 
 /// A length of pixels that stands for a range of values.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +128,8 @@ impl Unit {
     }
 }
 
-/// The first unit that a value reaches; its own size follows from its threshold, and that of the last from the one before.
+/// The first unit that a value reaches; its own size follows from its threshold, and that of the
+/// last from the one before.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     // A value that rounds up to the next unit is written in it.
     let reaches = |threshold: f64| value.abs() >= threshold * 0.9995;

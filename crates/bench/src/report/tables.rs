@@ -1,4 +1,5 @@
-//! The tables of a report that are not the figures of a chart: ratios, machine, systems, loads, what is missing.
+//! The tables of a report that are not the figures of a chart: ratios, machine, systems, loads,
+//! what is missing.
 
 use super::chart::label;
 use super::findings::{Finding, Verdict};

@@ -1,6 +1,8 @@
-//! A table of variants for a document: each system beside the first, and, where there are read caches, beside itself without.
+//! A table of variants for a document: each system beside the first, and, where there are read
+//! caches, beside itself without.
 //!
-//! It stands between marks of its own, so that a page that is about one option can have the figures of that option.
+//! It stands between marks of its own, so that a page that is about one option can have the figures
+//! of that option.
 
 use super::docs::{cell, replace_between, row, short};
 use super::ranges::written;
@@ -122,7 +124,8 @@ mod tests {
         let text = section(&results);
         let row = text.lines().find(|line| line.contains("with a cache")).expect("its row");
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        // Twice the operations in the same time: twice the rate, half the CPU time of each, in every round.
+        // Twice the operations in the same time: twice the rate, half the CPU time of each, in
+        // every round.
         let (rate, cpu) = ("2× (2× to 2×; 3)", "0.5× (0.5× to 0.5×; 3)");
         assert_eq!((cells[4], cells[6]), (rate, cpu), "by the first system: {row}");
         assert_eq!((cells[7], cells[8]), (rate, cpu), "by itself without a cache: {row}");

@@ -38,8 +38,9 @@ pub struct DeviceCosts {
     pub fence_ns: f64,
     /// The flush of one line.
     pub flush_ns: f64,
-    /// Reading the clock around an operation: what was taken from the times of which percentiles are made. `None` in older
-    /// results, where it was not, and where the mean was that of the timed operations.
+    /// Reading the clock around an operation: what was taken from the times of which percentiles
+    /// are made. `None` in older results, where it was not, and where the mean was that of the
+    /// timed operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_ns: Option<f64>,
     /// Appends to a log.
@@ -78,7 +79,8 @@ pub enum Pattern {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceRow {
-    /// How: `memcpy`, `memcpy + clwb + fence`, `non-temporal + fence`, `mmap + msync`, `pwrite + fdatasync`, `O_DIRECT`.
+    /// How: `memcpy`, `memcpy + clwb + fence`, `non-temporal + fence`, `mmap + msync`, `pwrite +
+    /// fdatasync`, `O_DIRECT`.
     pub method: String,
     /// Bytes of a block; 0 for the composite, whose streams have their own.
     pub block: u64,
@@ -106,9 +108,11 @@ pub struct DeviceRow {
     pub high: f64,
     /// Operations per second, all threads together.
     pub iops: f64,
-    /// Mean time of a thread for an operation in nanoseconds, of those that were not timed one by one: it fits [`iops`](DeviceRow::iops).
+    /// Mean time of a thread for an operation in nanoseconds, of those that were not timed one by
+    /// one: it fits [`iops`](DeviceRow::iops).
     pub mean_ns: f64,
-    /// Median time of an operation that stands alone, in nanoseconds, as are the following: of those that were timed.
+    /// Median time of an operation that stands alone, in nanoseconds, as are the following: of
+    /// those that were timed.
     pub p50_ns: u64,
     /// 99 % are faster; nanoseconds.
     pub p99_ns: u64,

@@ -1,4 +1,5 @@
-//! Results as a file: written whole after every run, so that whatever ends the tool leaves what was measured.
+//! Results as a file: written whole after every run, so that whatever ends the tool leaves what was
+//! measured.
 
 use super::{FORMAT, Results};
 use serde::Deserialize;
@@ -71,7 +72,8 @@ impl Results {
         })
     }
 
-    /// Writes a file. Whoever reads it meanwhile sees the old one or the new one, never a part of it.
+    /// Writes a file. Whoever reads it meanwhile sees the old one or the new one, never a part of
+    /// it.
     pub fn save(&self, path: &Path) -> Result<(), WriteError> {
         let failed = |cause| WriteError { path: path.to_owned(), cause };
         let text = serde_json::to_string_pretty(self).map_err(|e| failed(e.into()))?;

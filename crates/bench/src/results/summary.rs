@@ -1,8 +1,9 @@
 //! What follows from the runs: medians, spreads, ratios.
 //!
-//! A ratio is taken round by round, between two runs that stood next to each other in time, and its median is shown: what
-//! slows the machine down for a minute slows both, and a ratio of two medians from different minutes would show that
-//! minute. Nothing is computed from fewer figures than there are.
+//! A ratio is taken round by round, between two runs that stood next to each other in time, and its
+//! median is shown: what slows the machine down for a minute slows both, and a ratio of two medians
+//! from different minutes would show that minute. Nothing is computed from fewer figures than there
+//! are.
 
 use super::{Results, Run};
 use crate::stats::{Summary, ratio};
@@ -87,7 +88,8 @@ impl Results {
         self.runs_of(workload, system).any(|run| run.saturated)
     }
 
-    /// Seconds from exec to the first answered GET, over all restarts of a system with a data set of this size.
+    /// Seconds from exec to the first answered GET, over all restarts of a system with a data set
+    /// of this size.
     pub fn first_get(&self, system: &str, target_bytes: u64) -> Option<Summary> {
         let of = self.recovery.iter();
         let of = of.filter(|row| row.system == system && row.target_bytes == target_bytes);
@@ -124,7 +126,8 @@ impl Results {
         rows
     }
 
-    /// The paper compares a start at once with 12 minutes for 360 GB: here the largest data set that both came back with.
+    /// The paper compares a start at once with 12 minutes for 360 GB: here the largest data set
+    /// that both came back with.
     fn paper_recovery(&self) -> Option<PaperRow> {
         const SLOW: &str = "perdura-aof-everysec";
         let found = |bytes: u64| {
@@ -201,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_ratio_is_taken_round_by_round() {
-        // A slow second round halves both: the ratio of medians would see it, that of pairs does not.
+        // A slow second round halves both: the ratio of medians would see it, that of pairs does
+        // not.
         let runs = vec![
             run("perdura-pmem", 0, 400),
             run("perdura-aof-always", 0, 200),

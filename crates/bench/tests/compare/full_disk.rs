@@ -1,5 +1,5 @@
-//! A disk that becomes full while servers are measured: a small tmpfs in a mount namespace of the tool's own, which is gone with
-//! it. Where namespaces cannot be made this is skipped, and says so.
+//! A disk that becomes full while servers are measured: a small tmpfs in a mount namespace of the
+//! tool's own, which is gone with it. Where namespaces cannot be made this is skipped, and says so.
 
 use crate::kit::{Comparison, TOOL, lives, said, under_way};
 use bench::results::Results;
@@ -13,7 +13,8 @@ use testkit::perdura_server;
 /// Room for what a recovery of 1 MiB is said to need, and a little more.
 const SIZE: &str = "size=200m";
 
-/// Starts the rest of its arguments where the first is a mount point of a small file system that nobody else sees.
+/// Starts the rest of its arguments where the first is a mount point of a small file system that
+/// nobody else sees.
 const INSIDE: &str = r#"mount -t tmpfs -o SIZE perdura-test "$1" || exit 77; shift; exec "$@""#;
 
 fn namespaces() -> bool {

@@ -105,9 +105,11 @@ pub(crate) fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a server of a tool is under load, and gives the server's process. `results` is where the tool keeps them.
+/// Waits until a server of a tool is under load, and gives the server's process. `results` is where
+/// the tool keeps them.
 pub(crate) fn under_way(tool: &Child, results: &Path) -> u32 {
-    // They are written when all systems have been tried once: the next server is one that is measured.
+    // They are written when all systems have been tried once: the next server is one that is
+    // measured.
     wait_until("the comparison begins", || results.exists());
     wait_until("a server runs", || {
         children(tool.id()).iter().any(|child| {

@@ -1,7 +1,8 @@
-//! `perdura-bench compare` as a person runs it: whole small comparisons, what its options lead to, and the ways in which
-//! one goes wrong.
+//! `perdura-bench compare` as a person runs it: whole small comparisons, what its options lead to,
+//! and the ways in which one goes wrong.
 //!
-//! Each test has a directory of its own, so that what a run leaves can be told from what others leave.
+//! Each test has a directory of its own, so that what a run leaves can be told from what others
+//! leave.
 
 #![forbid(unsafe_code)]
 

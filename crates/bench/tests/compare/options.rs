@@ -1,4 +1,5 @@
-//! What the options lead to: other devices, media that are played, peers, memtier_benchmark, a generator at its limit.
+//! What the options lead to: other devices, emulated media, peers, memtier_benchmark, a
+//! generator at its limit.
 
 use crate::kit::Comparison;
 use bench::results::{Family, Results};
@@ -66,7 +67,7 @@ fn logs_are_measured_on_a_second_device_and_a_dax_mount_and_the_pool_there() {
     let pool = &results.systems[0];
     assert_eq!((pool.domain.as_deref(), &pool.emulated), (Some("msync"), &None), "{text}");
     // Both folders lie where temporary files do: that is no other device.
-    let same = format!("--second {} lies on the same device as", second.path().display());
+    let same = format!("--second {} is on the same device as", second.path().display());
     assert!(text.contains(&format!("perdura-bench: warning: {same}")), "{text}");
     assert_eq!(results.warnings.len(), 1, "{text}");
     let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
@@ -105,27 +106,28 @@ fn a_peer_is_measured_like_the_others() {
     assert_eq!((ids(&results), results.systems[0].family), (vec!["other-off"], Family::Peer));
 }
 
-/// A stand-in for a server that was built to play media: it notes what it was asked to play and leaves that out.
+/// A stand-in for a server that was built to play media: it notes what it was asked to play and
+/// leaves that out.
 const PRETENDER: &str = r#"
-played=; rest=
+emulated=; rest=
 while [ $# -gt 0 ]; do
     case $1 in
-        --emulate-media) played=$2; shift 2 ;;
+        --emulate-media) emulated=$2; shift 2 ;;
         *) rest="$rest $1"; shift ;;
     esac
 done
-echo "$played:$rest" >> "$(dirname "$0")/played"
+echo "$emulated:$rest" >> "$(dirname "$0")/emulated"
 exec SERVER $rest
 "#;
 
 #[test]
-fn played_media_and_read_caches_are_systems_of_their_own() {
+fn emulated_media_and_read_caches_are_systems_of_their_own() {
     let options = ["--systems", "perdura-pmem", "--emulate", "optane", "--read-cache", "1mb"];
     let mut comparison = short(&options);
     let server = testkit::perdura_server();
     let script = PRETENDER.replace("SERVER", &server.display().to_string());
-    let pretender = comparison.script("pretender", &script);
-    comparison.command.arg("--media-server").arg(pretender);
+    let emulating = comparison.script("emulating", &script);
+    comparison.command.arg("--media-server").arg(emulating);
     let text = comparison.check(0);
     let results = comparison.results();
     let expected =
@@ -135,19 +137,20 @@ fn played_media_and_read_caches_are_systems_of_their_own() {
     let labels: Vec<&str> = results.systems.iter().filter_map(|s| s.emulated.as_deref()).collect();
     assert_eq!(labels.len(), 4, "each is labelled");
     assert!(labels[2..].iter().all(|label| label.contains("delays of optane are added")), "{text}");
-    let played = fs::read_to_string(comparison.folder.path().join("played")).expect("its notes");
+    let emulated =
+        fs::read_to_string(comparison.folder.path().join("emulated")).expect("its notes");
     let started = |line: &&str| !line.ends_with("--version");
-    let played: Vec<&str> = played.lines().filter(started).collect();
-    assert!(played.iter().all(|line| line.starts_with("optane:")), "{played:?}");
-    let cached = played.iter().filter(|line| line.ends_with("--read-cache 1mb")).count();
+    let emulated: Vec<&str> = emulated.lines().filter(started).collect();
+    assert!(emulated.iter().all(|line| line.starts_with("optane:")), "{emulated:?}");
+    let cached = emulated.iter().filter(|line| line.ends_with("--read-cache 1mb")).count();
     // Each is started once to be asked and once to be measured.
-    assert_eq!((cached, played.len()), (2, 4), "{played:?}");
+    assert_eq!((cached, emulated.len()), (2, 4), "{emulated:?}");
     let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
     assert!(page.contains("delays of optane are added"), "the page says it");
 }
 
 #[test]
-fn a_server_that_plays_no_media_is_named_with_what_it_says() {
+fn a_server_that_emulates_no_media_is_named_with_what_it_says() {
     let mut comparison = short(&["--systems", "perdura-pmem", "--media", "optane"]);
     let text = comparison.check(1);
     assert!(text.contains("perdura-pmem-optane is left out, it does not start"), "{text}");
@@ -156,7 +159,8 @@ fn a_server_that_plays_no_media_is_named_with_what_it_says() {
     assert_eq!(systems, ["perdura-pmem"], "the other was measured");
 }
 
-/// A stand-in for memtier_benchmark, with its options and its JSON: it sets a key and hands over what another one measured.
+/// A stand-in for memtier_benchmark, with its options and its JSON: it sets a key and hands over
+/// what another one measured.
 const MEMTIER: &str = r#"
 [ "$1" = --version ] && { echo "memtier_benchmark 2.0.0 (stand-in)"; exit; }
 echo "$*" >> "$(dirname "$0")/asked"
@@ -205,7 +209,7 @@ fn memtier_benchmark_makes_the_load_where_it_is_asked_to() {
 
 #[test]
 fn the_real_memtier_benchmark_is_served() {
-    if !bench::load::drive::is_installed() {
+    if !bench::load::memtier_driver::is_installed() {
         println!("SKIPPED, nothing was tested: memtier_benchmark is not on the PATH");
         return;
     }
@@ -259,7 +263,8 @@ fn a_generator_at_its_limit_is_told_from_a_slow_server() {
     let mut comparison = with_memtier(BUSY, &["--workloads", "throughput-30,latency-30"]);
     let mut two = rustix::thread::CpuSet::new();
     cores.iter().for_each(|core| two.set(*core));
-    // A child has the cores of the thread that starts it: one is the server's, the other the generator's.
+    // A child has the cores of the thread that starts it: one is the server's, the other the
+    // generator's.
     let text = std::thread::scope(|scope| {
         let run = scope.spawn(|| {
             rustix::thread::sched_setaffinity(None, &two).expect("two cores");

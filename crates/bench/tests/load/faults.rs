@@ -18,8 +18,8 @@ fn ok(_: usize) -> Option<Vec<u8>> {
     Some(b"+OK\r\n".to_vec())
 }
 
-/// 500 requests a second for a second, and 200 ms in the middle without an answer: a hundred requests were due then. Each
-/// of them waited, though only one was on its way.
+/// 500 requests a second for a second, and 200 ms in the middle without an answer: a hundred
+/// requests were due then. Each of them waited, though only one was on its way.
 #[test]
 fn a_stall_counts_for_every_request_that_was_due() {
     let server = StandIn::start(|number| {
@@ -42,7 +42,8 @@ fn a_stall_counts_for_every_request_that_was_due() {
     assert!(latency.max >= 199_000.0, "the maximum is {} us", latency.max);
 }
 
-/// Requests one after the other take as long as their latencies together, and a run no longer than whoever waits for it.
+/// Requests one after the other take as long as their latencies together, and a run no longer than
+/// whoever waits for it.
 #[test]
 fn a_run_of_a_few_requests_has_its_own_length() {
     let server = StandIn::start(ok);

@@ -2,7 +2,7 @@
 
 use crate::{outcome, small, whole};
 use bench::load::{
-    Command, Commands, Kind, Options, Outcome, Protocol, Ratio, Requests, Ycsb, drive,
+    Command, Commands, Kind, Options, Outcome, Protocol, Ratio, Requests, Ycsb, memtier_driver,
 };
 use std::time::{Duration, Instant};
 use testkit::{Launch, Server};
@@ -129,7 +129,8 @@ fn connections_are_made_anew_when_asked() {
     assert_eq!(number(after) - number(before), 41);
 }
 
-/// Ten connections with 100 requests a second each. A machine that stalls makes a run slower, and none faster.
+/// Ten connections with 100 requests a second each. A machine that stalls makes a run slower, and
+/// none faster.
 #[test]
 fn a_rate_is_kept() {
     let server = Launch::perdura_volatile().start();
@@ -182,14 +183,14 @@ fn both_backends_take_the_load() {
 /// Where memtier_benchmark is installed: what it did comes back in the same form.
 #[test]
 fn memtier_benchmark_can_drive_instead() {
-    if !drive::is_installed() {
+    if !memtier_driver::is_installed() {
         eprintln!("memtier_benchmark is not installed");
         return;
     }
     let server = Launch::perdura_volatile().start();
     let options = Options { ratio: Ratio(1, 3), pipeline: 2, ..small(server.port()) };
     let cancel = std::sync::atomic::AtomicBool::new(false);
-    let theirs = drive::run(&options, &cancel).unwrap_or_else(|error| panic!("{error}"));
+    let theirs = memtier_driver::run(&options, &cancel).unwrap_or_else(|error| panic!("{error}"));
     let ours = whole(&options);
     assert!(theirs.is_whole(), "{:?} {:?}", theirs.ended, theirs.errors);
     let counts = |outcome: &Outcome| {
@@ -201,6 +202,6 @@ fn memtier_benchmark_can_drive_instead() {
     assert!((a / b - 1.0).abs() < 0.02, "{a} and {b} bytes");
     assert!(theirs.totals.latency.p50 > 0.0 && theirs.generator.cpu_seconds > 0.0);
     let wrong = Options { commands: Commands(vec![Command::new("NOSUCH __key__")]), ..options };
-    let errors = drive::run(&wrong, &cancel).expect("an outcome").errors;
+    let errors = memtier_driver::run(&wrong, &cancel).expect("an outcome").errors;
     assert!(errors.keys().any(|text| text.contains("unknown command")), "{errors:?}");
 }

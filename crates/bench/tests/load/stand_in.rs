@@ -10,8 +10,8 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Answers the requests of each connection, numbered from 0; `None` closes the connection. Requests must come one at a
-    /// time.
+    /// Answers the requests of each connection, numbered from 0; `None` closes the connection.
+    /// Requests must come one at a time.
     pub(crate) fn start(
         answer: impl Fn(usize) -> Option<Vec<u8>> + Send + Clone + 'static,
     ) -> StandIn {

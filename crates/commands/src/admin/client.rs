@@ -19,6 +19,7 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
     since: "2.4.0",
     group: Group::Connection,
     arity: -2,
+    traits: KEEPS_CACHING,
     subs: &[
         &tracking::CLIENT_CACHING,
         &CLIENT_GETNAME,

@@ -34,8 +34,7 @@ pub(super) fn populate(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             txn.set(db, &key, &value, Expire::Clear)?;
         }
         if n % KEYS_AT_ONCE == KEYS_AT_ONCE - 1 {
-            txn.commit()?;
-            call.engine.tell_trackers(txn, Some(call.session));
+            call.commit_part(txn)?;
         }
     }
     call.out.ok();

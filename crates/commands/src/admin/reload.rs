@@ -12,10 +12,11 @@ use resp::{Protocol, Writer};
 
 use crate::call::{Call, Next};
 use crate::engine::Engine;
+use crate::execute::{Failed, Step};
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::Session;
-use crate::step::{Failed, Step};
+use crate::spec::{LOG_FRAME, SELECTS};
 
 /// Commands between two commits.
 const COMMIT_EVERY: u64 = 1024;
@@ -39,8 +40,8 @@ pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     call.engine.tell_of_flush(call.session);
     let mut session = call.engine.connect_replay();
-    let done = load(call.engine, &mut session, &mut loader, txn);
-    call.engine.disconnect(session);
+    let done = load(call, &mut session, &mut loader, txn);
+    call.engine.disconnect(&mut session);
     if let Err(failure) = done {
         let why = String::from_utf8_lossy(failure.as_bytes()).into_owned();
         super::tell_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}. Exiting")));
@@ -53,7 +54,13 @@ pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-fn load(engine: &Engine, session: &mut Session, loader: &mut Loader, txn: &mut Txn<'_>) -> Done {
+fn load(
+    call: &mut Call<'_>,
+    session: &mut Session,
+    loader: &mut Loader,
+    txn: &mut Txn<'_>,
+) -> Done {
+    let engine = call.engine;
     let mut out = Writer::new(Protocol::Resp2);
     loop {
         match loader.next().map_err(|error| Failure::text(error.to_string()))? {
@@ -65,10 +72,10 @@ fn load(engine: &Engine, session: &mut Session, loader: &mut Loader, txn: &mut T
             }
         }
         if loader.loaded().commands.is_multiple_of(COMMIT_EVERY) {
-            txn.commit()?;
+            call.commit_part(txn)?;
         }
     }
-    Ok(txn.commit()?)
+    call.commit_part(txn)
 }
 
 /// Executes one command of the log. MULTI and EXEC say nothing here: what stands between them is in the same transaction.
@@ -87,7 +94,8 @@ fn execute(
             "Unknown command '{name}' reading the append only file"
         )));
     };
-    if matches!(step.command.spec.name, "multi" | "exec") {
+    let spec = step.command.spec;
+    if spec.is(LOG_FRAME) && !spec.is(SELECTS) {
         return Ok(());
     }
     out.clear();

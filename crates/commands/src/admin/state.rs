@@ -82,8 +82,8 @@ fn random_id(random: &mut fastrand::Rng) -> String {
 }
 
 impl Engine {
-    /// Whether the request must wait because clients are paused (CLIENT PAUSE). Asked before `execute`.
-    pub fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
+    /// Whether the request must wait because clients are paused (CLIENT PAUSE). Asked before each request of a batch.
+    pub(crate) fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
         let state = self.admin();
         let until = state.paused_until_ms();
         if until == 0 {

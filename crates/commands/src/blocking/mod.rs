@@ -18,7 +18,7 @@
 //! before, and the blocking command finds the key filled, or after, and finds the waiter. The list of changes that it goes
 //! by is kept as long as anybody waits in the shard ([`keyspace::Keyspace::follow`]). A move needs the shard of its target
 //! too: whoever changes a key locks the targets of those that wait for it, and theirs, before it begins
-//! ([`crate::Engine::cover`]): of those who come first, as many as the command may bring elements, and few. So a thousand clients on
+//! (`Engine::extend_lock_set`): of those who come first, as many as the command may bring elements, and few. So a thousand clients on
 //! a key cost a push no more than one. Where more are to be served, the same thread does so in further rounds, behind
 //! its command's locks; others may take elements between.
 //!
@@ -30,7 +30,7 @@
 //! on reading.
 //!
 //! **Where serving fails.** The heap may be full, or the medium lose bytes: then everybody waits on, the keys are kept
-//! (`Missed`), each once, and tried again with the periodic work; nobody is served before those who came first.
+//! (`Deferred`), each once, and tried again with the periodic work; nobody is served before those who came first.
 //!
 //! **How a reply crosses threads.** The serving thread leaves it in the waiter, with the place in the log up to which it
 //! must be settled, and wakes the connection's task on its own thread; that lets it through the same gate as any reply.
@@ -47,7 +47,7 @@ mod wait_aof;
 mod waiter;
 mod wish;
 
-pub(crate) use serve::Missed;
+pub(crate) use serve::{Deferred, Served};
 pub(crate) use table::Waiting;
 pub(crate) use timeout::{milliseconds, seconds};
 pub(crate) use waiter::Waiter;

@@ -2,19 +2,20 @@
 //!
 //! All clients that one command or EXEC lets go are served in one transaction on the locks of that command: one commit,
 //! one fence, one record in the log. Replies leave the waiters only after it. Where it cannot be committed (the heap is
-//! full) nobody was served; the keys are kept, and tried again by and by.
+//! full) nobody was served; the keys are kept, and tried again periodically.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use keyspace::{Db, Key, Txn, Type};
+use keyspace::{Db, Key, Losses, Txn, Type};
 use resp::Writer;
 use smallvec::SmallVec;
 
 use super::waiter::{Ending, Waiter};
 use super::wish::Serving;
 use crate::engine::Engine;
+use crate::execute::{Role, Shown, Unit};
 use crate::failure::Failure;
 use crate::log::Effects;
 
@@ -42,20 +43,16 @@ impl Places {
     }
 }
 
-/// Where serving came to no end.
+/// Wake-ups that were deferred.
 #[derive(Default)]
-pub(crate) struct Missed {
-    /// It could not be done: to be tried now and then.
+pub(crate) struct Deferred {
+    /// They failed: to be tried periodically.
     failed: Places,
-    /// It takes locks that were not held: to be done as soon as those that were are given up.
-    uncovered: Places,
+    /// They need shards that were not locked: to be done as soon as those that were are unlocked.
+    not_locked: Places,
 }
 
-/// How many clients of a queue have the shards of their targets locked ahead, at most.
-const AHEAD: usize = 16;
-/// How many keys are looked at to find what serving leads to.
-const MOST_TARGETS: usize = 64;
-/// How many rounds a thread serves on behind its own command.
+/// How many rounds a thread serves on after its own command.
 const ROUNDS: usize = 256;
 
 /// What came of an attempt to serve a client.
@@ -68,11 +65,11 @@ enum Attempt {
     /// It cannot be served now, nor can those behind it.
     Stuck,
     /// Not under these locks.
-    Uncovered,
+    NotLocked,
 }
 
 /// A client that was served in a transaction that is not committed yet.
-struct Served {
+pub(crate) struct Served {
     waiter: Arc<Waiter>,
     reply: Vec<u8>,
     /// The code of its error.
@@ -92,82 +89,61 @@ struct Round<'e> {
     effects: Effects,
     /// Keys from which and to which something was moved, or of which an error tells.
     shown: Vec<Place>,
+    /// What the medium had lost before the locks were taken.
+    losses: Losses,
 }
 
 impl Engine {
-    /// Locks also what serving those who wait for `keys` will need, if no more than `most` elements come to each: the targets of
-    /// moves, and of those who wait for these. `txn` holds the shards of `keys` and nothing was done in it yet. Whom this leaves
-    /// out is served by [`Engine::serve_uncovered`].
-    pub(crate) fn cover<'k>(&'k self, txn: Txn<'k>, keys: &[Key<'_>], most: usize) -> Txn<'k> {
-        let mut txn = txn;
-        let most = most.min(AHEAD);
-        let mut shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
-        while !self.waiting().has_no_targets() && !txn.covers_all() {
-            let before = shards.len();
-            self.add_targets(&txn, (keys, most), &mut shards);
-            if shards.len() == before {
-                break;
-            }
-            let now = txn.now();
-            drop(txn);
-            txn = self.keyspace().begin(&shards, now);
-        }
-        txn
-    }
-
-    /// Adds the shards of the targets that the transaction does not hold.
-    fn add_targets(
+    /// Serves those who wait for what the transaction changed, which was committed and holds its locks. `changed` says that it
+    /// changed what it lists, `databases` that it may have changed whole databases, `stripe` is the number of this thread.
+    /// Returns false if that could not be committed: the transaction is good for nothing more then.
+    #[inline]
+    pub(crate) fn serve_waiting(
         &self,
-        txn: &Txn<'_>,
-        (keys, most): (&[Key<'_>], usize),
-        shards: &mut SmallVec<[usize; 8]>,
-    ) {
-        let mut seen: HashSet<Box<[u8]>> = HashSet::new();
-        let mut found: Vec<Box<[u8]>> =
-            keys.iter().flat_map(|key| self.waiting().targets(key, most)).collect();
-        while let Some(bytes) = found.pop() {
-            let key = self.keyspace().key(&bytes);
-            if !txn.covers(&key) && !shards.contains(&key.shard()) {
-                shards.push(key.shard());
-            }
-            let more = self.waiting().targets(&key, most);
-            if seen.insert(bytes) && seen.len() < MOST_TARGETS {
-                found.extend(more);
-            }
+        txn: &mut Txn<'_>,
+        changed: bool,
+        databases: bool,
+        (stripe, losses): (usize, Losses),
+    ) -> bool {
+        if self.waiting().is_empty() || !(changed || databases) {
+            return true;
         }
-    }
-
-    /// Serves those who wait for what the transaction changed. It was committed and holds its locks; `all` says that it may
-    /// have changed whole databases. `stripe` is the number of this thread.
-    pub(crate) fn serve_waiting(&self, txn: &mut Txn<'_>, stripe: usize, all: bool) {
-        if self.waiting().is_empty() {
-            return;
-        }
-        let mut round = Round::new(self, stripe);
-        for change in txn.changes() {
+        let mut round = Round::new(self, stripe, losses);
+        for change in txn.changes().take(if changed { usize::MAX } else { 0 }) {
             round.list(change.db, change.key);
         }
-        if all {
+        if databases {
             self.waiting().keys().iter().for_each(|(db, key)| round.list(*db, key));
         }
-        round.run(txn);
+        round.run(txn)
     }
 
-    /// Tries again to serve those whom nobody could serve. To be called now and then, with no shard locked.
+    /// Gives clients that were served their replies, which may leave when the log is durable up to `durable_at`.
+    pub(crate) fn let_go(&self, served: &mut Vec<Served>, durable_at: u64) {
+        let now = self.clock().unix_ms();
+        for Served { waiter, reply, failed } in served.drain(..) {
+            if let Some(code) = &failed {
+                self.stats().error(code);
+            }
+            waiter.end(Ending { reply, durable_at, failed: failed.is_some() }, now);
+        }
+    }
+
+    /// Tries again to serve those whom nobody could serve. To be called periodically, with no shard locked.
     /// `stripe` is the number of this thread.
-    pub fn serve_missed(&self, stripe: usize) {
-        let missed = self.missed().failed.take();
-        if !missed.is_empty() && self.keyspace().is_unsettled() {
+    pub fn retry_deferred(&self, stripe: usize) {
+        let failed = self.deferred().failed.take();
+        if !failed.is_empty() && self.keyspace().is_unsettled() {
             self.keyspace().settle();
         }
-        missed.into_iter().for_each(|place| self.serve_place(stripe, place));
-        self.serve_uncovered(stripe);
+        failed.into_iter().for_each(|place| self.serve_place(stripe, place));
+        self.serve_deferred(stripe);
     }
 
-    /// Serves on where a round lacked locks, in rounds of their own. To be called when a command has given up its locks.
-    pub(crate) fn serve_uncovered(&self, stripe: usize) {
+    /// Serves on where a round lacked locks, in rounds of their own. To be called when a command has released its locks.
+    pub(crate) fn serve_deferred(&self, stripe: usize) {
         for _ in 0..ROUNDS {
-            let places = self.missed().uncovered.take();
+            let places = self.deferred().not_locked.take();
             if places.is_empty() {
                 break;
             }
@@ -177,17 +153,16 @@ impl Engine {
 
     fn serve_place(&self, stripe: usize, (db, bytes): Place) {
         let key = self.keyspace().key(&bytes);
-        let now = self.clock().unix_ms();
-        let txn = self.keyspace().begin_one(key.shard(), now);
-        let mut txn = self.cover(txn, &[key], AHEAD);
-        let mut round = Round::new(self, stripe);
+        let losses = self.keyspace().losses();
+        let mut txn = self.lock_to_serve(&key);
+        let mut round = Round::new(self, stripe, losses);
         round.list(db, &bytes);
         round.run(&mut txn);
     }
 }
 
 impl<'e> Round<'e> {
-    fn new(engine: &'e Engine, stripe: usize) -> Round<'e> {
+    fn new(engine: &'e Engine, stripe: usize, losses: Losses) -> Round<'e> {
         Round {
             engine,
             stripe,
@@ -197,6 +172,7 @@ impl<'e> Round<'e> {
             served: Vec::new(),
             effects: Effects::new(Vec::new(), engine.log().is_some()),
             shown: Vec::new(),
+            losses,
         }
     }
 
@@ -208,13 +184,14 @@ impl<'e> Round<'e> {
         }
     }
 
-    fn run(mut self, txn: &mut Txn<'_>) {
+    /// Returns false if it could not be committed.
+    fn run(mut self, txn: &mut Txn<'_>) -> bool {
         while let Some(place) = self.ready.pop_front() {
             self.listed.remove(&place);
             let (db, bytes) = &place;
             let key = self.engine.keyspace().key(bytes);
             if !txn.covers(&key) {
-                self.engine.missed().uncovered.add([place]);
+                self.engine.deferred().not_locked.add([place]);
                 continue;
             }
             for what in self.engine.waiting().wanted(*db, &key) {
@@ -228,7 +205,7 @@ impl<'e> Round<'e> {
             }
             self.visited.push(place);
         }
-        self.commit(txn);
+        self.commit(txn)
     }
 
     /// Serves those who wait for the key to hold `what`, as long as it does. Who was served has left the queue, so that it
@@ -246,12 +223,12 @@ impl<'e> Round<'e> {
             if attempt != Attempt::Served {
                 waiter.release();
             }
-            let missed = self.engine.missed();
+            let deferred = self.engine.deferred();
             let place = || (db, key.bytes().into());
             match attempt {
                 Attempt::Served | Attempt::Nothing => {}
-                Attempt::Stuck => return missed.failed.add([place()]),
-                Attempt::Uncovered => return missed.uncovered.add([place()]),
+                Attempt::Stuck => return deferred.failed.add([place()]),
+                Attempt::NotLocked => return deferred.not_locked.add([place()]),
             }
         }
     }
@@ -266,7 +243,7 @@ impl<'e> Round<'e> {
     ) -> Attempt {
         let target = waiter.wish.target().map(|target| self.engine.keyspace().key(target));
         if target.is_some_and(|target| !txn.covers(&target)) {
-            return Attempt::Uncovered;
+            return Attempt::NotLocked;
         }
         let touched: SmallVec<[Key<'_>; 2]> = [*key].into_iter().chain(target).collect();
         let (savepoint, mark) = (txn.savepoint_of(&touched), self.effects.mark());
@@ -325,38 +302,37 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// Makes it durable and lets the clients go. Where that fails all wait on, and are tried again later at each of their
-    /// keys: others may have filled one while they were in no queue.
-    fn commit(mut self, txn: &mut Txn<'_>) {
+    /// Commits it, which lets the clients go. Where that fails all wait on, and are tried again later at each of their keys:
+    /// others may have filled one while they were in no queue.
+    fn commit(mut self, txn: &mut Txn<'_>) -> bool {
         let keyspace = self.engine.keyspace();
-        let keys: Vec<Key<'_>> = self.shown.iter().map(|(_, key)| keyspace.key(key)).collect();
-        let changes = txn.pending_changes() > 0;
-        let durable_at = match keys.as_slice() {
-            _ if keyspace.is_unsettled() => Err(Failure::unsettled()),
-            [] => Ok(0),
-            keys => self.engine.commit(txn, &mut self.effects, keys),
+        let done = if self.served.is_empty() {
+            !keyspace.has_lost_since(self.losses)
+        } else {
+            let keys: Vec<Key<'_>> = self.shown.iter().map(|(_, key)| keyspace.key(key)).collect();
+            let unit = Unit {
+                engine: self.engine,
+                session: None,
+                effects: &mut self.effects,
+                shown: Shown::Keys(&keys),
+                role: Role::Serve(&mut self.served),
+                losses: self.losses,
+            };
+            unit.commit(txn).is_ok()
         };
-        let Ok(durable_at) = durable_at else { return self.fail() };
-        let now = self.engine.clock().unix_ms();
-        for Served { waiter, reply, failed } in self.served {
-            if let Some(code) = &failed {
-                self.engine.stats().error(code);
-            }
-            waiter.end(Ending { reply, durable_at, failed: failed.is_some() }, now);
+        if !done {
+            self.fail();
         }
-        if changes {
-            // Behind the replies: who moves an element into a key that it has is told after.
-            self.engine.tell_trackers(txn, None);
-        }
+        done
     }
 
     #[cold]
     fn fail(self) {
-        let missed = &self.engine.missed().failed;
-        missed.add(self.visited);
+        let failed = &self.engine.deferred().failed;
+        failed.add(self.visited);
         for Served { waiter, .. } in self.served {
             self.engine.waiting().enter(self.engine.keyspace(), &waiter);
-            missed.add(waiter.keys.iter().map(|key| (waiter.db, key.clone())));
+            failed.add(waiter.keys.iter().map(|key| (waiter.db, key.clone())));
             waiter.release();
         }
     }

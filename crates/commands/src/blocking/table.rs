@@ -163,7 +163,7 @@ impl Waiting {
     }
 
     /// The targets of those that come first among who waits for a key: of `most` clients in each database and for each type.
-    pub(super) fn targets(&self, key: &Key<'_>, most: usize) -> Vec<Box<[u8]>> {
+    pub(crate) fn targets(&self, key: &Key<'_>, most: usize) -> Vec<Box<[u8]>> {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();
         let first = queues.flat_map(|queue| {

@@ -12,6 +12,7 @@ pub(crate) const PING: CommandSpec = CommandSpec {
     group: Group::Connection,
     arity: -1,
     flags: FAST,
+    traits: FOR_LISTENERS | REPORTS_LOG_FAILURE,
     acl: ACL_CONNECTION,
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     args: &[string("message").optional()],
@@ -61,6 +62,7 @@ pub(crate) const QUIT: CommandSpec = CommandSpec {
     group: Group::Connection,
     arity: -1,
     flags: NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY,
+    traits: FOR_LISTENERS | IMMEDIATE,
     acl: ACL_CONNECTION,
     run: Run::Session(quit),
     ..CommandSpec::EMPTY

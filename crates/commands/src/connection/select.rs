@@ -20,6 +20,7 @@ pub(crate) const SELECT: CommandSpec = CommandSpec {
     group: Group::Connection,
     arity: 2,
     flags: LOADING | STALE | FAST,
+    traits: LOG_FRAME | SELECTS,
     acl: ACL_CONNECTION,
     args: &[integer("index")],
     run: Run::Session(select),
@@ -43,6 +44,7 @@ pub(crate) const RESET: CommandSpec = CommandSpec {
     group: Group::Connection,
     arity: 1,
     flags: NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY,
+    traits: FOR_LISTENERS | IMMEDIATE,
     acl: ACL_CONNECTION,
     run: Run::Session(reset),
     ..CommandSpec::EMPTY

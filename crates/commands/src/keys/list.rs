@@ -9,8 +9,8 @@ use keyspace::{Db, Txn};
 use resp::{Writer, glob};
 
 use crate::call::{Call, Next, Outcome, Run};
-use crate::damage::TRIES;
 use crate::engine::Engine;
+use crate::execute::{Scope, TRIES};
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::{ReplyMode, Session};
@@ -52,8 +52,7 @@ pub(crate) struct Walk {
 fn start(call: &mut Call<'_>) -> Done {
     let engine = call.engine;
     if !call.session.can_walk || call.session.reply != ReplyMode::On {
-        let mut txn = engine.keyspace().begin_all(call.now_ms());
-        return engine.transact(call, &mut txn, at_once);
+        return engine.transact(call, Scope::All, at_once);
     }
     let mut walk = Walk {
         command: call.command.id,
@@ -137,14 +136,10 @@ impl Engine {
         let mut call = Call::new(self, session, command, elements, now_ns, &mut effects);
         let mut left = KEYS_AT_ONCE;
         while left > 0 {
-            // The store may have been stopped since the step before.
-            if keyspace.has_alert() {
-                self.refuse_harmed(*db, command, &[], &[])?;
-            }
             let (mark, mut next, mut met, mut found) = (call.out.mark(), 0, 0, 0);
             let held = keyspace.hold();
-            let mut txn = keyspace.begin_one(keyspace.scan_shard(walk.cursor), now_ns / 1_000_000);
-            let done = self.transact(&mut call, &mut txn, |call, txn| {
+            let shard = keyspace.scan_shard(walk.cursor);
+            let done = self.transact(&mut call, Scope::Shard(shard), |call, txn| {
                 next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
                     met += 1;
                     if glob::matches(&words[1], key) {
@@ -154,7 +149,6 @@ impl Engine {
                 });
                 Ok(())
             });
-            drop(txn);
             held.done();
             match done {
                 Err(failure) if failure.is_unsettled() && walk.tries < TRIES => {

@@ -8,6 +8,7 @@ use resp::{Writer, glob};
 
 use super::object::type_name;
 use crate::call::{Call, Run};
+use crate::execute::Scope;
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
 
@@ -87,13 +88,13 @@ impl<'a> Walk<'a> {
 
 /// SCAN by itself. No more than one shard is locked at any time.
 fn alone(call: &mut Call<'_>) -> Done {
-    let (engine, now, db) = (call.engine, call.now_ms(), call.db());
+    let (engine, db) = (call.engine, call.db());
     let keyspace = engine.keyspace();
     let mut walk = Walk::of(call)?;
     let (mut goes_on, mut durable_at) = (true, 0);
     while goes_on {
-        let mut txn = keyspace.begin_one(keyspace.scan_shard(walk.cursor), now);
-        engine.transact(call, &mut txn, |_, txn| {
+        let shard = keyspace.scan_shard(walk.cursor);
+        engine.transact(call, Scope::Shard(shard), |_, txn| {
             goes_on = walk.step(db, txn);
             Ok(())
         })?;

@@ -19,6 +19,7 @@ pub(crate) const SUBSCRIBE: CommandSpec = CommandSpec {
     group: Group::Pubsub,
     arity: -2,
     flags: PUBSUB | NOSCRIPT | LOADING | STALE,
+    traits: FOR_LISTENERS,
     args: &[string("channel").multiple()],
     run: Run::Session(subscribe),
     ..CommandSpec::EMPTY
@@ -36,6 +37,7 @@ pub(crate) const UNSUBSCRIBE: CommandSpec = CommandSpec {
     group: Group::Pubsub,
     arity: -1,
     flags: PUBSUB | NOSCRIPT | LOADING | STALE,
+    traits: FOR_LISTENERS,
     args: &[string("channel").optional().multiple()],
     run: Run::Session(unsubscribe),
     ..CommandSpec::EMPTY
@@ -53,6 +55,7 @@ pub(crate) const PSUBSCRIBE: CommandSpec = CommandSpec {
     group: Group::Pubsub,
     arity: -2,
     flags: PUBSUB | NOSCRIPT | LOADING | STALE,
+    traits: FOR_LISTENERS,
     args: &[block("pattern", &[pattern("pattern")]).multiple()],
     run: Run::Session(psubscribe),
     ..CommandSpec::EMPTY
@@ -70,6 +73,7 @@ pub(crate) const PUNSUBSCRIBE: CommandSpec = CommandSpec {
     group: Group::Pubsub,
     arity: -1,
     flags: PUBSUB | NOSCRIPT | LOADING | STALE,
+    traits: FOR_LISTENERS,
     args: &[pattern("pattern").optional().multiple()],
     run: Run::Session(punsubscribe),
     ..CommandSpec::EMPTY
@@ -87,6 +91,7 @@ pub(crate) const SSUBSCRIBE: CommandSpec = CommandSpec {
     group: Group::Pubsub,
     arity: -2,
     flags: PUBSUB | NOSCRIPT | LOADING | STALE,
+    traits: FOR_LISTENERS,
     keys: &[KeySpec::rest(1, 1, KEY_NOT_KEY)],
     args: &[string("shardchannel").multiple()],
     run: Run::Session(ssubscribe),
@@ -105,6 +110,7 @@ pub(crate) const SUNSUBSCRIBE: CommandSpec = CommandSpec {
     group: Group::Pubsub,
     arity: -1,
     flags: PUBSUB | NOSCRIPT | LOADING | STALE,
+    traits: FOR_LISTENERS,
     keys: &[KeySpec::rest(1, 1, KEY_NOT_KEY)],
     args: &[string("shardchannel").optional().multiple()],
     run: Run::Session(sunsubscribe),

@@ -71,7 +71,7 @@ pub(crate) const GETSET: CommandSpec = CommandSpec {
 fn getset(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let key = call.key(0);
     reply_string(call, txn, &key)?;
-    txn.set(call.db(), &key, call.args[2], Expire::Clear)?;
+    call.set_value(txn, 2, Expire::Clear)?;
     call.wrote_as(&[b"SET", key.bytes(), call.args[2]]);
     Ok(())
 }

@@ -46,6 +46,7 @@ pub(crate) const MSET: CommandSpec = CommandSpec {
     group: Group::String,
     arity: -3,
     flags: WRITE | DENYOOM,
+    traits: REPLACES,
     acl: ACL_STRING,
     tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
     keys: &[KeySpec::rest(1, 2, KEY_OW | KEY_UPDATE)],

@@ -19,6 +19,7 @@ pub(crate) const SET: CommandSpec = CommandSpec {
     group: Group::String,
     arity: -3,
     flags: WRITE | DENYOOM,
+    traits: REPLACES,
     acl: ACL_STRING,
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_UPDATE | KEY_VARIABLE)
         .notes("RW and ACCESS due to the optional `GET` argument")],
@@ -67,7 +68,7 @@ struct Options<'a> {
 
 fn set(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if call.args.len() == 3 {
-        txn.set(call.db(), &call.key(0), call.args[2], Expire::Clear)?;
+        call.set_value(txn, 2, Expire::Clear)?;
         call.wrote();
         call.out.ok();
         return Ok(());
@@ -119,28 +120,28 @@ fn set_with(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options<'_>) -> Don
         }
         return Ok(());
     }
-    store(call, txn, call.args[2], at, options.keep)?;
+    store(call, txn, 2, at, options.keep)?;
     if !options.get {
         call.out.ok();
     }
     Ok(())
 }
 
-/// Stores, and logs a SET without conditions.
+/// Stores the argument at `value`, and logs a SET without conditions.
 fn store(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
-    value: &[u8],
+    value: usize,
     at: Option<u64>,
     keep: bool,
 ) -> Done {
-    let key = call.key(0);
     let expire = match at {
         Some(at) => Expire::At(at),
         None if keep => Expire::Keep,
         None => Expire::Clear,
     };
-    txn.set(call.db(), &key, value, expire)?;
+    call.set_value(txn, value, expire)?;
+    let (key, value) = (call.key(0), call.args[value]);
     let mut digits = itoa::Buffer::new();
     match at {
         Some(at) => {
@@ -171,7 +172,7 @@ pub(crate) const SETNX: CommandSpec = CommandSpec {
 fn setnx(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let new = txn.find_mut(call.db(), &call.key(0))?.is_none();
     if new {
-        store(call, txn, call.args[2], None, false)?;
+        store(call, txn, 2, None, false)?;
     }
     call.out.integer(i64::from(new));
     Ok(())
@@ -185,6 +186,7 @@ pub(crate) const SETEX: CommandSpec = CommandSpec {
     group: Group::String,
     arity: 4,
     flags: WRITE | DENYOOM,
+    traits: REPLACES,
     acl: ACL_STRING,
     keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE)],
     args: &[key("key", 0), integer("seconds"), string("value")],
@@ -201,6 +203,7 @@ pub(crate) const PSETEX: CommandSpec = CommandSpec {
     group: Group::String,
     arity: 4,
     flags: WRITE | DENYOOM,
+    traits: REPLACES,
     acl: ACL_STRING,
     keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE)],
     args: &[key("key", 0), integer("milliseconds"), string("value")],
@@ -219,7 +222,7 @@ fn psetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 fn set_for(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
     let at = expire_at(call, call.args[2], unit)?;
-    store(call, txn, call.args[3], Some(at), false)?;
+    store(call, txn, 3, Some(at), false)?;
     call.out.ok();
     Ok(())
 }

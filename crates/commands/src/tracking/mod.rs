@@ -155,22 +155,29 @@ impl Engine {
         }
     }
 
-    /// Tells clients of what a transaction changed, which was committed and holds its locks; `session` is whose it was.
+    /// Notifies clients of what a transaction changed, which was committed and holds its locks; `session` is whose it was, and
+    /// `changed` says that it changed what it lists.
     #[inline]
-    pub(crate) fn tell_trackers(&self, txn: &Txn<'_>, session: Option<&mut Session>) {
+    pub(crate) fn notify_trackers(
+        &self,
+        txn: &Txn<'_>,
+        changed: bool,
+        session: Option<&mut Session>,
+    ) {
         if self.tracker().clients() > 0 {
-            self.tell_of_changes(txn, session);
+            self.notify_of_changes(txn, changed, session);
         }
     }
 
     #[cold]
-    fn tell_of_changes(&self, txn: &Txn<'_>, session: Option<&mut Session>) {
+    fn notify_of_changes(&self, txn: &Txn<'_>, changed: bool, session: Option<&mut Session>) {
         let by = session.as_ref().map_or(0, |session| session.id());
         let reads = session.map(|session| std::mem::take(&mut session.reads_of_changed));
         let mut reads = reads.unwrap_or_default().into_iter().peekable();
         let shard = |key: &[u8]| self.keyspace().key(key).shard();
         let mut keys = BTreeSet::new();
-        for (at, change) in txn.changes().enumerate() {
+        let changes = txn.changes().take(if changed { usize::MAX } else { 0 });
+        for (at, change) in changes.enumerate() {
             while let Some((_, key)) = reads.next_if(|(behind, _)| *behind <= at) {
                 self.tracker().keys.add(shard(&key), &key, by);
             }

@@ -4,11 +4,10 @@ use keyspace::{Db, Key, Txn};
 
 use super::{Queue, take};
 use crate::call::{Call, Next, Run};
-use crate::damage::TRIES;
 use crate::engine::Engine;
+use crate::execute::{Role, Shown, Step, TRIES, Unit};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
-use crate::step::Step;
 
 pub(crate) const EXEC: CommandSpec = CommandSpec {
     name: "exec",
@@ -18,6 +17,7 @@ pub(crate) const EXEC: CommandSpec = CommandSpec {
     group: Group::Transactions,
     arity: 1,
     flags: NOSCRIPT | LOADING | STALE | SKIP_SLOWLOG,
+    traits: IMMEDIATE | EXECUTES_QUEUE | LOG_FRAME,
     acl: ACL_TRANSACTION,
     run: Run::Session(exec),
     ..CommandSpec::EMPTY
@@ -46,15 +46,16 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     let needs_all = steps.iter().any(Step::needs_all);
     let mut keys: Vec<Key<'_>> = watched;
     keys.extend(steps.iter().flat_map(|s| s.keys.iter()));
-    if queue.spoilt {
+    if queue.is_dirty {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
-    let locks = if needs_all { Locks::All } else { Locks::Of(&keys) };
+    let locks = (!needs_all).then_some(keys.as_slice());
     let (db, mark, effects) = (call.session.db, call.out.mark(), call.effects.mark());
     let (mut may_give_up, mut tries) = (true, 0);
     loop {
-        match attempt(call, &steps, &locks, may_give_up) {
-            Ok(true) => return Ok(()),
+        match attempt(call, &steps, locks, may_give_up) {
+            // An EXEC ends with no large string that could be untrue.
+            Ok(true) => return engine.unlocked(call),
             Ok(false) => {
                 may_give_up = tries < TRIES && engine.find_room(queue.bytes, tries);
                 tries += 1;
@@ -74,8 +75,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
 
 /// The database that a step selects.
 fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
-    let is_select = step.command.spec.name == "select";
-    let number = step.args.get(1).filter(|_| is_select)?;
+    let number = step.args.get(1).filter(|_| step.command.spec.is(SELECTS))?;
     engine.config().database(resp::number::parse_i64(number)?.try_into().ok()?)
 }
 
@@ -86,43 +86,30 @@ fn is_broken(call: &Call<'_>, txn: &Txn<'_>) -> bool {
 
 /// Refuses the transaction if one of its steps is to be refused in the database that is selected then.
 #[cold]
-fn refuse_harmed(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
+fn refuse_damaged(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
     let mut db = call.session.db;
     for step in steps {
-        call.engine.refuse_harmed(db, step.command, step.args, step.keys)?;
+        call.engine.refuse_damaged(db, step.command, step.args, step.keys)?;
         db = selected(call.engine, step).unwrap_or(db);
     }
     Ok(())
 }
 
-/// What is locked for all steps and watches.
-enum Locks<'a> {
-    All,
-    Of(&'a [Key<'a>]),
-}
-
-/// Checks the watches and runs all steps. With `may_give_up`, a step that finds no room ends it, and nothing has
-/// happened; whether it came to an end.
+/// Locks the shards of these keys, or all of them, checks the watches and runs all steps. With `may_give_up`, a step that
+/// finds no free memory ends it, and nothing has happened; whether it came to an end.
 fn attempt(
     call: &mut Call<'_>,
     steps: &[Step<'_>],
-    locks: &Locks<'_>,
+    locks: Option<&[Key<'_>]>,
     may_give_up: bool,
 ) -> Result<bool, Failure> {
     let keyspace = call.engine.keyspace();
     let losses = keyspace.losses();
     if keyspace.has_alert() {
-        refuse_harmed(call, steps)?;
+        refuse_damaged(call, steps)?;
     }
-    let (mut txn, keys) = match locks {
-        Locks::All => (keyspace.begin_all(call.now_ms()), &[][..]),
-        Locks::Of([]) => (keyspace.begin_one(0, call.now_ms()), &[][..]),
-        Locks::Of(keys) => {
-            let shards: Vec<usize> = keys.iter().map(Key::shard).collect();
-            let txn = keyspace.begin(&shards, call.now_ms());
-            (call.engine.cover(txn, keys, usize::MAX), *keys)
-        }
-    };
+    let mut txn = call.engine.lock_keys(locks, call.now_ms());
+    let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {
         call.durable_at = call.engine.check_read(keys, call.engine.logged_until(keys))?;
         call.out.null_array();
@@ -151,25 +138,18 @@ fn attempt(
         }
     }
     call.next = next;
-    if keyspace.has_lost_since(losses) {
-        return Err(Failure::unsettled());
-    }
-    let wrote = txn.is_dirty() || txn.pending_changes() > 0;
-    let seen = call.engine.commit(&mut txn, call.effects, keys)?;
-    let reads = || steps.iter().any(|step| step.command.spec.has(READONLY | WRITE));
-    call.durable_at = match seen {
-        _ if wrote || seen == 0 => seen,
-        _ if reads() => call.engine.check_read(keys, seen)?,
-        _ => 0,
-    };
-    call.engine.deliver_all(call.session, call.effects);
-    call.engine.tell_trackers(&txn, Some(call.session));
-    let whole = |step: &Step<'_>| {
+    let reads = steps.iter().any(|step| step.command.spec.has(READONLY | WRITE));
+    let changes_databases = |step: &Step<'_>| {
         matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)
     };
-    call.engine.serve_waiting(&mut txn, call.session.stripe, steps.iter().any(whole));
-    if txn.has_met_expired() {
-        call.engine.delete_met(&mut txn);
-    }
+    let unit = Unit {
+        engine: call.engine,
+        session: Some(&mut *call.session),
+        effects: &mut *call.effects,
+        shown: if reads { Shown::Keys(keys) } else { Shown::Nothing },
+        role: Role::Whole { databases: steps.iter().any(changes_databases) },
+        losses,
+    };
+    call.durable_at = unit.commit(&mut txn)?;
     Ok(true)
 }

@@ -13,7 +13,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::{CommandSpec, DENYOOM, MAY_REPLICATE, READONLY, WRITE};
+use crate::spec::{
+    CommandSpec, DENYOOM, EXECUTES_QUEUE, IMMEDIATE, MAY_REPLICATE, READONLY, WRITE,
+};
 use crate::table::Command;
 
 /// The group's commands.
@@ -26,21 +28,10 @@ pub(crate) struct Queue {
     /// Their words.
     commands: Vec<Vec<Box<[u8]>>>,
     /// A command was refused: EXEC fails.
-    spoilt: bool,
+    is_dirty: bool,
     /// Flags of all queued commands.
     flags: u32,
     bytes: usize,
-}
-
-/// Whether a command is executed at once even while others are queued.
-pub(crate) fn is_immediate(command: &Command) -> bool {
-    matches!(command.spec.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
-        && command.parent.is_none()
-}
-
-/// Whether this is EXEC.
-pub(crate) fn is_exec(command: &Command) -> bool {
-    command.spec.name == "exec" && command.parent.is_none()
 }
 
 /// Queues a command that was found in order.
@@ -54,9 +45,9 @@ pub(crate) fn queue(session: &mut Session, command: &Command, args: &[&[u8]]) {
 }
 
 /// Notes that a command of the transaction was refused.
-pub(crate) fn spoil(session: &mut Session) {
+pub(crate) fn mark_dirty(session: &mut Session) {
     if let Some(queue) = &mut session.multi {
-        queue.spoilt = true;
+        queue.is_dirty = true;
     }
 }
 
@@ -94,9 +85,10 @@ pub(crate) fn may_replicate(session: &Session, command: &Command) -> bool {
 pub(crate) fn needs_room(session: &Session, command: &Command) -> bool {
     command.spec.has(DENYOOM)
         || queued(session, command, DENYOOM)
-        || (session.in_multi() && !is_immediate(command))
+        || (session.in_multi() && !command.spec.is(IMMEDIATE))
 }
 
 fn queued(session: &Session, command: &Command, flag: u32) -> bool {
-    is_exec(command) && session.multi.as_ref().is_some_and(|queue| queue.flags & flag != 0)
+    command.spec.is(EXECUTES_QUEUE)
+        && session.multi.as_ref().is_some_and(|queue| queue.flags & flag != 0)
 }

@@ -15,6 +15,7 @@ pub(crate) const MULTI: CommandSpec = CommandSpec {
     group: Group::Transactions,
     arity: 1,
     flags: NOSCRIPT | LOADING | STALE | FAST | ALLOW_BUSY,
+    traits: IMMEDIATE | LOG_FRAME,
     acl: ACL_TRANSACTION,
     run: Run::Session(multi),
     ..CommandSpec::EMPTY
@@ -38,6 +39,7 @@ pub(crate) const DISCARD: CommandSpec = CommandSpec {
     group: Group::Transactions,
     arity: 1,
     flags: NOSCRIPT | LOADING | STALE | FAST | ALLOW_BUSY,
+    traits: IMMEDIATE,
     acl: ACL_TRANSACTION,
     run: Run::Session(discard),
     ..CommandSpec::EMPTY

@@ -19,6 +19,7 @@ pub(crate) const WATCH: CommandSpec = CommandSpec {
     group: Group::Transactions,
     arity: -2,
     flags: NOSCRIPT | LOADING | STALE | FAST | ALLOW_BUSY,
+    traits: IMMEDIATE,
     acl: ACL_TRANSACTION,
     keys: &[KeySpec::rest(1, 1, KEY_RO)],
     args: &[key("key", 0).multiple()],

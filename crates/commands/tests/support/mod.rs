@@ -192,8 +192,9 @@ impl Client {
             requests.iter().map(|words| words.iter().map(AsRef::as_ref).collect()).collect();
         let mut batch = self.engine.batch();
         words.iter().for_each(|words| batch.push(words));
-        let done = self.engine.execute_run(&mut self.session, &batch, 0, &mut self.writer);
-        (done == Ok(batch.len())).then(|| self.writer.take())
+        let done = self.engine.execute_run(&mut self.session, &batch, 0, &mut self.writer).ok()?;
+        self.outcome = Outcome { next: done.next, durable_at: done.durable_at };
+        (done.requests == batch.len()).then(|| self.writer.take())
     }
 
     /// Executes a line of words.

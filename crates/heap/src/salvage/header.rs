@@ -5,38 +5,42 @@
 //! the sizes are looked for: those with which the span table and the headers of spans, which are
 //! checksummed, agree with each other.
 
-use super::{SalvageError, SalvageNote, shapes};
-use crate::class::WHOLE;
-use crate::header::{BYTES, Header, HeaderError, MAGIC, VERSION};
+use super::note::{SalvageError, SalvageNote};
+use super::shapes;
+use crate::checksum::crc32c;
+use crate::layout::header::{BYTES, Header, HeaderError, MAGIC, VERSION};
+use crate::layout::size_class::WHOLE;
+use crate::layout::span::split_span_word;
 use crate::layout::{Geometry, HEADER_A, HEADER_B, LINE, SPAN};
-use crate::open::refusal;
-use crate::spans::split_span_word;
 use pmem::Region;
 
 /// Spans that are compared for one guess.
 const ENOUGH: u64 = 4096;
 
-pub(super) struct Found {
+pub(super) struct FoundHeader {
     pub(super) geometry: Geometry,
     pub(super) seed: Option<[u8; 16]>,
     /// None where only the sizes are known.
     pub(super) header: Option<Header>,
 }
 
-impl From<Header> for Found {
-    fn from(header: Header) -> Found {
-        Found { geometry: header.geometry, seed: Some(header.seed), header: Some(header) }
+impl From<Header> for FoundHeader {
+    fn from(header: Header) -> FoundHeader {
+        FoundHeader { geometry: header.geometry, seed: Some(header.seed), header: Some(header) }
     }
 }
 
-pub(super) fn find(region: &Region, notes: &mut Vec<SalvageNote>) -> Result<Found, SalvageError> {
+pub(super) fn find(
+    region: &Region,
+    notes: &mut Vec<SalvageNote>,
+) -> Result<FoundHeader, SalvageError> {
     let error = match Header::read(region) {
         Ok(header) => return Ok(header.into()),
         Err(error) => error,
     };
     let copies = [Header::raw(region, HEADER_A), Header::raw(region, HEADER_B)];
     if let Some(foreign) = copies.iter().find_map(foreign) {
-        return Err(SalvageError::Foreign(refusal(foreign)));
+        return Err(SalvageError::Foreign(foreign.into()));
     }
     if let Some(header) = mended(&copies) {
         notes.push(SalvageNote::HeaderMended);
@@ -45,20 +49,20 @@ pub(super) fn find(region: &Region, notes: &mut Vec<SalvageNote>) -> Result<Foun
     match guessed(region, &copies) {
         Some(geometry) => {
             notes.push(SalvageNote::HeaderGuessed);
-            Ok(Found { geometry, seed: seed(&copies), header: None })
+            Ok(FoundHeader { geometry, seed: seed(&copies), header: None })
         }
-        None => Err(SalvageError::NoPool(refusal(error))),
+        None => Err(SalvageError::NoPool(error.into())),
     }
 }
 
-/// Why a copy that is whole is not for this program.
+/// Returns why a copy that is whole is not for this program.
 fn foreign(copy: &[u8; BYTES]) -> Option<HeaderError> {
     let crc = u32::from_le_bytes([12, 13, 14, 15].map(|at| copy[at]));
-    let is_whole = copy[..8] == MAGIC && crc == crate::crc32c(&copy[16..]);
+    let is_whole = copy[..8] == MAGIC && crc == crc32c(&copy[16..]);
     Header::decode(copy).err().filter(|_| is_whole)
 }
 
-/// The header that both copies together tell, if its checksum shows that it is that.
+/// Returns the header that both copies together tell, if its checksum shows that it is that.
 fn mended(copies: &[[u8; BYTES]; 2]) -> Option<Header> {
     let lines = |mask: usize| {
         let mut mixed = copies[0];
@@ -83,7 +87,7 @@ fn mended(copies: &[[u8; BYTES]; 2]) -> Option<Header> {
     all.filter_map(|copy| Header::decode(&copy).ok()).max_by_key(|header| header.generation)
 }
 
-/// The sizes with which most spans are what the span table says.
+/// Returns the sizes with which most spans are what the span table says.
 fn guessed(region: &Region, copies: &[[u8; BYTES]; 2]) -> Option<Geometry> {
     let number = |copy: &[u8; BYTES], at: usize| {
         u32::from_le_bytes([0, 1, 2, 3].map(|i| copy[at + i])) as usize
@@ -119,7 +123,7 @@ fn guessed(region: &Region, copies: &[[u8; BYTES]; 2]) -> Option<Geometry> {
     best.map(|(_, geometry)| geometry)
 }
 
-/// How many more spans agree with the span table than not.
+/// Returns how many more spans agree with the span table than not.
 fn score(region: &Region, geometry: &Geometry) -> i64 {
     let spans = region.len().saturating_sub(geometry.zones_at()) / SPAN;
     let mut score = 0;
@@ -138,7 +142,7 @@ fn score(region: &Region, geometry: &Geometry) -> i64 {
     score
 }
 
-/// The key of the hash, if a copy has one.
+/// Returns the key of the hash, if a copy has one.
 fn seed(copies: &[[u8; BYTES]; 2]) -> Option<[u8; 16]> {
     let seeds = copies.iter().filter_map(|copy| copy[120..136].try_into().ok());
     seeds.into_iter().find(|seed| *seed != [0; 16])

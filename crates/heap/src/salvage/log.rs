@@ -5,11 +5,11 @@
 //! reply had not left; a log that is damaged further back costs nothing then. Where the machine
 //! went down, what a lost record changed is missing, and so may be what followed from it.
 
-use super::SalvageNote;
+use super::note::SalvageNote;
 use crate::error::OpenError;
-use crate::header::Header;
-use crate::scan::Log;
-use crate::{judge, media, recover, scan};
+use crate::layout::header::Header;
+use crate::recovery::scan::ShardLog;
+use crate::recovery::{lost_logs, replay, scan, validate};
 use pmem::Region;
 
 pub(super) fn recover(
@@ -29,16 +29,16 @@ pub(super) fn recover(
     let mut note = |error: Option<OpenError>, costs| {
         notes.extend(error.map(|error| SalvageNote::Log { error, costs }));
     };
-    let mut logs: Vec<Log> = Vec::new();
+    let mut logs: Vec<ShardLog> = Vec::new();
     for shard in 0..geometry.shards {
         let (log, error) = scan::rescue(region, geometry, shard, header.epoch, in_place);
         // Without a record after the damage, the newest one may be what was lost.
         let costs = !in_place || log.records.is_empty();
         note(error, costs);
-        note(media::refuse_lost_log(region, geometry, &log).err(), true);
+        note(lost_logs::refuse_lost_log(region, geometry, &log).err(), true);
         logs.push(log);
     }
-    let accepted = judge::accepted(region, &logs);
+    let accepted = validate::accepted(region, &logs);
     for (log, _) in logs.iter_mut().zip(accepted).filter(|(_, accepted)| !accepted) {
         let newest = log.seq.wrapping_sub(1);
         if log.fenced.is_some_and(|fenced| fenced >= newest) {
@@ -47,6 +47,6 @@ pub(super) fn recover(
         log.drop_newest(geometry);
     }
     for log in &logs {
-        recover::store_words(region, log);
+        replay::store_words(region, log);
     }
 }

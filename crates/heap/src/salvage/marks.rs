@@ -1,8 +1,8 @@
 //! Which blocks of a salvaged pool something led to: a bit for each, made span by span when one is
 //! needed.
 
-use super::Salvage;
-use crate::class::MOST_BLOCKS;
+use super::reader::Salvage;
+use crate::layout::size_class::MOST_BLOCKS;
 use crate::ptr::Ptr;
 
 type Bits = Box<[u64; MOST_BLOCKS.div_ceil(64)]>;

@@ -5,16 +5,15 @@
 //! a word of the table is lost, a span without a header is taken for one block if something leads
 //! to its beginning.
 
-use super::SalvageNote;
-use crate::alloc;
-use crate::class::{BITMAP_AT, CLASSES, TABLE, WHOLE};
+use super::note::SalvageNote;
+use crate::layout::size_class::{BITMAP_AT, CLASSES, MOST_BLOCKS, TABLE, WHOLE};
+use crate::layout::span::{header, split_span_word};
 use crate::layout::{Geometry, SPAN};
-use crate::spans::split_span_word;
 use pmem::Region;
 
 /// The number of the block that is a whole span: another than those of the blocks that a span may
 /// be cut into, since what is not known may be either.
-const WHOLE_NUMBER: u32 = crate::class::MOST_BLOCKS as u32 - 1;
+const WHOLE_NUMBER: u32 = MOST_BLOCKS as u32 - 1;
 
 /// What a span is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,7 +27,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The number and the size of the block that begins so far inside of the span.
+    /// Returns the number and the size of the block that begins so far inside of the span.
     pub(super) fn block(&self, inside: u32) -> Option<(u32, usize)> {
         if inside == 0 {
             return self.is_whole.then_some((WHOLE_NUMBER, SPAN as usize));
@@ -37,7 +36,7 @@ impl Shape {
         shape.index(inside).map(|number| (number, shape.size as usize))
     }
 
-    /// The blocks in use of the span that begins at `base`: places and sizes.
+    /// Returns the blocks in use of the span that begins at `base`: places and sizes.
     pub(super) fn allocated(
         self,
         region: &Region,
@@ -57,7 +56,7 @@ impl Shape {
     }
 }
 
-/// Every span of this many zones, by its number; those that hold the table are none.
+/// Returns every span of this many zones, by its number; those that hold the table are none.
 pub(super) fn read(
     region: &Region,
     geometry: &Geometry,
@@ -86,7 +85,7 @@ pub(super) fn read(
     shapes
 }
 
-/// What a span is, and whether the table and the span's header agree on it.
+/// Returns what a span is, and whether the table and the span's header agree on it.
 fn shape(region: &Region, geometry: &Geometry, span: u32) -> (Shape, bool) {
     let word = region.load(geometry.span_word(span));
     let said = split_span_word(word, geometry.shards).map(|(class, _)| class);
@@ -107,11 +106,11 @@ fn shape(region: &Region, geometry: &Geometry, span: u32) -> (Shape, bool) {
     }
 }
 
-/// The class that a span's own header says, if that is whole.
+/// Returns the class that a span's own header says, if that is whole.
 pub(super) fn own_class(region: &Region, base: u64) -> Option<u8> {
     let class = u8::try_from(region.load(base) & 0xffff_ffff).ok()?;
     let shape = TABLE.get(usize::from(class)).filter(|_| usize::from(class) < CLASSES - 1)?;
-    let header = alloc::header(class, shape);
+    let header = header(class, shape);
     let is_whole = header
         .chunks_exact(8)
         .enumerate()

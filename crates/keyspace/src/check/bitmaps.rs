@@ -21,7 +21,7 @@ impl Keyspace {
     /// lost, and marks the keys that were. How many blocks got their bit again. At rest: nobody else uses the keyspace.
     pub fn begin_repair(&self) -> Result<u64, Refusal> {
         let region = self.heap().region();
-        region.mend();
+        region.repair();
         self.heap().begin_repair();
         let (_, lost) = region.lost();
         let shards = self.heap().lost_bitmaps(&lost);
@@ -29,7 +29,7 @@ impl Keyspace {
         for &shard in &shards {
             blocks += self.rebuild_bitmaps(shard)?;
         }
-        let parts = self.heap().settling(|| self.heap().restore(&lost)).parts;
+        let parts = self.heap().resolving(|| self.heap().restore(&lost)).parts;
         self.refuse_lost_indexes(&shards, &parts)?;
         self.settle();
         match self.stopped().filter(|_| self.heap().is_poisoned()) {
@@ -51,7 +51,7 @@ impl Keyspace {
         let reached = walk.reached();
         match index {
             Some(index) => Err(unknown(shard, &index.to_string())),
-            None => Ok(self.heap().settling(|| locked.allocate_reached(&reached))?),
+            None => Ok(self.heap().resolving(|| locked.allocate_reached(&reached))?),
         }
     }
 

@@ -91,7 +91,7 @@ impl Keyspace {
     fn replace(&self, shard: &mut Shard<'_>, root: usize, keys: &[Sound]) -> Result<(), Refusal> {
         let (root, scratch) = (shard.root(root), shard.root(SCRATCH_ROOT));
         shard.set(scratch, 0);
-        shard.use_reserve(true);
+        shard.allow_reserve(true);
         let index = Index::at(scratch);
         for some in keys.chunks(AT_ONCE) {
             for key in some {
@@ -100,7 +100,7 @@ impl Keyspace {
                     .map_err(|Full| Refusal::Full)?;
             }
             shard.commit()?;
-            shard.use_reserve(true);
+            shard.allow_reserve(true);
         }
         let word = shard.word(scratch);
         shard.set(root, word);

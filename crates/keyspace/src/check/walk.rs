@@ -223,7 +223,7 @@ impl<'w, 'h> Walk<'w, 'h> {
 
     /// A slot leads where no block is allocated: either it is wrong, or the bitmap is.
     fn nowhere(&mut self, db: u8, at: Ptr, near: Near) {
-        let room = self.ledger.room(at).filter(|&room| room >= layout::HEADER);
+        let room = self.ledger.block_size(at).filter(|&room| room >= layout::HEADER);
         let seen = room.map(|room| self.seen(at, room));
         let hash = seen.and_then(|seen| seen.key.filter(|_| seen.fault.is_none()));
         let hash = hash.map(|key| verify::place(&key, &self.keyspace.hashing, 1).0);
@@ -242,7 +242,7 @@ impl<'w, 'h> Walk<'w, 'h> {
                 self.checked.bytes += bytes as u64;
                 (self.read)(bytes as u64);
             }
-            Reached::Nothing if self.ledger.room(at).is_some() => self.unallocated(at),
+            Reached::Nothing if self.ledger.block_size(at).is_some() => self.unallocated(at),
             _ => (self.problem)(CheckError::Dangling { at: at.raw() }),
         }
     }

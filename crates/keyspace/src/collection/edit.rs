@@ -315,9 +315,9 @@ impl Edit {
                 let found = dict.find(shard, self.hashing.hash(field), field, self.verify);
                 let Some(place) = found.map_err(|_| damaged)? else { return Ok(false) };
                 let is_due = is_due(place.member().time(shard), self.now);
-                shard.use_reserve(true);
+                shard.allow_reserve(true);
                 let done = dict.remove(shard, queue, place);
-                shard.use_reserve(false);
+                shard.allow_reserve(false);
                 done?;
                 if is_due {
                     self.expired.push(field.to_vec());
@@ -453,9 +453,9 @@ impl Written<'_> {
                 at.raw()
             }
             Content::Packed { bytes, kept } => {
-                shard.use_reserve(self.shrunk);
+                shard.allow_reserve(self.shrunk);
                 let blob = write_packed(shard, before.map(|(_, word)| word), bytes, kept);
-                shard.use_reserve(false);
+                shard.allow_reserve(false);
                 let at = before.map_or(Ptr::NULL, |(old, _)| old.at);
                 blob.map_err(|error| refused(error, at))?.word()
             }

@@ -97,13 +97,13 @@ impl Keyspace {
     /// be zeros. One load.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
-        self.heap().region().is_unsettled()
+        self.heap().region().has_unresolved_losses()
     }
 
     /// The losses so far: to be asked before [`Keyspace::has_alert`].
     #[inline]
     pub fn losses(&self) -> Losses {
-        Losses(self.heap().region().settlements())
+        Losses(self.heap().region().resolutions())
     }
 
     /// Whether what was read and asked since may be untrue: zeros in the place of lost bytes, even if the loss was settled by
@@ -149,10 +149,10 @@ impl Keyspace {
                 return;
             }
             if self.stop_if_cut_short() {
-                region.settle(pages);
+                region.resolve(pages);
                 continue;
             }
-            region.mend();
+            region.repair();
             if region.failed() && !self.heap().is_poisoned() {
                 self.heap().stop();
                 let text = "Media error: a page that the medium lost could not be written anew. No write is taken any more";
@@ -163,9 +163,9 @@ impl Keyspace {
                 self.damage
                     .tell(format!("Media error: {len} bytes at pool offset {at:#x} were lost"));
             }
-            let resolved = self.heap().settling(|| self.resolve(lost));
+            let resolved = self.heap().resolving(|| self.resolve(lost));
             self.heap().forget_losses(pages, &resolved);
-            region.settle(pages);
+            region.resolve(pages);
         }
     }
 

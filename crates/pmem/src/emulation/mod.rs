@@ -1,16 +1,20 @@
-//! A slower medium, played on memory that is as fast as DRAM: so that its read penalty, and what is done against it, can be
-//! studied on a machine without it.
+//! A slower medium, emulated on memory that is as fast as DRAM: so that its read penalty, and what
+//! is done against it, can be studied on a machine without it.
 //!
-//! In a build with the feature `emulate-media` only; any other has nothing of this, no branch and no field.
+//! In a build with the feature `emulate-media` only; any other has nothing of this, no branch and
+//! no field.
 //!
-//! - A *read* is charged for each line that a simulated last-level cache ([`tags`]) does not hold: a dependent access costs
-//!   the medium's latency, the lines that follow in the same range are on their way meanwhile, as hardware prefetch and
-//!   line-fill buffers have it. A line that was asked for by a prefetch costs its share of the bandwidth only.
-//! - A *write* is charged when it leaves the caches: for each line that is flushed or streamed. The first behind a fence
-//!   costs what a line takes to the persistence domain, and all of them go through a bucket that drains at the medium's
-//!   write bandwidth, in blocks of the medium's own size.
-//! - What DRAM takes in the study that the numbers come from is subtracted, since the memory that plays takes as much by itself
-//!   ([`model`]); so is the time that the emulation itself takes. The rest is spun off.
+//! - A *read* is charged for each line that a simulated last-level cache ([`tags`]) does not hold:
+//!   a dependent access costs the medium's latency, the lines that follow in the same range are on
+//!   their way meanwhile, as hardware prefetch and line-fill buffers have it. A line that was asked
+//!   for by a prefetch costs its share of the bandwidth only.
+//! - A *write* is charged when it leaves the caches: for each line that is flushed or streamed. The
+//!   first after a fence costs what a line takes to the persistence domain, and all of them go
+//!   through a bucket that drains at the medium's write bandwidth, in blocks of the medium's own
+//!   size.
+//! - What DRAM takes in the study that the numbers come from is subtracted, since the memory that
+//!   emulates takes as much by itself ([`model`]); so is the time that the emulation itself takes.
+//!   The rest is spun off.
 //!
 //! Everything that tells a figure has to say that it was made here: [`Emulation::summary`].
 
@@ -44,7 +48,7 @@ pub struct Charged {
 }
 
 impl Charged {
-    /// What was charged between `earlier` and this reading.
+    /// Returns what was charged between `earlier` and this reading.
     pub fn since(&self, earlier: &Charged) -> Charged {
         Charged {
             random: self.random - earlier.random,
@@ -71,7 +75,7 @@ thread_local! {
     static LAST_BLOCK: Cell<u64> = const { Cell::new(u64::MAX) };
 }
 
-/// What the calling thread was charged for.
+/// Returns what the calling thread was charged for.
 pub fn charged() -> Charged {
     CHARGED.get()
 }
@@ -82,7 +86,7 @@ fn count(change: impl FnOnce(&mut Charged)) {
     CHARGED.set(charged);
 }
 
-/// A medium that is played.
+/// A medium that is emulated.
 pub struct Emulation {
     model: Model,
     /// Whether flushes are executed here, and take time of their own.
@@ -98,18 +102,18 @@ const FEW_LINES: usize = 256;
 const BUFFER: u64 = 16 << 10;
 
 impl Emulation {
-    /// Plays `model` behind a cache of `cache` bytes; 0: as large as the machine's own.
+    /// Emulates `model` behind a cache of `cache` bytes; 0: as large as the machine's own.
     pub fn new(model: Model, cache: u64) -> Emulation {
         let cache = if cache > 0 { cache } else { tags::machine() };
         Emulation { model, flushes: false, tags: Tags::new(cache), drained: AtomicU64::new(0) }
     }
 
-    /// The medium's name.
+    /// Returns the medium's name.
     pub fn name(&self) -> &'static str {
         self.model.name
     }
 
-    /// What is played and how, for people.
+    /// Returns what is emulated and how, for people.
     pub fn summary(&self) -> String {
         let Model { name, random_ns, sequential_ns, read_mb_s, write_ns, write_mb_s, .. } =
             self.model;
@@ -183,7 +187,7 @@ impl Emulation {
         FLUSHED.set(false);
     }
 
-    /// Puts bytes into the medium's queue; picoseconds until there is room for them.
+    /// Puts bytes into the medium's queue; picoseconds until there is space for them.
     fn queue(&self, bytes: u64) -> u64 {
         if self.model.write_mb_s == 0 {
             return 0;
@@ -202,19 +206,19 @@ impl fmt::Debug for Emulation {
 }
 
 impl Region {
-    /// This region, as if it lay on a slower medium.
+    /// This region, as if it were on a slower medium.
     pub fn emulating(mut self, mut emulation: Emulation) -> Region {
         emulation.flushes = self.domain == Domain::Clwb;
         self.emulation = Some(Box::new(emulation));
         self
     }
 
-    /// The medium that is played here.
+    /// Returns the medium that is emulated here.
     pub fn emulation(&self) -> Option<&Emulation> {
         self.emulation.as_deref()
     }
 
-    /// The medium, where it is not what memory is anyway.
+    /// Returns the medium, where it is not what memory is anyway.
     #[inline]
     fn charging(&self) -> Option<&Emulation> {
         self.emulation().filter(|emulation| !emulation.model.is_dram)

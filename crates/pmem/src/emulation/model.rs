@@ -1,10 +1,10 @@
-//! The media that can be played, as numbers, each with its source.
+//! The media that can be emulated, as numbers, each with its source.
 //!
 //! `docs/emulated-media.md` has the same table, with what was verified and what is a parameter.
 
 use crate::lines::LINE;
 
-/// A medium that can be played.
+/// A medium that can be emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// One Intel Optane DC module (100 series), App Direct, behind ADR.
@@ -26,8 +26,9 @@ impl Media {
     /// Its numbers.
     pub const fn model(self) -> Model {
         match self {
-            // Izraelevitz, Yang et al., "Basic Performance Measurements of the Intel Optane DC Persistent Memory Module" (2019),
-            // and Yang et al., "An Empirical Guide to the Behavior and Use of Scalable Persistent Memory" (FAST '20).
+            // Izraelevitz, Yang et al., "Basic Performance Measurements of the Intel Optane DC
+            // Persistent Memory Module" (2019), and Yang et al., "An Empirical Guide to the
+            // Behavior and Use of Scalable Persistent Memory" (FAST '20).
             Media::Optane => Model {
                 name: "optane",
                 is_dram: false,
@@ -49,8 +50,9 @@ impl Media {
                 write_ns: 0,
                 write_mb_s: 0,
             },
-            // Sun et al., "Demystifying CXL Memory with Genuine CXL-Ready Systems and Devices" (MICRO '23), and later studies:
-            // two to five times DRAM's latency. The values are parameters within that.
+            // Sun et al., "Demystifying CXL Memory with Genuine CXL-Ready Systems and Devices"
+            // (MICRO '23), and later studies: two to five times DRAM's latency. The values are
+            // parameters within that.
             Media::Cxl => Model {
                 name: "cxl",
                 is_dram: false,
@@ -65,14 +67,15 @@ impl Media {
     }
 }
 
-/// What DRAM takes in the study of Optane: a dependent read anywhere, one that follows, and a line through ADR, in nanoseconds.
-/// A medium is charged for what it takes beyond that, since the memory that plays it takes as much by itself.
+/// What DRAM takes in the study of Optane: a dependent read anywhere, one that follows, and a line
+/// through ADR, in nanoseconds. A medium is charged for what it takes beyond that, since the memory
+/// that emulates it takes as much by itself.
 const DRAM_RANDOM_NS: u64 = 101;
 const DRAM_SEQUENTIAL_NS: u64 = 81;
 const DRAM_WRITE_NS: u64 = 86;
 
-/// How many lines of one range are on their way at a time: the line-fill buffers of a core. A parameter: ten to sixteen in
-/// the processors of these years.
+/// How many lines of one range are on their way at a time: the line-fill buffers of a core. A
+/// parameter: ten to sixteen in the processors of these years.
 const AT_ONCE: u64 = 10;
 
 /// A medium as numbers. Zero stands for "as DRAM".
@@ -90,7 +93,7 @@ pub struct Model {
     pub block: u64,
     /// Read bandwidth, in MB (10^6 bytes) a second.
     pub read_mb_s: u64,
-    /// From the store of a line to the end of the fence behind its flush, in nanoseconds.
+    /// From the store of a line to the end of the fence after its flush, in nanoseconds.
     pub write_ns: u64,
     /// Write bandwidth, in MB a second.
     pub write_mb_s: u64,
@@ -122,7 +125,7 @@ impl Model {
         self.sequential_ns.saturating_sub(DRAM_SEQUENTIAL_NS) * 1000 / AT_ONCE
     }
 
-    /// `flushes`: whether the memory that plays it has to write a line back, too.
+    /// `flushes`: whether the memory that emulates it has to write a line back, too.
     pub(super) fn write_ps(&self, flushes: bool) -> u64 {
         self.write_ns.saturating_sub(if flushes { DRAM_WRITE_NS } else { 0 }) * 1000
     }

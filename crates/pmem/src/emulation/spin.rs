@@ -1,7 +1,8 @@
 //! Waiting for nanoseconds: by the processor's time-stamp counter, whose rate is calibrated once.
 //!
-//! What a thread is charged becomes its debt, and what the emulation itself took, looking lines up, pays for it. Only a
-//! debt that is worth it is spun off; a thread that paid more than it owed has a little credit.
+//! What a thread is charged becomes its debt, and what the emulation itself took, looking lines up,
+//! pays for it. Only a debt that is worth it is spun off; a thread that paid more than it owed has
+//! a little credit.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -46,17 +47,18 @@ fn ps(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(ps_of_1024_ticks())) >> 10) as u64
 }
 
-/// The time since some moment, in picoseconds.
+/// Returns the time since some moment, in picoseconds.
 pub(super) fn now_ps() -> u64 {
     ps(ticks())
 }
 
-/// The begin of what the emulation does by itself.
+/// Returns the start of what the emulation does by itself.
 pub(super) fn begin() -> u64 {
     ticks()
 }
 
-/// Charges the calling thread with so many picoseconds, of which the time since `begin` is paid already.
+/// Charges the calling thread with this many picoseconds, of which the time since `begin` is paid
+/// already.
 pub(super) fn pay(begin: u64, charge: u64) {
     let paid = ps(ticks().wrapping_sub(begin)) as i64;
     let debt = (DEBT_PS.get() + charge as i64 - paid).max(-CREDIT_PS);

@@ -1,11 +1,13 @@
 //! The tags of a last-level cache: which lines of the region a processor's cache would hold.
 //!
-//! Set-associative, the least recently used of a set goes. All threads share it, as cores share that cache, without a
-//! lock: two that meet in a set may lose or double a tag, which costs precision only. Other memory of the process, which
-//! would compete for the real cache, is not in it.
+//! Set-associative, the least recently used of a set goes. All threads share it, as cores share
+//! that cache, without a lock: two that meet in a set may lose or double a tag, which costs
+//! precision only. Other memory of the process, which would compete for the real cache, is not in
+//! it.
 //!
-//! A look-up has to be much shorter than what it decides about. So a set is two words of four tags each, newest first, and
-//! is searched and shifted as words: a few instructions, and four neighbouring sets on a line of the host.
+//! A look-up has to be much shorter than what it decides about. So a set is two words of four tags
+//! each, newest first, and is searched and shifted as words: a few instructions, and four
+//! neighbouring sets on a line of the host.
 
 use crate::lines::LINE;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,7 +27,7 @@ pub(super) struct Tags {
     sets: Box<[[AtomicU64; 2]]>,
 }
 
-/// The lane that holds `tag`.
+/// Returns the lane that holds `tag`.
 fn lane_of(word: u64, tag: u64) -> Option<u32> {
     let differ = word ^ (ONES * tag);
     let equal = differ.wrapping_sub(ONES) & !differ & HIGH;
@@ -33,7 +35,7 @@ fn lane_of(word: u64, tag: u64) -> Option<u32> {
     (equal != 0).then(|| equal.trailing_zeros() / 16)
 }
 
-/// The word with `tag` in front, and what stood in front of `lane` one further.
+/// Returns the word with `tag` in front, and what stood in front of `lane` one further.
 fn in_front(word: u64, tag: u64, lane: u32) -> u64 {
     let moved = u64::MAX >> (48 - 16 * lane);
     word & !moved | (word << 16) & moved | tag
@@ -50,7 +52,8 @@ impl Tags {
         self.sets.len() as u64 * WAYS * LINE
     }
 
-    /// The set of a line, and its tag there; 0 is no tag. In a pool of many thousand times the cache, tags repeat.
+    /// Returns the set of a line, and its tag there; 0 is no tag. In a pool of many thousand times
+    /// the cache, tags repeat.
     fn set(&self, line: u64) -> (&[AtomicU64; 2], u64) {
         let sets = self.sets.len() as u64;
         (&self.sets[(line & (sets - 1)) as usize], (line >> sets.ilog2()) % TAG + 1)
@@ -85,7 +88,7 @@ impl Tags {
     }
 }
 
-/// The size of the machine's last-level cache, in bytes.
+/// Returns the size of the machine's last-level cache, in bytes.
 pub(super) fn machine() -> u64 {
     let told = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size");
     let kib = told.ok().and_then(|text| text.trim().strip_suffix('K')?.parse::<u64>().ok());

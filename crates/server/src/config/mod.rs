@@ -316,8 +316,7 @@ mod tests {
         }
         let events = |value| set(&config, &[("notify-keyspace-events", value)]);
         assert_eq!(events(""), Ok(()));
-        let why =
-            "keyspace notifications are not supported: who subscribes to them would wait forever";
+        let why = "keyspace notifications are not supported: subscribers would wait forever";
         assert_eq!(events("KEA"), refused("notify-keyspace-events", why));
         let wrong = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
         assert_eq!(events("?"), refused("notify-keyspace-events", wrong));

@@ -1,6 +1,6 @@
-//! The page of directives in the documentation, made from the table.
+//! The page of directives in the documentation, generated from the table.
 //!
-//! A test compares it with `docs/configuration.md`, so that the page cannot fall behind.
+//! A test compares it with `docs/configuration.md`, so that the page is never out of date.
 
 use super::kind::Kind;
 use super::table::{self, Change, Row, Usage};
@@ -9,10 +9,10 @@ use super::table::{self, Change, Row, Usage};
 pub fn page() -> String {
     let mut page = String::from(
         "# Configuration directives\n\n\
-         Made from the table in `crates/server/src/config/table.rs`; to renew it after a change:\n\
+         Generated from the table in `crates/server/src/config/table.rs`; to update it after a change:\n\
          `PERDURA_RENEW_DOCS=1 cargo test -p perdura-server configuration_page`.\n\n\
-         Directives stand in a `redis.conf` or on the command line (`--name value`). Those marked\n\
-         live change with `CONFIG SET`, protected ones only if `enable-protected-configs` allows.\n",
+         Directives are given in a `redis.conf` or on the command line (`--name value`). Those marked\n\
+         live can be changed with `CONFIG SET`, protected ones only if `enable-protected-configs` allows it.\n",
     );
     page.push_str(OTHER_STORES);
     page.push_str(REFUSED);
@@ -32,18 +32,18 @@ const OTHER_STORES: &str = "
 ## Which store a start serves
 
 A directory can hold a pool (`pool`), an append-only file (`appenddirname`, or one file of Redis before version 7) and a
-`dump.rdb` of Redis (`dbfilename`). A start serves one store: `backend` says which, `auto` asks the medium. While another
+`dump.rdb` of Redis (`dbfilename`). A start serves one store: `backend` says which, `auto` decides by the medium. While another
 one of them holds data the start is refused, and both are named: `other-stores refuse`, the default. A pool holds data if
-it has keys or cannot be opened, a log if it has bytes to load, a `dump.rdb` if it is there. To go on, serve the
-store that holds the data, move it to another directory, or say `other-stores ignore`: it stays as it is, and nothing
-of it is served. The rule is the same whether the backend was asked for by name or not, and for `appendonly no` too.
+it has keys or cannot be opened, a log if it has bytes to load, a `dump.rdb` if it exists. To start, serve the
+store that holds the data, move it to another directory, or set `other-stores ignore`: it stays unchanged, and none
+of it is served. The rule is the same whether the backend was chosen by name or not, and for `appendonly no` too.
 ";
 
-/// What is not ignored.
+/// Directives that are refused instead of ignored.
 const REFUSED: &str = "
 ## What is refused
 
-What would change who may do what, where data goes, or who is asked, is not ignored where it is not built: any value but
+Directives about permissions, replication or routing that are not implemented are not ignored: any value except
 the default is refused, at start and by `CONFIG SET`. So are the lines `user`, `rename-command`, `loadmodule` and
 `sentinel`, and a start that would listen nowhere (`port 0` or `bind \"\"`, and no `unixsocket`).
 ";

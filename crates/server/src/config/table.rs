@@ -82,7 +82,7 @@ impl Why {
     /// The reason in words.
     pub fn words(self) -> &'static str {
         match self {
-            Design => "there is nothing here that it would steer",
+            Design => "nothing here depends on it",
             Rdb => "RDB files are not supported",
             Replication => "replication is not supported",
             Cluster => "cluster mode is not supported",
@@ -156,7 +156,7 @@ pub fn find(name: &[u8]) -> Option<(usize, &'static Row)> {
 
 /// Directives without a value of their own that are refused as `Usage::Refused` is, with the reason.
 pub const REFUSED_LINES: [(&str, &str); 4] = [
-    ("user", "users and their rights are not supported: everybody could do everything"),
+    ("user", "users and permissions are not supported: everybody could do everything"),
     ("rename-command", "commands keep their names: what it hides would be open to everybody"),
     ("loadmodule", "modules are not supported: their commands and types would be missing"),
     ("sentinel", "this is no Sentinel: nothing would be watched"),
@@ -262,13 +262,13 @@ const WATCH: &[Row] = &[
 
 /// Known, and dangerous to go without.
 const REFUSED: &[Row] = &[
-    row("cluster-enabled", Bool, "no", Fixed, Refused("cluster mode is not supported: every key would be taken, and no other node be asked for its own")),
-    row("aclfile", Text, "", Fixed, Refused("users and their rights are not supported: everybody could do everything")),
+    row("cluster-enabled", Bool, "no", Fixed, Refused("cluster mode is not supported: every key would be accepted, and no other node would be asked")),
+    row("aclfile", Text, "", Fixed, Refused("users and permissions are not supported: everybody could do everything")),
     row("tls-port", Int(0, 65535), "0", Live, Refused("TLS is not supported: nothing would listen there")),
     row("tls-cluster", Bool, "no", Live, Refused("TLS is not supported: nothing would be encrypted")),
     row("tls-replication", Bool, "no", Live, Refused("TLS is not supported: nothing would be encrypted")),
-    row("notify-keyspace-events", Events, "", Live, Refused("keyspace notifications are not supported: who subscribes to them would wait forever")),
-    row("replicaof", ReplicaOf, "", Fixed, Refused("replication is not supported: the master's data would be missing, and writes be taken beside it")).alias("slaveof"),
+    row("notify-keyspace-events", Events, "", Live, Refused("keyspace notifications are not supported: subscribers would wait forever")),
+    row("replicaof", ReplicaOf, "", Fixed, Refused("replication is not supported: the master's data would be missing, and writes would be accepted independently of it")).alias("slaveof"),
 ];
 
 /// Known and not needed.

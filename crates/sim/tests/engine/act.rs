@@ -1,5 +1,5 @@
-//! What is done with a keyspace: requests of several connections, transactions, pipelined runs, and all that a server does
-//! in the background.
+//! What is done with a keyspace: requests of several connections, transactions, pipelined runs, and
+//! all that a server does in the background.
 
 use super::generate::{self, DATABASES, Taste};
 use super::journal::{Feed, Journal, TestClock, Words};
@@ -8,7 +8,7 @@ use commands::{CommandSpec, Engine, Peer, Session};
 use fastrand::Rng;
 use keyspace::{Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot};
 use resp::{Protocol, Writer};
-use sim::Life;
+use sim::Incarnation;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, atomic::Ordering::Relaxed};
@@ -134,7 +134,7 @@ pub(crate) struct Actor<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) journal: &'a Journal,
     pub(crate) clock: &'a TestClock,
-    pub(crate) life: &'a Life<'a>,
+    pub(crate) incarnation: &'a Incarnation<'a>,
     pub(crate) sessions: Vec<Session>,
     /// The number of its first connection among those of all threads.
     first: usize,
@@ -162,7 +162,7 @@ impl<'a> Actor<'a> {
         engine: &'a Engine,
         journal: &'a Journal,
         clock: &'a TestClock,
-        life: &'a Life<'a>,
+        incarnation: &'a Incarnation<'a>,
         connections: std::ops::Range<usize>,
         snapshots: &'a Mutex<Snapshots>,
     ) -> Actor<'a> {
@@ -170,7 +170,7 @@ impl<'a> Actor<'a> {
             engine,
             journal,
             clock,
-            life,
+            incarnation,
             first: connections.start,
             sessions: connections.map(|n| engine.connect(Peer::default(), n)).collect(),
             writer: Writer::new(Protocol::Resp2),
@@ -197,7 +197,7 @@ impl<'a> Actor<'a> {
             Action::Expire(shard) => self.errand("expiry", |actor| {
                 let now = actor.clock.now();
                 let (mut txn, _) = keyspace.expire_step(*shard, 20, now).map_err(told)?;
-                actor.engine.log_changes(&mut txn);
+                actor.engine.finish_step(&mut txn);
                 Ok(())
             })?,
             Action::Reclaim(shard) => self.errand("reclaiming", |_| {
@@ -236,7 +236,7 @@ impl<'a> Actor<'a> {
         let _ = self.engine.execute(session, &words, &mut self.writer);
         let reply = self.writer.take();
         if reply.starts_with(b"-OOM") {
-            self.life.refused();
+            self.incarnation.refused();
         }
         reply
     }
@@ -288,13 +288,17 @@ impl<'a> Actor<'a> {
                 let done = self.engine.execute_run(session, &batch, 0, &mut self.writer);
                 let reply = self.writer.take();
                 alone = match done {
-                    Ok(count) => {
+                    Ok(run) => {
+                        let count = run.requests;
                         let mut replies = replies(&reply);
                         let done = rest[..count]
                             .iter()
                             .filter(|_| replies.next().is_some_and(|reply| !is_error(reply)));
                         let done = done.map(|(words, _)| words.clone()).collect();
-                        self.journal.effective(Feed::Requests(self.first + connection, done));
+                        if self.engine.log().is_none() {
+                            let feed = Feed::Requests(self.first + connection, done);
+                            self.journal.effective(feed);
+                        }
                         rest = &rest[count..];
                         0
                     }
@@ -321,7 +325,7 @@ impl<'a> Actor<'a> {
         keyspace.set_eviction(before, self.clock.now());
         let Some(mut txn) = evicted? else { return Ok(()) };
         if self.engine.log().is_some() {
-            self.engine.log_changes(&mut txn);
+            self.engine.finish_step(&mut txn);
         } else {
             let all = txn.changes().filter(|change| change.event != Event::FieldExpired);
             let gone = all.map(|change| (change.db, change.key.to_vec())).collect();

@@ -1,11 +1,12 @@
-//! Flipped bits: what they hit is told, or costs nothing. Never is anything else served as if nothing had happened.
+//! Flipped bits: what they hit is told, or costs nothing. Never is anything else served as if
+//! nothing had happened.
 //!
-//! A bit of one copy of the header costs nothing. A bit of a log or of its tail is told when the pool is opened, or lies in what
-//! is not needed any more. A bit of a string is found by a check.
+//! A bit of one copy of the header costs nothing. A bit of a log or of its tail is told when the
+//! pool is opened, or is in what is not needed any more. A bit of a string is found by a check.
 //!
-//! Two things cannot be told after a loss of power: whether the newest record of a log was torn or damaged, so that the
-//! state before it will do; and a bit that makes the tail's number that of the next record, as if the log were empty, so
-//! that the lowest bits of a tail are left alone.
+//! Two things cannot be told after a loss of power: whether the newest record of a log was torn or
+//! damaged, so that the state before it will do; and a bit that makes the tail's number that of the
+//! next record, as if the log were empty, so that the lowest bits of a tail are left alone.
 
 use super::Commands;
 use super::state::State;
@@ -15,10 +16,10 @@ use sim::{Left, Workload};
 use std::sync::Arc;
 
 const FLIPS: usize = 24;
-/// Where the copies of the header lie, and how long they are.
+/// Where the copies of the header are, and how long they are.
 const HEADERS: [usize; 2] = [0, 4096];
 const HEADER: usize = 192;
-/// Where the rings lie: behind the shards' areas.
+/// Where the rings are: after the shards' areas.
 const SHARDS_AT: usize = 12288;
 const SHARD_AREA: usize = 2048;
 
@@ -67,7 +68,7 @@ fn in_tails(commands: &Commands, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> 
     (0..FLIPS).map(|n| (tail(n) + rng.usize(1..8), Cost::Told)).collect()
 }
 
-/// Wherever a copy of a string's begin lies: one of them is the value.
+/// Wherever a copy of a string's start is: one of them is the value.
 fn in_strings(image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
     let pieces = state.live(state.now).flat_map(|(_, (value, _))| match value {
         Content::String(value) => std::slice::from_ref(value),
@@ -111,7 +112,7 @@ fn look(commands: &Commands, image: &[u8], allowed: &[&State], cost: Cost) -> Re
     match read {
         Err(_) if cost == Cost::Told => Ok(()),
         Err(what) => Err(what),
-        Ok(found) if allowed.iter().any(|state| commands.settle(&found, state).is_some()) => Ok(()),
+        Ok(found) if allowed.iter().any(|state| commands.accept(&found, state).is_some()) => Ok(()),
         Ok(found) => {
             let allowed: Vec<State> = allowed.iter().map(|state| (*state).clone()).collect();
             Err(commands.difference(&found, &allowed))

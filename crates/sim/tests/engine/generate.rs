@@ -1,8 +1,9 @@
-//! Requests made from the command table: the documented arguments of a command are its grammar, so that a command is
-//! tried from the day on which it stands in the table.
+//! Requests made from the command table: the documented arguments of a command are its grammar, so
+//! that a command is tried from the day on which it is in the table.
 //!
-//! Most requests succeed and change something: keys are few, so that commands meet; numbers are small; expiry times lie
-//! around the clock's next ticks. What a command's arguments mean is told by their kinds and names alone.
+//! Most requests succeed and change something: keys are few, so that commands meet; numbers are
+//! small; expiry times are around the clock's next ticks. What a command's arguments mean is told
+//! by their kinds and names alone.
 
 use commands::CommandSpec;
 use commands::spec::{Arg, ArgKind, Find, Group, WRITE};
@@ -11,8 +12,8 @@ use fastrand::Rng;
 /// Databases in use.
 pub(crate) const DATABASES: usize = 3;
 
-/// The sizes of values: integers and short strings mostly; some that have blocks of their own, some that are written
-/// before their shard is locked, some of several spans.
+/// The sizes of values: integers and short strings mostly; some that have blocks of their own, some
+/// that are written before their shard is locked, some of several spans.
 const LENGTHS: [usize; 12] = [1, 3, 8, 20, 44, 60, 120, 300, 1200, 3000, 5000, 12_000];
 const LARGE: [usize; 3] = [33_000, 40_000, 70_000];
 
@@ -28,7 +29,7 @@ pub(crate) struct Taste {
     pub(crate) repeats: usize,
     /// Most keys are there from the beginning.
     pub(crate) filled_at_first: bool,
-    /// One value in so many is large.
+    /// One value in this many is large.
     pub(crate) large_one_in: usize,
     /// The thread whose keys they are: nobody else names them. None: all threads share all keys.
     pub(crate) owner: Option<u8>,
@@ -219,7 +220,7 @@ fn number(value: impl std::fmt::Display) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// Makes the word right that counts the fields behind FIELDS, which come last.
+/// Makes the word right that counts the fields after FIELDS, which come last.
 fn count_fields(spec: &CommandSpec, words: &mut [Vec<u8>]) {
     let Some(arg) = spec.args.last().filter(|arg| arg.token == "FIELDS") else { return };
     let Some(at) = words.iter().position(|word| word == b"FIELDS") else { return };

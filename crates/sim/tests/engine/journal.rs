@@ -1,4 +1,5 @@
-//! What happened in a life, in the order in which it took effect, and what may be found from each moment of it on.
+//! What happened in an incarnation, in the order in which it took effect, and what may be found
+//! from each moment of it on.
 //!
 //! An action is under way from its begin to its acknowledgement. Its transactions take effect one
 //! after the other. Where there is a command log, the engine appends to it under the shards' locks:
@@ -6,14 +7,15 @@
 //! persistent memory), the requests that succeeded are fed to the reference themselves; there is
 //! one thread, or each has keys of its own, so that the order among them does not matter.
 //!
-//! After a crash a transaction that took effect must be there. Of those under way each thread's next one may be: whole.
+//! After a crash a transaction that took effect must be there. Of those under way each thread's
+//! next one may be: whole.
 
 use super::state::{self, State};
 use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session, commands_of};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Keyspace};
 use resp::{Limits, Next, Parser, Protocol, Writer};
-use sim::{Life, Marker, Promise, Promises};
+use sim::{Incarnation, Marker, Promise, Promises};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -72,7 +74,7 @@ pub(crate) fn act_as(thread: usize) {
     THREAD.set(thread);
 }
 
-/// Everything that happened in a life.
+/// Everything that happened in an incarnation.
 pub(crate) struct Journal {
     marker: Marker,
     clock: Arc<TestClock>,
@@ -80,8 +82,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    pub(crate) fn new(life: &Life<'_>, clock: Arc<TestClock>) -> Journal {
-        Journal { marker: life.marker(), clock, entries: Mutex::default() }
+    pub(crate) fn new(incarnation: &Incarnation<'_>, clock: Arc<TestClock>) -> Journal {
+        Journal { marker: incarnation.marker(), clock, entries: Mutex::default() }
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -171,7 +173,8 @@ impl Journal {
     }
 }
 
-/// How many transactions take effect before the next one of a thread, if that comes before its acknowledgement.
+/// How many transactions take effect before the next one of a thread, if that comes before its
+/// acknowledgement.
 fn next_of(entries: &[Entry], thread: usize) -> Option<usize> {
     let mut before = 0;
     for entry in entries {

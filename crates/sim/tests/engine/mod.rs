@@ -1,7 +1,9 @@
-//! Commands on a keyspace, executed by the engine itself, and everything that a server does beside them.
+//! Commands on a keyspace, executed by the engine itself, and everything that a server does beside
+//! them.
 //!
-//! A life is a list of actions drawn from the command table. What a crash may leave is told by a reference: an engine
-//! in DRAM that is fed the same. See [`journal`] for the order in which things take effect.
+//! An incarnation is a list of actions drawn from the command table. What a crash may leave is told
+//! by a reference: an engine in DRAM that is fed the same. See [`journal`] for the order in which
+//! things take effect.
 
 pub(crate) mod act;
 mod damage;
@@ -16,12 +18,12 @@ use heap::{CreateOptions, Geometry, Heap};
 use journal::{Journal, TestClock, act_as};
 use keyspace::{Eviction, Keyspace, Policy};
 use pmem::Region;
-use sim::{Left, Life, Promises, Workload, take_turns};
+use sim::{Incarnation, Left, Promises, Workload, run_scheduled};
 use state::State;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// When the first life begins.
+/// When the first incarnation begins.
 const BEGIN: u64 = 1_700_000_000_000;
 /// So many actions fill a pool in which indexes are to split.
 const FILLS: usize = 10;
@@ -33,22 +35,23 @@ const CONNECTIONS: usize = 3;
 pub(crate) struct Commands {
     pub(crate) geometry: Geometry,
     pub(crate) zones: u64,
-    /// Several take turns. Without a log each has keys of its own: nothing else tells in which
-    /// order they did something.
+    /// Several run under the scheduler. Without a log each has keys of its own: nothing else tells
+    /// in which order they did something.
     pub(crate) threads: usize,
     /// Whether there is a command log, as with the AOF backend.
     pub(crate) log: bool,
-    /// Bytes from which keys are evicted to make room for a write; with a log.
+    /// Bytes from which keys are evicted to make space for a write; with a log.
     pub(crate) maxmemory: u64,
     pub(crate) taste: Taste,
-    /// Bytes of the read cache, 0 for none. With one, every key is read through it after each action.
+    /// Bytes of the read cache, 0 for none. With one, every key is read through it after each
+    /// action.
     pub(crate) read_cache: u64,
     /// How often a command changed anything, by name.
     pub(crate) changed: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Commands {
-    /// The kind for this seed: shards, room, threads, keys and values vary.
+    /// The kind for this seed: shards, space, threads, keys and values vary.
     pub(crate) fn of(seed: u64) -> Commands {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x5eed);
         let threads = [1, 1, 3][rng.usize(..3)];
@@ -109,12 +112,12 @@ impl Commands {
         engine
     }
 
-    /// The actions of a life: what, when and by which thread and connection.
+    /// The actions of an incarnation: what, when and by which thread and connection.
     fn actions(
         &self,
         engine: &Engine,
         state: &State,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
     ) -> Vec<(usize, usize, Action)> {
         let filled = state.keys.len() > 300;
         let writers = generate::writers(engine.table());
@@ -126,8 +129,8 @@ impl Commands {
         let is_apart = self.threads > 1 && !self.log;
         let mut now = state.now;
         let mut actions = Vec::new();
-        for n in (0..life.actions).filter(|n| life.has(*n)) {
-            let mut rng = life.rng_of(n);
+        for n in (0..incarnation.actions).filter(|n| incarnation.has(*n)) {
+            let mut rng = incarnation.rng_of(n);
             let (thread, connection) = (rng.usize(..self.threads), rng.usize(..CONNECTIONS));
             let draw = of(is_apart.then_some(thread as u8));
             let action = match self.taste.filled_at_first && n < FILLS && !filled {
@@ -137,7 +140,7 @@ impl Commands {
             if let Action::Tick(ms) = action {
                 now += ms;
             }
-            life.note(n, || format!("{thread}.{connection} {action:?}"));
+            incarnation.note(n, || format!("{thread}.{connection} {action:?}"));
             actions.push((thread, connection, action));
         }
         actions
@@ -174,23 +177,23 @@ impl Workload for Commands {
         }
     }
 
-    fn settle(&self, found: &State, promised: &State) -> Option<State> {
+    fn accept(&self, found: &State, promised: &State) -> Option<State> {
         let now = promised.now;
         found.agrees(promised, now).then(|| State { now, keys: Arc::clone(&found.keys) })
     }
 
-    fn live(
+    fn run_incarnation(
         &self,
         store: &mut Arc<Keyspace>,
         state: State,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
     ) -> Result<Promises<State>, String> {
         let clock = TestClock::at(state.now);
-        let journal = Arc::new(Journal::new(life, clock.clone()));
+        let journal = Arc::new(Journal::new(incarnation, clock.clone()));
         let engine = self.engine(store, &clock, &journal);
-        let actions = self.actions(&engine, &state, life);
+        let actions = self.actions(&engine, &state, incarnation);
         let snapshots = Mutex::default();
-        self.act(&engine, &journal, &clock, life, &actions, &snapshots)?;
+        self.act(&engine, &journal, &clock, incarnation, &actions, &snapshots)?;
         let states = journal.states(state, &self.changed)?;
         let snapshots = snapshots.into_inner().expect("no panic");
         snapshots.done.into_iter().try_for_each(|taken| taken.check(&states))?;
@@ -202,7 +205,7 @@ impl Workload for Commands {
             let last = State { now, ..last.clone() };
             return Err(format!("without a crash:{}", state::difference(&found, &last)));
         }
-        if life.rng.clone().usize(..3) == 0 {
+        if incarnation.rng.clone().usize(..3) == 0 {
             store.heap().close().map_err(|error| error.to_string())?;
         }
         Ok(promises)
@@ -228,12 +231,14 @@ impl Commands {
         engine: &Engine,
         journal: &Journal,
         clock: &TestClock,
-        life: &Life<'_>,
+        incarnation: &Incarnation<'_>,
         actions: &[(usize, usize, Action)],
         snapshots: &Mutex<Snapshots>,
     ) -> Result<(), String> {
         let connections = |thread| thread * CONNECTIONS..(thread + 1) * CONNECTIONS;
-        let new = |thread| Actor::new(engine, journal, clock, life, connections(thread), snapshots);
+        let new = |thread| {
+            Actor::new(engine, journal, clock, incarnation, connections(thread), snapshots)
+        };
         let mut actors: Vec<Actor<'_>> = (0..self.threads).map(new).collect();
         if self.threads == 1 {
             act_as(0);
@@ -243,7 +248,7 @@ impl Commands {
             });
         }
         // Time passes while nothing is under way.
-        let mut seed = life.rng.clone();
+        let mut seed = incarnation.rng.clone();
         for round in actions.chunk_by(|_, next| !matches!(next.2, Action::Tick(_))) {
             let failed = Mutex::new(None);
             let bodies: Vec<_> = actors
@@ -268,7 +273,7 @@ impl Commands {
             if let Some((_, _, Action::Tick(ms))) = round.first() {
                 clock.0.fetch_add(*ms, std::sync::atomic::Ordering::Relaxed);
             }
-            take_turns(seed.u64(..), bodies);
+            run_scheduled(seed.u64(..), bodies);
             if let Some(what) = failed.into_inner().expect("no panic") {
                 return Err(what);
             }

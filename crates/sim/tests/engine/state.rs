@@ -58,7 +58,8 @@ fn lives(field: &TimedField, now: u64) -> bool {
     field.time.is_none_or(|time| time > now)
 }
 
-/// A value without the fields that have expired; where none is left that will, the hash is one like any other.
+/// A value without the fields that have expired; where none is left that will, the hash is one like
+/// any other.
 fn left_of((value, expiry): &Value, now: u64) -> Value {
     let Content::Fields(fields) = value else { return (value.clone(), *expiry) };
     let left: Vec<TimedField> = fields.iter().filter(|field| lives(field, now)).cloned().collect();

@@ -1,5 +1,5 @@
-//! Bugs that searches found, each as a history of its own, and what a search may be long in coming to. A search begins with
-//! them.
+//! Bugs that searches found, each as a history of its own, and what a search may be long in coming
+//! to. A search begins with them.
 
 #[path = "../log/mod.rs"]
 pub(crate) mod log;
@@ -45,10 +45,10 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     }),
 ];
 
-/// Where the copies of the header lie, and how long they are.
+/// Where the copies of the header are, and how long they are.
 const HEADERS: [usize; 2] = [0, 4096];
 const HEADER: usize = 192;
-/// Where the tail of the only log lies, and its ring.
+/// Where the tail of the only log is, and its ring.
 const TAIL: usize = 12288;
 const RING: usize = 16384;
 const RINGS: std::ops::Range<usize> = RING..RING + 3 * 4096;
@@ -80,7 +80,8 @@ fn get(keyspace: &Keyspace, key: &str) -> Option<Vec<u8>> {
     Some(txn.string(&entry).and_then(|value| value.to_vec()).expect("a string"))
 }
 
-/// The keyspace after a crash just after these bytes were stored, when everything stored so far has arrived.
+/// The keyspace after a crash just after these bytes were stored, when everything stored so far has
+/// arrived.
 fn crashed_behind(medium: &Medium, stored: &[u8]) -> Keyspace {
     let trace = medium.take();
     let is_it = |event: &Event| match *event {
@@ -98,8 +99,8 @@ fn crashed_behind(medium: &Medium, stored: &[u8]) -> Keyspace {
     keyspace
 }
 
-/// An entry was moved with the room up to the next word behind its string; the append wrote there, and so falsified the
-/// move, which had been acknowledged.
+/// An entry was moved with the space up to the next word after its string; the append wrote there,
+/// and so falsified the move, which had been acknowledged.
 pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     let medium = Medium::new();
     let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));
@@ -125,8 +126,8 @@ pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     assert!(found == value || found == [&value[..], b"tail"].concat());
 }
 
-/// A process died while it wrote the second copy of the header; the next one believed that copy, which was in the cache
-/// only, and wrote over the first. A power cut then took both.
+/// A process died while it wrote the second copy of the header; the next one believed that copy,
+/// which was in the cache only, and wrote over the first. A power cut then took both.
 pub(crate) fn a_header_that_is_believed_is_durable_before_the_other_is_written_over() {
     let made = Medium::new();
     drop(create(Region::simulated_growing(RESERVE, made.clone())));
@@ -160,7 +161,8 @@ pub(crate) fn a_header_that_is_believed_is_durable_before_the_other_is_written_o
     }
 }
 
-/// Values of one length, in blocks that come back: a copy that is not forgotten is given for another value.
+/// Values of one length, in blocks that come back: a copy that is not forgotten is given for
+/// another value.
 pub(crate) fn no_copy_outlives_the_commit_that_changes_its_block() {
     let keyspace = create(Region::simulated_growing(RESERVE, Medium::new()));
     keyspace.heap().set_read_cache(1 << 20);
@@ -174,8 +176,8 @@ pub(crate) fn no_copy_outlives_the_commit_that_changes_its_block() {
     }
 }
 
-/// Whatever a commit stored before its fence, a flipped bit in it must be told when the fence is known to have completed:
-/// no later record tells it, and the write was acknowledged.
+/// Whatever a commit stored before its fence, a flipped bit in it must be told when the fence is
+/// known to have completed: no later record tells it, and the write was acknowledged.
 pub(crate) fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
     let medium = Medium::new();
     let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));
@@ -218,8 +220,8 @@ pub(crate) fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
     assert!(of_the_record > 0 && of_its_bytes > 0, "{of_the_record} and {of_its_bytes}");
 }
 
-/// Of two headers one will do. A log that ends too early, or that seems to be empty, shows by what else is in the ring; but
-/// the newest record of a power loss may as well not have arrived.
+/// Of two headers one will do. A log that ends too early, or that seems to be empty, shows by what
+/// else is in the ring; but the newest record of a power loss may as well not have arrived.
 pub(crate) fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told() {
     let medium = Medium::new();
     let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));

@@ -1,7 +1,7 @@
 //! Files of a command log in memory: every operation is recorded, and a crash between any two of
 //! them leaves images.
 //!
-//! A file's bytes are durable up to the begin of its last sync that has returned; of what was
+//! A file's bytes are durable up to the start of its last sync that has returned; of what was
 //! appended or cut since then any beginning may have arrived. A name is durable when its directory
 //! was synced; of the changes of names since then any may have arrived. The end of the process
 //! alone takes nothing.
@@ -93,9 +93,9 @@ impl Files {
 
     /// Does something as one step, before and after which another thread may go first.
     fn step<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        sim::give_way();
+        sim::yield_now();
         let done = work(&mut self.state());
-        sim::give_way();
+        sim::yield_now();
         done
     }
 }
@@ -286,8 +286,8 @@ impl Moment {
         self.image(&mut is_there, &mut arrived)
     }
 
-    /// The image in which these changes of names have arrived and of each file this many changes, and
-    /// a part of the next.
+    /// The image in which these changes of names have arrived and of each file this many changes,
+    /// and a part of the next.
     fn image(
         &self,
         is_there: &mut dyn FnMut(usize) -> bool,

@@ -57,7 +57,7 @@ impl std::ops::AddAssign for Explored {
     }
 }
 
-/// A kind of life.
+/// A kind of incarnation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rewriting {
     pub(crate) seed: u64,
@@ -73,10 +73,10 @@ impl Rewriting {
         Rewriting { seed, fsync: fsync[seed as usize % 4], faults: seed % 3 == 2 }
     }
 
-    /// Lives, and crashes at every moment; the first violation is the error.
+    /// Runs an incarnation, and crashes at every moment; the first violation is the error.
     pub(crate) fn explore(&self) -> Result<Explored, String> {
         let mut explored = Explored::default();
-        let trace = self.live(&mut explored)?;
+        let trace = self.run_incarnation(&mut explored)?;
         self.crash_everywhere(&trace, &mut explored).map_err(|what| format!("{self:?}: {what}"))?;
         Ok(explored)
     }
@@ -86,7 +86,7 @@ impl Rewriting {
     }
 
     /// Several threads at once: what happened.
-    fn live(&self, explored: &mut Explored) -> Result<Vec<Event>, String> {
+    fn run_incarnation(&self, explored: &mut Explored) -> Result<Vec<Event>, String> {
         let mut rng = Rng::with_seed(self.seed);
         let files = Files::default();
         let log = open(self.options(&files))?;
@@ -95,7 +95,7 @@ impl Rewriting {
         }
         let shards = rng.usize(1..4);
         let engine = engine(shards, Some(Arc::clone(&log)))?;
-        let life = Life {
+        let incarnation = Incarnation {
             engine: &engine,
             log: &log,
             files: &files,
@@ -106,18 +106,18 @@ impl Rewriting {
             rewritten: AtomicUsize::new(0),
             given_up: AtomicUsize::new(0),
         };
-        let life = &life;
+        let incarnation = &incarnation;
         let mut bodies: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
         for thread in 0..WRITERS {
-            bodies.push(Box::new(move || life.write(thread)));
+            bodies.push(Box::new(move || incarnation.write(thread)));
         }
         let (of_rewrites, of_ticks) = (rng.fork(), rng.fork());
-        bodies.push(Box::new(move || life.rewrite(of_rewrites)));
-        bodies.push(Box::new(move || life.tick(of_ticks)));
-        sim::take_turns(rng.u64(..), bodies);
-        explored.beside += life.beside.load(Relaxed);
-        explored.rewritten += life.rewritten.load(Relaxed);
-        explored.given_up += life.given_up.load(Relaxed);
+        bodies.push(Box::new(move || incarnation.rewrite(of_rewrites)));
+        bodies.push(Box::new(move || incarnation.tick(of_ticks)));
+        sim::run_scheduled(rng.u64(..), bodies);
+        explored.beside += incarnation.beside.load(Relaxed);
+        explored.rewritten += incarnation.rewritten.load(Relaxed);
+        explored.given_up += incarnation.given_up.load(Relaxed);
         let trace = files.take();
         drop(engine);
         Ok(trace)
@@ -253,7 +253,7 @@ struct Promise {
 }
 
 /// What all threads share.
-struct Life<'l> {
+struct Incarnation<'l> {
     engine: &'l Engine,
     log: &'l Arc<Aof>,
     files: &'l Files,
@@ -266,7 +266,7 @@ struct Life<'l> {
     given_up: AtomicUsize,
 }
 
-impl Life<'_> {
+impl Incarnation<'_> {
     fn write(&self, thread: usize) {
         let mut client = Client::new(self.engine);
         let mut number = 1;
@@ -310,7 +310,7 @@ impl Life<'_> {
     /// well then.
     fn tick(&self, mut rng: Rng) {
         for _ in 0..TICKS {
-            (0..rng.usize(..12)).for_each(|_| sim::give_way());
+            (0..rng.usize(..12)).for_each(|_| sim::yield_now());
             let before: Vec<u64> = self.acknowledged.iter().map(|n| n.load(Relaxed)).collect();
             self.log.tick();
             if self.log.status().is_ok() && self.log.durable() >= self.log.written() {

@@ -1,8 +1,10 @@
 //! The process ends while a media error is resolved: at each step, for a page of each kind.
 //!
-//! A page is lost by cutting the file short under its mapping; until it is written again it is lost in each life. The end of the process is a panic: it unwinds through code
-//! that writes nothing to the pool. What is found afterwards: each key has its value, or a read of it tells of the
-//! damage; a store that was stopped takes no writes; one that was not can be written to, and loses nothing by it.
+//! A page is lost by cutting the file short under its mapping; until it is written again it is lost
+//! in each incarnation. The end of the process is a panic: it unwinds through code that writes
+//! nothing to the pool. What is found afterwards: each key has its value, or a read of it tells of
+//! the damage; a store that was stopped takes no writes; one that was not can be written to, and
+//! loses nothing by it.
 
 use heap::{CreateOptions, Geometry, Heap, OpenError};
 use keyspace::{Db, Expire, Keyspace};
@@ -13,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 const PAGE: u64 = 4096;
-/// What stands in the file for a page that cannot be read.
+/// What is in the file for a page that cannot be read.
 const BAD: u8 = 0xaa;
 const KEYS: usize = 200;
 const GEOMETRY: Geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 12 };
@@ -64,7 +66,7 @@ fn get(ks: &Keyspace, i: usize) -> Result<Option<String>, ()> {
 }
 
 /// A pool in use, whose process is going to end.
-struct Life {
+struct Incarnation {
     path: PathBuf,
     ks: Keyspace,
 }
@@ -77,19 +79,19 @@ fn lose(path: &Path, region: &Region, page: u64) {
     file.set_len(page).expect("a shorter file");
     region.load(page);
     file.write_all_at(&bytes[page as usize..], page).expect("what cannot be read, and the rest");
-    assert!(region.is_unsettled());
+    assert!(region.has_unresolved_losses());
 }
 
-impl Life {
+impl Incarnation {
     /// Opens a pool on a medium of which a page may still be bad.
-    fn open(path: &Path, page: u64) -> Result<Life, OpenError> {
+    fn open(path: &Path, page: u64) -> Result<Incarnation, OpenError> {
         let region = region(path);
         let bytes = fs::read(path).expect("the pool");
         if bytes[page as usize..][..PAGE as usize] == [BAD; PAGE as usize] {
             lose(path, &region, page);
         }
         let (heap, _) = Heap::open(region, [0; 16])?;
-        Ok(Life { path: path.to_owned(), ks: Keyspace::new(heap, 0) })
+        Ok(Incarnation { path: path.to_owned(), ks: Keyspace::new(heap, 0) })
     }
 
     fn lose(&self, page: u64) {
@@ -158,7 +160,8 @@ fn pages(pool: &[u8]) -> Vec<(&'static str, u64, bool)> {
     ]
 }
 
-/// The process ends at every `stride`th step of the resolution, and in every second case once more in the next one's.
+/// The process ends at every `stride`th step of the resolution, and in every second case once more
+/// in the next one's.
 pub(crate) fn a_loss_is_resolved_or_recorded_whenever_the_process_ends(stride: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");
@@ -167,20 +170,20 @@ pub(crate) fn a_loss_is_resolved_or_recorded_whenever_the_process_ends(stride: u
         for place in (0..).step_by(stride as usize) {
             let what = format!("the process ended at step {place} after the loss of {kind}");
             fs::write(&path, &bytes).expect("the pool");
-            let life = Life::open(&path, page).expect("a pool");
-            assert!(set(&life.ks, 0), "what the log has to keep");
-            life.lose(page);
-            let ended = life.ends_at(place);
+            let incarnation = Incarnation::open(&path, page).expect("a pool");
+            assert!(set(&incarnation.ks, 0), "what the log has to keep");
+            incarnation.lose(page);
+            let ended = incarnation.ends_at(place);
             if place % 2 == 1
-                && let Ok(life) = Life::open(&path, page)
+                && let Ok(incarnation) = Incarnation::open(&path, page)
             {
-                life.ends_at(place / 2);
+                incarnation.ends_at(place / 2);
             }
-            match Life::open(&path, page) {
-                Ok(life) => {
-                    let is_stopped = life.ks.stopped().is_some();
+            match Incarnation::open(&path, page) {
+                Ok(incarnation) => {
+                    let is_stopped = incarnation.ks.stopped().is_some();
                     assert!(ended || is_stopped == stops, "{what}: stopped is {is_stopped}");
-                    life.check(&what);
+                    incarnation.check(&what);
                 }
                 // The log may have gone on in the lost bytes: that is told too.
                 Err(OpenError::LostLog { .. } | OpenError::DamagedLog { .. })

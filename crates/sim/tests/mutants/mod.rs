@@ -1,28 +1,28 @@
-//! Every step of every crate that can be knocked out, numbered through.
+//! Every fault point of every crate, numbered through.
 
 use std::fmt;
 
-/// A program without one step.
+/// A program with one fault point disabled.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
     /// From 1 on, as `MUTANT` names it.
     pub(crate) nth: usize,
-    /// The step's own number.
+    /// The fault point's own number.
     pub(crate) number: u32,
     name: String,
 }
 
 /// All of them.
 pub(crate) fn all() -> Vec<Mutant> {
-    macro_rules! steps_of {
+    macro_rules! points_of {
         ($($layer:ident)*) => {
-            [$($layer::Step::ALL
+            [$($layer::FaultPoint::ALL
                 .iter()
-                .map(|step| (step.number(), format!("{} {step:?}", stringify!($layer))))
+                .map(|point| (point.number(), format!("{} {point:?}", stringify!($layer))))
                 .collect::<Vec<_>>()),*]
         };
     }
-    let all = steps_of!(pmem heap structures keyspace aof).into_iter().flatten().enumerate();
+    let all = points_of!(pmem heap structures keyspace aof).into_iter().flatten().enumerate();
     all.map(|(at, (number, name))| Mutant { nth: at + 1, number, name }).collect()
 }
 

@@ -1,23 +1,26 @@
 //! The heap as a subject of crashes: random transactions over a few slots and words of two shards.
 //!
-//! Each shard has slots, which are roots that point to a block or to nothing, and plain root words. A block begins
-//! with its length and a word, both logged when they change, and the room it was asked for. The state is the
-//! contents of all of it. Whatever the state, the allocated blocks are those that the slots point to, the counters
-//! agree, nothing damaged was met, and what a pin holds is as it was.
+//! Each shard has slots, which are roots that point to a block or to nothing, and plain root words.
+//! A block begins with its length and a word, both logged when they change, and the space it was
+//! asked for. The state is the contents of all of it. Whatever the state, the allocated blocks are
+//! those that the slots point to, the counters agree, nothing damaged was met, and what a pin holds
+//! is as it was.
 //!
-//! The pool is tiny, so that every ring wraps and retires often, spans run out, change hands and are found again.
+//! The pool is tiny, so that every ring wraps and retires often, spans run out, change hands and
+//! are found again.
 
 use heap::{Detached, Fresh, Geometry, Heap, Pin, Ptr, Savepoint, Shard, View};
 use pmem::Region;
 use sim::Subject;
 use std::collections::BTreeSet;
 
-/// Slots of a shard; the roots behind them are its words.
+/// Slots of a shard; the roots after them are its words.
 const SLOTS: usize = 10;
 const WORDS: usize = 80;
-/// Length, word and room, before a block's bytes.
+/// Length, word and space, before a block's bytes.
 const HEAD: usize = 24;
-/// Sizes that blocks are asked for: four classes, among them one that is streamed, and a whole span.
+/// Sizes that blocks are asked for: four classes, among them one that is streamed, and a whole
+/// span.
 const ROOMS: [usize; 5] = [40, 120, 500, 1500, 40_000];
 
 /// Words whose record is longer than a half of a part of the ring, and no longer than the whole.
@@ -67,7 +70,7 @@ pub(crate) enum Op {
     Words { first: usize, count: usize, value: u64 },
     /// Makes a new block for a slot, freeing its old one; filled without the lock or under it.
     Put { slot: usize, content: Content, detached: bool },
-    /// Grows a block within its room.
+    /// Grows a block within its space.
     Append { slot: usize, bytes: Vec<u8> },
     /// Changes a block's logged word.
     Touch { slot: usize, value: u64 },
@@ -140,7 +143,7 @@ pub(crate) struct Pool {
     pub(crate) spacious: bool,
     /// Each record takes most of a part of the ring.
     pub(crate) long_records: bool,
-    /// The space of free spans is given back now and then.
+    /// The space of free spans is given back at times.
     pub(crate) purges: bool,
 }
 
@@ -159,7 +162,7 @@ impl Subject for Pool {
 
     fn reserve(&self) -> usize {
         let zone = self.geometry.zone_spans * 65536;
-        // What lies before the zones takes less than a zone.
+        // What is before the zones takes less than a zone.
         zone * (self.zones as usize + 1) - 1
     }
 
@@ -284,8 +287,8 @@ impl Pool {
     }
 }
 
-/// Makes a block of a whole span with few bytes in it. Several of them in one transaction need more spans than are kept in
-/// hand, so that the pool grows at the moment of need.
+/// Makes a block of a whole span with few bytes in it. Several of them in one transaction need more
+/// spans than are kept in hand, so that the pool grows at the moment of need.
 fn put_whole(state: &mut Contents, slot: usize, rng: &mut fastrand::Rng) -> Op {
     let room = ROOMS[ROOMS.len() - 1] - HEAD;
     let content = Content { word: rng.u64(..), room, bytes: filled(rng.usize(..20), rng) };
@@ -391,7 +394,7 @@ fn read_shard(
     Ok(Contents { slots, words })
 }
 
-/// Pins a slot's block and remembers the bytes that never change: those behind its logged words.
+/// Pins a slot's block and remembers the bytes that never change: those after its logged words.
 fn pin(heap: &Heap, shard: usize, slot: usize, pins: &mut Vec<(Pin, Ptr, Vec<u8>)>) {
     let shard = heap.lock(shard);
     let block = Ptr::from_raw(shard.word(shard.root(slot)));
@@ -402,7 +405,7 @@ fn pin(heap: &Heap, shard: usize, slot: usize, pins: &mut Vec<(Pin, Ptr, Vec<u8>
     }
 }
 
-/// Runs a transaction; `false`, and nothing changed, if there was no room.
+/// Runs a transaction; `false`, and nothing changed, if there was no space.
 fn transact(heap: &Heap, plan: &Plan) -> Result<bool, String> {
     let Some(detached) = detach(heap, plan) else { return Ok(false) };
     let mut detached = detached.into_iter();
@@ -459,7 +462,7 @@ pub(crate) struct Prepared<'h> {
 
 #[allow(dead_code, reason = "not every test prepares values apart from their transaction")]
 impl<'h> Prepared<'h> {
-    /// Draws one and writes it, but does not make it durable; none if there is no room.
+    /// Draws one and writes it, but does not make it durable; none if there is no space.
     pub(crate) fn new(
         heap: &'h Heap,
         shard: usize,
@@ -531,7 +534,7 @@ pub(crate) fn perform<'h>(
         Op::RolledBack(ops) => {
             let before: Savepoint = shard.savepoint();
             for op in ops {
-                // Without room it goes back a little earlier.
+                // Without space it goes back a little earlier.
                 if !perform(shard, &op.under_lock(), &mut std::iter::empty())? {
                     break;
                 }

@@ -3,7 +3,7 @@
 use crate::engine::{Commands, generate};
 use crate::histories;
 use crate::pool::Pool;
-use crate::turns::Threads;
+use crate::scheduled::Threads;
 use commands::{Engine, EngineOptions};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::Keyspace;
@@ -111,13 +111,13 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
     let quick = Effort {
         transactions: 40,
         images: 24,
-        live_on_one_in: 100,
+        go_on_one_in: 100,
         process_one_in: 10,
         shrink_seconds: 0,
         ..Effort::new(crash, seed)
     };
     let thorough =
-        Effort { images: 64, all_of: 4096, live_on_one_in: 800, ..Effort::new(crash, seed) };
+        Effort { images: 64, all_of: 4096, go_on_one_in: 800, ..Effort::new(crash, seed) };
     let effort = Effort { until: Some(until), ..if hasty { quick } else { thorough } };
     let shape = fastrand::Rng::with_seed(seed).u64(..);
     let spacious = shape.is_multiple_of(3);
@@ -136,7 +136,7 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
             explore(&threads, effort).map_err(|failure| (format!("threads of {pool:?}"), failure))
         }
         Kind::Commands => {
-            let effort = Effort { live_on_one_in: effort.live_on_one_in * 2, ..effort };
+            let effort = Effort { go_on_one_in: effort.go_on_one_in * 2, ..effort };
             let commands = Commands::of(seed);
             explore(&commands, effort).map_err(|failure| (format!("{commands:?}"), failure))
         }

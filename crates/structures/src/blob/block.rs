@@ -5,7 +5,7 @@ use std::ops::Range;
 use heap::{Full, MAX_BLOCK, Ptr, View};
 
 use super::sum::Sum;
-use crate::rules::Step;
+use crate::fault_points::FaultPoint;
 use crate::{Damaged, Error, Fill, Store};
 
 /// Where the bytes begin.
@@ -65,7 +65,7 @@ pub(super) fn append<S: Store>(
     if HEADER + len + bytes.len() <= store.capacity(block) {
         store.append(block, HEADER + len, bytes);
         let sum = old.and(bytes);
-        let crc = if Step::SumWithLength.done() { sum.crc } else { old.crc };
+        let crc = if FaultPoint::ChecksumWithLength.is_enabled() { sum.crc } else { old.crc };
         store.set(block, Sum { crc, ..sum }.word());
         return Ok(block);
     }

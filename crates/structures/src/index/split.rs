@@ -14,7 +14,7 @@ use super::overflow;
 use super::path::Place;
 use super::segment::{Cells, Image, mark_stashed, place};
 use crate::Store;
-use crate::rules::Step;
+use crate::fault_points::FaultPoint;
 
 /// A segment with fewer entries than this, and yet no room for one more, holds many of one home bucket: it
 /// would not gain by a split.
@@ -102,7 +102,7 @@ fn split<S: Store>(
             store.set(word_at(run.first, i), new[i * 2 / run.words].raw());
         }
     }
-    if Step::FreeSplit.done() {
+    if FaultPoint::FreeSplit.is_enabled() {
         free(store, at.segment);
     }
     Ok(())

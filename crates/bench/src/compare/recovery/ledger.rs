@@ -1,9 +1,10 @@
 //! What a server has acknowledged, and whether it still has it.
 //!
-//! Every key belongs to one writer, who counts its versions upwards. A value is made from its key and version alone, so that
-//! each byte that comes back can be checked. Two numbers are kept for each key: the last version that was acknowledged, and
-//! the last that was sent. What a server has after a crash must lie between them: an older version or none is a loss, anything
-//! else was never written.
+//! Every key belongs to one writer, who counts its versions upwards. A value is made from its key
+//! and version alone, so that each byte that comes back can be checked. Two numbers are kept for
+//! each key: the last version that was acknowledged, and the last that was sent. What a server has
+//! after a crash must lie between them: an older version or none is a loss, anything else was never
+//! written.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -109,7 +110,8 @@ fn version(value: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A server in memory that has been told versions 1 to 3 of ten keys, the last one without an answer.
+    /// A server in memory that has been told versions 1 to 3 of ten keys, the last one without an
+    /// answer.
     fn told() -> (Ledger, Vec<Option<Vec<u8>>>) {
         let ledger = Ledger::new(10, 100);
         let mut has = vec![None; 10];

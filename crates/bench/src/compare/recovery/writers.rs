@@ -1,7 +1,9 @@
-//! Clients that write to a data set and keep its ledger, and clients whose only purpose is a steady rate.
+//! Clients that write to a data set and keep its ledger, and clients whose only purpose is a steady
+//! rate.
 //!
-//! The steady load is the same before the kill and after the restart: half reads of the data set, half writes to a few keys
-//! beside it, which no ledger knows. It touches nothing whose loss would have to be noticed.
+//! The steady load is the same before the kill and after the restart: half reads of the data set,
+//! half writes to a few keys beside it, which no ledger knows. It touches nothing whose loss would
+//! have to be noticed.
 
 use super::ledger::{Ledger, Verdict};
 use crate::compare::client;
@@ -20,7 +22,8 @@ const PIPELINE: u64 = 16;
 /// Keys that the steady load writes to.
 const WARM_KEYS: u64 = 1000;
 
-/// How much longer than asked for a load goes on that had no answer: one flush of a busy disk may take longer than a load.
+/// How much longer than asked for a load goes on that had no answer: one flush of a busy disk may
+/// take longer than a load.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes that are sent at once while a data set is made.
@@ -42,7 +45,8 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// Writes the next version of some keys in one pipeline: acknowledged are all of them or, as far as is known, none.
+/// Writes the next version of some keys in one pipeline: acknowledged are all of them or, as far as
+/// is known, none.
 fn write(
     connection: &mut Connection,
     ledger: &Ledger,
@@ -60,7 +64,8 @@ fn write(
     Ok(())
 }
 
-/// Whether a load goes on that began then: for the time that was asked for, and until it had an answer.
+/// Whether a load goes on that began then: for the time that was asked for, and until it had an
+/// answer.
 fn goes_on(began: Instant, at_most: Duration, had_answer: impl Fn() -> bool) -> bool {
     let elapsed = began.elapsed();
     elapsed < at_most || (elapsed < at_most + PATIENCE && !had_answer())

@@ -248,9 +248,9 @@ impl SortedEdit {
                 let shard = &mut txn.shards[self.place.shard];
                 let found = ranked.find(shard, self.hashing.hash(member), member, self.verify);
                 let Some(found) = found.map_err(|_| self.broken())? else { return Ok(false) };
-                shard.use_reserve(true);
+                shard.allow_reserve(true);
                 let done = ranked.remove(shard, queue, found, member);
-                shard.use_reserve(false);
+                shard.allow_reserve(false);
                 done.map_err(|error| self.failed(error))?;
             }
         }
@@ -317,10 +317,10 @@ impl SortedEdit {
             self.state = State::Table(few);
             return Ok(());
         }
-        shard.use_reserve(true);
+        shard.allow_reserve(true);
         let hash = |member: &[u8]| hashing.hash(member);
         let done = ranked.remove_range(shard, queue, hash, (rank, count), self.verify, take);
-        shard.use_reserve(false);
+        shard.allow_reserve(false);
         match done {
             Ok(removed) if removed == count => Ok(()),
             Ok(_) => Err(self.broken()),

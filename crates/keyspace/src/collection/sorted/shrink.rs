@@ -33,9 +33,9 @@ pub(super) fn rebuilt(
         show(shard, ranked, range, verify, keep)?;
     }
     let savepoint = shard.savepoint();
-    shard.use_reserve(true);
+    shard.allow_reserve(true);
     let few = write(shard, hashing, &kept);
-    shard.use_reserve(false);
+    shard.allow_reserve(false);
     if let Err(Error::Full(_)) = few {
         shard.rollback_to(savepoint);
         return Ok(None);

@@ -1,0 +1,243 @@
+//! Throughput, CPU time and latency of SET and GET, compared with redis-server.
+//!
+//! Each run has a fresh server, filled before. Only the latency of one client is measured with both
+//! processes on one core: on two it would be the time that the machine takes to wake a core up.
+
+use super::bench::Bench;
+use super::common::{Common, Numbers, factor, numbers};
+use super::print::{Pair, Raw, cells, median, ratios, spread, table};
+use super::redis_benchmark::{self, Load};
+use super::systems::System;
+use crate::Verdict;
+use crate::compare::server::Failure;
+use std::sync::atomic::AtomicBool;
+
+const DEFAULT: [&str; 7] = [
+    "redis none",
+    "redis everysec",
+    "redis always",
+    "perdura volatile",
+    "perdura pmem emulated",
+    "perdura aof everysec",
+    "perdura aof always",
+];
+const PAIRS: [Pair; 5] = [
+    ("perdura volatile", "redis none"),
+    ("perdura pmem emulated", "perdura volatile"),
+    ("perdura pmem emulated", "redis always"),
+    ("perdura aof always", "redis always"),
+    ("perdura aof everysec", "redis everysec"),
+];
+const CLIENTS: u64 = 50;
+const LATENCY_OPERATIONS: f64 = 50_000.0;
+
+/// Throughput, CPU time per operation and latency of SET and GET: medians of alternating runs.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// How often each system has its turn.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Operations of a run, times this.
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    scale: f64,
+    /// Bytes of values, separated by commas.
+    #[arg(long, value_name = "BYTES", default_value = "32,4096", value_parser = numbers)]
+    sizes: Numbers,
+    /// Requests that a client sends at once, separated by commas; none with an empty list.
+    #[arg(long, value_name = "NUMBERS", default_value = "1,16", value_parser = numbers)]
+    pipelines: Numbers,
+    /// Leave the latency of one client out.
+    #[arg(long)]
+    no_latency: bool,
+}
+
+/// Measures and prints.
+pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
+    match options.common.chosen(&DEFAULT) {
+        Ok(systems) => super::verdict(measure(options, &systems, cancel)),
+        Err(error) => {
+            eprintln!("perdura-bench: {error}");
+            Verdict::Refused
+        }
+    }
+}
+
+/// How many keys are filled, by the size of their values.
+fn keys(size: u64) -> u64 {
+    if size <= 1024 { 100_000 } else { 20_000 }
+}
+
+/// Operations of one run: about a second or two.
+fn operations(size: u64, pipeline: u64) -> f64 {
+    match (size <= 1024, pipeline > 1) {
+        (true, false) => 150_000.0,
+        (true, true) => 1_000_000.0,
+        (false, false) => 100_000.0,
+        (false, true) => 250_000.0,
+    }
+}
+
+fn scaled(operations: f64, scale: f64) -> u64 {
+    (operations * scale).max(1000.0) as u64
+}
+
+fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Result<(), Failure> {
+    let bench = options.common.bench(cancel)?;
+    let head = [
+        "kind", "system", "test", "bytes", "pipeline", "clients", "rps", "p50_ms", "p99_ms",
+        "cpu_us",
+    ];
+    let mut raw = options.common.raw("throughput", &head)?;
+    for size in &options.sizes.0 {
+        for pipeline in &options.pipelines.0 {
+            throughput(options, &bench, systems, &mut raw, (*size, *pipeline))?;
+        }
+    }
+    if !options.no_latency {
+        for size in &options.sizes.0 {
+            latency(options, &bench, systems, &mut raw, *size)?;
+        }
+    }
+    raw.finish();
+    Ok(())
+}
+
+/// The samples of one system: rates, times, CPU microseconds.
+#[derive(Clone, Debug, Default)]
+struct Samples {
+    rate: Vec<f64>,
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+    cpu: Vec<f64>,
+}
+
+/// One run of SET or GET by so many clients, added to the samples and the raw figures.
+struct Run<'r> {
+    bench: &'r Bench<'r>,
+    kind: &'static str,
+    system: &'static str,
+    size: u64,
+    load: Load,
+    core: usize,
+}
+
+impl Run<'_> {
+    fn of(
+        &self,
+        test: &str,
+        host: &super::bench::Host,
+        samples: &mut Samples,
+        raw: &mut Raw,
+    ) -> Result<(), Failure> {
+        let bytes = self.size.to_string();
+        let what = ["-t", test, "-d", &bytes];
+        let (rows, cpu) = redis_benchmark::run(self.bench, host, self.core, self.load, &what)?;
+        let row = &rows[rows.len() - 1];
+        let Load { pipeline, clients, .. } = self.load;
+        raw.add(cells![
+            self.kind,
+            self.system,
+            test,
+            self.size,
+            pipeline,
+            clients,
+            row.rate,
+            row.p50_ms,
+            row.p99_ms,
+            cpu
+        ])?;
+        samples.rate.push(row.rate);
+        samples.p50.push(row.p50_ms * 1000.0);
+        samples.p99.push(row.p99_ms);
+        samples.cpu.push(cpu);
+        Ok(())
+    }
+}
+
+/// SET and GET by fifty clients.
+fn throughput(
+    options: &Options,
+    bench: &Bench<'_>,
+    systems: &[&System],
+    raw: &mut Raw,
+    (size, pipeline): (u64, u64),
+) -> Result<(), Failure> {
+    let requests = scaled(operations(size, pipeline), options.scale);
+    let load = Load { requests, clients: CLIENTS, pipeline, keys: keys(size) };
+    let mut found =
+        [vec![Samples::default(); systems.len()], vec![Samples::default(); systems.len()]];
+    bench.take_turns(systems, options.rounds, |at, host| {
+        host.fill(0, keys(size), size as usize)?;
+        let (kind, system, core) = ("throughput", systems[at].name, bench.client_core);
+        let run = Run { bench, kind, system, size, load, core };
+        for (test, samples) in ["set", "get"].into_iter().zip(&mut found) {
+            run.of(test, host, &mut samples[at], raw)?;
+        }
+        Ok(())
+    })?;
+    println!(
+        "\n## {size} bytes, pipeline {pipeline}, {CLIENTS} clients, {requests} operations a run\n"
+    );
+    let head = cells![
+        "", "SET/s", "spread %", "us CPU", "p99 ms", "GET/s", "spread %", "us CPU", "p99 ms"
+    ];
+    let row = |(at, system): (usize, &&System)| {
+        let mut row = cells![system.name];
+        for Samples { rate, cpu, p99, .. } in found.iter().map(|samples| &samples[at]) {
+            row.extend([format!("{:.0}", median(rate)), format!("{:.0}", spread(rate))]);
+            row.extend([format!("{:.2}", median(cpu)), format!("{:.3}", median(p99))]);
+        }
+        row
+    };
+    println!("{}", table(head, &systems.iter().enumerate().map(row).collect::<Vec<_>>()));
+    for (test, (samples, pairs)) in
+        ["SET", "GET"].into_iter().zip(found.iter().zip([&PAIRS[..], &PAIRS[..1]]))
+    {
+        let rates: Vec<_> = samples.iter().map(|samples| samples.rate.clone()).collect();
+        let cpu: Vec<_> = samples.iter().map(|samples| samples.cpu.clone()).collect();
+        ratios(&format!("{test} a second"), pairs, systems, &rates);
+        ratios(&format!("CPU time of a {test}"), pairs, systems, &cpu);
+    }
+    Ok(())
+}
+
+/// SET by one client, one command at a time, on the server's core.
+fn latency(
+    options: &Options,
+    bench: &Bench<'_>,
+    systems: &[&System],
+    raw: &mut Raw,
+    size: u64,
+) -> Result<(), Failure> {
+    let requests = scaled(LATENCY_OPERATIONS, options.scale);
+    let load = Load { requests, clients: 1, pipeline: 1, keys: keys(size) };
+    let mut found = vec![Samples::default(); systems.len()];
+    bench.take_turns(systems, options.rounds, |at, host| {
+        host.fill(0, keys(size), size as usize)?;
+        let (kind, system, core) = ("latency", systems[at].name, bench.server_core);
+        Run { bench, kind, system, size, load, core }.of("set", host, &mut found[at], raw)
+    })?;
+    println!(
+        "\n## Latency of SET of {size} bytes, one client, both on one core, {requests} operations\n"
+    );
+    let row = |(system, samples): (&&System, &Samples)| {
+        let Samples { rate, p50, p99, cpu } = samples;
+        cells![
+            system.name,
+            format!("{:.0}", median(p50)),
+            format!("{:.0}", median(p99) * 1000.0),
+            format!("{:.0}", median(rate)),
+            format!("{:.0}", spread(rate)),
+            format!("{:.2}", median(cpu)),
+        ]
+    };
+    let rows: Vec<_> = systems.iter().zip(&found).map(row).collect();
+    println!("{}", table(cells!["", "p50 us", "p99 us", "SET/s", "spread %", "us CPU"], &rows));
+    let p50: Vec<_> = found.iter().map(|samples| samples.p50.clone()).collect();
+    let p99: Vec<_> = found.iter().map(|samples| samples.p99.clone()).collect();
+    ratios("p50", &PAIRS, systems, &p50);
+    ratios("p99", &PAIRS, systems, &p99);
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! Commands on lists, hashes, sets, sorted sets and streams: requests a second, CPU time, and bytes
+//! of memory per element, compared with redis-server.
+//!
+//! The small part is redis-benchmark's own set of tests, on the keys that it uses. The large part
+//! asks sorted sets of a million members, hashes of as many fields, and so on, for elements that
+//! are chosen at random.
+
+use super::bench::{Bench, Host};
+use super::common::{Common, Numbers, factor, numbers};
+use super::large;
+use super::print::{Pair, Raw, cells, median, ratio_of, table};
+use super::redis_benchmark::{self, Load};
+use super::systems::System;
+use crate::Verdict;
+use crate::compare::server::Failure;
+use redis::Cmd;
+use std::sync::atomic::AtomicBool;
+
+const DEFAULT: [&str; 3] = ["redis none", "perdura volatile", "perdura pmem emulated"];
+pub(super) const PAIRS: [Pair; 2] =
+    [("perdura volatile", "redis none"), ("perdura pmem emulated", "redis none")];
+pub(super) const CLIENTS: u64 = 50;
+
+/// redis-benchmark's names of its tests; `lrange` is all of LRANGE_100 to LRANGE_600, which it
+/// fills by itself.
+const TESTS: &str = "lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,mset,xadd,lrange";
+
+/// Requests of one run at pipeline 1; those with long replies take a tenth, a pipeline takes five
+/// times that.
+const REQUESTS: f64 = 50_000.0;
+
+/// Random numbers in redis-benchmark's keys are below this.
+const KEYS: u64 = 100_000;
+
+/// Requests a second and bytes per element of lists, hashes, sets, sorted sets and streams.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// How often each system has its turn.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// Requests of a run, times this.
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    scale: f64,
+    /// Requests that a client sends at once, separated by commas; memory alone with an empty list.
+    #[arg(long, value_name = "NUMBERS", default_value = "1,16", value_parser = numbers)]
+    pub(super) pipelines: Numbers,
+    /// Tests of redis-benchmark, separated by commas; none with an empty list.
+    #[arg(long, value_name = "NAMES", default_value = TESTS)]
+    tests: String,
+    /// Elements of large values; 0 leaves them out.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(super) members: u64,
+}
+
+impl Options {
+    /// Requests of a run with so long a pipeline.
+    pub(super) fn requests(&self, pipeline: u64) -> u64 {
+        let scaled = (REQUESTS * self.scale).max(1.0) as u64;
+        scaled * if pipeline > 1 { 5 } else { 1 }
+    }
+}
+
+/// Measures and prints.
+pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
+    let known: Vec<&str> = TESTS.split(',').collect();
+    let tests: Vec<&str> = options.tests.split(',').filter(|test| !test.is_empty()).collect();
+    let unknown = tests.iter().find(|test| !known.contains(test));
+    let systems = match unknown {
+        Some(test) => Err(format!("no test {test}; there are: {TESTS}")),
+        None => options.common.chosen(&DEFAULT),
+    };
+    match systems {
+        Ok(systems) => super::verdict(measure(options, &systems, &tests, cancel)),
+        Err(error) => {
+            eprintln!("perdura-bench: {error}");
+            Verdict::Refused
+        }
+    }
+}
+
+fn measure(
+    options: &Options,
+    systems: &[&System],
+    tests: &[&str],
+    cancel: &AtomicBool,
+) -> Result<(), Failure> {
+    let bench = options.common.bench(cancel)?;
+    let head = ["kind", "system", "test", "pipeline", "value", "cpu_us"];
+    let mut raw = options.common.raw("types", &head)?;
+    if !tests.is_empty() {
+        for pipeline in &options.pipelines.0 {
+            small(options, &bench, systems, tests, *pipeline, &mut raw)?;
+        }
+    }
+    if options.members > 0 {
+        large::measure(options, &bench, systems, &mut raw)?;
+    }
+    raw.finish();
+    Ok(())
+}
+
+/// Rates and CPU times of tests, by the position of a system and in the order of the first run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Samples {
+    tests: Vec<String>,
+    systems: usize,
+    rates: Vec<Vec<Vec<f64>>>,
+    cpu: Vec<Vec<Vec<f64>>>,
+}
+
+impl Samples {
+    pub(super) fn new(systems: usize) -> Samples {
+        Samples { systems, ..Samples::default() }
+    }
+
+    pub(super) fn add(&mut self, test: &str, system: usize, rate: f64, cpu: f64) {
+        let at = self.tests.iter().position(|known| known == test).unwrap_or_else(|| {
+            self.tests.push(test.to_owned());
+            self.rates.push(vec![Vec::new(); self.systems]);
+            self.cpu.push(vec![Vec::new(); self.systems]);
+            self.tests.len() - 1
+        });
+        self.rates[at][system].push(rate);
+        self.cpu[at][system].push(cpu);
+    }
+
+    /// A table of rates and CPU times, and the ratios of both.
+    pub(super) fn print(&self, title: &str, systems: &[&System]) {
+        println!("\n## {title}\n");
+        let is_there = |name: &str| systems.iter().any(|system| system.name == name);
+        let pairs: Vec<Pair> =
+            PAIRS.into_iter().filter(|(one, other)| is_there(one) && is_there(other)).collect();
+        let mut head = cells!["test"];
+        head.extend(
+            systems.iter().flat_map(|s| [format!("{}, a second", s.name), "us CPU".into()]),
+        );
+        for (one, other) in &pairs {
+            head.extend([format!("{one} to {other}"), "the same of CPU time".into()]);
+        }
+        let row = |(at, test): (usize, &String)| {
+            let mut row = vec![test.clone()];
+            for system in 0..systems.len() {
+                row.push(format!("{:.0}", median(&self.rates[at][system])));
+                row.push(format!("{:.2}", median(&self.cpu[at][system])));
+            }
+            for pair in &pairs {
+                for values in [&self.rates[at], &self.cpu[at]] {
+                    row.push(ratio_of(systems, values, *pair).map_or("-".into(), |ratio| {
+                        format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.lowest, ratio.highest)
+                    }));
+                }
+            }
+            row
+        };
+        let rows: Vec<_> = self.tests.iter().enumerate().map(row).collect();
+        println!("{}", table(head, &rows));
+    }
+}
+
+/// What is filled before a test that pops, so that it finds as much as it takes.
+fn filling(test: &str) -> Option<fn(u64) -> Cmd> {
+    fn element(command: &str, key: &str, n: u64) -> Cmd {
+        let mut made = redis::cmd(command);
+        made.arg(key);
+        if command == "ZADD" {
+            made.arg(n);
+        }
+        made.arg(format!("element:{n:012}"));
+        made
+    }
+    match test {
+        "lpop" | "rpop" => Some(|n| element("RPUSH", "mylist", n)),
+        "spop" => Some(|n| element("SADD", "myset", n)),
+        "zpopmin" => Some(|n| element("ZADD", "myzset", n)),
+        _ => None,
+    }
+}
+
+/// redis-benchmark's own tests.
+fn small(
+    options: &Options,
+    bench: &Bench<'_>,
+    systems: &[&System],
+    tests: &[&str],
+    pipeline: u64,
+    raw: &mut Raw,
+) -> Result<(), Failure> {
+    let requests = options.requests(pipeline);
+    let mut found = Samples::new(systems.len());
+    bench.take_turns(systems, options.rounds, |at, host| {
+        for test in tests {
+            for (label, rate, cpu) in one(bench, host, test, requests, pipeline)? {
+                raw.add(cells!["small", systems[at].name, label, pipeline, rate, cpu])?;
+                found.add(&label, at, rate, cpu);
+            }
+        }
+        Ok(())
+    })?;
+    let title = format!(
+        "redis-benchmark's tests, pipeline {pipeline}, {CLIENTS} clients, {requests} requests a run"
+    );
+    found.print(&title, systems);
+    Ok(())
+}
+
+/// One of redis-benchmark's tests: label, rate and CPU time of each of its lines.
+fn one(
+    bench: &Bench<'_>,
+    host: &Host,
+    test: &str,
+    requests: u64,
+    pipeline: u64,
+) -> Result<Vec<(String, f64, f64)>, Failure> {
+    let filling = filling(test);
+    if let Some(make) = filling {
+        host.send(requests, make)?;
+    }
+    let is_range = test == "lrange";
+    let requests = if is_range { (requests / 10).max(1000) } else { requests };
+    let load = Load { requests, clients: CLIENTS, pipeline, keys: KEYS };
+    // redis-benchmark 7.0 has no test of XADD: this is that of its later versions.
+    let (what, name): (&[&str], _) = match test {
+        "xadd" => (&["XADD", "mystream", "*", "myfield", "xxx"], Some("XADD")),
+        _ => (&["-t", test], None),
+    };
+    let (rows, cpu) = redis_benchmark::run(bench, host, bench.client_core, load, what)?;
+    if filling.is_some() || is_range {
+        host.ask::<()>("FLUSHALL")?;
+    }
+    let rows = rows.into_iter().filter(|row| !is_range || row.test.starts_with("LRANGE"));
+    let label = |test: &str| test.split(" (").next().unwrap_or_default().to_owned();
+    Ok(rows
+        .map(|row| (name.map_or_else(|| label(&row.test), str::to_owned), row.rate, cpu))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_kept_by_test_and_system() {
+        let mut samples = Samples::new(2);
+        samples.add("SET", 0, 1.0, 0.5);
+        samples.add("GET", 0, 3.0, 0.5);
+        samples.add("SET", 1, 2.0, 0.25);
+        assert_eq!(samples.tests, ["SET", "GET"]);
+        assert_eq!(samples.rates[0], [vec![1.0], vec![2.0]]);
+        assert_eq!(samples.cpu[1], [vec![0.5], vec![]]);
+    }
+
+    #[test]
+    fn what_pops_finds_something() {
+        let commands = TESTS.split(',').filter_map(|test| Some((test, filling(test)?(1))));
+        let names: Vec<&str> = commands.map(|(test, _)| test).collect();
+        assert_eq!(names, ["lpop", "rpop", "spop", "zpopmin"]);
+    }
+}

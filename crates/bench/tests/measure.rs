@@ -1,0 +1,122 @@
+//! `perdura-bench throughput`, `recovery`, `memory`, `types` and `generators`, in small: what they
+//! print, and that nothing is left behind.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::process::Command;
+use testkit::perdura_server;
+
+/// Runs a measurement: what it prints, and its raw figures.
+#[track_caller]
+fn measured(name: &str, arguments: &[&str]) -> (String, Vec<Vec<String>>) {
+    let disk = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perdura-bench"));
+    command.arg(name).env("PERDURA_SERVER", perdura_server());
+    command.arg("--disk").arg(disk.path()).args(["--client-core", "0"]).args(arguments);
+    let output = command.output().expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {text}\n{errors}");
+    let raw = fs::read_to_string(disk.path().join(format!("{name}.tsv"))).expect("raw figures");
+    let left: Vec<_> = fs::read_dir(disk.path()).expect("the folder").flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let lines = raw.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect());
+    (text, lines.collect())
+}
+
+#[track_caller]
+fn number(cell: &str) -> f64 {
+    cell.parse().unwrap_or_else(|error| panic!("{cell}: {error}"))
+}
+
+#[test]
+fn throughput_has_rates_times_and_ratios() {
+    let systems = "perdura volatile,perdura pmem emulated,perdura aof always";
+    let arguments = ["--systems", systems, "--sizes", "32", "--pipelines", "16", "--rounds", "1"];
+    let (text, raw) = measured("throughput", &[&arguments[..], &["--scale", "0.01"]].concat());
+    assert!(
+        text.contains("## 32 bytes, pipeline 16, 50 clients, 10000 operations a run"),
+        "{text}"
+    );
+    assert!(text.contains("- SET a second, perdura pmem emulated to perdura volatile: "), "{text}");
+    assert!(text.contains("## Latency of SET of 32 bytes"), "{text}");
+    assert_eq!(raw.len(), 9, "SET, GET and latency of three systems: {raw:?}");
+    for line in raw {
+        assert!(number(&line[6]) > 100.0 && number(&line[9]) > 0.0, "{line:?}");
+    }
+}
+
+#[test]
+fn a_restart_answers_the_last_write() {
+    for what in ["strings", "hashes", "hash", "zset"] {
+        let arguments = ["--what", what, "--keys", "500,1000", "--rounds", "1"];
+        let systems = ["--systems", "perdura pmem process,perdura aof everysec"];
+        let (text, raw) = measured("recovery", &[&arguments[..], &systems[..]].concat());
+        assert!(text.contains(&format!("kill -9, {what}, median of 1")), "{text}");
+        assert_eq!(raw.len(), 4, "{raw:?}");
+        assert!(raw.iter().all(|line| number(&line[2]) > 0.0), "{raw:?}");
+    }
+}
+
+#[test]
+fn a_restart_under_load_replays_words() {
+    let arguments = ["--systems", "perdura pmem process", "--keys", "1000", "--rounds", "1"];
+    let (text, raw) = measured("recovery", &[&arguments[..], &["--load", "1"]].concat());
+    assert!(text.contains("words at most"), "{text}");
+    assert!(number(&raw[0][3]) > 0.0, "{raw:?}");
+}
+
+#[test]
+fn a_key_takes_more_than_its_bytes() {
+    let arguments = ["--systems", "perdura volatile,perdura pmem process", "--keys", "20000,10000"];
+    let (text, raw) = measured("memory", &arguments);
+    assert!(text.contains("10000 keys: heap"), "{text}");
+    let keys: Vec<&str> = raw.iter().map(|line| line[1].as_str()).collect();
+    assert_eq!(keys, ["10000", "20000", "10000", "20000"]);
+    assert!(raw.iter().all(|line| (48.0..400.0).contains(&number(&line[2]))), "{raw:?}");
+}
+
+#[test]
+fn types_have_rates_and_bytes_per_element() {
+    let arguments = ["--systems", "perdura volatile", "--rounds", "1", "--scale", "0.02"];
+    let more = ["--members", "2000", "--pipelines", "16", "--tests", "lpop,zadd,xadd,lrange"];
+    let (text, raw) = measured("types", &[&arguments[..], &more[..]].concat());
+    let tests = |kind: &str| -> Vec<&str> {
+        raw.iter().filter(|line| line[0] == kind).map(|line| line[2].as_str()).collect()
+    };
+    let small = ["LPOP", "ZADD", "XADD", "LRANGE_100", "LRANGE_300", "LRANGE_500", "LRANGE_600"];
+    assert_eq!(tests("small"), small);
+    assert_eq!(tests("large").len(), 7, "{raw:?}");
+    assert_eq!(tests("memory"), ["sorted set", "hash", "set", "list", "stream"]);
+    assert!(text.contains("## Bytes of memory per element, 2000 elements"), "{text}");
+}
+
+#[test]
+fn generators_are_compared_with_ours() {
+    if Command::new("redis-server").arg("--version").output().is_err() {
+        eprintln!("not tested: no redis-server");
+        return;
+    }
+    let arguments = ["--rounds", "1", "--requests", "20000", "--sizes", "32", "--pipelines", "16"];
+    let (text, raw) = measured("generators", &arguments);
+    assert!(text.contains("## SET of 32 bytes, pipeline 16, 50 clients"), "{text}");
+    let ours = raw.iter().filter(|line| line[0] == "perdura-bench load");
+    assert!(ours.clone().count() == 2, "{raw:?}");
+    assert!(ours.clone().all(|line| number(&line[4]) + number(&line[5]) > 0.0), "{raw:?}");
+}
+
+#[test]
+fn what_is_unknown_is_refused_by_name() {
+    let check = |arguments: &[&str], part: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perdura-bench"));
+        let output = command.args(arguments).output().expect("the program runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(part), "{errors}");
+    };
+    check(&["throughput", "--systems", "mysql"], "no system mysql; there are: redis none; ");
+    check(&["types", "--tests", "lpush,foo"], "no test foo; there are: lpush,");
+    check(&["recovery", "--what", "hash", "--load", "1"], "--load sets strings");
+    check(&["memory", "--keys", "1,x"], "x is not a number");
+}

@@ -1,0 +1,57 @@
+//! Looking after pools from outside the server: the program `perdura`.
+//!
+//! `perdura check` verifies everything that a pool holds without changing a byte of its file, and repairs what can be
+//! repaired when it is told to. A pool that a server holds open is left alone; the server looks for damage itself.
+//!
+//! `perdura salvage` copies what is sound in a pool that cannot be opened into a new one.
+//!
+//! `perdura rdb` reads a dump of Redis or Valkey and says what is in it.
+//!
+//! This crate must not know the protocol, commands or connections.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod check;
+mod dump;
+mod json;
+mod pool;
+mod progress;
+mod report;
+mod salvage;
+
+use std::process::ExitCode;
+
+pub use arguments::{Arguments, Check, Command, Dump, SalvageArguments};
+
+/// How a run ends, for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The pool is sound.
+    Sound,
+    /// The pool is damaged, still.
+    Damaged,
+    /// The pool could not be looked at.
+    Unchecked,
+    /// The pool was damaged and is sound now; what was lost was named.
+    Repaired,
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> ExitCode {
+        ExitCode::from(match verdict {
+            Verdict::Sound => 0,
+            Verdict::Damaged => 1,
+            Verdict::Unchecked => 2,
+            Verdict::Repaired => 3,
+        })
+    }
+}
+
+/// Runs what the command line asks for.
+pub fn run(arguments: &Arguments) -> Verdict {
+    match &arguments.command {
+        Command::Check(options) => check::run(options),
+        Command::Salvage(options) => salvage::run(options),
+        Command::Rdb(options) => dump::run(options),
+    }
+}

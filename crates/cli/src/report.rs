@@ -1,0 +1,88 @@
+//! A check in words: each problem on a line, then what was done, then one line of figures.
+
+use keyspace::{CheckError, Repaired};
+
+use crate::Verdict;
+use crate::arguments::Check;
+use crate::check::{Findings, Outcome};
+
+/// Blocks that nothing leads to, beyond which only their number is said.
+const NAMED: usize = 8;
+
+pub(crate) fn findings(options: &Check, findings: &Findings) {
+    if let Some(why) = &findings.stopped {
+        println!("stopped: {why}: it takes no writes until it is repaired");
+    }
+    outcome(&findings.outcome);
+    match &findings.repair {
+        Some(Ok(done)) => repaired(done),
+        Some(Err(refusal)) => println!("not repaired: {refusal}"),
+        None => {}
+    }
+    if let Some(left) = findings.left.as_ref().filter(|left| !left.is_sound()) {
+        println!("after the repair:");
+        outcome(left);
+    }
+    let what = match findings.verdict {
+        Verdict::Sound => "sound",
+        Verdict::Repaired => "repaired",
+        Verdict::Damaged | Verdict::Unchecked => "damaged",
+    };
+    println!("{}: {what}: {}", options.pool.display(), figures(findings));
+}
+
+fn outcome(outcome: &Outcome) {
+    let lost = |problem: &&CheckError| matches!(problem, CheckError::Lost { .. });
+    let unreachable: Vec<&CheckError> = outcome.problems.iter().filter(lost).collect();
+    for problem in outcome.problems.iter().filter(|problem| !lost(problem)) {
+        println!("{problem}");
+    }
+    for problem in unreachable.iter().take(NAMED) {
+        println!("{problem}");
+    }
+    if unreachable.len() > NAMED {
+        println!("and {} more such blocks", unreachable.len() - NAMED);
+    }
+    for lost in &outcome.lost {
+        println!("media error: {} bytes at offset {:#x} cannot be read", lost.len, lost.at);
+    }
+}
+
+fn repaired(done: &Repaired) {
+    for key in &done.cut {
+        println!("cut out: {key}");
+    }
+    for (shard, db) in &done.rebuilt {
+        println!("made anew: the indexes of database {db} in shard {shard}");
+    }
+    if done.allocated > 0 {
+        println!("allocated again: {} blocks in use that looked free", done.allocated);
+    }
+    if done.found > 0 {
+        println!("found again: {} keys that no index led to", done.found);
+    }
+    if done.queues > 0 {
+        println!("given up: {} damaged free queues", done.queues);
+    }
+    if done.counts > 0 {
+        println!("set right: {} counts", done.counts);
+    }
+    if done.freed > 0 {
+        println!("freed: {} blocks of {} bytes that nothing led to", done.freed, done.freed_bytes);
+    }
+}
+
+fn figures(findings: &Findings) -> String {
+    let outcome = &findings.outcome;
+    let seconds = outcome.took.as_secs_f64();
+    format!(
+        "keys={} expiring={} blocks={} bytes={} problems={} recovered={} seconds={seconds:.3} rate={:.2}GB/s",
+        outcome.checked.keys,
+        outcome.checked.expiring,
+        outcome.checked.blocks,
+        outcome.checked.bytes,
+        outcome.problems.len() + outcome.lost.len(),
+        findings.pool.recovery.records,
+        outcome.checked.bytes as f64 / 1e9 / seconds.max(1e-9),
+    )
+}

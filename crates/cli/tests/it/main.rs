@@ -1,0 +1,9 @@
+//! Tests of the program `perdura` as people run it, in one program, so that they are linked once.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod common;
+mod dump;
+mod salvage;
+mod server;

@@ -1,0 +1,233 @@
+//! A single command: from its arguments to its reply. Nothing here allocates for one with up to four keys.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use keyspace::{Key, Txn};
+use resp::Writer;
+
+use super::admit::{unknown_command, unknown_subcommand};
+use super::locks::Scope;
+use super::unit::{Role, Shown, Unit};
+use crate::admin;
+use crate::call::{Call, Next, Outcome, Run};
+use crate::cross_protocol::is_http;
+use crate::engine::Engine;
+use crate::failure::{Done, Failure};
+use crate::log::Effects;
+use crate::request::{Keys, Request};
+use crate::session::Session;
+use crate::spec::{ADMIN, IMMEDIATE, KEEPS_CACHING, READONLY, SKIP_MONITOR, WRITE};
+use crate::table::{Command, Lookup};
+use crate::transactions;
+
+impl Engine {
+    /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
+    pub fn execute(&self, session: &mut Session, args: &[&[u8]], out: &mut Writer) -> Outcome {
+        let lookup = self.table().find(args);
+        let mut keys = Keys::new();
+        self.keys_of(lookup, args, |key| keys.push(key));
+        self.perform(session, Request { args, lookup, keys: &keys }, out)
+    }
+
+    /// Executes a request that was looked up. The reply goes to `out`.
+    pub fn perform(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        out: &mut Writer,
+    ) -> Outcome {
+        let args = request.args;
+        let known = match request.lookup {
+            Lookup::Found(command) => command.id,
+            Lookup::Container(_) | Lookup::Unknown => usize::MAX,
+        };
+        session.client.last_command.store(known, Relaxed);
+        let command = match request.lookup {
+            Lookup::Found(command) => command,
+            Lookup::Container(command) => {
+                return self.reject(session, None, unknown_subcommand(command, args), out);
+            }
+            Lookup::Unknown if is_http(args[0]) => return self.refuse_http(),
+            Lookup::Unknown => return self.reject(session, None, unknown_command(args), out),
+        };
+        if let Err(failure) = self.admit(session, command, args.len()) {
+            return self.reject(session, Some(command), failure, out);
+        }
+        if session.in_multi() && !command.spec.is(IMMEDIATE) {
+            transactions::queue(session, command, args);
+            out.simple("QUEUED");
+            return Outcome::default();
+        }
+        // While a log is replayed nothing expires: what its commands found then, they must find now.
+        let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
+        session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
+        let outcome = self.call(session, command, request, out, now_ns);
+        let keeps_caching = command.parent.is_some_and(|parent| parent.is(KEEPS_CACHING));
+        session.caching &= keeps_caching || session.in_multi();
+        session.forgotten.clear();
+        outcome
+    }
+
+    fn call(
+        &self,
+        session: &mut Session,
+        command: &Command,
+        request: Request<'_>,
+        out: &mut Writer,
+        now_ns: u64,
+    ) -> Outcome {
+        let logged = self.log().is_some() && !session.replay;
+        let room = if logged { std::mem::take(&mut session.effects) } else { Vec::new() };
+        let mut effects = Effects::new(room, logged);
+        let mark = out.mark();
+        let (args, keys) = (request.args, request.keys);
+        let call = Call::new(self, session, command, out, now_ns, &mut effects);
+        let mut call = Call { args, keys, ..call };
+        let mut done = self.run(&mut call);
+        if done.is_err() {
+            done = self.again(&mut call, mark, done);
+        }
+        if let Err(failure) = &done {
+            self.stop_waiting(call.session);
+            if failure.is_no_room() {
+                self.note_full();
+            }
+            call.next = Next::Reply;
+            call.out.truncate(mark);
+            call.out.error(failure.as_bytes());
+            self.stats().error(failure.code());
+        }
+        if call.next != Next::Walk {
+            self.finish(&mut call, now_ns, done.is_err());
+        }
+        let outcome = Outcome { next: call.next, durable_at: call.durable_at };
+        if logged {
+            session.effects = effects.into_room();
+            session.written_to = session.written_to.max(outcome.durable_at);
+        }
+        outcome
+    }
+
+    /// When a command of the session that is executed now begins.
+    pub(crate) fn begin_ns(&self, session: &Session) -> u64 {
+        session.ended_ns.unwrap_or_else(|| self.clock.unix_ns())
+    }
+
+    /// Counts an execution and shows it to those who watch.
+    pub(crate) fn finish(&self, call: &mut Call<'_>, started_ns: u64, failed: bool) {
+        if call.session.replay {
+            return;
+        }
+        let ended_ns = self.clock.unix_ns();
+        let waited_ns = heap::waited_ns().wrapping_sub(call.waited_ns);
+        let nanos = ended_ns.saturating_sub(started_ns).saturating_sub(waited_ns);
+        if call.session.in_batch {
+            call.session.ended_ns = Some(ended_ns);
+        }
+        let (stripe, id) = (call.session.stripe, call.command.id);
+        self.stats().called(stripe, id, 1, nanos);
+        if failed {
+            self.stats().failed(stripe, id);
+        }
+        admin::count(self, stripe, id, 1, nanos);
+        if admin::is_slow(self, nanos) {
+            admin::observe(call, nanos);
+        }
+        if self.monitors() > 0 && !call.command.spec.has(SKIP_MONITOR | ADMIN) {
+            admin::monitor(call);
+        }
+    }
+
+    /// Runs a command by itself, as often as [`Engine::again`] calls this.
+    pub(super) fn run(&self, call: &mut Call<'_>) -> Done {
+        match call.command.spec.run {
+            Run::Container => Err(Failure::text(format!(
+                "ERR wrong number of arguments for '{}' command",
+                call.command.spec.name
+            ))),
+            Run::Session(run) | Run::Walk(run, _) => run(call),
+            Run::Reach(beyond, run) if beyond(call.args) => self.transact(call, Scope::All, run),
+            Run::Keys(run) | Run::Reach(_, run) => self.transact(call, Scope::Keys, run),
+            Run::All(run) => {
+                let held = self.keyspace().hold();
+                let done = self.transact(call, Scope::All, run);
+                held.done();
+                done
+            }
+        }
+    }
+
+    /// Runs a command as a unit of work. Where it fails, nothing has happened.
+    #[inline]
+    pub(crate) fn transact(
+        &self,
+        call: &mut Call<'_>,
+        scope: Scope,
+        run: impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
+    ) -> Done {
+        if self.keyspace().has_alert() {
+            self.refuse_damaged(call.db(), call.command, call.args, call.keys)?;
+        }
+        let prepared = self.prepare(call, scope)?;
+        let mut txn = self.lock(call, scope);
+        if let Some(value) = prepared {
+            txn.attach(value);
+        }
+        let done = self.transact_locked(call, &mut txn, run);
+        drop(txn);
+        let unlocked = self.unlocked(call);
+        done.and(unlocked)
+    }
+
+    #[inline]
+    fn transact_locked(
+        &self,
+        call: &mut Call<'_>,
+        txn: &mut Txn<'_>,
+        run: impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
+    ) -> Done {
+        txn.set_touches(call.session.touches(call.command));
+        call.session.reads_of_changed.clear();
+        let done = run(call, txn);
+        self.remember_reads(call, txn);
+        let spec = call.command.spec;
+        // Who holds all shards may have read from any.
+        let names_all = matches!(spec.run, Run::Keys(_)) || !txn.covers_all();
+        let keys = if names_all { call.keys } else { &[] };
+        let committed = done.and_then(|()| {
+            let unit = Unit {
+                engine: self,
+                session: Some(&mut *call.session),
+                effects: &mut *call.effects,
+                // What shows no data (INFO) answers also when the log has failed.
+                shown: if spec.has(READONLY | WRITE) { Shown::Keys(keys) } else { Shown::Nothing },
+                role: Role::Whole { databases: matches!(spec.run, Run::All(_)) && spec.has(WRITE) },
+                losses: call.losses,
+            };
+            unit.commit(txn)
+        });
+        match committed {
+            Ok(durable_at) => {
+                call.durable_at = durable_at;
+                Ok(())
+            }
+            Err(failure) => self.fail_locked(call, keys, failure),
+        }
+    }
+
+    /// Ends a command that failed, while nobody else can change what its error shows.
+    #[cold]
+    fn fail_locked(&self, call: &mut Call<'_>, keys: &[Key<'_>], failure: Failure) -> Done {
+        // While nobody else can serve it: the command that blocks has failed.
+        self.stop_waiting(call.session);
+        call.pinned = None;
+        if self.keyspace().has_lost_since(call.losses) {
+            return Err(Failure::unsettled());
+        }
+        // An error shows data too: that there is no such key, or another type.
+        if call.command.spec.has(READONLY | WRITE) {
+            call.durable_at = self.check_read(keys, self.logged_until(keys))?;
+        }
+        Err(failure)
+    }
+}

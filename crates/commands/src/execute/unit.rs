@@ -1,0 +1,220 @@
+//! The unit of work: what is owed for a transaction of the keyspace, whoever ran it.
+//!
+//! A command, a pipelined run, an EXEC, the operations of blocked clients that are served, and a deletion in the background
+//! (expiry, eviction, a key that a reader found expired) each change data in a transaction. What follows from that is the same
+//! for all of them, and is done here alone, in this order, while the shards are still locked:
+//!
+//! 1. If the medium lost bytes meanwhile, nothing is committed: zeros may have been read in their place.
+//! 2. The transaction is committed, which tells those who watch a key. What expired or was evicted is logged before what the
+//!    command did.
+//! 3. The effects are appended to the command log, so that its order is the order of the changes, and the shards remember
+//!    where they end.
+//! 4. The offset is found up to which the log must be durable before the reply may leave.
+//! 5. Messages, lines for those who monitor, and the replies of blocked clients that were served are delivered.
+//! 6. Clients that track one of the changed keys are notified.
+//! 7. Clients that wait for one of the changed keys are served, by a unit of work on the same locks.
+//! 8. Keys that were found expired are deleted, by a unit of work on the same locks.
+//!
+//! [`Engine::unlocked`] does what is owed once the locks were released: it serves the clients that need shards which were not
+//! locked, and sends the large string that ends the reply.
+//!
+//! A new obligation is added here. That nothing is committed elsewhere is tested in `tests/it/obligations.rs`.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use keyspace::{Key, Losses, Txn};
+
+use crate::blocking::Served;
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::failure::{Done, Failure};
+use crate::log::Effects;
+use crate::session::Session;
+
+/// One unit of work: for whom a transaction is committed, and what follows from it.
+pub(crate) struct Unit<'u> {
+    pub(crate) engine: &'u Engine,
+    /// The session that ran it; none for what the store does by itself.
+    pub(crate) session: Option<&'u mut Session>,
+    /// What goes into the command log, and what is sent to clients.
+    pub(crate) effects: &'u mut Effects,
+    pub(crate) shown: Shown<'u>,
+    pub(crate) role: Role<'u>,
+    /// What the medium had lost before the unit began.
+    pub(crate) losses: Losses,
+}
+
+/// What the reply shows of the data: it may not leave before that is durable.
+#[derive(Clone, Copy)]
+pub(crate) enum Shown<'u> {
+    Nothing,
+    /// Something of these keys; where there are none, of any.
+    Keys(&'u [Key<'u>]),
+}
+
+/// What a transaction is for.
+pub(crate) enum Role<'u> {
+    /// A command, a run, an EXEC, a deletion.
+    Whole {
+        /// It may have changed whole databases.
+        databases: bool,
+    },
+    /// A part of a command that goes on: whoever waits for a key is served when the whole is done.
+    Part,
+    /// Serving blocked clients: each of these gets its reply. They are left here if nothing was committed.
+    Serve(&'u mut Vec<Served>),
+}
+
+impl Unit<'_> {
+    /// Commits the transaction and does all that is owed for it. Returns up to where the log must be durable before the reply
+    /// may leave. After an error nothing was committed, unless it is the log's.
+    #[inline]
+    pub(crate) fn commit(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
+        if self.engine.keyspace().has_lost_since(self.losses) {
+            return Err(Failure::unsettled());
+        }
+        let changed = txn.pending_changes() > 0;
+        if changed || txn.is_dirty() {
+            self.effects.put_before(txn.changes());
+            txn.commit()?;
+        }
+        self.follow(txn, changed)
+    }
+
+    /// Does what is owed for a transaction that the keyspace has committed by itself, and that is still locked.
+    fn adopt(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
+        self.effects.put_before(txn.changes());
+        self.follow(txn, true)
+    }
+
+    /// `changed` says that the changes which the transaction lists are this unit's.
+    #[inline]
+    fn follow(mut self, txn: &mut Txn<'_>, changed: bool) -> Result<u64, Failure> {
+        let durable_at = self.append(txn)?;
+        let engine = self.engine;
+        if let Some(session) = self.session.as_deref_mut() {
+            engine.deliver_all(session, self.effects);
+        }
+        if let Role::Serve(served) = &mut self.role {
+            engine.let_go(served, durable_at);
+        }
+        engine.notify_trackers(txn, changed, self.session.as_deref_mut());
+        if let Role::Whole { databases } = self.role {
+            let stripe = self.session.map_or(0, |session| session.stripe);
+            let served = engine.serve_waiting(txn, changed, databases, (stripe, self.losses));
+            if served && txn.has_met_expired() {
+                engine.delete_lazily_expired(txn);
+            }
+        }
+        Ok(durable_at)
+    }
+
+    /// Appends the effects to the log, and finds out what the reply must wait for.
+    #[inline]
+    fn append(&mut self, txn: &Txn<'_>) -> Result<u64, Failure> {
+        let Some(log) = self.engine.log() else { return Ok(0) };
+        if let Some(end) = self.effects.append_to(log) {
+            txn.locked().for_each(|shard| self.engine.log_ends[shard].store(end, Relaxed));
+            return Ok(end);
+        }
+        let Shown::Keys(keys) = self.shown else { return Ok(0) };
+        let seen = self.engine.logged_until(keys);
+        if seen == 0 {
+            return Ok(0);
+        }
+        match self.engine.check_read(keys, seen) {
+            // Whoever was blocked waits for the log as it waited for the key.
+            Err(_) if matches!(self.role, Role::Serve(_)) => Ok(seen),
+            checked => checked,
+        }
+    }
+}
+
+impl Engine {
+    /// Returns up to where the log must be durable before a reply may leave that shows something of these keys as they are, or
+    /// with no keys, of any. Their shards are locked.
+    pub(crate) fn logged_until(&self, keys: &[Key<'_>]) -> u64 {
+        if !self.log().is_some_and(|log| log.is_synchronous()) {
+            return 0;
+        }
+        let last = |shard: usize| self.log_ends[shard].load(Relaxed);
+        let newest = match keys {
+            [] => (0..self.log_ends.len()).map(last).max(),
+            keys => keys.iter().map(Key::shard).map(last).max(),
+        };
+        newest.unwrap_or(0)
+    }
+
+    /// Does what is owed for a step of the keyspace's own (expiry, eviction), whose transaction comes back committed and still
+    /// locked.
+    pub fn finish_step(&self, txn: &mut Txn<'_>) {
+        // What was deleted in vain of the log's failure is deleted all the same: no reply tells of it.
+        let _ = self.own_unit(&mut self.own_effects()).adopt(txn);
+    }
+
+    /// Deletes the expired keys that commands found while they read, after their commit. Where that cannot be done, the keys
+    /// are as good as gone all the same.
+    #[cold]
+    fn delete_lazily_expired(&self, txn: &mut Txn<'_>) {
+        let (mut effects, may_write) = (self.own_effects(), self.may_delete_now());
+        let unit = self.own_unit(&mut effects);
+        if may_write && txn.delete_met() {
+            let _ = unit.commit(txn);
+        }
+    }
+
+    fn may_delete_now(&self) -> bool {
+        self.admin().paused_until_ms() == 0 && self.takes_writes()
+    }
+
+    /// Effects of work that no client asked for.
+    fn own_effects(&self) -> Effects {
+        Effects::new(Vec::new(), self.log().is_some())
+    }
+
+    fn own_unit<'u>(&'u self, effects: &'u mut Effects) -> Unit<'u> {
+        Unit {
+            engine: self,
+            session: None,
+            effects,
+            shown: Shown::Nothing,
+            role: Role::Whole { databases: false },
+            losses: self.keyspace().losses(),
+        }
+    }
+
+    /// Does what is owed after the locks were released: serves the clients that need shards which were not locked, and ends
+    /// the reply with its large string. An error if the medium lost bytes while that was copied.
+    #[inline]
+    pub(crate) fn unlocked(&self, call: &mut Call<'_>) -> Done {
+        if !self.waiting().is_empty() {
+            self.serve_deferred(call.session.stripe);
+        }
+        match call.pinned.take() {
+            None => Ok(()),
+            Some(value) => {
+                call.out.bulk_header(value.len());
+                value.append_to(call.out.buffer());
+                call.out.bulk_end();
+                let lost = self.keyspace().has_lost_since(call.losses);
+                if lost { Err(Failure::unsettled()) } else { Ok(()) }
+            }
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Commits what the command did so far, and goes on in the same locks: for one that changes more than a transaction can
+    /// hold.
+    pub(crate) fn commit_part(&mut self, txn: &mut Txn<'_>) -> Done {
+        let unit = Unit {
+            engine: self.engine,
+            session: Some(self.session),
+            effects: self.effects,
+            shown: Shown::Nothing,
+            role: Role::Part,
+            losses: self.losses,
+        };
+        unit.commit(txn).map(drop)
+    }
+}

@@ -1,0 +1,143 @@
+//! `docs/compatibility.md` is generated from the command table: this test fails when it is out of date, and writes
+//! it when `UPDATE_DOCS` is set.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::support::engine;
+use commands::Engine;
+
+/// Redis 7.0.15's commands and subcommands, from its own COMMAND LIST.
+const REDIS: &str = include_str!("../redis-7.0.15-commands.txt");
+
+const HEAD: &str = "\
+# Compatibility
+
+Perdura speaks RESP2 and RESP3 and behaves as Redis 7.0.15 does: replies, error texts and encodings. A difference
+that is not documented here is a bug. This page is generated from the command table
+(`UPDATE_DOCS=1 cargo test -p perdura-commands --test it compatibility::`).
+
+Known differences:
+
+- TTL, TYPE, OBJECT and SCAN do not delete an expired key that they find: DBSIZE counts it until
+  it is deleted in the background, or by another command.
+- OBJECT REFCOUNT returns 1, or 2147483647 for an integer below 10000, as Redis does for shared
+  objects; a COPY of such an integer is reported as shared too.
+- SORT does not convert a sorted set: Redis's converts a listpack to a skiplist.
+- SORT with ALPHA compares bytes, whatever the locale. Elements that compare as equal (ALPHA with
+  BY) keep their order if they are of a list or a sorted set, and are sorted by their bytes if they
+  are of a set.
+- There are 16 databases. A start with `databases 32` logs that and serves 16: `SELECT 16` is
+  answered with an error.
+- The cursors of SCAN, HSCAN, SSCAN and ZSCAN are different numbers; their guarantee is the same.
+  One SCAN visits parts of a database that are locked one after the other: a key that is renamed
+  meanwhile may be returned under both names or neither, as between two calls. The order of the
+  elements of a collection with the encoding hashtable differs, and a small one is scanned by one
+  call.
+- KEYS guarantees what SCAN does, in one reply: other clients are served meanwhile, and a key that
+  is added, removed or renamed meanwhile may be listed or not. Within MULTI it lists the keys of
+  one moment, as in Redis.
+- One command on one large collection (SMEMBERS, HGETALL, LRANGE, SINTER, SORT, DUMP) is one step,
+  as in Redis, where all clients wait for it. Here only those clients wait that need a key of the
+  same shard, or are served by the same thread. The SCAN commands, and LRANGE and ZRANGE in parts,
+  let others be served.
+- HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
+- Clients that wait for the same key are served in the order in which the server's threads read
+  their requests. Requests of clients on different threads that arrive at almost the same time may
+  be read in a different order; with one thread (`--threads 1`) they are read in the order of
+  arrival.
+- A message that a client publishes within MULTI to a channel to which it subscribes itself (RESP3)
+  comes after the reply to EXEC; in Redis 7.0 it is in the middle of that reply's array, which
+  clients cannot parse.
+- XINFO STREAM returns the number of a stream's nodes as radix-tree-keys, and one more as
+  radix-tree-nodes. A node has slightly more capacity than Redis's with the same
+  stream-node-max-bytes.
+- DEBUG LISTPACK and DEBUG QUICKLIST reply as in Redis and print nothing; DEBUG STRINGMATCH-LEN
+  exists.
+- ZRANK and ZREVRANK accept WITHSCORE, as in Redis 7.2. CLIENT NO-TOUCH, CLIENT SETINFO and WAITAOF
+  are those of Redis 7.2. WAITAOF syncs the append-only file at once, whatever appendfsync says.
+  With a pool each write is durable when its reply is sent, and the first number is always 1; in
+  memory only it is always 0. Of Redis 7.2 these are missing: set-max-listpack-entries and
+  set-max-listpack-value with the encoding listpack of sets, since encodings are those of 7.0.15.
+- HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT, HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME, HPERSIST are
+  those of Redis 7.4, HGETEX, HSETEX, HGETDEL those of 8.0. A field that has expired is not
+  counted by HLEN, and a hash whose fields have all expired is gone at once: in Redis both wait
+  until the fields are deleted. Loading an append-only file with field TTLs needs Redis 8.0.
+- DUMP returns the same bytes as Redis 7.0, except that elements of a hash table come in another
+  order, that a list or a stream is divided into nodes as RPUSH or XADD would divide it now, and
+  that a hash with field TTLs is dumped as Redis 7.4 does (version 12, which 7.0 refuses). RESTORE
+  accepts payloads of all versions up to those of Redis 8 and Valkey 9, and validates them as with
+  sanitize-dump-payload yes; values of modules are refused.
+- WATCH notices each key that is created or overwritten: also one that BITFIELD creates although
+  all of its values are refused (OVERFLOW FAIL), and one that RESTORE with REPLACE overwrites and
+  that had expired when it was watched. Redis 7.0 notices neither.
+- A range of names (BYLEX and related commands) over a large sorted set whose scores differ, for
+  which Redis's result is unspecified, returns something else.
+- CLIENT TRACKING: changes of one transaction, or of one pipelined run, are broadcast in one
+  message, where Redis sends one for all changes of a turn of its event loop. A client is notified
+  of changes that it made itself in a run after the run's last reply.
+- Keys are evicted by commands that may need memory; in Redis by reads, too. maxmemory is compared
+  with the memory that the heap uses, which is 0 at first; Redis counts about a megabyte of its
+  own.
+- OBJECT IDLETIME, OBJECT FREQ and eviction by LRU and LFU use a table in memory: 16 to 32 bytes
+  per key with such a policy, otherwise about a megabyte at most. A restart forgets it. About one
+  key in 150 may find its line of the table full; such a key counts as used no later, and no more
+  often, than the keys in that line. An idle time after a change between LFU and LRU is precise to
+  a minute.
+- BGREWRITEAOF answers on a pool that there is no append-only file to rewrite. MEMORY STATS reports
+  no overheads by database.
+- FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC. MEMORY
+  PURGE frees the rest, and returns all free space: that of the pool to its file system (in memory
+  only: to the kernel), and unused memory of the allocator; it is answered at once and done in the
+  background, in steps.
+- After a restart from the append-only file OBJECT ENCODING says how a string would be stored now
+  (`int` for a result of INCRBYFLOAT), as Redis does after a restart. A pool keeps encodings over
+  restarts.
+
+";
+
+const SCRIPTS: &str = "
+Software that uses scripts does not run without EVAL: Celery with its kombu, BullMQ, the locks of redis-py.
+";
+
+fn page(engine: &Engine) -> String {
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for command in engine.table().all() {
+        if !command.spec.is_container() {
+            groups.entry(command.spec.group.name()).or_default().push(command.full_name());
+        }
+    }
+    let mut page = HEAD.to_owned();
+    let known = |name: &str| engine.table().by_full_name(name.as_bytes()).is_some();
+    let (have, lack): (Vec<&str>, Vec<&str>) = REDIS.lines().partition(|name| known(name));
+    let _ = writeln!(
+        page,
+        "{} of Redis's {} commands and subcommands:\n",
+        have.len(),
+        REDIS.lines().count()
+    );
+    page.push_str("| group | commands |\n|---|---|\n");
+    for (group, mut names) in groups {
+        names.sort();
+        let names: Vec<String> = names.iter().map(|n| n.replace('|', " ").to_uppercase()).collect();
+        let _ = writeln!(page, "| {group} | {} |", names.join(", "));
+    }
+    let lack: Vec<String> = lack.iter().map(|n| n.replace('|', " ").to_uppercase()).collect();
+    let _ = writeln!(page, "\nMissing: {}.", lack.join(", "));
+    page.push_str(SCRIPTS);
+    page
+}
+
+#[test]
+fn the_compatibility_page_is_that_of_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
+    let page = page(&engine());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).expect("the page is written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = written.lines().zip(page.lines()).find(|(written, wanted)| written != wanted);
+    assert_eq!(differs, None, "(written, wanted): run with UPDATE_DOCS=1");
+    assert!(written == page, "a part is missing or too much: run with UPDATE_DOCS=1");
+}

@@ -1,0 +1,227 @@
+//! Pools in the tree, one for each version of the format, as a killed server left them: this program opens the present
+//! one and finds all that was put into it; one of another version is refused by its number.
+//!
+//! A change of the format that forgets the version fails here. A new version needs a pool of its own:
+//!
+//! ```sh
+//! WRITE_GOLDEN_POOL=1 cargo test -p perdura-commands --test it golden_pools::
+//! ```
+//!
+//! A pool is mostly zeros, and its long values are runs of one word: it is stored as runs of words.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::support::{Client, TestClock, volatile};
+use commands::{Engine, EngineOptions};
+use heap::{CreateOptions, FORMAT, Geometry, Heap, OpenError};
+use keyspace::Keyspace;
+use pmem::{DomainRequest, MapOptions, Region};
+
+const NOW: u64 = 1_700_000_000_000;
+const BOOT: [u8; 16] = [3; 16];
+/// From this many equal words on they are a run.
+const RUN: usize = 3;
+/// Set in the length of words that are stored as they are.
+const LITERAL: u32 = 1 << 31;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pools")
+}
+
+fn stored(version: u32) -> PathBuf {
+    folder().join(format!("format-{version}.runs"))
+}
+
+/// The words of a pool as runs: a length and a word; or a length, marked, and so many words.
+fn pack(bytes: &[u8]) -> Vec<u8> {
+    let words: Vec<&[u8]> = bytes.chunks(8).collect();
+    let (mut out, mut at) = (Vec::new(), 0);
+    let run_at = |at: usize| words[at..].iter().take_while(|word| **word == words[at]).count();
+    while at < words.len() {
+        let run = run_at(at);
+        if run >= RUN {
+            out.extend_from_slice(&(run as u32).to_le_bytes());
+            out.extend_from_slice(words[at]);
+            at += run;
+            continue;
+        }
+        let end = (at..words.len()).find(|&end| run_at(end) >= RUN).unwrap_or(words.len());
+        out.extend_from_slice(&((end - at) as u32 | LITERAL).to_le_bytes());
+        out.extend(words[at..end].concat());
+        at = end;
+    }
+    out
+}
+
+fn unpack(mut packed: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some((head, rest)) = packed.split_first_chunk() {
+        let head = u32::from_le_bytes(*head);
+        let count = (head & !LITERAL) as usize;
+        let len = if head & LITERAL == 0 { 8 } else { 8 * count };
+        let (words, rest) = rest.split_at(len);
+        let repeats = if head & LITERAL == 0 { count } else { 1 };
+        (0..repeats).for_each(|_| out.extend_from_slice(words));
+        packed = rest;
+    }
+    out
+}
+
+fn region(path: &Path) -> Region {
+    let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(64 << 20) };
+    Region::open(path, &options).expect("a mapping")
+}
+
+fn create(path: &Path) -> Heap {
+    let geometry = Geometry { shards: 2, ring_parts: 4, ring_part: 4096, zone_spans: 32 };
+    let options = CreateOptions {
+        geometry,
+        uuid: *b"the golden pool.",
+        hash_seed: *b"0123456789abcdef",
+        boot_id: BOOT,
+    };
+    Heap::create(region(path), &options).expect("a pool")
+}
+
+/// A stored pool, as a file of its own.
+fn open(version: u32, path: &Path) -> Result<Heap, OpenError> {
+    let packed = fs::read(stored(version)).expect("a pool of this version: see above");
+    fs::write(path, unpack(&packed)).expect("room");
+    Heap::open(region(path), BOOT).map(|(heap, _)| heap)
+}
+
+fn engine(keyspace: Arc<Keyspace>) -> Arc<Engine> {
+    let clock = TestClock::new(NOW);
+    Arc::new(Engine::new(EngineOptions { clock, ..EngineOptions::new(keyspace) }))
+}
+
+/// Every type in each of its encodings, values of each length class, expiry, other databases, and something to free.
+fn fill(client: &mut Client) {
+    let lines = [
+        "SET short hello",
+        "SET number 41",
+        "INCR number",
+        "SET expires soon PXAT 1900000000000",
+        "SETRANGE holes 700000 end",
+        "SETBIT bits 100 1",
+        "PFADD visitors a b c d e f",
+        "HSET small-hash f1 v1 f2 v2",
+        "HPEXPIREAT small-hash 1900000000000 FIELDS 1 f1",
+        "SADD small-set 1 2 three",
+        "ZADD small-zset 1 one 2.5 two",
+        "RPUSH small-list a b c",
+        "GEOADD places 13.361389 38.115556 palermo 15.087269 37.502669 catania",
+        "XADD stream 1-1 f v",
+        "XADD stream 1-2 f w",
+        "XGROUP CREATE stream group 0",
+        "XREADGROUP GROUP group consumer COUNT 1 STREAMS stream >",
+        "SELECT 5",
+        "SET elsewhere here",
+        "SELECT 0",
+    ];
+    for line in lines {
+        let reply = client.run(line);
+        assert!(!reply.contains("ERR"), "{line}: {reply}");
+    }
+    for (key, len) in [("line", 200), ("block", 5000), ("chunks", 50_000), ("tree", 600_000)] {
+        client.raw(&["SET".as_bytes(), key.as_bytes(), &vec![b'x'; len]]);
+    }
+    for n in 0..150 {
+        client.run(&format!("HSET hash field-{n} value-{n}"));
+        client.run(&format!("SADD set member-{n}"));
+        client.run(&format!("ZADD zset {n} member-{n}"));
+        client.run(&format!("RPUSH list element-{n}-{}", "y".repeat(100)));
+        client.run(&format!("SET key-{n} {n}"));
+    }
+    client.run("HPEXPIREAT hash 1900000000000 FIELDS 1 field-7");
+    client.raw(&["SET".as_bytes(), b"gone", &[b'z'; 300_000]]);
+    client.run("DEL gone");
+}
+
+/// What the pool answers, by commands whose replies have an order.
+fn transcript(client: &mut Client) -> String {
+    let lines = [
+        "DBSIZE",
+        "GET short",
+        "GET number",
+        "PEXPIRETIME expires",
+        "GET expires",
+        "STRLEN holes",
+        "GETRANGE holes 699990 700002",
+        "GET line",
+        "GET block",
+        "GET chunks",
+        "GET tree",
+        "GET gone",
+        "BITPOS bits 1",
+        "PFCOUNT visitors",
+        "HMGET small-hash f1 f2 f3",
+        "HPEXPIRETIME small-hash FIELDS 2 f1 f2",
+        "SORT small-set ALPHA",
+        "ZRANGE small-zset 0 -1 WITHSCORES",
+        "LRANGE small-list 0 -1",
+        "GEOPOS places palermo catania",
+        "XRANGE stream - +",
+        "XPENDING stream group",
+        "HLEN hash",
+        "HPEXPIRETIME hash FIELDS 2 field-7 field-8",
+        "SORT set ALPHA",
+        "ZRANGE zset 0 -1 WITHSCORES",
+        "LRANGE list 0 -1",
+    ];
+    let all = lines.map(str::to_owned).into_iter();
+    let all = all.chain((0..150).map(|n| format!("HGET hash field-{n}")));
+    let all = all.chain((0..150).map(|n| format!("GET key-{n}")));
+    let all = all.chain(["SELECT 5", "GET elsewhere", "SELECT 0"].map(str::to_owned));
+    all.fold(String::new(), |mut text, line| {
+        writeln!(text, "{line}: {}", client.run(&line)).expect("memory");
+        text
+    })
+}
+
+#[test]
+fn a_pool_of_this_format_in_the_tree_opens_and_holds_all_that_was_put_into_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    if std::env::var_os("WRITE_GOLDEN_POOL").is_some() {
+        let path = folder.path().join("new");
+        let keyspace = Arc::new(Keyspace::new(create(&path), NOW));
+        fill(&mut Client::new(&engine(Arc::clone(&keyspace))));
+        fs::create_dir_all(self::folder()).expect("a folder");
+        fs::write(stored(FORMAT), pack(&fs::read(&path).expect("the pool"))).expect("room");
+    }
+    let heap = open(FORMAT, &folder.path().join("pool")).expect("a pool of this format");
+    let keyspace = Arc::new(Keyspace::new(heap, NOW));
+    assert!(keyspace.check().expect("a sound pool").keys > 150);
+    let mut reference = Client::new(&engine(volatile(2, 64 << 20)));
+    fill(&mut reference);
+    let expected = transcript(&mut reference);
+    let mut client = Client::new(&engine(keyspace));
+    let found = transcript(&mut client);
+    for (found, expected) in found.lines().zip(expected.lines()) {
+        assert!(found == expected, "{:.300}\nis not\n{:.300}", found, expected);
+    }
+    client.check("SET short again", "OK");
+}
+
+#[test]
+fn a_pool_of_another_format_is_refused_by_its_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for version in (1..FORMAT).filter(|version| stored(*version).exists()) {
+        let refused = open(version, &folder.path().join("pool")).expect_err("another format");
+        assert!(
+            matches!(refused, OpenError::Version { found, .. } if found == version),
+            "{refused}"
+        );
+        assert!(refused.to_string().contains(&format!("format {version}")), "{refused}");
+    }
+}
+
+#[test]
+fn what_is_packed_is_what_is_unpacked() {
+    let words = [1u64, 1, 1, 1, 2, 3, 3, 4, 0, 0, 0, 0, 0, 5];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(unpack(&pack(&bytes)), bytes);
+}

@@ -1,0 +1,42 @@
+//! Tests of the engine: what commands reply, change, log and cost, in one program, so that they are
+//! linked once. Allocations are counted by another program, since the allocator is the process's.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod bitmaps;
+mod blocking;
+mod budgets;
+mod collections;
+mod compatibility;
+mod connection;
+mod differential;
+mod dump;
+mod fields;
+#[path = "../generate/mod.rs"]
+mod generate;
+mod geo;
+mod golden_pools;
+mod keys;
+mod later;
+mod log;
+mod log_failure;
+mod media;
+#[path = "../../../aof/tests/it/medium/mod.rs"]
+mod medium;
+mod memory;
+mod obligations;
+mod pipeline;
+mod read_cache;
+mod rewrites;
+mod sort;
+mod sorted_sets;
+mod stream_groups;
+mod stream_metadata;
+mod strings;
+#[path = "../support/mod.rs"]
+mod support;
+mod transactions;
+mod waits;
+mod write_effects;
+mod writes;

@@ -1,0 +1,259 @@
+//! What is owed for a change of the data is paid whoever changes it: a command by itself, a pipelined run, an EXEC, the
+//! operation of a blocked client that is served, expiry, eviction, or a reader that finds a key expired.
+//!
+//! Each way of changing a key is put together with each thing that is owed for it. And the source is searched: a transaction
+//! of the keyspace is begun and committed in `src/execute` alone, so that there is no other way.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::support::{Client, MemoryLog, TestClock, volatile};
+use commands::{Engine, EngineOptions};
+use keyspace::{Eviction, Policy};
+
+const NOW: u64 = 1_700_000_000_000;
+/// When the key of the cases has expired.
+const LATER: u64 = 1000;
+
+/// Who changes `k`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Single,
+    Run,
+    Exec,
+    /// The operation of a client that was blocked.
+    Served,
+    /// A reader finds the key expired.
+    Reader,
+    Expiry,
+    Eviction,
+}
+
+const WAYS: [Way; 7] =
+    [Way::Single, Way::Run, Way::Exec, Way::Served, Way::Reader, Way::Expiry, Way::Eviction];
+
+impl Way {
+    /// Whether it takes the key away; the others add to it.
+    fn deletes(self) -> bool {
+        matches!(self, Way::Reader | Way::Expiry | Way::Eviction)
+    }
+}
+
+/// An engine with clients, before and after the change.
+struct Stage {
+    engine: Arc<Engine>,
+    log: Arc<MemoryLog>,
+    clock: Arc<TestClock>,
+    actor: Client,
+    /// Who was blocked until it changed the key.
+    mover: Client,
+    way: Way,
+}
+
+impl Stage {
+    /// `k` holds what its way needs: a list to which something comes, or what is made by `lines`.
+    fn new(way: Way, lines: &[&str]) -> Stage {
+        let (log, clock) = (Arc::new(MemoryLog::default()), TestClock::new(NOW));
+        let options =
+            EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
+        let engine = Arc::new(Engine::new(options));
+        assert!(engine.set_log(log.clone()));
+        let (actor, mover) = (Client::new(&engine), Client::patient(&engine));
+        let mut stage = Stage { engine, log, clock, actor, mover, way };
+        if way.deletes() {
+            lines.iter().for_each(|line| _ = stage.actor.run(line));
+        }
+        if matches!(way, Way::Reader | Way::Expiry) {
+            stage.actor.check("PEXPIRE k 500", "(integer) 1");
+        }
+        if way == Way::Served {
+            stage.mover.check("BLMOVE source k LEFT RIGHT 0", "(blocked)");
+        }
+        stage.log.clear();
+        stage
+    }
+
+    /// Changes `k`.
+    fn act(&mut self) {
+        match self.way {
+            Way::Single => self.actor.check("RPUSH k v", "(integer) 1"),
+            Way::Run => {
+                let requests = ["RPUSH k v", "RPUSH other v"].map(|line| line.split(' ').collect());
+                let replies = self.actor.pipeline(&requests).expect("a run");
+                assert_eq!(replies, b":1\r\n:1\r\n");
+            }
+            Way::Exec => {
+                self.actor.check("MULTI", "OK");
+                self.actor.check("RPUSH k v", "QUEUED");
+                self.actor.check("EXEC", "[(integer) 1]");
+            }
+            Way::Served => {
+                self.actor.check("RPUSH source v", "(integer) 1");
+                assert_eq!(self.mover.unblocked().as_deref(), Some("\"v\""));
+            }
+            Way::Reader => {
+                self.clock.advance_ms(LATER);
+                self.actor.check("TOUCH k", "(integer) 0");
+            }
+            Way::Expiry => {
+                self.clock.advance_ms(LATER);
+                (0..4).for_each(|shard| _ = self.engine.expire_step(shard, 100));
+            }
+            Way::Eviction => {
+                let before = self.engine.keyspace().eviction();
+                let tight = Eviction { maxmemory: 1, policy: Policy::AllkeysRandom, ..before };
+                self.engine.keyspace().set_eviction(tight, NOW);
+                assert!(self.actor.run("SET other v").contains("OOM"));
+                self.engine.keyspace().set_eviction(before, NOW);
+            }
+        }
+    }
+}
+
+const LIST: &[&str] = &["RPUSH k u"];
+
+#[test]
+fn every_change_is_logged() {
+    for way in WAYS {
+        let mut stage = Stage::new(way, LIST);
+        stage.act();
+        let lines = stage.log.lines();
+        let expected = if way.deletes() { "DEL k" } else { "k" };
+        let names = |line: &String| line.contains(expected) && line.split(' ').any(|w| w == "k");
+        assert!(lines.iter().any(names), "{way:?}: {lines:?}");
+    }
+}
+
+#[test]
+fn every_change_is_waited_for_by_those_who_read_the_key_afterwards() {
+    for way in WAYS {
+        let mut stage = Stage::new(way, LIST);
+        stage.act();
+        let end = stage.log.bytes().len() as u64;
+        let mut reader = Client::new(&stage.engine);
+        reader.run("EXISTS k");
+        assert_eq!(reader.outcome.durable_at, end, "{way:?}");
+        assert!(end > 0, "{way:?}");
+    }
+}
+
+#[test]
+fn whoever_changed_a_key_waits_for_the_log() {
+    for way in [Way::Single, Way::Run, Way::Exec, Way::Served] {
+        let mut stage = Stage::new(way, LIST);
+        stage.act();
+        let end = stage.log.bytes().len() as u64;
+        let client = if way == Way::Served { &stage.mover } else { &stage.actor };
+        assert_eq!(client.outcome.durable_at, end, "{way:?}");
+    }
+}
+
+#[test]
+fn every_change_breaks_a_watch() {
+    for way in WAYS {
+        let mut stage = Stage::new(way, LIST);
+        let mut watcher = Client::new(&stage.engine);
+        watcher.check("WATCH k", "OK");
+        stage.act();
+        watcher.check("MULTI", "OK");
+        watcher.check("PING", "QUEUED");
+        watcher.check("EXEC", "(nil)");
+    }
+}
+
+#[test]
+fn every_change_is_told_to_those_who_track_the_key() {
+    for way in WAYS {
+        let mut stage = Stage::new(way, LIST);
+        let mut reader = Client::new(&stage.engine);
+        reader.run("HELLO 3");
+        reader.check("CLIENT TRACKING ON", "OK");
+        reader.run("LRANGE k 0 -1");
+        stage.act();
+        let mut pushed = Vec::new();
+        let _ = reader.session.client.take_mail(&mut pushed);
+        let expected = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+        assert_eq!(String::from_utf8_lossy(&pushed), expected, "{way:?}");
+    }
+}
+
+#[test]
+fn every_change_ends_the_wait_for_the_key() {
+    for way in WAYS.into_iter().filter(|way| *way != Way::Run) {
+        let mut stage = Stage::new(way, &["XADD k 1-1 f v", "XGROUP CREATE k g $"]);
+        let mut waiter = Client::patient(&stage.engine);
+        if way.deletes() {
+            waiter.check("XREADGROUP GROUP g c BLOCK 0 STREAMS k >", "(blocked)");
+        } else {
+            waiter.check("BLPOP k 0", "(blocked)");
+        }
+        stage.act();
+        let reply = waiter.unblocked();
+        assert!(reply.is_some(), "{way:?}");
+        let mut reader = Client::new(&stage.engine);
+        reader.check("EXISTS k", "(integer) 0");
+    }
+}
+
+/// A run leaves such a key to the commands one by one.
+#[test]
+fn a_run_does_not_fill_a_key_for_which_somebody_waits() {
+    let mut stage = Stage::new(Way::Run, LIST);
+    let mut waiter = Client::patient(&stage.engine);
+    waiter.check("BLPOP k 0", "(blocked)");
+    let requests = ["RPUSH k v", "RPUSH other v"].map(|line| line.split(' ').collect());
+    assert_eq!(stage.actor.pipeline(&requests), None);
+    stage.actor.check("RPUSH k v", "(integer) 1");
+    assert!(waiter.unblocked().is_some());
+}
+
+/// The sources below a folder, with their text before their unit tests.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of the project") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else {
+            let text = fs::read_to_string(&path).expect("a source file");
+            let body = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+            found.push((path, body));
+        }
+    }
+    found
+}
+
+#[test]
+fn transactions_begin_and_end_in_one_place() {
+    const ALONE: [&str; 12] = [
+        ".commit()",
+        "txn.commit(",
+        "keyspace.begin(",
+        "keyspace().begin(",
+        ".begin_one(",
+        ".begin_all(",
+        ".try_begin(",
+        "keyspace.expire_step(",
+        "keyspace().expire_step(",
+        ".evict_step(",
+        ".evict_keys(",
+        ".delete_met(",
+    ];
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    for (path, text) in ["commands/src", "server/src"].iter().flat_map(|f| sources(&crates.join(f)))
+    {
+        let is_inside = path.starts_with(crates.join("commands/src/execute"));
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            for what in ALONE.into_iter().filter(|what| line.contains(what)) {
+                let place = format!("{}: {}", path.display(), line.trim());
+                if is_inside { inside.push((what, place)) } else { outside.push(place) }
+            }
+        }
+    }
+    assert!(outside.is_empty(), "outside of src/execute:\n{}", outside.join("\n"));
+    let commits: Vec<_> = inside.iter().filter(|(what, _)| *what == ".commit()").collect();
+    assert_eq!(commits.len(), 1, "{commits:?}");
+    assert!(commits[0].1.contains("unit.rs"), "{commits:?}");
+}

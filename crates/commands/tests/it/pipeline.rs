@@ -1,0 +1,233 @@
+//! Pipelined commands give the replies and the data that they give one by one.
+
+use crate::generate;
+use std::sync::Arc;
+
+use crate::support::{Client, MemoryLog, TestClock, emulated, volatile};
+use commands::spec::Group;
+use commands::{Engine, EngineOptions, Run};
+use fastrand::Rng;
+use keyspace::Keyspace;
+use resp::{Protocol, Writer};
+
+const NOW: u64 = 1_700_000_000_000;
+
+fn engine(keyspace: Arc<Keyspace>) -> Arc<Engine> {
+    let options = EngineOptions { clock: TestClock::new(NOW), ..EngineOptions::new(keyspace) };
+    Arc::new(Engine::new(options))
+}
+
+/// Executes a batch, and counts the commands that were executed in runs.
+fn batch(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> (Vec<u8>, usize) {
+    let words: Vec<Vec<&[u8]>> =
+        requests.iter().map(|request| request.iter().map(Vec::as_slice).collect()).collect();
+    let engine = Arc::clone(&client.engine);
+    let mut batch = engine.batch();
+    words.iter().for_each(|words| batch.push(words));
+    let mut out = Writer::new(Protocol::Resp2);
+    batch.prefetch(&client.session);
+    let (mut at, mut joined) = (0, 0);
+    while at < batch.len() {
+        match engine.execute_run(&mut client.session, &batch, at, &mut out) {
+            Ok(done) => {
+                at += done.requests;
+                joined += done.requests;
+            }
+            Err(alone) => {
+                for _ in 0..alone.min(batch.len() - at) {
+                    let outcome = engine.perform(&mut client.session, batch.get(at), &mut out);
+                    if outcome.next == commands::Next::Block {
+                        let _ = engine.time_out(&mut client.session, &mut out);
+                    }
+                    at += 1;
+                }
+            }
+        }
+    }
+    (out.take(), joined)
+}
+
+/// Executes a batch as a server does, as often as it takes.
+fn execute(client: &mut Client, requests: &[Vec<Vec<u8>>]) -> Vec<u8> {
+    let mut out = Writer::new(Protocol::Resp2);
+    let engine = Arc::clone(&client.engine);
+    let mut at = 0;
+    while at < requests.len() {
+        let words: Vec<Vec<&[u8]>> =
+            requests[at..].iter().map(|words| words.iter().map(Vec::as_slice).collect()).collect();
+        let mut batch = engine.batch();
+        words.iter().for_each(|words| batch.push(words));
+        let done = engine.execute_batch(&mut client.session, &mut batch, &mut out);
+        assert!(done.requests > 0, "a batch without an end");
+        if done.next == commands::Next::Block {
+            let _ = engine.time_out(&mut client.session, &mut out);
+        }
+        at += done.requests;
+    }
+    out.take()
+}
+
+#[test]
+fn a_batch_replies_as_its_commands_do() {
+    let (one, other) = (engine(volatile(4, 256 << 20)), engine(volatile(4, 256 << 20)));
+    let (mut one, mut other) = (Client::new(&one), Client::new(&other));
+    let mut specs: Vec<_> = one.engine.table().top().iter().map(|c| c.spec).collect();
+    specs.retain(|s| matches!(s.run, Run::Keys(_)) || s.group == Group::Transactions);
+    let mut random = Rng::with_seed(5);
+    for _ in 0..400 {
+        let requests: Vec<Vec<Vec<u8>>> = (0..random.usize(1..80))
+            .map(|_| generate::request(specs[random.usize(..specs.len())], &mut random))
+            .collect();
+        let expected: Vec<u8> = requests.iter().flat_map(|request| other.raw(request)).collect();
+        let replies = execute(&mut one, &requests);
+        assert_eq!(replies.escape_ascii().to_string(), expected.escape_ascii().to_string());
+    }
+}
+
+/// What a client must know, and what it may not do, ends a batch: the rest is left for later.
+#[test]
+fn a_batch_ends_where_the_connection_has_something_else_to_do() {
+    let check = |lines: &[&str], requests: usize, next: commands::Next, replies: &str| {
+        let engine = engine(volatile(4, 64 << 20));
+        let mut client = Client::new(&engine);
+        let words: Vec<Vec<&[u8]>> =
+            lines.iter().map(|line| line.split(' ').map(str::as_bytes).collect()).collect();
+        let mut batch = engine.batch();
+        words.iter().for_each(|words| batch.push(words));
+        let mut out = Writer::new(Protocol::Resp2);
+        let done = engine.execute_batch(&mut client.session, &mut batch, &mut out);
+        assert_eq!((done.requests, done.next), (requests, next), "{lines:?}");
+        assert_eq!(String::from_utf8_lossy(out.as_bytes()), replies, "{lines:?}");
+    };
+    check(&["PING", "SET k v", "GET k"], 3, commands::Next::Reply, "+PONG\r\n+OK\r\n$1\r\nv\r\n");
+    check(&["SET k v", "BLPOP l 0", "GET k"], 2, commands::Next::Block, "+OK\r\n");
+    check(&["SET k v", "QUIT", "GET k"], 2, commands::Next::Close, "+OK\r\n+OK\r\n");
+    check(&["CLIENT PAUSE 100000", "SET k v"], 1, commands::Next::Paused, "+OK\r\n");
+    check(&["CLIENT REPLY OFF", "SET k v", "GET k"], 3, commands::Next::Reply, "");
+    check(&["CLIENT REPLY SKIP", "SET k v", "GET k"], 3, commands::Next::Reply, "$1\r\nv\r\n");
+}
+
+#[test]
+fn a_batch_ends_when_its_replies_are_long() {
+    let engine = engine(volatile(4, 64 << 20));
+    let mut client = Client::new(&engine);
+    client.raw(&[&b"SET"[..], b"k", &vec![b'v'; 20_000]]);
+    let words: Vec<Vec<&[u8]>> = (0..60).map(|_| vec![&b"GET"[..], b"k"]).collect();
+    let mut batch = engine.batch();
+    words.iter().for_each(|words| batch.push(words));
+    let mut out = Writer::new(Protocol::Resp2);
+    let done = engine.execute_batch(&mut client.session, &mut batch, &mut out);
+    assert!((14..20).contains(&done.requests), "{done:?}");
+    assert_eq!(done.next, commands::Next::Reply);
+}
+
+#[test]
+fn a_run_replies_as_its_commands_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pool = |name: &str| engine(emulated(&folder.path().join(name), 4));
+    check(&pool("joined"), &pool("single"));
+}
+
+#[test]
+fn a_run_on_a_volatile_heap_replies_as_its_commands_do() {
+    check(&engine(volatile(4, 256 << 20)), &engine(volatile(4, 256 << 20)));
+}
+
+/// Sends requests to both, to one joined and to the other one by one.
+fn check(joined: &Arc<Engine>, single: &Arc<Engine>) {
+    let (mut one, mut other) = (Client::new(joined), Client::new(single));
+    let mut specs: Vec<_> = joined.table().top().iter().map(|c| c.spec).collect();
+    specs.retain(|s| matches!(s.run, Run::Keys(_)) || s.group == Group::Transactions);
+    let mut random = Rng::with_seed(3);
+    let mut in_runs = 0;
+    for _ in 0..400 {
+        let requests: Vec<Vec<Vec<u8>>> = (0..random.usize(1..24))
+            .map(|_| generate::request(specs[random.usize(..specs.len())], &mut random))
+            .collect();
+        let expected: Vec<u8> = requests.iter().flat_map(|request| other.raw(request)).collect();
+        let (replies, taken) = batch(&mut one, &requests);
+        in_runs += taken;
+        assert_eq!(replies.escape_ascii().to_string(), expected.escape_ascii().to_string());
+    }
+    assert!(in_runs > 1000, "only {in_runs} commands in runs");
+    for command in joined.table().all() {
+        let (one, other) = (joined.stats().command(command.id), single.stats().command(command.id));
+        let name = command.full_name();
+        assert_eq!((one.calls, one.failed), (other.calls, other.failed), "executions of {name}");
+    }
+}
+
+/// Each command of a run stands in the log as if it had been executed by itself.
+#[test]
+fn a_run_is_logged_as_its_commands_are() {
+    let logged = || {
+        let log = Arc::new(MemoryLog::default());
+        let engine = engine(volatile(4, 256 << 20));
+        assert!(engine.set_log(log.clone()));
+        (log, Client::new(&engine))
+    };
+    let ((one_log, mut one), (other_log, mut other)) = (logged(), logged());
+    let mut specs: Vec<_> = one.engine.table().top().iter().map(|c| c.spec).collect();
+    specs.retain(|s| matches!(s.run, Run::Keys(_)) || s.group == Group::Transactions);
+    let (mut random, mut in_runs) = (Rng::with_seed(7), 0);
+    for _ in 0..400 {
+        let requests: Vec<Vec<Vec<u8>>> = (0..random.usize(1..24))
+            .map(|_| generate::request(specs[random.usize(..specs.len())], &mut random))
+            .collect();
+        let expected: Vec<u8> = requests.iter().flat_map(|request| other.raw(request)).collect();
+        let (replies, taken) = batch(&mut one, &requests);
+        in_runs += taken;
+        assert_eq!(replies.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        assert_eq!(one_log.lines(), other_log.lines());
+        [&one_log, &other_log].iter().for_each(|log| log.clear());
+    }
+    assert!(in_runs > 1000, "only {in_runs} commands in runs");
+}
+
+/// What expired before a run is deleted in the log before the command that found it so, or after the run.
+#[test]
+fn a_run_logs_what_it_found_expired() {
+    let check = |lines: &[&str], expected: &[&str]| {
+        let (log, clock) = (Arc::new(MemoryLog::default()), TestClock::new(NOW));
+        let engine = Arc::new(Engine::new(EngineOptions {
+            log: Some(log.clone()),
+            clock: clock.clone(),
+            ..EngineOptions::new(volatile(4, 64 << 20))
+        }));
+        let mut client = Client::new(&engine);
+        client.check("SET {k}old v PX 10", "OK");
+        client.check("HSETEX {k}h PX 10 FIELDS 1 f v", "(integer) 1");
+        clock.advance_ms(100);
+        log.clear();
+        let requests: Vec<Vec<&[u8]>> =
+            lines.iter().map(|line| line.split(' ').map(str::as_bytes).collect()).collect();
+        assert!(client.pipeline(&requests).is_some(), "{lines:?}");
+        assert_eq!(log.lines(), [&["SELECT 0"], expected].concat(), "{lines:?}");
+        assert_eq!(client.outcome.durable_at, log.bytes().len() as u64);
+    };
+    check(
+        &["SET a 1", "APPEND {k}old w", "SET b 2"],
+        &["SET a 1", "MULTI", "DEL {k}old", "APPEND {k}old w", "EXEC", "SET b 2"],
+    );
+    check(&["SET a 1", "RPUSH l x", "LPUSH l y"], &["SET a 1", "RPUSH l x", "LPUSH l y"]);
+}
+
+#[test]
+fn a_large_string_ends_its_run_or_is_copied_in_it() {
+    let large = vec![b'v'; 2 * Keyspace::LARGE];
+    let check = |lines: &[&str], expect: usize| {
+        let engine = engine(volatile(4, 256 << 20));
+        let mut client = Client::new(&engine);
+        client.raw(&[&b"SET"[..], b"large", &large]);
+        let requests: Vec<Vec<Vec<u8>>> = lines
+            .iter()
+            .map(|line| line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
+            .collect();
+        let (replies, joined) = batch(&mut client, &requests);
+        assert!(replies.windows(large.len() - 2).any(|part| part.iter().all(|&b| b == b'v')));
+        assert_eq!(joined, expect, "{lines:?}");
+        assert!(replies.ends_with(b"$-1\r\n"), "{lines:?}");
+    };
+    check(&["GET nothing", "GET large", "GET nothing"], 2);
+    check(&["SETRANGE large 0 w", "GET large", "GET nothing"], 2);
+}

@@ -1,0 +1,131 @@
+//! CRC-32C.
+//!
+//! Entries and records are a few dozen bytes each. A crate for checksums is made for long input: it
+//! chooses an implementation in every call. The processor's own instruction needs one for eight
+//! bytes, each waiting three cycles for the one before. From [`LONG`] bytes on `crc-fast` is
+//! faster, since it multiplies polynomials in wide registers beside that: 4 KiB take 89 ns with it
+//! on a Zen 4, 184 ns in three interleaved checksums, 420 ns in one.
+
+#![allow(unsafe_code, reason = "the processor's instruction is called where it was found")]
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+/// Bytes from which the crate is faster.
+const LONG: usize = 256;
+
+/// Returns the CRC-32C of `bytes`.
+#[inline]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc32c_append(0, bytes)
+}
+
+/// Returns the CRC-32C of bytes whose first part has the CRC-32C `crc` and whose second is `bytes`.
+#[inline]
+pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+    if bytes.len() < LONG && available() {
+        // SAFETY: the processor has the instruction.
+        return !unsafe { short(!crc, bytes) };
+    }
+    long(crc, bytes)
+}
+
+fn long(crc: u32, bytes: &[u8]) -> u32 {
+    let mut sum = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
+    sum.update(bytes);
+    sum.finalize() as u32
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn available() -> bool {
+    std::arch::is_x86_feature_detected!("sse4.2")
+}
+
+/// # Safety
+/// The processor has SSE4.2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
+    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
+    let sum = |sum, word: &[u8; 8]| _mm_crc32_u64(sum, u64::from_le_bytes(*word));
+    // Four words at a time: a loop of one costs more for its ends than for the sum.
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    let of_blocks = blocks.iter().fold(u64::from(crc), |crc, block| {
+        let (words, _) = block.as_chunks::<8>();
+        words.iter().fold(crc, sum)
+    });
+    let (words, mut rest) = rest.as_chunks::<8>();
+    let mut crc = words.iter().fold(of_blocks, sum) as u32;
+    if let Some((half, tail)) = rest.split_first_chunk() {
+        crc = _mm_crc32_u32(crc, u32::from_le_bytes(*half));
+        rest = tail;
+    }
+    rest.iter().fold(crc, |crc, &byte| _mm_crc32_u8(crc, byte))
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn available() -> bool {
+    std::arch::is_aarch64_feature_detected!("crc")
+}
+
+/// # Safety
+/// The processor has the CRC extension.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "crc")]
+unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
+    use std::arch::aarch64::{__crc32cb, __crc32cd, __crc32cw};
+    let (words, mut rest) = bytes.as_chunks::<8>();
+    let sum = |sum, word: &[u8; 8]| __crc32cd(sum, u64::from_le_bytes(*word));
+    let mut crc = words.iter().fold(crc, sum);
+    if let Some((half, tail)) = rest.split_first_chunk() {
+        crc = __crc32cw(crc, u32::from_le_bytes(*half));
+        rest = tail;
+    }
+    rest.iter().fold(crc, |crc, &byte| __crc32cb(crc, byte))
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn available() -> bool {
+    false
+}
+
+/// # Safety
+/// None: never called.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
+    !long(!crc, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_and_alignment_has_the_sum_that_another_crate_gives() {
+        let bytes: Vec<u8> =
+            (0..70_000u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+        let longer = [511, 512, 767, 768, 1023, 1024, 4095, 4096, 4097, 4136, 16_320, 65_536];
+        for len in (0..LONG + 300).chain(longer) {
+            for at in 0..16 {
+                let part = &bytes[at..at + len];
+                assert_eq!(crc32c(part), crc32c::crc32c(part), "{len} bytes at {at}");
+                assert_eq!(crc32c_append(7, part), crc32c::crc32c_append(7, part));
+            }
+        }
+    }
+
+    #[test]
+    fn a_sum_goes_on_where_another_ended() {
+        let bytes = b"a transaction stages compact entries";
+        for cut in 0..bytes.len() {
+            let (first, second) = bytes.split_at(cut);
+            assert_eq!(crc32c_append(crc32c(first), second), crc32c(bytes));
+        }
+    }
+
+    #[test]
+    fn the_sum_is_the_one_that_others_know() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+}

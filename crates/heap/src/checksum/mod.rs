@@ -1,0 +1,7 @@
+//! CRC-32C: of bytes (`crc`), and of two pieces from the checksums of both (`combine`).
+
+mod combine;
+mod crc;
+
+pub(crate) use combine::crc32c_combine;
+pub use crc::{crc32c, crc32c_append};

@@ -1,0 +1,36 @@
+//! Closing a pool.
+
+use crate::transaction::heap::Heap;
+use std::sync::atomic::Ordering;
+
+impl Heap {
+    /// Retires every log, syncs, and marks the pool as closed cleanly. No write is taken
+    /// afterwards. A poisoned heap is not closed: the next opening recovers it.
+    pub fn close(&self) -> std::io::Result<()> {
+        let mut shards: Vec<_> = (0..self.shards()).map(|shard| self.lock(shard)).collect();
+        if self.volatile || self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if self.is_poisoned() {
+            return Err(std::io::Error::other(
+                "it had stopped taking writes after a failure; the next start recovers what was acknowledged",
+            ));
+        }
+        for shard in &mut shards {
+            shard.rollback();
+            shard.state.ring.retire_all(&self.region);
+        }
+        self.region.fence();
+        self.region.sync_flushed()?;
+        // The kernel tells of a lost page once: an earlier sync may have been told.
+        if self.region.failed() {
+            self.poison();
+            return Err(std::io::Error::other("what was written could not be made durable"));
+        }
+        let mut header = self.header();
+        header.clean = true;
+        header.lsn = self.lsn();
+        header.write(&self.region);
+        self.region.sync_flushed()
+    }
+}

@@ -1,0 +1,127 @@
+//! Making a pool.
+
+#![allow(unsafe_code, reason = "a new pool's metadata is zeroed")]
+
+use crate::alloc::spans::publish_zones;
+use crate::error::CreateError;
+use crate::layout::header::{self, Features, Header};
+use crate::layout::{Geometry, SPAN};
+use crate::media_errors::losses;
+use crate::transaction::heap::Heap;
+use crate::transaction::state::ShardState;
+use pmem::{Domain, Region};
+
+/// What a new pool is given. Randomness comes in here, so that a test can repeat itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CreateOptions {
+    /// The sizes.
+    pub geometry: Geometry,
+    /// Tells the pool from any other.
+    pub uuid: [u8; 16],
+    /// The key of the hash that places keys: secret and random, so that no client can aim at one
+    /// bucket.
+    pub hash_seed: [u8; 16],
+    /// The present boot of the machine.
+    pub boot_id: [u8; 16],
+}
+
+impl CreateOptions {
+    /// For a pool of `geometry`, with uuid and seed from the system's random source, and the
+    /// present boot.
+    pub fn random(geometry: Geometry) -> std::io::Result<CreateOptions> {
+        use std::io::Read;
+        let mut bytes = [0; 32];
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
+        uuid.copy_from_slice(&bytes[..16]);
+        hash_seed.copy_from_slice(&bytes[16..]);
+        Ok(CreateOptions { geometry, uuid, hash_seed, boot_id: pmem::boot_id() })
+    }
+
+    /// The same for a pool that may grow to `limit` bytes and is used by all cores of this process.
+    pub fn fitting(limit: u64) -> std::io::Result<CreateOptions> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        CreateOptions::random(Geometry::fitting(cores, limit))
+    }
+}
+
+impl Heap {
+    /// Makes a pool on a region: a new file, or a device, whose content is lost.
+    pub fn create(region: Region, options: &CreateOptions) -> Result<Heap, CreateError> {
+        let geometry = options.geometry;
+        if !geometry.is_valid() {
+            return Err(CreateError::Geometry(geometry));
+        }
+        let needed = geometry.pool_bytes(1);
+        if region.reserved() < needed {
+            return Err(CreateError::TooSmall { needed, limit: region.reserved() });
+        }
+        region.grow(needed).map_err(|source| CreateError::Grow { needed, source })?;
+        if region.is_device() {
+            blank(&region, &geometry);
+        }
+        region.record_losses(losses::record);
+        publish_zones(&region, 1);
+        let mut header = Header {
+            uuid: options.uuid,
+            seed: options.hash_seed,
+            geometry,
+            generation: 0,
+            epoch: 1,
+            clean: false,
+            lsn: 1,
+            boot_id: options.boot_id,
+            power_safe: survives_power_loss(&region),
+            features: Features::default(),
+        };
+        header.write_both(&region);
+        if region.failed() {
+            return Err(CreateError::Failed);
+        }
+        let states = (0..geometry.shards)
+            .map(|shard| ShardState::new(&region, &geometry, shard, (0, 0)))
+            .collect();
+        Ok(Heap::assemble(region, header, (1, true), states))
+    }
+
+    /// Returns a heap in anonymous memory, which holds up to `limit` bytes and survives nothing.
+    pub fn volatile(limit: u64, options: &CreateOptions) -> Result<Heap, CreateError> {
+        let reserve = options.geometry.pool_bytes(options.geometry.zones_in(limit).max(1));
+        let region = Region::anonymous(reserve as usize)
+            .map_err(|_| CreateError::TooSmall { needed: reserve, limit })?;
+        Heap::create(region, options)
+    }
+
+    /// Returns true if the region certainly holds nothing: a new file, or one whose pool was never
+    /// finished. What comes after the header's pages is zeros or holes then, to the file's end. Of
+    /// a device, whose bytes may be anything, what [`crate::OpenError::NoHeader`] tells to zero for
+    /// a new pool.
+    pub fn is_blank(region: &Region) -> bool {
+        header::is_blank(region)
+    }
+}
+
+/// Returns true if what was fenced is there after a power loss.
+pub(super) fn survives_power_loss(region: &Region) -> bool {
+    !region.emulated() && !matches!(region.domain(), Domain::Process | Domain::Volatile)
+}
+
+/// Zeros what a pool expects to be zero on a device, whose bytes may be anything: all before the
+/// zones, and each zone's span table.
+fn blank(region: &Region, geometry: &Geometry) {
+    let zeros = vec![0; SPAN as usize];
+    let zero = |from: u64, to: u64| {
+        for at in (from..to).step_by(zeros.len()) {
+            let len = zeros.len().min((to - at) as usize);
+            // SAFETY: the pool is being made: nobody else reads or writes the region.
+            unsafe { region.write(at, &zeros[..len]) };
+            region.flush(at, len);
+        }
+        region.fence();
+    };
+    zero(0, geometry.zones_at());
+    for zone in 0..geometry.zones_in(region.len()) {
+        let at = geometry.pool_bytes(zone);
+        zero(at, at + geometry.table_spans() * SPAN);
+    }
+}

@@ -1,0 +1,110 @@
+//! Opening a pool.
+
+use super::create::{CreateOptions, survives_power_loss};
+use crate::error::{OpenError, PoolError};
+use crate::fault_points::FaultPoint;
+use crate::layout::header::Header;
+use crate::layout::{Geometry, ZONES_WORD};
+use crate::media_errors::losses;
+use crate::recovery::replay::{self, Recovery};
+use crate::transaction::heap::Heap;
+use crate::transaction::state::ShardState;
+use pmem::Region;
+
+impl Heap {
+    /// Opens the pool of a region in the machine's present boot, or makes one on a region that is
+    /// blank. Returns how it was recovered; `None` for a new pool.
+    pub fn open_or_create(region: Region) -> Result<(Heap, Option<Recovery>), PoolError> {
+        if Heap::is_blank(&region) {
+            let options = CreateOptions::fitting(region.reserved())?;
+            return Ok((Heap::create(region, &options)?, None));
+        }
+        let (heap, recovery) = Heap::open(region, pmem::boot_id())?;
+        Ok((heap, Some(recovery)))
+    }
+
+    /// Opens a pool and recovers it. `boot_id` is that of the machine's present boot.
+    pub fn open(region: Region, boot_id: [u8; 16]) -> Result<(Heap, Recovery), OpenError> {
+        if region.len() < 3 * 4096 {
+            return Err(OpenError::Truncated { expected: 3 * 4096, found: region.len() });
+        }
+        let mut header = Header::read(&region)?;
+        let geometry = header.geometry;
+        let unknown = header.features.forbid_writing();
+        if unknown != 0 && !region.is_private() {
+            return Err(OpenError::ReadOnly { unknown });
+        }
+        replay_losses(&region)?;
+        let zones = zones(&region, &geometry)?;
+        if !header.power_safe && !header.clean && header.boot_id != boot_id {
+            let (expected, found) = (hex(header.boot_id), hex(boot_id));
+            return Err(OpenError::OtherBoot { expected, found });
+        }
+        // Opening counts the generation up twice, closing once.
+        let has_room = header.generation < u64::MAX - 3;
+        let next = header.epoch.checked_add(1).filter(|_| has_room);
+        let epoch = next.ok_or(OpenError::Exhausted)?;
+        let recovered = replay::all(&region, &geometry, header.epoch, header.lsn)?;
+        let report = Recovery { clean: header.clean, epoch, ..recovered.report };
+        if FaultPoint::NextEpoch.is_enabled() {
+            header.epoch = epoch;
+        }
+        let power_safe = survives_power_loss(&region);
+        // What was acknowledged before may be in no more than the caches, also where no log speaks
+        // of it.
+        if power_safe && !header.power_safe && !header.clean && region.sync_all().is_err() {
+            return Err(OpenError::Failed);
+        }
+        header.lsn = recovered.lsn;
+        header.clean = false;
+        header.boot_id = boot_id;
+        header.power_safe = power_safe;
+        header.write_both(&region);
+        if region.failed() {
+            return Err(OpenError::Failed);
+        }
+        let ends = recovered.ends.iter().enumerate();
+        let states = ends.map(|(shard, &end)| ShardState::new(&region, &geometry, shard, end));
+        let states = states.collect();
+        let heap = Heap::assemble(region, header, (zones, false), states);
+        if heap.stopped().is_some() {
+            heap.poison();
+        }
+        Ok((heap, report))
+    }
+}
+
+/// Marks as lost again what was lost and not resolved in an earlier incarnation, though it can be
+/// read.
+fn replay_losses(region: &Region) -> Result<(), OpenError> {
+    region.record_losses(losses::record);
+    let pages =
+        if FaultPoint::ReplayLosses.is_enabled() { losses::read(region) } else { Vec::new() };
+    let all = pages.into_iter().all(|page| region.mark_lost(page));
+    if all { Ok(()) } else { Err(OpenError::UnresolvedLosses) }
+}
+
+/// Returns how many zones the pool has, all of them in the file.
+fn zones(region: &Region, geometry: &Geometry) -> Result<u64, OpenError> {
+    let zones = region.load(ZONES_WORD);
+    let most = geometry.zones_in(region.len());
+    let is_lost = zones == 0
+        && region.lost().1.iter().any(|lost| (lost.at..lost.at + lost.len).contains(&ZONES_WORD));
+    if is_lost && most > 0 {
+        // What was grown and not published is zeros: spans that are free.
+        return Ok(most);
+    }
+    if (1..=most).contains(&zones) {
+        return Ok(zones);
+    }
+    let expected =
+        geometry.zones_at().saturating_add(zones.max(1).saturating_mul(geometry.zone_bytes()));
+    if expected <= region.len() || zones > u64::from(u32::MAX) {
+        return Err(OpenError::DamagedZones { found: zones, most });
+    }
+    Err(OpenError::Truncated { expected, found: region.len() })
+}
+
+fn hex(bytes: [u8; 16]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

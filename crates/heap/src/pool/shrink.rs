@@ -1,0 +1,141 @@
+//! Giving the space of free spans back to the file system: in the background, or by a purge.
+//!
+//! The background gives back what became free in this incarnation and nobody needed for a while:
+//! only whole huge pages, since a smaller hole would split one that others use, and never the last
+//! zone of free space. A purge gives all of it back, but what deletes may need. What may be given
+//! back, and how, is told in [`crate::alloc::punch`].
+
+use crate::alloc::punch::{Punched, Which};
+use crate::layout::SPAN;
+use crate::transaction::heap::Heap;
+use crate::transaction::span_transfer;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Heap {
+    /// Returns the number of bytes that the pool takes of its medium: less than [`Heap::size`]
+    /// where space was given back.
+    pub fn space_taken(&self) -> u64 {
+        let holes = || self.spans.lock().holes.len() as u64 * SPAN;
+        self.region.allocated().unwrap_or_else(|| self.size().saturating_sub(holes()))
+    }
+
+    /// Returns the number of bytes of the pool that take no space, since it was given back.
+    pub fn given_back(&self) -> u64 {
+        self.size().saturating_sub(self.space_taken())
+    }
+
+    /// Returns true if free space can be given back, as far as is known.
+    pub fn gives_space_back(&self) -> bool {
+        !self.keeps_space.load(Relaxed) && self.region.may_be_punched()
+    }
+
+    /// Says that some time has passed: free space that was not needed since the call before is
+    /// given back by [`Heap::give_back`], but for that of a zone. For a background thread. Skips
+    /// shards that are locked.
+    pub fn rest(&self) {
+        if !self.may_give_back() {
+            return;
+        }
+        (0..self.shards()).for_each(|shard| span_transfer::rested(self, shard));
+        self.spans.rest();
+    }
+
+    /// Gives a bounded part of the space back that was not needed for a while; true if there is
+    /// more. For a background thread.
+    pub fn give_back(&self) -> bool {
+        self.may_give_back() && self.give_back_step(Which::Idle)
+    }
+
+    /// Asks the background for a purge: for somebody who cannot wait, or holds shards.
+    pub fn ask_purge(&self) {
+        self.purge_asked.store(true, Relaxed);
+    }
+
+    /// Returns true if a purge was asked for that [`Heap::purge_step`] has not begun.
+    pub fn is_purge_asked(&self) -> bool {
+        self.purge_asked.load(Relaxed)
+    }
+
+    /// Returns true if a purge was asked for that is not done.
+    pub fn is_purging(&self) -> bool {
+        self.is_purge_asked() || self.purge_stage.load(Relaxed) != 0
+    }
+
+    /// Does a bounded step of a purge that was asked for; returns true if there is more. What
+    /// cannot be done now, since the store is paused or a loss is not resolved, is done by a later
+    /// call. For one thread, which holds no shard.
+    pub fn purge_step(&self) -> bool {
+        if !self.gives_space_back() {
+            // Neither now nor later: what was asked for is done.
+            self.purge_asked.store(false, Relaxed);
+            self.purge_stage.store(0, Relaxed);
+            return false;
+        }
+        if !self.may_give_back() {
+            return false;
+        }
+        let shards = self.shards();
+        // 0: none; then one shard after the other hands its spans over.
+        let next = match self.purge_stage.load(Relaxed) {
+            0 if self.purge_asked.swap(false, Relaxed) => 1,
+            0 => return false,
+            shard if shard <= shards => {
+                span_transfer::from_one(self, shard - 1);
+                if self.check_open().is_err() {
+                    return false;
+                }
+                if shard == shards {
+                    self.spans.begin_purge(&self.region);
+                }
+                shard + 1
+            }
+            stage if stage == shards + 1 => stage + usize::from(!self.give_back_step(Which::All)),
+            stage if self.sweep_step() || self.check_open().is_err() => stage,
+            _ => 0,
+        };
+        self.purge_stage.store(next, Relaxed);
+        next != 0
+    }
+
+    /// Gives the space of all free spans back now, but for what deletes may need where the medium
+    /// is full. Returns the bytes that were given back. Locks one shard after the other: the caller
+    /// holds none.
+    pub fn purge(&self) -> u64 {
+        if !self.may_give_back() {
+            return 0;
+        }
+        let before = self.given_back();
+        (0..self.shards()).for_each(|shard| span_transfer::from_one(self, shard));
+        self.spans.begin_purge(&self.region);
+        while self.may_give_back() && self.give_back_step(Which::All) {}
+        while self.sweep_step() {}
+        self.given_back().saturating_sub(before)
+    }
+
+    fn may_give_back(&self) -> bool {
+        self.gives_space_back() && self.check_open().is_ok()
+    }
+
+    fn give_back_step(&self, which: Which) -> bool {
+        self.went_on(self.spans.punch(&self.region, which))
+    }
+
+    fn sweep_step(&self) -> bool {
+        // Before the store is looked at: a loss that is resolved by then may have stopped it, and
+        // zeros stand for what was lost.
+        let resolutions = self.region.resolutions();
+        self.may_give_back() && self.went_on(self.spans.sweep(&self.region, resolutions))
+    }
+
+    /// Returns true if a step did something, so that another one may.
+    fn went_on(&self, step: Punched) -> bool {
+        match step {
+            Punched::More => true,
+            Punched::Nothing => false,
+            Punched::Unsupported => {
+                self.keeps_space.store(true, Relaxed);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Bringing a pool to the state that its logs say, after a crash or a clean close.
+//!
+//! Bounded by the rings; nothing is scanned that grows with the number of keys. A crash anywhere in
+//! it changes nothing: what is accepted is made durable before the first store, the stores are
+//! idempotent, and the tails move only when the words are durable.
+
+#![allow(unsafe_code, reason = "words are stored in the pool")]
+
+use super::lost_logs::refuse_lost_logs;
+use super::scan::{self, FoundRecord, ShardLog};
+use super::validate;
+use crate::error::OpenError;
+use crate::fault_points::{self, FaultPoint};
+use crate::layout::header;
+use crate::layout::{Geometry, HEADER_A, HEADER_B, LINE, ZONES_WORD};
+use crate::log::record::entries;
+use crate::log::ring::tail_word;
+use pmem::Region;
+use std::collections::BTreeMap;
+
+/// What recovery found and did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// The pool had been closed cleanly.
+    pub clean: bool,
+    /// Records that were accepted.
+    pub records: u64,
+    /// Words that were stored again.
+    pub words: u64,
+    /// The number of this incarnation of the pool.
+    pub epoch: u32,
+}
+
+/// The state in which the rings go on: for each shard the line and the sequence number of its next
+/// record.
+pub(crate) struct Recovered {
+    pub(crate) ends: Vec<(u64, u64)>,
+    pub(crate) report: Recovery,
+    /// A log sequence number above every one that was given.
+    pub(crate) lsn: u64,
+}
+
+/// Recovers every shard. The caller begins the next epoch afterwards.
+pub(crate) fn all(
+    region: &Region,
+    geometry: &Geometry,
+    epoch: u32,
+    lsn: u64,
+) -> Result<Recovered, OpenError> {
+    let mut logs = (0..geometry.shards)
+        .map(|shard| scan::shard(region, geometry, shard, epoch))
+        .collect::<Result<Vec<ShardLog>, _>>()?;
+    validate::newest(region, geometry, &mut logs)?;
+    refuse_lost_logs(region, geometry, &logs)?;
+    flush_accepted(region, &logs);
+    if region.failed() {
+        return Err(OpenError::Failed);
+    }
+    let mut recovered = Recovered { ends: Vec::new(), report: Recovery::default(), lsn };
+    for log in &logs {
+        recovered.report.words += store_words(region, log);
+        recovered.report.records += log.records.len() as u64;
+        recovered.lsn = log
+            .records
+            .iter()
+            .fold(recovered.lsn, |lsn, found| lsn.max(found.header.lsn.saturating_add(1)));
+        recovered.ends.push((log.end, log.seq));
+    }
+    fault_points::fence(region, FaultPoint::FenceRecovered);
+    if region.failed() {
+        return Err(OpenError::Failed);
+    }
+    for (shard, log) in logs.iter().enumerate() {
+        let tail = geometry.shard_area(shard).tail();
+        let word = tail_word(log.end, log.seq);
+        if region.load(tail) != word {
+            // SAFETY: the pool is being opened: nobody else reads or writes it.
+            unsafe { region.store(tail, word) };
+        }
+        make_durable(region, tail, 8, FaultPoint::FlushRecoveredTail);
+    }
+    if region.failed() { Err(OpenError::Failed) } else { Ok(recovered) }
+}
+
+/// After a process crash, what is accepted may be in the caches only. A later power cut must not
+/// take a record whose words are stored already, nor a zone that this incarnation is going to use,
+/// nor the newer header while the older one is written over.
+fn flush_accepted(region: &Region, logs: &[ShardLog]) {
+    make_durable(region, ZONES_WORD, 8, FaultPoint::FlushAcceptedZones);
+    for header in [HEADER_A, HEADER_B] {
+        make_durable(region, header, header::BYTES, FaultPoint::FlushAcceptedHeader);
+    }
+    for newest in logs.iter().filter_map(|log| log.records.last()) {
+        make_durable(region, newest.at, newest.header.words * 8, FaultPoint::FlushAccepted);
+        for range in &newest.fresh {
+            make_durable(region, range.at, range.len as usize, FaultPoint::FlushAcceptedFresh);
+        }
+        for &(at, len, _) in newest.long.iter().flat_map(|long| &long.pieces) {
+            make_durable(region, at, len as usize, FaultPoint::FlushAcceptedLong);
+        }
+    }
+    fault_points::fence(region, FaultPoint::FenceAccepted);
+}
+
+/// Flushes what an earlier process stored. A sync of its may have failed: the kernel takes these
+/// pages for clean then, and a flush alone would not write them.
+fn make_durable(region: &Region, at: u64, len: usize, point: FaultPoint) {
+    // SAFETY: the pool is being opened: nobody else reads or writes it.
+    unsafe { region.make_dirty(at, len) };
+    fault_points::flush(region, at, len, point);
+}
+
+/// Stores the words that the log changes, and flushes them; how many.
+pub(crate) fn store_words(region: &Region, log: &ShardLog) -> u64 {
+    let skipped = revoked(&log.records);
+    let mut skipped = skipped.iter();
+    let mut lines = Vec::new();
+    for entry in log.records.iter().flat_map(|found| entries(&found.entries)) {
+        if skipped.next() == Some(&true) && FaultPoint::SkipRevoked.is_enabled() {
+            continue;
+        }
+        let word = entry.applied_to(region.load(entry.at));
+        // SAFETY: the pool is being opened: nobody else reads or writes it.
+        unsafe { region.store(entry.at, word) };
+        lines.push(entry.at & !(LINE - 1));
+    }
+    let words = lines.len() as u64;
+    lines.sort_unstable();
+    lines.dedup();
+    for line in lines {
+        fault_points::flush(region, line, 1, FaultPoint::FlushRecovered);
+    }
+    words
+}
+
+/// For each entry of the records, oldest first, whether a later record published bytes over its
+/// word, or has its body there: the block was freed and used again, and the entry concerns its
+/// earlier use.
+fn revoked(records: &[FoundRecord]) -> Vec<bool> {
+    let mut published = Intervals::default();
+    let mut newest_first = Vec::new();
+    for found in records.iter().rev() {
+        let of_record: Vec<bool> =
+            entries(&found.entries).map(|entry| published.contains(entry.at)).collect();
+        newest_first.extend(of_record.into_iter().rev());
+        for range in &found.fresh {
+            published.insert(range.at, range.at.saturating_add(u64::from(range.len)));
+        }
+        for &(at, len, _) in found.long.iter().flat_map(|long| &long.pieces) {
+            if !FaultPoint::SkipUnderLong.is_enabled() {
+                break;
+            }
+            published.insert(at, at.saturating_add(u64::from(len)));
+        }
+    }
+    newest_first.reverse();
+    newest_first
+}
+
+/// A set of offsets, as disjoint ranges.
+#[derive(Default)]
+struct Intervals {
+    /// Begin to end.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl Intervals {
+    fn contains(&self, at: u64) -> bool {
+        self.ranges.range(..=at).next_back().is_some_and(|(_, &end)| end > at)
+    }
+
+    fn insert(&mut self, mut from: u64, mut to: u64) {
+        while let Some((&begin, &end)) = self.ranges.range(..=to).next_back() {
+            if end < from {
+                break;
+            }
+            self.ranges.remove(&begin);
+            from = from.min(begin);
+            to = to.max(end);
+        }
+        self.ranges.insert(from, to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_touch_or_overlap_become_one() {
+        let mut set = Intervals::default();
+        set.insert(10, 20);
+        set.insert(30, 40);
+        assert!(set.contains(10) && set.contains(19) && !set.contains(20) && !set.contains(29));
+        set.insert(15, 30);
+        assert_eq!(set.ranges.len(), 1);
+        assert!(set.contains(25) && set.contains(39) && !set.contains(40));
+        set.insert(0, 5);
+        assert!(!set.contains(5) && set.contains(4));
+    }
+}

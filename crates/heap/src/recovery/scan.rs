@@ -1,0 +1,240 @@
+//! Reading a shard's log after a crash.
+//!
+//! From the tail on, records count while epoch, sequence number and checksum hold. Whether the
+//! newest one is accepted is decided in `validate`; the fence of every earlier one has completed.
+
+use crate::error::OpenError;
+use crate::fault_points::FaultPoint;
+use crate::layout::{Geometry, LINE};
+use crate::log::record::{self, FreshRange, HEADER_WORDS, Link, RecordHeader, SEQ_MASK};
+use crate::log::ring::{LineIndex, LongBody, read_header, read_words, split_tail};
+use pmem::Region;
+
+/// A shard whose sequence numbers come this far could soon not tell old from new.
+const LAST_SEQ: u64 = SEQ_MASK - (1 << 32);
+
+/// A record in the log.
+#[derive(Debug)]
+pub(crate) struct FoundRecord {
+    pub(crate) at: u64,
+    pub(crate) header: RecordHeader,
+    /// The next record of its transaction, if that has several.
+    pub(crate) link: Option<Link>,
+    /// The entries, wherever they are, and the fresh ranges among them.
+    pub(crate) fresh: Vec<FreshRange>,
+    pub(crate) entries: Vec<u64>,
+    /// The body's pieces of a long record.
+    pub(crate) long: Option<LongBody>,
+}
+
+/// A shard's log.
+#[derive(Debug)]
+pub(crate) struct ShardLog {
+    pub(crate) shard: usize,
+    /// Where the log begins.
+    pub(crate) tail: LineIndex,
+    pub(crate) records: Vec<FoundRecord>,
+    /// Line after the last record, and the next sequence number.
+    pub(crate) end: LineIndex,
+    pub(crate) seq: u64,
+    /// The newest sequence number of this epoch whose fence is known to have completed.
+    pub(crate) fenced: Option<u64>,
+}
+
+impl ShardLog {
+    /// Returns the error for a record that is not whole, though `found` shows that it was fenced.
+    pub(crate) fn damaged(&self, expected: u64, found: u64) -> OpenError {
+        OpenError::DamagedLog { shard: self.shard, expected, found }
+    }
+
+    /// Takes the newest record off.
+    pub(crate) fn drop_newest(&mut self, geometry: &Geometry) {
+        let Some(dropped) = self.records.pop() else { return };
+        let line = |at: u64| (at - geometry.ring_at(self.shard)) / LINE;
+        self.seq = dropped.header.seq;
+        self.end = self.records.last().map_or(self.tail, |last| {
+            (line(last.at) + last.header.lines() as u64) % (geometry.ring_bytes() / LINE)
+        });
+    }
+}
+
+/// Reads the log of one shard.
+pub(crate) fn shard(
+    region: &Region,
+    geometry: &Geometry,
+    shard: usize,
+    epoch: u32,
+) -> Result<ShardLog, OpenError> {
+    let reader = Reader { region, geometry, shard, epoch };
+    let (line, seq) = split_tail(region.load(geometry.shard_area(shard).tail()));
+    if line > reader.lines() {
+        return Err(OpenError::DamagedTail { shard, lines: reader.lines(), found: line });
+    }
+    if seq > LAST_SEQ {
+        return Err(OpenError::Exhausted);
+    }
+    let log = reader.read();
+    reader.check_end(&log)?;
+    Ok(log)
+}
+
+/// Reads what is sound of the log of one shard, and says what opening would refuse it for.
+/// `in_place`: every word that a
+/// record changed was stored, as when nothing but the process ended.
+///
+/// Then only the records after the last gap are taken: those before it would put older words over
+/// what the lost ones changed.
+/// Else nothing tells which words a lost record changed, and all that is there is taken in its
+/// order.
+pub(crate) fn rescue(
+    region: &Region,
+    geometry: &Geometry,
+    shard: usize,
+    epoch: u32,
+    in_place: bool,
+) -> (ShardLog, Option<OpenError>) {
+    let reader = Reader { region, geometry, shard, epoch };
+    let (line, seq) = split_tail(region.load(geometry.shard_area(shard).tail()));
+    let mut log = reader.read();
+    let error = if line > reader.lines() {
+        Some(OpenError::DamagedTail { shard, lines: reader.lines(), found: line })
+    } else {
+        reader.check_end(&log).err()
+    };
+    if error.is_none() {
+        return (log, None);
+    }
+    let mut all: Vec<FoundRecord> =
+        (0..reader.lines()).filter_map(|line| reader.any(line)).collect();
+    all.sort_unstable_by_key(|found| found.header.seq);
+    all.dedup_by_key(|found| found.header.seq);
+    // Those before the tail are retired. If there are no others, it may be the tail that is
+    // damaged.
+    if line <= reader.lines() && all.iter().any(|found| found.header.seq >= seq) {
+        all.retain(|found| found.header.seq >= seq);
+    }
+    if in_place {
+        let is_gap = |pair: &[FoundRecord]| pair[0].header.seq + 1 != pair[1].header.seq;
+        let gap = all.windows(2).rposition(is_gap).map_or(0, |gap| gap + 1);
+        all.drain(..gap);
+    }
+    if let Some(newest) = all.last() {
+        let line = (newest.at - geometry.ring_at(shard)) / LINE;
+        log.end = (line + newest.header.lines() as u64) % reader.lines();
+        log.seq = (newest.header.seq + 1) & SEQ_MASK;
+    }
+    log.records = all;
+    (log, error)
+}
+
+struct Reader<'a> {
+    region: &'a Region,
+    geometry: &'a Geometry,
+    shard: usize,
+    epoch: u32,
+}
+
+impl Reader<'_> {
+    fn lines(&self) -> u64 {
+        self.geometry.ring_bytes() / LINE
+    }
+
+    fn part_lines(&self) -> u64 {
+        self.geometry.ring_part as u64 / LINE
+    }
+
+    fn place(&self, line: LineIndex) -> u64 {
+        self.geometry.ring_at(self.shard) + line * LINE
+    }
+
+    /// Returns all records from the tail on.
+    fn read(&self) -> ShardLog {
+        let area = self.geometry.shard_area(self.shard);
+        let (tail, mut seq) = split_tail(self.region.load(area.tail()));
+        let tail = tail % self.lines();
+        let mut line = tail;
+        let mut records = Vec::new();
+        let mut left = self.lines();
+        loop {
+            let next_part = (line / self.part_lines() + 1) * self.part_lines() % self.lines();
+            let here = self.record(line, seq).map(|found| (line, found));
+            let Some((at, found)) =
+                here.or_else(|| Some((next_part, self.record(next_part, seq)?)))
+            else {
+                break;
+            };
+            let taken = found.header.lines() as u64;
+            if taken > left {
+                break;
+            }
+            left -= taken;
+            line = (at + taken) % self.lines();
+            seq = (seq + 1) & SEQ_MASK;
+            records.push(found);
+        }
+        let fenced = record::fenced_seq(self.region.load(area.fenced()), self.epoch, seq);
+        ShardLog { shard: self.shard, tail, records, end: line, seq, fenced }
+    }
+
+    /// Returns the record that begins on `line`, if it is whole and has the expected epoch and
+    /// sequence number.
+    fn record(&self, line: LineIndex, seq: u64) -> Option<FoundRecord> {
+        let part_words = self.geometry.ring_part / 8;
+        let at = self.place(line);
+        let header = read_header(self.region, at, part_words)?;
+        let room = self.part_lines() - line % self.part_lines();
+        let expected = (header.epoch == self.epoch || !FaultPoint::CheckEpoch.is_enabled())
+            && (header.seq == seq || !FaultPoint::CheckSequence.is_enabled());
+        if !expected || header.lines() as u64 > room {
+            return None;
+        }
+        let mut words = Vec::new();
+        read_words(self.region, at, header.words, &mut words);
+        if record::checksum(&words) != words[0] as u32 && FaultPoint::VerifyRecord.is_enabled() {
+            return None;
+        }
+        let link = header.kind.linked.then(|| Link::decode(words[HEADER_WORDS]));
+        words.drain(..header.kind.header_words());
+        let long = if header.kind.long { Some(LongBody::parse(&words)?) } else { None };
+        let entries = long.as_ref().map_or(words, |long| long.read(self.region));
+        let fresh = record::fresh_ranges(&entries).collect();
+        Some(FoundRecord { at, header, link, fresh, entries, long })
+    }
+
+    /// Checks that the log ends where no record follows. A later record, or the fenced number, may
+    /// show that one should. And where there is none at all, the record before the tail shows that
+    /// the tail is right: it is the last to be written over.
+    fn check_end(&self, log: &ShardLog) -> Result<(), OpenError> {
+        let fenced =
+            log.fenced.filter(|&fenced| FaultPoint::ReportFenced.is_enabled() && fenced >= log.seq);
+        if let Some(fenced) = fenced {
+            return Err(log.damaged(log.seq, fenced));
+        }
+        let reports = FaultPoint::ReportLater.is_enabled();
+        if let Some(found) = self.whole(|seq| reports && seq > log.seq).next() {
+            return Err(log.damaged(log.seq, found));
+        }
+        let reports = FaultPoint::ReportTail.is_enabled() && log.records.is_empty();
+        match self.whole(|_| reports).max() {
+            Some(newest) if newest + 1 != log.seq => Err(log.damaged(newest + 1, log.seq)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the record of this epoch that begins on `line`, if one does.
+    fn any(&self, line: LineIndex) -> Option<FoundRecord> {
+        let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;
+        let is_own = header.epoch == self.epoch;
+        is_own.then(|| self.record(line, header.seq)).flatten()
+    }
+
+    /// Returns the sequence numbers of the wanted records of this epoch that are whole, wherever
+    /// they are in the ring.
+    fn whole(&self, wanted: impl Fn(u64) -> bool) -> impl Iterator<Item = u64> {
+        (0..self.lines()).filter_map(move |line| {
+            let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;
+            (header.epoch == self.epoch && wanted(header.seq)).then_some(())?;
+            self.record(line, header.seq).map(|found| found.header.seq)
+        })
+    }
+}

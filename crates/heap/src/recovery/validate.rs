@@ -1,0 +1,84 @@
+//! Which newest records are accepted after a crash.
+//!
+//! The newest record of a ring may have reached the medium before its fence, and so without its
+//! fresh ranges: it is accepted only if their checksums hold. One that is linked to others is
+//! accepted only if all of them are there. One whose fence is known to have completed must be
+//! accepted: if it is not, the medium was damaged.
+
+#![allow(unsafe_code, reason = "published bytes are read to compare their checksum")]
+
+use super::scan::{FoundRecord, ShardLog};
+use crate::checksum::crc32c;
+use crate::error::OpenError;
+use crate::fault_points::FaultPoint;
+use crate::layout::Geometry;
+use pmem::Region;
+
+/// Takes the newest record off each log in which it is not accepted.
+pub(crate) fn newest(
+    region: &Region,
+    geometry: &Geometry,
+    logs: &mut [ShardLog],
+) -> Result<(), OpenError> {
+    let accepted = accepted(region, logs);
+    for (log, accepted) in logs.iter_mut().zip(accepted) {
+        if accepted {
+            continue;
+        }
+        let newest = log.seq - 1;
+        if log.fenced.is_some_and(|fenced| fenced >= newest)
+            && FaultPoint::ReportFenced.is_enabled()
+        {
+            return Err(log.damaged(newest, newest));
+        }
+        log.drop_newest(geometry);
+    }
+    Ok(())
+}
+
+/// Returns of each log whether its newest record is accepted.
+pub(crate) fn accepted(region: &Region, logs: &[ShardLog]) -> Vec<bool> {
+    let is_newest_whole = |log: &ShardLog| {
+        log.records.last().is_some_and(|newest| is_whole(region, newest))
+            || !FaultPoint::VerifyFresh.is_enabled()
+    };
+    let whole: Vec<bool> = logs.iter().map(is_newest_whole).collect();
+    (0..logs.len()).map(|shard| is_accepted(logs, &whole, shard)).collect()
+}
+
+fn is_accepted(logs: &[ShardLog], whole: &[bool], shard: usize) -> bool {
+    let Some(newest) = logs[shard].records.last() else { return true };
+    let (mut at, mut found) = (shard, newest);
+    for _ in 0..logs.len() {
+        if !whole[at] {
+            return false;
+        }
+        let Some(link) = found.link.filter(|_| FaultPoint::CheckLinks.is_enabled()) else {
+            return true;
+        };
+        if link.shard == shard {
+            return link.seq == newest.header.seq;
+        }
+        let Some(next) = logs.get(link.shard) else { return false };
+        match next.records.last() {
+            Some(last) if last.header.seq == link.seq => (at, found) = (link.shard, last),
+            // This shard has gone on, or its tail has: the fence of all linked records has
+            // completed.
+            _ => return next.seq > link.seq,
+        }
+    }
+    false
+}
+
+/// Returns true if all bytes that a record publishes are there.
+fn is_whole(region: &Region, found: &FoundRecord) -> bool {
+    let body = found
+        .long
+        .as_ref()
+        .is_none_or(|long| long.is_whole(region) || !FaultPoint::VerifyLong.is_enabled());
+    body && found.fresh.iter().filter(|range| range.verified).all(|range| {
+        // SAFETY: the pool is being opened: nobody writes.
+        let bytes = unsafe { region.bytes(range.at, range.len as usize) };
+        bytes.len() == range.len as usize && crc32c(bytes) == range.crc
+    })
+}

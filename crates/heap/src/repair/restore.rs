@@ -1,0 +1,277 @@
+//! What bytes meant that the medium lost, and making again what the heap itself knows.
+//!
+//! Headers, the number of zones, a shard's tail and counter, and the headers of spans are known in
+//! DRAM or follow from the rest. A log's bytes are needed by nobody once all its records are
+//! retired. What was in a block, or in a root word, is the business of the layer above, which is
+//! told. Bitmaps and the span table are the only truth of what they say: where they are lost
+//! nothing may be written any more, since a block in use could be given away.
+
+#![allow(unsafe_code, reason = "metadata is stored in the pool")]
+
+use crate::alloc::spans::publish_zones;
+use crate::fault_points::FaultPoint;
+use crate::layout::size_class::{BITMAP_AT, TABLE, WHOLE};
+use crate::layout::span::{header, split_span_word};
+use crate::layout::{HEADER_B, LINE, ROOTS, ZONES_WORD};
+use crate::media_errors::losses::{self, Stop};
+use crate::media_errors::resolve;
+use crate::ptr::Ptr;
+use crate::transaction::heap::Heap;
+use pmem::Lost;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+/// Lost bytes that only the layer above can tell the meaning of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostPart {
+    /// Some bytes of a block, which may be free: from, to, as offsets in the pool.
+    Block {
+        /// The shard that owns it.
+        shard: usize,
+        /// Where it begins.
+        at: Ptr,
+        /// The first lost byte.
+        from: u64,
+        /// The first byte after.
+        to: u64,
+    },
+    /// Root words of a shard: these numbers.
+    Roots {
+        /// The shard.
+        shard: usize,
+        /// The first one.
+        from: usize,
+        /// The first one after.
+        to: usize,
+    },
+}
+
+/// What became of lost bytes.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// What only the layer above can tell the meaning of.
+    pub parts: Vec<LostPart>,
+    /// Lines that need nothing more.
+    pub resolved: Vec<Lost>,
+    /// The first of what cannot be made again.
+    pub irreplaceable: Option<Irreplaceable>,
+}
+
+/// Metadata was lost that nothing else tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the medium lost {what} at offset {at:#x}, which nothing else tells")]
+pub struct Irreplaceable {
+    /// What it was.
+    pub what: &'static str,
+    /// Byte offset in the pool.
+    pub at: u64,
+}
+
+impl Heap {
+    /// Lets `work` commit although a loss is not resolved: it is what resolves it.
+    pub fn resolving<T>(&self, work: impl FnOnce() -> T) -> T {
+        resolve(work)
+    }
+
+    /// Makes again what the heap knows of lost bytes, which read as zeros and whose pages were
+    /// repaired. Tells what else they were. The caller holds no shard.
+    pub fn restore(&self, lost: &[Lost]) -> Restored {
+        let mut restored = Restored::default();
+        // Without its fence a record has no words in place: its log is needed still.
+        let can_retire = !self.is_poisoned();
+        if !FaultPoint::ForgetResolved.is_enabled() {
+            losses::forget(&self.region, usize::MAX, lost);
+        }
+        if lost.iter().any(|lost| lost.at < HEADER_B + 4096) {
+            self.header().write(&self.region);
+            self.header().write(&self.region);
+            losses::restore(&self.region);
+        }
+        for lost in lost {
+            for line in (lost.at..lost.at + lost.len).step_by(LINE as usize) {
+                let parts = restored.parts.len();
+                match self.restore_line(line, &mut restored.parts) {
+                    Ok(()) if restored.parts.len() == parts && can_retire => {
+                        restored.resolved.push(Lost { at: line, len: LINE });
+                    }
+                    Ok(()) => {}
+                    Err(lost) => restored.irreplaceable = restored.irreplaceable.or(Some(lost)),
+                }
+            }
+        }
+        self.region.fence();
+        restored
+    }
+
+    /// Says durably that these losses, of the region's first `pages` damaged pages, are resolved.
+    pub fn forget_losses(&self, pages: usize, resolved: &[Lost]) {
+        if !self.volatile && !self.region.failed() {
+            losses::forget(&self.region, pages, resolved);
+        }
+    }
+
+    /// Says durably that something was lost with its name: to be known before that is all that
+    /// tells of it. Whoever opens the pool has to look for it.
+    pub fn note_lost_names(&self) {
+        if !self.volatile
+            && !self.has_lost_names()
+            && !losses::record(&self.region, &[losses::NAMES])
+        {
+            self.poison();
+        }
+    }
+
+    /// Returns true if something was lost with its name.
+    pub fn has_lost_names(&self) -> bool {
+        losses::has_lost_names(&self.region)
+    }
+
+    /// Ends what [`Heap::note_lost_names`] said: nothing was found.
+    pub fn forget_lost_names(&self) {
+        losses::forget_names(&self.region);
+    }
+
+    /// Takes no write from here on: what is in the pool cannot be relied on.
+    pub fn stop(&self) {
+        self.poison();
+    }
+
+    /// As [`Heap::stop`], in later incarnations too, until a repair lifts it.
+    pub fn stop_durably(&self, stop: &Stop) {
+        self.poison();
+        let known = self.stopped();
+        if !self.volatile && known.is_none_or(|known| stop.hides_keys && !known.hides_keys) {
+            losses::stop(&self.region, stop);
+        }
+    }
+
+    /// Returns why the pool takes no writes, if it was stopped durably.
+    pub fn stopped(&self) -> Option<Stop> {
+        losses::stopped(&self.region)
+    }
+
+    /// Lets commits through although the pool is stopped: for a repair, which rebuilds bitmaps
+    /// first. Nobody else uses the heap. The pool stays stopped until [`Heap::lift_stop`].
+    pub fn begin_repair(&self) {
+        self.repairing.store(true, Ordering::Relaxed);
+        self.allow_commits();
+    }
+
+    /// Ends a stop: everything was rebuilt and checked.
+    pub fn lift_stop(&self) {
+        losses::clear(&self.region);
+        self.repairing.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns the shards of which a part of a bitmap is among these bytes.
+    pub fn lost_bitmaps(&self, lost: &[Lost]) -> BTreeSet<usize> {
+        let lines =
+            lost.iter().flat_map(|lost| (lost.at..lost.at + lost.len).step_by(LINE as usize));
+        let in_bitmap = |line: u64| {
+            let span = self.geometry.span_of(line).filter(|span| !self.geometry.is_table(*span))?;
+            let word = self.region.load(self.geometry.span_word(span));
+            let (class, shard) = split_span_word(word, self.shards())?;
+            let bitmap = BITMAP_AT..u64::from(TABLE[class as usize].first);
+            let inside = line - self.geometry.span_at(span);
+            (class != WHOLE && bitmap.contains(&inside)).then_some(shard)
+        };
+        lines.filter_map(in_bitmap).collect()
+    }
+
+    fn restore_line(&self, line: u64, parts: &mut Vec<LostPart>) -> Result<(), Irreplaceable> {
+        let areas = self.geometry.shard_area(0).tail();
+        if line == ZONES_WORD {
+            publish_zones(&self.region, self.spans.zones());
+        } else if (areas..self.geometry.shard_area(self.shards()).tail()).contains(&line) {
+            self.restore_area(line, areas, parts);
+        } else if (self.geometry.ring_at(0)..self.geometry.ring_at(self.shards())).contains(&line) {
+            let shard = (line - self.geometry.ring_at(0)) / self.geometry.ring_bytes();
+            self.retire(shard as usize);
+        } else if let Some(span) = self.geometry.span_of(line)
+            && line < self.geometry.pool_bytes(self.spans.zones())
+        {
+            self.restore_span(span, line, parts)?;
+        }
+        Ok(())
+    }
+
+    /// Makes every word durable in place that the log of a shard changed, so that the log is needed
+    /// no more.
+    fn retire(&self, shard: usize) {
+        let mut locked = self.lock(shard);
+        // Without its fence a record has no words in place: its log is needed still.
+        if self.is_poisoned() {
+            return;
+        }
+        locked.state.ring.retire_all(&self.region);
+        if self.region.failed() {
+            return;
+        }
+        let tail = locked.state.ring.tail();
+        let at = self.area(shard).tail();
+        // SAFETY: the tail belongs to this shard, whose lock is held.
+        unsafe { self.region.store(at, tail) };
+        self.region.flush(at, 8);
+        self.region.fence();
+    }
+
+    fn restore_area(&self, line: u64, areas: u64, parts: &mut Vec<LostPart>) {
+        let size = self.geometry.shard_area(1).tail() - areas;
+        let shard = ((line - areas) / size) as usize;
+        let area = self.area(shard);
+        let roots = area.root(0);
+        if line >= roots {
+            let from = ((line - roots) / 8) as usize;
+            parts.push(LostPart::Roots { shard, from, to: (from + LINE as usize / 8).min(ROOTS) });
+        } else if line == area.tail() {
+            self.retire(shard);
+        } else if line == area.used() {
+            let used = self.lock(shard).state.used;
+            // SAFETY: a word of the shard that changes under its lock; the value is the one that it
+            // had.
+            unsafe { self.region.store(area.used(), used) };
+            self.region.flush(area.used(), 8);
+        }
+    }
+
+    fn restore_span(
+        &self,
+        span: u32,
+        line: u64,
+        parts: &mut Vec<LostPart>,
+    ) -> Result<(), Irreplaceable> {
+        if self.geometry.is_table(span) {
+            return Err(Irreplaceable { what: "a part of the span table", at: line });
+        }
+        let word = self.region.load(self.geometry.span_word(span));
+        let Some((class, shard)) = split_span_word(word, self.shards()) else { return Ok(()) };
+        let (shape, base) = (&TABLE[class as usize], self.geometry.span_at(span));
+        if class == WHOLE {
+            let at = Ptr::from_raw(base);
+            parts.push(LostPart::Block { shard, at, from: line, to: line + LINE });
+            return Ok(());
+        }
+        if line < base + BITMAP_AT {
+            let _locked = self.lock(shard);
+            // SAFETY: the span's header never changes while the span is published; these are its
+            // bytes.
+            unsafe { self.region.write(base, &header(class, shape)) };
+            self.region.flush(base, LINE as usize);
+        } else if line < base + u64::from(shape.first) && self.repairing.load(Ordering::Relaxed) {
+            // Rebuilt before, from what can be reached.
+        } else if line < base + u64::from(shape.first) {
+            return Err(Irreplaceable { what: "a part of a span's bitmap", at: line });
+        } else {
+            let inside = (line - base) as u32 - shape.first;
+            let (first, last) = (inside / shape.size, (inside + LINE as u32 - 1) / shape.size);
+            // Free ones too, to which nothing leads: the bitmap may be lost as well.
+            for index in first..=last.min(shape.count.saturating_sub(1)) {
+                let at = base + u64::from(shape.offset(index));
+                let to = (at + u64::from(shape.size)).min(line + LINE);
+                let at_ptr = Ptr::from_raw(at);
+                parts.push(LostPart::Block { shard, at: at_ptr, from: line.max(at), to });
+            }
+        }
+        Ok(())
+    }
+}

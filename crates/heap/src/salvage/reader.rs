@@ -1,0 +1,150 @@
+//! A pool that is read as far as it is sound.
+
+#![allow(unsafe_code, reason = "published bytes are read")]
+
+use super::note::{SalvageError, SalvageNote};
+use super::shapes::{self, Shape};
+use super::{header, log};
+use crate::layout::header::is_blank;
+use crate::layout::{Geometry, ZONES_WORD};
+use crate::media_errors::losses;
+use crate::ptr::{Ptr, View};
+use pmem::Region;
+
+/// A pool that is read as far as it is sound.
+#[derive(Debug)]
+pub struct Salvage {
+    region: Region,
+    geometry: Geometry,
+    seed: Option<[u8; 16]>,
+    shapes: Vec<Shape>,
+    notes: Vec<SalvageNote>,
+}
+
+impl Salvage {
+    /// Reads what leads to everything else: header, logs, span table. `boot_id` is that of the
+    /// machine's present boot.
+    pub fn open(region: Region, boot_id: [u8; 16]) -> Result<Salvage, SalvageError> {
+        if !region.is_private() {
+            return Err(SalvageError::NotPrivate);
+        }
+        if region.is_empty() || is_blank(&region) {
+            return Err(SalvageError::Blank);
+        }
+        // What was lost in an earlier incarnation is lost in this one too, though it can be read.
+        losses::read(&region).into_iter().for_each(|page| {
+            region.mark_lost(page);
+        });
+        let mut notes = Vec::new();
+        let found = header::find(&region, &mut notes)?;
+        let geometry = found.geometry;
+        if let Some(stop) = losses::stopped(&region) {
+            notes.push(SalvageNote::Stopped(stop.why));
+        }
+        let zones = zones(&region, &geometry, &mut notes);
+        if let Some(header) = &found.header {
+            log::recover(&region, header, boot_id, &mut notes);
+        }
+        let shapes = shapes::read(&region, &geometry, zones, &mut notes);
+        Ok(Salvage { region, geometry, seed: found.seed, shapes, notes })
+    }
+
+    /// Returns how many shards there are.
+    pub fn shards(&self) -> usize {
+        self.geometry.shards
+    }
+
+    /// Returns the sizes chosen when the pool was made.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Returns the key of the hash that places keys, unless it is lost. Without a whole header it
+    /// may be damaged: whether it leads to the keys is for the layer above to see.
+    pub fn hash_seed(&self) -> Option<[u8; 16]> {
+        self.seed
+    }
+
+    /// Returns the memory below.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Returns what is not as it was left.
+    pub fn notes(&self) -> &[SalvageNote] {
+        &self.notes
+    }
+
+    /// Returns where root word `n` of a shard is.
+    pub fn root(&self, shard: usize, n: usize) -> Ptr {
+        Ptr::from_raw(self.geometry.shard_area(shard).root(n))
+    }
+
+    /// Returns the number of bytes in allocated blocks, as the shards counted them; no more than
+    /// the file has.
+    pub fn used(&self) -> u64 {
+        let counted =
+            (0..self.shards()).map(|s| self.region.load(self.geometry.shard_area(s).used()));
+        counted.fold(0, u64::saturating_add).min(self.region.len())
+    }
+
+    /// Returns how many bytes a block at `at` holds, allocated or not; 0 if none can begin there.
+    pub fn capacity(&self, at: Ptr) -> usize {
+        self.block(at).map_or(0, |(_, _, size)| size)
+    }
+
+    /// Returns the span, the number and the size of the block that begins at `at`.
+    pub(super) fn block(&self, at: Ptr) -> Option<(u32, u32, usize)> {
+        let span = self.geometry.span_of(at.raw())?;
+        let inside = (at.raw() - self.geometry.span_at(span)) as u32;
+        let (number, size) = self.shapes.get(span as usize)?.block(inside)?;
+        Some((span, number, size))
+    }
+
+    /// Returns the blocks whose bits say that they are in use, in the order of their places, with
+    /// their sizes.
+    pub fn allocated(&self) -> impl Iterator<Item = (Ptr, usize)> + '_ {
+        self.shapes.iter().enumerate().flat_map(move |(span, shape)| {
+            let base = self.geometry.span_at(span as u32);
+            shape.allocated(&self.region, base).map(move |(at, size)| (Ptr::from_raw(at), size))
+        })
+    }
+}
+
+impl View for Salvage {
+    fn word(&self, at: Ptr) -> u64 {
+        self.region.load(at.raw())
+    }
+
+    fn line(&self, at: Ptr) -> [u64; 8] {
+        self.region.line(at.raw())
+    }
+
+    fn tagged(&self, at: Ptr, tag: u16) -> u8 {
+        self.region.tagged(at.raw(), tag)
+    }
+
+    fn bytes(&self, at: Ptr, len: usize) -> &[u8] {
+        // SAFETY: after `open` nobody writes to the region, which is private to this process.
+        unsafe { self.region.bytes(at.raw(), len) }
+    }
+
+    fn prefetch(&self, at: Ptr) {
+        self.region.prefetch(at.raw());
+    }
+}
+
+/// Returns how many zones there are, the last one perhaps not as a whole.
+fn zones(region: &Region, geometry: &Geometry, notes: &mut Vec<SalvageNote>) -> u64 {
+    let (said, found) = (region.load(ZONES_WORD), region.len());
+    let most = found.saturating_sub(geometry.zones_at()).div_ceil(geometry.zone_bytes());
+    let expected = geometry.zones_at().saturating_add(said.saturating_mul(geometry.zone_bytes()));
+    if (1..=1 << 32).contains(&said) && expected > found {
+        let costs = found < geometry.zones_at();
+        notes.push(SalvageNote::Cut { expected, found, costs });
+    } else if said == 0 || expected > found {
+        notes.push(SalvageNote::Zones { found: said, most });
+    }
+    // What was grown and not published is zeros: spans that are free.
+    most
+}

@@ -1,0 +1,236 @@
+//! The commit of a transaction on one shard: one fence.
+//!
+//! 1. New bytes are where no reader looks; they are flushed.
+//! 2. One record names them with their checksums and says which words change; it is flushed.
+//! 3. The fence: the commit point.
+//! 4. The words are stored in place, not flushed; the shard's lock is released by the caller.
+//!
+//! Words reach the medium when their part of the ring is retired ([`crate::log::ring`]), or are
+//! stored again by recovery ([`crate::recovery`]). In a volatile heap only step 4 is left.
+
+#![allow(unsafe_code, reason = "words are stored in the pool")]
+
+use super::heap::{Heap, Slot};
+use super::plan;
+use super::read_cache::ReadCache;
+use super::state::ShardState;
+use super::write_record;
+use crate::alloc::place::BlockPlace;
+use crate::error::CommitError;
+use crate::fault_points::{self, FaultPoint};
+use crate::layout::size_class::TABLE;
+use crate::log::record::{self, RecordKind};
+use std::sync::atomic::Ordering;
+
+/// Commits the open transaction of one shard.
+#[inline]
+pub(crate) fn one(heap: &Heap, shard: usize, state: &mut ShardState) -> Result<(), CommitError> {
+    if !state.tx.is_dirty() {
+        abandon(heap, shard, state);
+        return Ok(());
+    }
+    if let Err(refused) = heap.check_open() {
+        abandon(heap, shard, state);
+        return Err(refused);
+    }
+    or_poison(heap, || {
+        state.committing = true;
+        plan::make(heap, shard, state, RecordKind::default());
+        planned(heap, shard, state)
+    })
+}
+
+/// Runs a part of a commit. A panic in it poisons the heap before any lock is released: the shard
+/// may be half changed, and only recovery can tell whether its record counts.
+#[inline]
+pub(crate) fn or_poison<R>(heap: &Heap, part: impl FnOnce() -> R) -> R {
+    struct Poison<'h>(&'h Heap);
+    impl Drop for Poison<'_> {
+        fn drop(&mut self) {
+            self.0.poison();
+        }
+    }
+    let unless_done = Poison(heap);
+    let done = part();
+    std::mem::forget(unless_done);
+    done
+}
+
+/// Commits what `plan::make` worked out.
+#[inline]
+pub(crate) fn planned(
+    heap: &Heap,
+    shard: usize,
+    state: &mut ShardState,
+) -> Result<(), CommitError> {
+    if !heap.volatile {
+        if let Err(full) = write_record::draft(heap, state) {
+            undo(heap, shard, state);
+            return Err(full);
+        }
+        write_record::write(heap, state, heap.take_lsn(), None);
+        if !FaultPoint::StoreAfterFence.is_enabled() {
+            store_words(heap, shard, state);
+        }
+        fault_points::fence(&heap.region, FaultPoint::FenceCommit);
+        if heap.region.failed() {
+            let poisoned = heap.poison();
+            abandon(heap, shard, state);
+            return Err(poisoned);
+        }
+    }
+    store_words(heap, shard, state);
+    finish(heap, shard, state);
+    Ok(())
+}
+
+/// Stores the words in place. They are durable already: in the record.
+#[inline]
+pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut ShardState) {
+    let region = &heap.region;
+    if state.overlay.is_some() && FaultPoint::SaveOverlay.is_enabled() {
+        save_words(heap, state);
+    }
+    let ShardState { plan, ring, .. } = state;
+    for word in &plan.words {
+        // SAFETY: words of this shard, whose lock the caller holds; logged words are never read as
+        // bytes.
+        unsafe { region.change(word.at, |old| word.applied_to(old)) };
+    }
+    if heap.volatile {
+        return;
+    }
+    ring.changes(plan.words.iter().map(|word| word.at));
+    let fenced = record::fenced_word(heap.epoch, ring.seq - 1);
+    // SAFETY: as above.
+    unsafe { region.store(heap.area(shard).fenced(), fenced) };
+}
+
+/// Saves the words that are about to change for the first time since a snapshot's cut.
+#[cold]
+fn save_words(heap: &Heap, state: &mut ShardState) {
+    let Some(overlay) = &mut state.overlay else { return };
+    for word in &state.plan.words {
+        overlay.entry(word.at).or_insert_with(|| heap.region.load(word.at));
+    }
+}
+
+/// Brings the free blocks up to date with a transaction that is in effect, and opens a new one.
+#[inline]
+pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut ShardState) {
+    let slot = &heap.slots[shard];
+    forget_copies(state);
+    let ShardState { tx, plan, alloc, ring, .. } = state;
+    for &span in &plan.publishing {
+        if let Some(span) = alloc.span_mut(span) {
+            span.published = true;
+        }
+    }
+    for block in tx.reserved.iter().filter(|r| r.published.is_none()) {
+        alloc.release(block.place);
+    }
+    for span in ring.released.drain(..) {
+        alloc.give_span(span);
+    }
+    reuse_freed(slot, state);
+    for &span in &state.plan.releasing {
+        state.alloc.forget(span);
+    }
+    slot.used.store(state.used, Ordering::Relaxed);
+    state.tx.clear();
+    state.committing = false;
+}
+
+/// Forgets the copies of all blocks that the open transaction, which is in effect now, changes in
+/// any way.
+#[inline]
+fn forget_copies(state: &mut ShardState) {
+    if state.cache.is_some() && FaultPoint::ForgetCached.is_enabled() {
+        forget_changed(state);
+    }
+}
+
+#[cold]
+fn forget_changed(state: &mut ShardState) {
+    let ShardState { tx, alloc, cache: Some(cache), .. } = state else { return };
+    tx.freed.iter().for_each(|freed| cache.forget(freed.place.at));
+    tx.reserved.iter().for_each(|reserved| cache.forget(reserved.place.at));
+    let words = tx.staged.iter().map(|(at, _)| at);
+    let appended = tx.appended.iter().map(|range| range.at);
+    words.chain(appended).filter_map(|at| alloc.block_begin(at)).for_each(|at| cache.forget(at));
+}
+
+/// Lets freed blocks be used again when no reader can look at them any more.
+pub(crate) fn reuse_freed(slot: &Slot, state: &mut ShardState) {
+    let ShardState { tx, alloc, limbo, .. } = state;
+    if !tx.freed.is_empty() {
+        match slot.pins.mark() {
+            Some(mark) if FaultPoint::ReuseAfterPins.is_enabled() => {
+                limbo.extend(tx.freed.iter().map(|freed| (mark, freed.place)));
+            }
+            _ => alloc.reuse(tx.freed.iter().map(|freed| freed.place), tx.reserved.len()),
+        }
+    }
+    while let Some(&(mark, block)) = limbo.front()
+        && slot.pins.allows(mark)
+    {
+        limbo.pop_front();
+        alloc.release(block);
+    }
+}
+
+/// Drops the open transaction. In a poisoned heap its blocks stay taken: its record may have been
+/// written and count after all, so that nobody may write into what it publishes.
+#[cold]
+pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut ShardState) {
+    let ShardState { tx, alloc, .. } = state;
+    // Out of the list before it is released: a panic in between releases none twice.
+    while let Some(block) = tx.reserved.pop() {
+        if !heap.is_poisoned() {
+            alloc.release(block.place);
+        }
+    }
+    state.tx.clear();
+    state.committing = false;
+    run_pending_maintenance(heap, shard, state);
+}
+
+/// Runs pending maintenance: gives blocks back that were reserved outside a transaction and
+/// dropped, and resizes the read cache.
+#[cold]
+pub(crate) fn run_pending_maintenance(heap: &Heap, shard: usize, state: &mut ShardState) {
+    let slot = &heap.slots[shard];
+    if slot.maintenance_pending.swap(false, Ordering::AcqRel) {
+        resize_read_cache(heap, shard, state);
+        let mut returned = slot.returned.lock().unwrap_or_else(|e| e.into_inner());
+        let returned: Vec<BlockPlace> = std::mem::take(&mut *returned);
+        returned.into_iter().for_each(|block| state.alloc.release(block));
+    }
+}
+
+/// Gives a shard the cache that is asked for.
+fn resize_read_cache(heap: &Heap, shard: usize, state: &mut ShardState) {
+    let share = heap.read_cache_share();
+    if state.cache.as_ref().map_or(0, |cache| cache.budget()) != share {
+        // The old one goes first: both count in the same place.
+        state.cache = None;
+        let counts = &heap.slots[shard].cached;
+        state.cache = (share > 0).then(|| Box::new(ReadCache::new(share, counts)));
+    }
+}
+
+/// Drops a planned transaction whose record was not written.
+#[cold]
+pub(crate) fn undo(heap: &Heap, shard: usize, state: &mut ShardState) {
+    for &span in &state.plan.publishing {
+        if let Some(span) = state.alloc.span(span) {
+            let shape = &TABLE[span.class as usize];
+            state.alloc.clear_bitmap(&heap.region, span.number, shape);
+        }
+    }
+    state.alloc.emptied.extend(&state.plan.releasing);
+    state.used = heap.slots[shard].used.load(Ordering::Relaxed);
+    let unused: Vec<u32> = state.ring.take_next_long();
+    unused.into_iter().for_each(|span| state.alloc.give_span(span));
+    abandon(heap, shard, state);
+}

@@ -1,0 +1,55 @@
+//! Locking a shard. Whoever takes the lock recovers it if its last holder panicked, and runs the
+//! maintenance that is pending.
+
+use super::commit;
+use super::heap::Heap;
+use super::state::ShardState;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError, TryLockError};
+
+impl Heap {
+    /// Locks a shard.
+    #[inline]
+    pub(crate) fn lock_state(&self, shard: usize) -> MutexGuard<'_, ShardState> {
+        let locked = pmem::lock(&self.slots[shard].state);
+        self.locked(shard, locked.unwrap_or_else(|poison| self.recover_lock(shard, poison)))
+    }
+
+    /// Locks a shard unless it is locked.
+    pub(crate) fn try_lock_state(&self, shard: usize) -> Option<MutexGuard<'_, ShardState>> {
+        let guard = match self.slots[shard].state.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::WouldBlock) => return None,
+            Err(TryLockError::Poisoned(poison)) => self.recover_lock(shard, poison),
+        };
+        Some(self.locked(shard, guard))
+    }
+
+    #[inline]
+    fn locked<'h>(
+        &'h self,
+        shard: usize,
+        mut state: MutexGuard<'h, ShardState>,
+    ) -> MutexGuard<'h, ShardState> {
+        if self.slots[shard].maintenance_pending.load(Ordering::Relaxed) {
+            commit::run_pending_maintenance(self, shard, &mut state);
+        }
+        state
+    }
+
+    /// Recovers a poisoned lock: what its holder, which panicked, had staged is dropped. A panic in
+    /// a commit has poisoned the heap.
+    #[cold]
+    fn recover_lock<'h>(
+        &'h self,
+        shard: usize,
+        poison: PoisonError<MutexGuard<'h, ShardState>>,
+    ) -> MutexGuard<'h, ShardState> {
+        let mut guard = poison.into_inner();
+        self.slots[shard].state.clear_poison();
+        commit::abandon(self, shard, &mut guard);
+        guard.cache = None;
+        self.defer_to_next_holder(shard);
+        guard
+    }
+}

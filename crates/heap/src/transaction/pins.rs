@@ -1,0 +1,108 @@
+//! Readers that look at blocks without the shard's lock.
+//!
+//! A pin is a number that only grows. A block freed while pins are held is reused only when every
+//! pin that was taken before it was freed has gone.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The pins on one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    held: Mutex<BTreeMap<u64, usize>>,
+    next: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Pins {
+    /// Takes a pin. Under the shard's lock, so that no block is freed meanwhile.
+    pub(crate) fn take(self: &Arc<Pins>) -> Pin {
+        let number = self.next.load(Ordering::Relaxed);
+        *self.lock().entry(number).or_insert(0) += 1;
+        self.count.fetch_add(1, Ordering::Release);
+        Pin { pins: Arc::clone(self), number }
+    }
+
+    /// Returns the mark for a block that is freed now; none when no reader can see it. Under the
+    /// shard's lock.
+    pub(crate) fn mark(&self) -> Option<u64> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        Some(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns true if a block with this mark may be used again.
+    pub(crate) fn allows(&self, mark: u64) -> bool {
+        self.lock().first_key_value().is_none_or(|(&oldest, _)| oldest > mark)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps every block that was allocated when it was taken as it was.
+#[derive(Debug)]
+pub struct Pin {
+    pins: Arc<Pins>,
+    number: u64,
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let mut held = self.pins.lock();
+        if let Some(count) = held.get_mut(&self.number) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.number);
+            }
+        }
+        self.pins.count.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_waits_for_the_pins_taken_before_it_was_freed_and_for_no_later_one() {
+        let pins = Arc::new(Pins::default());
+        assert_eq!(pins.mark(), None);
+        let before = pins.take();
+        let mark = pins.mark().expect("a pin is held");
+        let after = pins.take();
+        assert!(!pins.allows(mark));
+        drop(before);
+        assert!(pins.allows(mark));
+        drop(after);
+        assert_eq!(pins.mark(), None);
+    }
+
+    /// Several pins have one number where nothing is freed between them; they go in any order.
+    #[test]
+    fn a_block_waits_for_each_pin_however_many_there_are() {
+        for seed in 0..200 {
+            let (pins, mut random) = (Arc::new(Pins::default()), fastrand::Rng::with_seed(seed));
+            // Pins and marks, each with the time at which it was taken or made.
+            let (mut held, mut marks) = (Vec::<(usize, Pin)>::new(), Vec::<(usize, u64)>::new());
+            for time in 0..60 {
+                match random.u8(..6) {
+                    0..3 if held.len() < 5 => held.push((time, pins.take())),
+                    3 => match pins.mark() {
+                        Some(mark) => marks.push((time, mark)),
+                        None => assert!(held.is_empty(), "seed {seed}, time {time}: a pin is held"),
+                    },
+                    _ if !held.is_empty() => drop(held.swap_remove(random.usize(..held.len()))),
+                    _ => {}
+                }
+                for (freed, mark) in &marks {
+                    let waits = held.iter().any(|(taken, _)| taken < freed);
+                    assert_eq!(pins.allows(*mark), !waits, "seed {seed}, {time}: freed at {freed}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! A locked shard with an open transaction.
+//!
+//! What is staged here is seen through [`View`] by this guard alone; nothing of it is durable or
+//! visible to others before [`Shard::commit`]. Dropping the guard drops what was staged.
+
+#![allow(
+    unsafe_code,
+    reason = "reserved blocks and room behind published lengths are written here"
+)]
+
+use super::commit;
+use super::heap::Heap;
+use super::pins::Pin;
+use super::span_transfer;
+use super::state::{FEW, Freed, Reserved, ShardState, span_group};
+use crate::alloc::place::BlockPlace;
+use crate::checksum::crc32c;
+use crate::error::{CommitError, Full};
+use crate::fault_points::FaultPoint;
+use crate::layout::size_class::{self, BITMAP_AT, TABLE, WHOLE};
+use crate::layout::{ROOTS, SPAN};
+use crate::log::record::FreshRange;
+use crate::ptr::{Ptr, View};
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+
+/// Bytes that are put together outside the pool before they are written.
+const SHORT: usize = 128;
+/// How many freed blocks are compared with one that is freed, where that is checked at all.
+const COMPARED: usize = 64;
+
+/// A reserved block that no reader can reach, of the transaction that reserved it.
+#[derive(Debug)]
+pub struct Fresh {
+    ptr: Ptr,
+    capacity: usize,
+    index: usize,
+}
+
+impl Fresh {
+    /// Returns where the block is.
+    pub fn ptr(&self) -> Ptr {
+        self.ptr
+    }
+
+    /// Returns how many bytes it holds.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+/// A state of the open transaction to which it can go back.
+#[derive(Debug, Clone, Copy)]
+pub struct Savepoint {
+    staged: usize,
+    reserved: usize,
+    appended: usize,
+    freed: usize,
+    undo: usize,
+    unpublished: usize,
+}
+
+/// A locked shard with an open transaction.
+#[derive(Debug)]
+pub struct Shard<'h> {
+    heap: &'h Heap,
+    id: usize,
+    pub(crate) state: MutexGuard<'h, ShardState>,
+}
+
+impl Heap {
+    /// Locks a shard and opens a transaction on it.
+    #[inline]
+    pub fn lock(&self, shard: usize) -> Shard<'_> {
+        Shard::new(self, shard, self.lock_state(shard))
+    }
+
+    /// Locks a shard unless it is locked.
+    pub fn try_lock(&self, shard: usize) -> Option<Shard<'_>> {
+        self.try_lock_state(shard).map(|state| Shard::new(self, shard, state))
+    }
+
+    /// Takes no write while paused, so that the file can be copied as it is. Commits that have
+    /// begun come to their end.
+    pub fn pause(&self, yes: bool) {
+        if self.paused.swap(yes, Ordering::AcqRel) != yes && yes {
+            // Whoever checked before holds a shard.
+            (0..self.shards()).for_each(|shard| drop(self.lock(shard)));
+        }
+    }
+}
+
+impl View for Shard<'_> {
+    #[inline]
+    fn word(&self, at: Ptr) -> u64 {
+        match self.state.tx.staged.get(at.raw()) {
+            Some(value) => value,
+            None => self.heap.region.load(at.raw()),
+        }
+    }
+
+    #[inline]
+    fn line(&self, at: Ptr) -> [u64; 8] {
+        if self.state.tx.staged.touches_line(at.raw()) {
+            return std::array::from_fn(|i| self.word(at.add(8 * i as u64)));
+        }
+        self.heap.region.line(at.raw())
+    }
+
+    #[inline]
+    fn tagged(&self, at: Ptr, tag: u16) -> u8 {
+        if self.state.tx.staged.touches_line(at.raw()) {
+            return self.tagged_by_words(at, tag);
+        }
+        self.heap.region.tagged(at.raw(), tag)
+    }
+
+    #[inline]
+    fn bytes(&self, at: Ptr, len: usize) -> &[u8] {
+        // SAFETY: bytes of a block change only through this guard, by methods that borrow it
+        // mutably (those of a reserved block, and those after a published length), so not while the
+        // slice lives.
+        unsafe { self.heap.region.bytes(at.raw(), len) }
+    }
+
+    #[inline]
+    fn prefetch(&self, at: Ptr) {
+        self.heap.region.prefetch(at.raw());
+    }
+}
+
+impl<'h> Shard<'h> {
+    /// Like [`View::tagged`], where a word of the line may be staged.
+    #[inline(never)]
+    fn tagged_by_words(&self, at: Ptr, tag: u16) -> u8 {
+        let bit = |i: u64| u8::from((self.word(at.add(8 * i)) >> 48) as u16 == tag) << i;
+        (0..8).fold(0, |bits, i| bits | bit(i))
+    }
+
+    #[inline]
+    fn new(heap: &'h Heap, id: usize, state: MutexGuard<'h, ShardState>) -> Shard<'h> {
+        Shard { heap, id, state }
+    }
+
+    /// Returns the shard's number.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Returns the heap that it is a part of.
+    pub fn heap(&self) -> &'h Heap {
+        self.heap
+    }
+
+    /// Returns the place of root word `n`, below [`crate::ROOTS`]. Roots of a new pool are 0.
+    pub fn root(&self, n: usize) -> Ptr {
+        assert!(n < ROOTS, "a shard has {} roots", ROOTS);
+        Ptr::from_raw(self.heap.area(self.id).root(n))
+    }
+
+    /// Stages a new value of the word at `at`: a root, or a word of a block of this shard.
+    #[inline]
+    pub fn set(&mut self, at: Ptr, value: u64) {
+        if self.state.tx.reserved_in & span_group(at.raw()) != 0
+            && let Some(index) = self.reserved_with(at.raw())
+            && FaultPoint::PatchReserved.is_enabled()
+        {
+            return self.set_reserved(index, at, value);
+        }
+        self.state.tx.staged.set(at.raw(), value);
+    }
+
+    /// Reserves a block of at least `len` bytes, 1 to [`crate::MAX_BLOCK`]. Its content is
+    /// undefined.
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> Result<Fresh, Full> {
+        let class = size_class::for_len(len).ok_or(Full)?;
+        match self.state.alloc.reserve_fast(class) {
+            Some(place) => Ok(self.enter(Reserved::new(place))),
+            None => self.reserve_slow(class),
+        }
+    }
+
+    #[cold]
+    fn reserve_slow(&mut self, class: u8) -> Result<Fresh, Full> {
+        let place = self.take_block(class)?;
+        Ok(self.enter(Reserved::new(place)))
+    }
+
+    /// Returns a free block of `class`: of this shard, or, when there is none, of a span that
+    /// another shard does not need.
+    pub(crate) fn take_block(&mut self, class: u8) -> Result<BlockPlace, Full> {
+        match self.try_take_block(class) {
+            Some(place) => Ok(place),
+            None => self.take_block_of_others(class),
+        }
+    }
+
+    fn try_take_block(&mut self, class: u8) -> Option<BlockPlace> {
+        let ShardState { alloc, tx, .. } = &mut *self.state;
+        alloc.reserve(&self.heap.region, &self.heap.spans, class, tx.may_use_reserve)
+    }
+
+    #[cold]
+    fn take_block_of_others(&mut self, class: u8) -> Result<BlockPlace, Full> {
+        self.state.alloc.empty_caches();
+        while span_transfer::from_others(self.heap, self.id) {
+            if let Some(place) = self.try_take_block(class) {
+                return Ok(place);
+            }
+        }
+        Err(Full)
+    }
+
+    /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's
+    /// start.
+    pub fn write(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) {
+        let cached = self.put(fresh, at, bytes);
+        if !self.heap.volatile {
+            self.state.tx.reserved[fresh.index].wrote(at as u32, bytes, cached);
+        }
+    }
+
+    /// As [`Shard::write`], of bytes whose CRC-32C is `crc`, so that they are not read once more
+    /// for it.
+    pub fn write_checksummed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], crc: u32) {
+        let cached = self.put(fresh, at, bytes);
+        if !self.heap.volatile {
+            self.state.tx.reserved[fresh.index].wrote_checksummed(at as u32, bytes, crc, cached);
+        }
+    }
+
+    /// Copies bytes into a reserved block, through the cache or past it: whether through it.
+    #[inline]
+    fn put(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) -> bool {
+        assert!(at + bytes.len() <= fresh.capacity, "a write past the block's end");
+        let to = fresh.ptr.raw() + at as u64;
+        let through_cache = bytes.len() < pmem::STREAM_FROM;
+        if through_cache {
+            // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably.
+            unsafe { self.heap.region.write(to, bytes) };
+        } else {
+            // SAFETY: as above.
+            unsafe { self.heap.region.write_streaming(to, bytes) };
+        }
+        through_cache
+    }
+
+    /// Lets `fill` write `len` bytes at offset `at` of a reserved block in place, all of them: they
+    /// hold anything before. For what is short; long bytes go past the cache by [`Shard::write`].
+    #[inline]
+    pub fn write_with(
+        &mut self,
+        fresh: &Fresh,
+        at: usize,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        assert!(at + len <= fresh.capacity, "a write past the block's end");
+        let to = fresh.ptr.raw() + at as u64;
+        if !self.heap.volatile && len <= SHORT {
+            // The checksum is taken before they are stored: to read them back would wait for their
+            // lines.
+            let mut bytes = [0; SHORT];
+            let bytes = &mut bytes[..len];
+            fill(bytes);
+            // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably.
+            unsafe { self.heap.region.write(to, bytes) };
+            return self.state.tx.reserved[fresh.index].wrote(at as u32, bytes, true);
+        }
+        // SAFETY: a reserved block is reached by this guard alone, which is borrowed mutably; the
+        // filled bytes are looked at before it is used again.
+        let filled = unsafe { self.heap.region.write_with(to, len, fill) };
+        if let Some(bytes) = filled
+            && !self.heap.volatile
+        {
+            self.state.tx.reserved[fresh.index].wrote(at as u32, bytes, true);
+        }
+    }
+
+    /// Writes a word, in the machine's order of a word, at offset `at`, a multiple of 8.
+    pub fn write_word(&mut self, fresh: &Fresh, at: usize, value: u64) {
+        self.write(fresh, at, &value.to_le_bytes());
+    }
+
+    /// Makes the first `len` bytes of a reserved block, all of which were written, part of the
+    /// transaction. What is not published is given back at the end of the transaction.
+    pub fn publish(&mut self, fresh: Fresh, len: usize) -> Ptr {
+        assert!(len <= fresh.capacity, "published past the block's end");
+        self.state.tx.publish(fresh.index, len as u32);
+        fresh.ptr
+    }
+
+    /// Writes after the published length of a block of this shard; within [`Shard::capacity`]. The
+    /// new length is published by [`Shard::set`].
+    pub fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.capacity(block), "an append past the block's end");
+        let to = block.raw() + at as u64;
+        // SAFETY: the bytes are after the length that readers know; this guard is borrowed mutably.
+        unsafe { self.heap.region.write(to, bytes) };
+        if let Some(index) = self.reserved_with(to) {
+            let reserved = &mut self.state.tx.reserved[index];
+            reserved.wrote(at as u32, bytes, true);
+            let end = (at + bytes.len()) as u32;
+            if let Some(len) = reserved.published.filter(|&len| len < end) {
+                debug_assert!(len as usize <= at, "an append over published bytes");
+                self.state.tx.publish(index, end);
+            }
+            return;
+        }
+        let crc = if self.heap.volatile { 0 } else { crc32c(bytes) };
+        let range = FreshRange { at: to, len: bytes.len() as u32, crc, verified: true };
+        self.state.tx.appended.push(range);
+    }
+
+    /// Returns how many bytes an allocated block of this shard holds; 0 where there is none.
+    pub fn capacity(&self, block: Ptr) -> usize {
+        let class = self.state.alloc.class_at(&self.heap.region, block.raw());
+        class.map_or(0, |class| TABLE[class as usize].size as usize)
+    }
+
+    /// Says that a block of this shard is going to be freed: the processor is asked for the start
+    /// of its span's bitmap, which is rarely in its cache.
+    #[inline]
+    pub fn expect_free(&self, block: Ptr) {
+        self.heap.region.prefetch((block.raw() & !(SPAN - 1)) + BITMAP_AT);
+    }
+
+    /// Frees a block of this shard when the transaction commits.
+    #[inline]
+    pub fn free(&mut self, block: Ptr) {
+        match self.state.alloc.taken_if_known(block.raw()) {
+            Some(place) => self.free_taken(place),
+            None => self.free_slow(block),
+        }
+    }
+
+    /// Frees a block that is a whole span, or of a span that was not looked at.
+    #[cold]
+    fn free_slow(&mut self, block: Ptr) {
+        match self.state.alloc.taken(&self.heap.region, block.raw()) {
+            Some(place) => self.free_taken(place),
+            None => self.free_own(block),
+        }
+    }
+
+    #[inline(always)]
+    fn free_taken(&mut self, place: BlockPlace) {
+        if self.is_allocated(&place) {
+            self.note_freed(place, false);
+        } else {
+            self.free_own(Ptr::from_raw(place.at));
+        }
+    }
+
+    /// Frees a block that this transaction reserved. Any other one is free already: only what is
+    /// damaged leads there.
+    #[cold]
+    fn free_own(&mut self, block: Ptr) {
+        let tx = &self.state.tx;
+        match tx.reserved_at(block.raw()).map(|index| tx.reserved[index].place) {
+            Some(place) => self.note_freed(place, true),
+            None => self.heap.count_damage(),
+        }
+    }
+
+    /// Returns true if a taken block is allocated in the pool. One that is not is the open
+    /// transaction's own.
+    #[inline(always)]
+    fn is_allocated(&self, place: &BlockPlace) -> bool {
+        place.class == WHOLE || self.heap.region.load(place.bitmap) >> place.bit() & 1 != 0
+    }
+
+    #[inline(always)]
+    fn note_freed(&mut self, place: BlockPlace, own: bool) {
+        let freed = Freed { place, own };
+        let state = &mut *self.state;
+        let mut before = state.tx.freed.iter().rev().take(COMPARED);
+        debug_assert!(!before.any(|f| f.place == freed.place), "freed twice");
+        state.tx.freed.push(freed);
+        if !FaultPoint::ReuseAfterFence.is_enabled() {
+            state.alloc.release(freed.place);
+        }
+    }
+
+    /// Returns true if the span of this block is mostly empty, so that moving the block away helps
+    /// to free it.
+    pub fn is_sparse(&self, block: Ptr) -> bool {
+        self.state.alloc.is_sparse(&self.heap.region, block.raw())
+    }
+
+    /// Allows reservations to use the emergency reserve, which is kept for deletes, from here to
+    /// the end of the transaction; returns whether they were allowed to before.
+    pub fn allow_reserve(&mut self, yes: bool) -> bool {
+        std::mem::replace(&mut self.state.tx.may_use_reserve, yes)
+    }
+
+    /// Keeps the blocks that are allocated now as they are while the pin lives, so that
+    /// [`Heap::pinned`] reads them without the lock.
+    pub fn pin(&self) -> Pin {
+        self.heap.slots[self.id].pins.take()
+    }
+
+    /// Marks the state of the transaction, for [`Shard::rollback_to`].
+    pub fn savepoint(&mut self) -> Savepoint {
+        let tx = &mut self.state.tx;
+        tx.has_savepoint = true;
+        Savepoint {
+            staged: tx.staged.mark(),
+            reserved: tx.reserved.len(),
+            appended: tx.appended.len(),
+            freed: tx.freed.len(),
+            undo: tx.undo.len(),
+            unpublished: tx.unpublished.len(),
+        }
+    }
+
+    /// Drops what was staged, reserved and freed since the savepoint, the newest one or one before
+    /// it.
+    pub fn rollback_to(&mut self, to: Savepoint) {
+        let heap = self.heap;
+        let state = &mut *self.state;
+        while state.tx.undo.len() > to.undo {
+            if let Some((at, old)) = state.tx.undo.pop() {
+                // SAFETY: the word is in a block that this transaction reserved.
+                unsafe { heap.region.store(at, old) };
+            }
+        }
+        while state.tx.unpublished.len() > to.unpublished {
+            if let Some((index, before)) = state.tx.unpublished.pop() {
+                state.tx.reserved[index].published = before;
+            }
+        }
+        for reserved in state.tx.reserved.drain(to.reserved..) {
+            state.tx.by_begin.remove(&reserved.place.at);
+            state.alloc.release(reserved.place);
+        }
+        state.tx.staged.truncate(to.staged);
+        state.tx.appended.truncate(to.appended);
+        state.tx.freed.truncate(to.freed);
+    }
+
+    /// Returns true if the transaction changes anything.
+    pub fn is_dirty(&self) -> bool {
+        self.state.tx.is_dirty()
+    }
+
+    /// Makes the transaction durable, with one fence, and then visible. A new transaction is open
+    /// afterwards.
+    pub fn commit(&mut self) -> Result<(), CommitError> {
+        commit::one(self.heap, self.id, &mut self.state)
+    }
+
+    /// Drops everything that the transaction staged, reserved and freed.
+    pub fn rollback(&mut self) {
+        commit::abandon(self.heap, self.id, &mut self.state);
+    }
+
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, reserved: Reserved) -> Fresh {
+        let place = reserved.place;
+        let tx = &mut self.state.tx;
+        let index = tx.reserved.len();
+        tx.reserved.push(reserved);
+        tx.reserved_in |= span_group(place.at);
+        if index >= FEW {
+            tx.list_by_begin();
+        }
+        Fresh { ptr: Ptr::from_raw(place.at), capacity: place.size() as usize, index }
+    }
+
+    /// Returns the reserved block that contains `at`.
+    fn reserved_with(&self, at: u64) -> Option<usize> {
+        let ShardState { tx, alloc, .. } = &*self.state;
+        if tx.reserved.len() <= FEW {
+            return tx.reserved.iter().rposition(|r| r.holds(at));
+        }
+        tx.by_begin.get(&alloc.block_begin(at)?).copied()
+    }
+
+    /// A word of a block that this transaction reserved is changed as bytes: a record never targets
+    /// its own fresh ranges.
+    fn set_reserved(&mut self, index: usize, at: Ptr, value: u64) {
+        let region = &self.heap.region;
+        let tx = &mut self.state.tx;
+        if tx.has_savepoint {
+            tx.undo.push((at.raw(), region.load(at.raw())));
+        }
+        // SAFETY: the block is reserved by this guard, which is borrowed mutably.
+        unsafe { region.store(at.raw(), value) };
+        let reserved = &mut tx.reserved[index];
+        let from = (at.raw() - reserved.place.at) as u32;
+        reserved.cached = (reserved.cached.0.min(from), reserved.cached.1.max(from + 8));
+        reserved.checksummed = None;
+        reserved.fenced = false;
+    }
+}
+
+impl Drop for Shard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.state.tx.is_blank() {
+            self.rollback();
+        }
+    }
+}

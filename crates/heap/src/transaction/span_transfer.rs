@@ -1,0 +1,109 @@
+//! Span transfer: free spans move from a shard that has too many to one that has none.
+//!
+//! A span's word in the span table is logged by its owner. Before another shard may log it, the
+//! first owner's log is retired past the release: its tail is durable, so that recovery never
+//! stores the old word over the new one. So it is before the space of a span is given back
+//! ([`crate::alloc::punch`]).
+
+use super::commit;
+use super::heap::Heap;
+use super::plan;
+use super::state::ShardState;
+use crate::fault_points::{self, FaultPoint};
+use crate::log::record::RecordKind;
+
+impl Heap {
+    /// Makes the free spans of all shards that nobody holds available to all: for a transaction
+    /// over several shards that found no space, since none of them can have the others' while it
+    /// holds them. Returns true if there were any.
+    pub fn share_free_spans(&self) -> bool {
+        from_others(self, usize::MAX)
+    }
+}
+
+/// Collects free spans of all shards but `needy`, as far as their locks are free. Returns true if
+/// there were any.
+pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
+    if heap.check_open().is_err() {
+        return false;
+    }
+    let others = (0..heap.shards()).filter(|&shard| shard != needy);
+    let collected: Vec<u32> = others
+        .filter_map(|shard| {
+            let mut state = heap.try_lock_state(shard)?;
+            Some(take(heap, shard, &mut state, Which::All))
+        })
+        .flatten()
+        .collect();
+    let any = !collected.is_empty();
+    heap.spans.give(collected);
+    any
+}
+
+/// Collects all free spans of one shard, whoever holds it.
+pub(crate) fn from_one(heap: &Heap, shard: usize) {
+    if heap.check_open().is_ok() {
+        let mut state = heap.lock_state(shard);
+        let spans = take(heap, shard, &mut state, Which::All);
+        heap.spans.give(spans);
+    }
+}
+
+/// Collects the free spans of one shard that it did not need since the call before, unless it is
+/// locked.
+pub(crate) fn rested(heap: &Heap, shard: usize) {
+    if heap.check_open().is_ok()
+        && let Some(mut state) = heap.try_lock_state(shard)
+    {
+        let spans = take(heap, shard, &mut state, Which::Rested);
+        heap.spans.give_rested(spans);
+    }
+}
+
+fn take(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> Vec<u32> {
+    commit::or_poison(heap, || collect(heap, shard, state, which))
+}
+
+/// Which free spans of a shard are collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    /// Those that were not needed for a while, if they are many.
+    Rested,
+}
+
+/// Spans of a shard that are worth the fences of a collection.
+const MANY: usize = 16;
+
+/// Releases the empty spans of a shard and takes its free ones, with its log retired.
+fn collect(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> Vec<u32> {
+    // The lock's last holder may have left a commit half done.
+    if heap.check_open().is_err() {
+        return Vec::new();
+    }
+    commit::reuse_freed(&heap.slots[shard], state);
+    if which == Which::All {
+        state.alloc.stop_filling_empty();
+    }
+    if which == Which::All || state.alloc.emptied.len() >= MANY {
+        plan::make(heap, shard, state, RecordKind::default());
+        if !state.plan.releasing.is_empty() && commit::planned(heap, shard, state).is_err() {
+            return Vec::new();
+        }
+    }
+    let mut spans = match which {
+        Which::All => state.alloc.release_free_spans(),
+        Which::Rested => state.alloc.release_rested_spans(MANY),
+    };
+    let gives = !spans.is_empty() || which == Which::All && state.ring.holds_long();
+    if gives && !heap.volatile && FaultPoint::RetireBeforeTransfer.is_enabled() {
+        state.ring.retire_all(&heap.region);
+        fault_points::fence(&heap.region, FaultPoint::FenceTransfer);
+        spans.append(&mut state.ring.released);
+    }
+    if heap.region.failed() {
+        heap.poison();
+        return Vec::new();
+    }
+    spans
+}

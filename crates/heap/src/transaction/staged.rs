@@ -1,0 +1,259 @@
+//! The words that an open transaction will change, readable before they are stored.
+//!
+//! Behind a savepoint staging only appends, so that going back is a truncation; the newest of
+//! several values of a word counts, and is the only one that a commit sees: a run of commands that
+//! changes the same word each time logs it once. Few words are searched from the end; many through
+//! a table of their places.
+
+const FEW: usize = 12;
+/// No index.
+const NONE: u32 = u32::MAX;
+/// Words of bits for groups of lines: enough that a run of commands leaves most of them 0.
+const GROUPS: usize = 8;
+
+#[derive(Debug)]
+struct Word {
+    at: u64,
+    value: u64,
+    /// The index of the value that this one takes the place of, or `NONE`.
+    older: u32,
+    is_newest: bool,
+}
+
+/// Staged words in the order in which they were staged.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    words: Vec<Word>,
+    /// Open addressing: index + 1 of the newest value of a word; used when there are more than
+    /// `FEW`.
+    table: Vec<u32>,
+    tabled: bool,
+    /// One bit for each of 512 groups of lines: none is staged in a group whose bit is 0.
+    groups: [u64; GROUPS],
+    /// Words before this one belong to a savepoint and are not overwritten.
+    floor: usize,
+}
+
+impl Staged {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Returns every word that is staged, with its newest value.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.words.iter().filter(|word| word.is_newest).map(|word| (word.at, word.value))
+    }
+
+    /// Returns the newest staged value of the word at `at`.
+    #[inline]
+    pub(crate) fn get(&self, at: u64) -> Option<u64> {
+        if !self.touches_line(at) {
+            return None;
+        }
+        self.find(at).map(|i| self.words[i].value)
+    }
+
+    /// Returns true if a word of the line at `at` may be staged.
+    #[inline]
+    pub(crate) fn touches_line(&self, at: u64) -> bool {
+        let (word, bit) = group(at);
+        self.groups[word] & bit != 0
+    }
+
+    pub(crate) fn set(&mut self, at: u64, value: u64) {
+        let (word, bit) = group(at);
+        let staged = if self.groups[word] & bit == 0 { None } else { self.find(at) };
+        self.groups[word] |= bit;
+        match staged {
+            Some(i) if i >= self.floor => self.words[i].value = value,
+            older => {
+                if let Some(i) = older {
+                    self.words[i].is_newest = false;
+                }
+                let older = older.map_or(NONE, |i| i as u32);
+                self.words.push(Word { at, value, older, is_newest: true });
+                self.enter(self.words.len() - 1);
+            }
+        }
+    }
+
+    /// From here on `truncate(self.len())` can come back to this state.
+    pub(crate) fn mark(&mut self) -> usize {
+        self.floor = self.words.len();
+        self.floor
+    }
+
+    /// Goes back to the first `len` words, at the cost of those that are dropped.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.tabled &= len > FEW;
+        while self.words.len() > len {
+            let Some(Word { at, older, .. }) = self.words.pop() else { break };
+            if self.tabled {
+                self.unlist(at, older);
+            }
+            if let Some(older) = self.words.get_mut(older as usize) {
+                older.is_newest = true;
+            }
+        }
+        self.floor = self.floor.min(len);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.words.clear();
+        self.tabled = false;
+        self.groups = [0; GROUPS];
+        self.floor = 0;
+    }
+
+    fn find(&self, at: u64) -> Option<usize> {
+        if !self.tabled {
+            return self.words.iter().rposition(|word| word.at == at);
+        }
+        let mask = self.table.len() - 1;
+        let mut i = hash(at) & mask;
+        while self.table[i] != 0 {
+            let found = self.table[i] as usize - 1;
+            if self.words[found].at == at {
+                return Some(found);
+            }
+            i = (i + 1) & mask;
+        }
+        None
+    }
+
+    fn enter(&mut self, index: usize) {
+        if !self.tabled && index < FEW {
+            return;
+        }
+        if !self.tabled || self.words.len() * 2 > self.table.len() {
+            return self.build();
+        }
+        self.insert(index);
+    }
+
+    fn build(&mut self) {
+        self.table.clear();
+        self.table.resize((self.words.len() * 4).next_power_of_two(), 0);
+        self.tabled = true;
+        for index in 0..self.words.len() {
+            self.insert(index);
+        }
+    }
+
+    /// Takes the word that was just dropped out of the table, in favour of its older value. Words
+    /// enter the table in the order in which they are staged and leave it in the opposite one, so
+    /// that no search for another word passes an emptied place.
+    fn unlist(&mut self, at: u64, older: u32) {
+        let (mask, dropped) = (self.table.len() - 1, self.words.len() as u32 + 1);
+        let mut i = hash(at) & mask;
+        while self.table[i] != dropped {
+            i = (i + 1) & mask;
+        }
+        // Of none, the index and 1 are 0: an empty place.
+        self.table[i] = older.wrapping_add(1);
+    }
+
+    fn insert(&mut self, index: usize) {
+        let at = self.words[index].at;
+        let mask = self.table.len() - 1;
+        let mut i = hash(at) & mask;
+        while self.table[i] != 0 && self.words[self.table[i] as usize - 1].at != at {
+            i = (i + 1) & mask;
+        }
+        self.table[i] = index as u32 + 1;
+    }
+}
+
+/// Returns the word and the bit of the group of a line.
+#[inline]
+fn group(at: u64) -> (usize, u64) {
+    let hash = (at >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((hash >> 61) as usize % GROUPS, 1 << (hash >> 55 & 63))
+}
+
+fn hash(at: u64) -> usize {
+    ((at >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_value_counts_and_truncation_brings_back_the_older() {
+        let mut staged = Staged::default();
+        for round in 0..100u64 {
+            staged.set(round * 8, round);
+        }
+        let mark = staged.mark();
+        for round in 0..100u64 {
+            staged.set(round * 8, round + 1000);
+            staged.set(round * 8, round + 2000);
+        }
+        assert_eq!(staged.len(), 200);
+        assert_eq!(staged.get(8 * 42), Some(2042));
+        assert!(staged.iter().eq((0..100).map(|round| (round * 8, round + 2000))));
+        staged.truncate(mark);
+        assert_eq!(staged.get(8 * 42), Some(42));
+        assert!(staged.iter().eq((0..100).map(|round| (round * 8, round))));
+        assert_eq!(staged.get(8 * 100), None);
+        staged.truncate(5);
+        assert_eq!(staged.get(8 * 4), Some(4));
+        assert_eq!(staged.get(8 * 5), None);
+    }
+
+    #[test]
+    fn a_word_staged_twice_without_a_savepoint_takes_one_place() {
+        let mut staged = Staged::default();
+        staged.set(8, 1);
+        staged.set(8, 2);
+        assert_eq!((staged.len(), staged.get(8)), (1, Some(2)));
+    }
+
+    /// The table against a list, over stagings, marks and returns at random.
+    #[test]
+    fn any_order_of_stagings_and_returns_leaves_the_newest_values() {
+        let mut staged = Staged::default();
+        let mut model: Vec<(u64, u64)> = Vec::new();
+        let mut marks: Vec<(usize, usize)> = Vec::new();
+        let mut random = 7u64;
+        for round in 0..200_000u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (choice, at) = ((random >> 33) % 100, (random >> 40) % 90 * 8);
+            match choice {
+                0..90 => {
+                    staged.set(at, round);
+                    model.push((at, round));
+                }
+                90..96 => marks.push((staged.mark(), model.len())),
+                96..99 => {
+                    let kept = marks.len().saturating_sub(1 + (random >> 50) as usize % 3);
+                    if let Some((len, of_model)) = marks.drain(kept..).next() {
+                        staged.truncate(len);
+                        model.truncate(of_model);
+                    }
+                }
+                _ if model.len() > 400 => {
+                    staged.clear();
+                    model.clear();
+                    marks.clear();
+                }
+                _ => {}
+            }
+            let newest = |at| model.iter().rev().find(|word| word.0 == at).map(|word| word.1);
+            assert_eq!(staged.get(at), newest(at), "round {round}");
+            if round % 64 == 0 {
+                let mut all: Vec<_> = staged.iter().collect();
+                all.sort_unstable();
+                let expected = (0..90).filter_map(|n| Some((n * 8, newest(n * 8)?)));
+                assert!(all.into_iter().eq(expected), "round {round}");
+            }
+        }
+    }
+}

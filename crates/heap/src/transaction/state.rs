@@ -1,0 +1,249 @@
+//! What a shard keeps in DRAM behind its lock: the open transaction, the log's state, the free
+//! blocks.
+
+use super::read_cache::ReadCache;
+use super::staged::Staged;
+use crate::alloc::allocator::BlockAllocator;
+use crate::alloc::place::BlockPlace;
+use crate::checksum::{crc32c_append, crc32c_combine};
+use crate::layout::{Geometry, SPAN};
+use crate::log::record::{FreshRange, HEADER_WORDS, RecordKind, Word};
+use crate::log::ring::Ring;
+use pmem::Region;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// How many reserved blocks are searched one by one.
+pub(crate) const FEW: usize = 8;
+
+/// A block that the open transaction reserved.
+#[derive(Debug, Clone)]
+pub(crate) struct Reserved {
+    pub(crate) place: BlockPlace,
+    /// Length of what becomes part of the transaction, once it is published.
+    pub(crate) published: Option<u32>,
+    /// Bytes that went through the cache and must be flushed: from, to.
+    pub(crate) cached: (u32, u32),
+    /// Bytes from the start whose checksum is `crc`, written in order; none when they were not.
+    pub(crate) checksummed: Option<u32>,
+    pub(crate) crc: u32,
+    /// Whether the bytes had a fence of their own.
+    pub(crate) fenced: bool,
+}
+
+impl Reserved {
+    #[inline]
+    pub(crate) fn new(place: BlockPlace) -> Reserved {
+        Reserved {
+            place,
+            published: None,
+            cached: (u32::MAX, 0),
+            checksummed: Some(0),
+            crc: 0,
+            fenced: false,
+        }
+    }
+
+    /// Returns true if a byte at `at` belongs to the block.
+    #[inline]
+    pub(crate) fn holds(&self, at: u64) -> bool {
+        at.wrapping_sub(self.place.at) < u64::from(self.place.size())
+    }
+
+    /// Notes that `bytes` were written at `from`, through the cache or past it.
+    #[inline]
+    pub(crate) fn wrote(&mut self, from: u32, bytes: &[u8], cached: bool) {
+        self.wrote_by(from, bytes, cached, |crc| crc32c_append(crc, bytes));
+    }
+
+    /// As [`Reserved::wrote`], of bytes with this checksum.
+    #[inline]
+    pub(crate) fn wrote_checksummed(
+        &mut self,
+        from: u32,
+        bytes: &[u8],
+        checksum: u32,
+        cached: bool,
+    ) {
+        self.wrote_by(from, bytes, cached, |crc| crc32c_combine(crc, bytes, checksum));
+    }
+
+    #[inline(always)]
+    fn wrote_by(&mut self, from: u32, bytes: &[u8], cached: bool, append: impl FnOnce(u32) -> u32) {
+        let to = from + bytes.len() as u32;
+        // These bytes have the record's fence alone: it has to be verified that they arrived.
+        self.fenced = false;
+        if cached {
+            self.cached = (self.cached.0.min(from), self.cached.1.max(to));
+        }
+        match self.checksummed {
+            Some(checksummed) if checksummed == from => {
+                self.crc = append(self.crc);
+                self.checksummed = Some(to);
+            }
+            _ => self.checksummed = None,
+        }
+    }
+}
+
+/// A block that the open transaction frees.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Freed {
+    pub(crate) place: BlockPlace,
+    /// Whether the transaction reserved it itself.
+    pub(crate) own: bool,
+}
+
+/// The open transaction of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Tx {
+    pub(crate) staged: Staged,
+    pub(crate) reserved: Vec<Reserved>,
+    /// Index in `reserved` by begin, kept when there are many.
+    pub(crate) by_begin: FxHashMap<u64, usize>,
+    /// One bit for each of 64 groups of spans: no block is reserved in a group whose bit is 0.
+    pub(crate) reserved_in: u64,
+    pub(crate) appended: Vec<FreshRange>,
+    pub(crate) freed: Vec<Freed>,
+    /// Old values of words that were changed in reserved blocks after a savepoint.
+    pub(crate) undo: Vec<(u64, u64)>,
+    /// Published lengths of reserved blocks, by index, before they changed after a savepoint.
+    pub(crate) unpublished: Vec<(usize, Option<u32>)>,
+    pub(crate) has_savepoint: bool,
+    pub(crate) may_use_reserve: bool,
+}
+
+/// Returns the group of the span that contains `at`: a bit.
+#[inline]
+pub(crate) fn span_group(at: u64) -> u64 {
+    1 << (at / SPAN % 64)
+}
+
+impl Tx {
+    /// Returns true if there is nothing that could be dropped.
+    #[inline]
+    pub(crate) fn is_blank(&self) -> bool {
+        self.reserved.is_empty()
+            && self.staged.is_empty()
+            && self.freed.is_empty()
+            && self.appended.is_empty()
+            && !self.may_use_reserve
+            && !self.has_savepoint
+    }
+
+    #[inline]
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.staged.is_empty()
+            || !self.freed.is_empty()
+            || !self.appended.is_empty()
+            || self.reserved.iter().any(|r| r.published.is_some())
+    }
+
+    /// Brings `by_begin` up to date with a block that was entered.
+    pub(crate) fn list_by_begin(&mut self) {
+        let unlisted = self.reserved.iter().enumerate().skip(self.by_begin.len());
+        self.by_begin.extend(unlisted.map(|(i, r)| (r.place.at, i)));
+    }
+
+    /// Returns the reserved block that begins here.
+    pub(crate) fn reserved_at(&self, at: u64) -> Option<usize> {
+        if self.reserved.len() <= FEW {
+            return self.reserved.iter().rposition(|block| block.place.at == at);
+        }
+        self.by_begin.get(&at).copied()
+    }
+
+    /// Makes this many bytes of a reserved block part of the transaction.
+    pub(crate) fn publish(&mut self, index: usize, len: u32) {
+        let before = self.reserved[index].published.replace(len);
+        if self.has_savepoint {
+            self.unpublished.push((index, before));
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.staged.clear();
+        self.reserved.clear();
+        self.by_begin.clear();
+        self.reserved_in = 0;
+        self.appended.clear();
+        self.freed.clear();
+        self.undo.clear();
+        self.unpublished.clear();
+        self.has_savepoint = false;
+        self.may_use_reserve = false;
+    }
+}
+
+/// What a commit is about to do, worked out before anything is written.
+///
+/// An entry is written in the form of the record as soon as it is known, and noted in `words`, from
+/// where its word is stored: to read the record again would cost more than to write both.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// Header and link, blank until the record is sealed; the entries.
+    pub(crate) record: Vec<u64>,
+    pub(crate) kind: RecordKind,
+    /// What is in the ring in place of `record` when that is too long for it.
+    pub(crate) long: Vec<u64>,
+    /// The words that change: what the record says of them, in the form in which they are stored.
+    pub(crate) words: Vec<Word>,
+    /// Spans, by their place in the allocator, that this commit publishes or releases.
+    pub(crate) publishing: Vec<u32>,
+    pub(crate) releasing: Vec<u32>,
+}
+
+impl Plan {
+    /// Begins the plan of a transaction whose record is of this kind.
+    #[inline]
+    pub(crate) fn begin(&mut self, kind: RecordKind) {
+        self.kind = kind;
+        self.record.clear();
+        self.record.extend_from_slice(&[0; HEADER_WORDS]);
+        self.record.extend(kind.linked.then_some(0));
+        self.words.clear();
+        self.publishing.clear();
+        self.releasing.clear();
+    }
+}
+
+/// A shard.
+#[derive(Debug)]
+pub(crate) struct ShardState {
+    pub(crate) tx: Tx,
+    pub(crate) plan: Plan,
+    pub(crate) ring: Ring,
+    pub(crate) alloc: BlockAllocator,
+    /// Freed blocks that a reader may still look at, with the pin that was newest when they were
+    /// freed.
+    pub(crate) limbo: VecDeque<(u64, BlockPlace)>,
+    pub(crate) used: u64,
+    /// Copies of what is read often.
+    pub(crate) cache: Option<Box<ReadCache>>,
+    /// Old values of words changed since the snapshot's cut, while there is a snapshot.
+    pub(crate) overlay: Option<FxHashMap<u64, u64>>,
+    /// Set during a commit: a panic then leaves the shard half changed.
+    pub(crate) committing: bool,
+}
+
+impl ShardState {
+    /// Returns the state of a shard whose log goes on at `line` with sequence number `seq`.
+    pub(crate) fn new(
+        region: &Region,
+        geometry: &Geometry,
+        shard: usize,
+        (line, seq): (u64, u64),
+    ) -> ShardState {
+        ShardState {
+            tx: Tx::default(),
+            plan: Plan::default(),
+            ring: Ring::new(geometry, shard, line, seq),
+            alloc: BlockAllocator::new(*geometry, shard),
+            limbo: VecDeque::new(),
+            used: region.load(geometry.shard_area(shard).used()),
+            cache: None,
+            overlay: None,
+            committing: false,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Tests of the heap through its public interface, in one program, so that they are linked once.
+
+#![forbid(unsafe_code)]
+
+mod features;
+mod fences;
+mod many_blocks;
+mod media;
+mod modules;
+mod regressions;
+mod space;
+mod transactions;

@@ -1,0 +1,103 @@
+//! What a transaction of many blocks costs: each block as much as in a small one.
+
+use std::time::{Duration, Instant};
+
+use heap::{CreateOptions, Geometry, Heap, Ptr, Shard};
+use pmem::{DomainRequest, MapOptions, Region};
+
+fn heap() -> Heap {
+    let geometry = Geometry { shards: 1, ..Geometry::default() };
+    let options = CreateOptions { geometry, ..CreateOptions::default() };
+    Heap::volatile(256 << 20, &options).expect("a heap in memory")
+}
+
+fn block(shard: &mut Shard<'_>) -> Ptr {
+    let fresh = shard.reserve(48).expect("room");
+    shard.write(&fresh, 0, &[1; 40]);
+    shard.publish(fresh, 40)
+}
+
+/// The shortest of a few runs, each in a heap of its own.
+fn shortest(run: impl Fn(&mut Shard<'_>)) -> Duration {
+    let once = || {
+        let heap = heap();
+        let mut shard = heap.lock(0);
+        let begin = Instant::now();
+        run(&mut shard);
+        shard.commit().expect("a commit");
+        begin.elapsed()
+    };
+    (0..3).map(|_| once()).min().expect("a run")
+}
+
+/// A hundred thousand blocks are a matter of milliseconds, unless each is compared with all others:
+/// then of many seconds.
+#[track_caller]
+fn takes_no_time(run: impl Fn(&mut Shard<'_>, usize)) {
+    let took = shortest(|shard| run(shard, 100_000));
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[test]
+fn blocks_that_their_own_transaction_frees_are_found_by_their_place() {
+    // As one member that gets a score after the other.
+    takes_no_time(|shard, count| {
+        let mut last = block(shard);
+        for _ in 0..count {
+            let next = block(shard);
+            shard.free(last);
+            last = next;
+        }
+    });
+}
+
+#[test]
+fn appended_bytes_are_compared_with_freed_blocks_by_their_place() {
+    takes_no_time(|shard, count| {
+        let blocks: Vec<Ptr> = (0..2 * count).map(|_| block(shard)).collect();
+        shard.commit().expect("a commit");
+        for (number, at) in blocks.into_iter().enumerate() {
+            match number % 2 {
+                0 => shard.free(at),
+                _ => shard.append(at, 40, &[2; 8]),
+            }
+        }
+    });
+}
+
+/// How many whole spans another shard gets when this one has made a transaction longer than its
+/// log, and this many short ones.
+fn spans_left_behind(short: u64) -> usize {
+    let folder = tempfile::tempdir().expect("a scratch directory");
+    let map = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(64 << 20) };
+    let region = Region::open(folder.path().join("pool"), &map).expect("a region");
+    let geometry = Geometry { shards: 2, ring_parts: 4, ring_part: 4096, zone_spans: 64 };
+    let options = CreateOptions { geometry, boot_id: [1; 16], ..CreateOptions::default() };
+    let heap = Heap::create(region, &options).expect("a pool");
+    let mut shard = heap.lock(1);
+    let last = (0..30_000).map(|_| block(&mut shard)).last().expect("a block");
+    let root = shard.root(0);
+    shard.set(root, last.raw());
+    shard.commit().expect("a commit");
+    for number in 0..short {
+        shard.set(root, last.raw() + number);
+        shard.commit().expect("a commit");
+    }
+    drop(shard);
+    let mut shard = heap.lock(0);
+    let mut taken = 0;
+    while let Ok(fresh) = shard.reserve(60_000) {
+        shard.write(&fresh, 0, &[1; 8]);
+        shard.publish(fresh, 8);
+        shard.commit().expect("a commit");
+        taken += 1;
+    }
+    taken
+}
+
+#[test]
+fn spans_that_a_resting_log_holds_are_handed_over() {
+    let (resting, busy) = (spans_left_behind(0), spans_left_behind(500));
+    assert!(busy > 100, "{busy}");
+    assert_eq!(resting, busy);
+}

@@ -1,0 +1,222 @@
+//! Bytes of a pool's own that the medium lost are made again, or the layer above is told, or
+//! nothing is written any more.
+//!
+//! The bytes are set to zero behind the heap's back, as they read after a loss.
+
+use heap::{CreateOptions, Geometry, Heap, LostPart, Ptr, View};
+use pmem::{DomainRequest, Lost, MapOptions, Region};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+const AREA: u64 = 12288;
+const AREA_BYTES: u64 = 2048;
+const SHARDS: u64 = 2;
+const RING: u64 = 8 * 4096;
+const RINGS: u64 = AREA + 4096;
+const ZONES: u64 = (RINGS + SHARDS * RING).next_multiple_of(65536);
+
+struct Pool {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Pool {
+    fn new() -> Pool {
+        let folder = tempfile::tempdir().expect("a folder");
+        Pool { path: folder.path().join("pool"), _folder: folder }
+    }
+
+    fn open(&self) -> Heap {
+        let mut options = MapOptions::new(64 << 20);
+        options.domain = DomainRequest::Process;
+        let region = Region::open(&self.path, &options).expect("a mapping");
+        if Heap::is_blank(&region) {
+            let geometry = Geometry {
+                shards: SHARDS as usize,
+                ring_parts: 8,
+                ring_part: 4096,
+                zone_spans: 16,
+            };
+            let options = CreateOptions { geometry, ..CreateOptions::default() };
+            return Heap::create(region, &options).expect("a pool");
+        }
+        Heap::open(region, [0; 16]).expect("a pool").0
+    }
+
+    fn zero(&self, lost: Lost) {
+        let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
+        file.write_all_at(&vec![0; lost.len as usize], lost.at).expect("a write");
+    }
+
+    fn bytes(&self, lost: Lost) -> Vec<u8> {
+        fs::read(&self.path).expect("the pool")[lost.at as usize..][..lost.len as usize].to_vec()
+    }
+}
+
+/// Puts a block with these bytes behind a root of the shard.
+fn put(heap: &Heap, shard: usize, root: usize, text: &[u8]) -> Ptr {
+    let mut shard = heap.lock(shard);
+    let fresh = shard.reserve(text.len()).expect("room");
+    shard.write(&fresh, 0, text);
+    let block = shard.publish(fresh, text.len());
+    let root = shard.root(root);
+    shard.set(root, block.raw());
+    shard.commit().expect("a commit");
+    block
+}
+
+fn fill(heap: &Heap) {
+    for root in 0..20 {
+        put(heap, 0, root, format!("the block of root {root}").as_bytes());
+        put(heap, 1, root, format!("another block of root {root}").as_bytes());
+    }
+}
+
+fn intact(heap: &Heap) {
+    for (number, text) in [(0, "the"), (1, "another")] {
+        let shard = heap.lock(number);
+        for root in 0..20 {
+            let text = format!("{text} block of root {root}");
+            let block = Ptr::from_raw(shard.word(shard.root(root)));
+            assert_eq!(shard.bytes(block, text.len()), text.as_bytes());
+        }
+    }
+    assert!(heap.allocated().is_ok());
+}
+
+fn line(at: u64) -> Lost {
+    Lost { at, len: 64 }
+}
+
+/// What only the layer above can tell of these bytes.
+fn told(heap: &Heap, lost: Lost) -> Vec<LostPart> {
+    let restored = heap.restore(&[lost]);
+    assert_eq!(restored.irreplaceable, None);
+    restored.parts
+}
+
+/// That these bytes are made again while the pool is in use, and that it lives on after the process
+/// is killed.
+#[track_caller]
+fn check_made_again(lost: Lost, same_bytes: bool) {
+    let pool = Pool::new();
+    let heap = pool.open();
+    // More than the logs hold, so that their tails have moved.
+    (0..20).for_each(|_| fill(&heap));
+    let before = pool.bytes(lost);
+    assert!(before.iter().any(|byte| *byte != 0), "there is something to lose");
+    pool.zero(lost);
+    assert_eq!(told(&heap, lost), []);
+    assert_eq!(heap::check_headers(heap.region()), []);
+    if same_bytes {
+        assert_eq!(pool.bytes(lost), before);
+    }
+    intact(&heap);
+    put(&heap, 0, 30, b"more");
+    drop(heap);
+    let heap = pool.open();
+    intact(&heap);
+    put(&heap, 1, 30, b"more");
+    intact(&heap);
+}
+
+#[test]
+fn what_the_heap_knows_is_made_again() {
+    for copy in [0, 4096] {
+        check_made_again(line(copy), false);
+        check_made_again(line(copy + 64), false);
+    }
+    check_made_again(line(8192), true);
+    for shard in 0..SHARDS {
+        let area = AREA + shard * AREA_BYTES;
+        check_made_again(line(area), false);
+        check_made_again(line(area + 128), true);
+    }
+    check_made_again(line(ZONES + 65536), true);
+}
+
+#[test]
+fn a_tail_is_made_again_though_its_log_is_empty() {
+    let pool = Pool::new();
+    (0..20).for_each(|_| fill(&pool.open()));
+    let heap = pool.open();
+    let tail = line(AREA);
+    let before = pool.bytes(tail);
+    assert!(before[..8].iter().any(|byte| *byte != 0), "the tail has moved");
+    pool.zero(tail);
+    assert_eq!(told(&heap, tail), []);
+    assert_eq!(pool.bytes(tail), before);
+    drop(heap);
+    intact(&pool.open());
+}
+
+#[test]
+fn a_lost_line_of_a_log_is_needed_no_more() {
+    for shard in 0..SHARDS {
+        for part in 0..2 {
+            check_made_again(Lost { at: RINGS + shard * RING + part * 256, len: 192 }, false);
+        }
+    }
+}
+
+#[test]
+fn the_layer_above_is_told_of_blocks_and_roots() {
+    let pool = Pool::new();
+    let heap = pool.open();
+    fill(&heap);
+    let roots = line(AREA + AREA_BYTES + 1024 + 64);
+    assert_eq!(told(&heap, roots), [LostPart::Roots { shard: 1, from: 8, to: 16 }]);
+    let block = put(&heap, 0, 40, &[7; 200]);
+    let inside = line((block.raw() + 64) & !63);
+    let parts = told(&heap, inside);
+    let mine =
+        |part: &LostPart| matches!(part, LostPart::Block { shard: 0, at, .. } if *at == block);
+    assert!(parts.iter().any(mine), "{parts:?}");
+    for part in parts {
+        let LostPart::Block { from, to, .. } = part else { panic!("{part:?}") };
+        assert!(inside.at <= from && from < to && to <= inside.at + 64);
+    }
+    // A span that nobody has.
+    assert_eq!(told(&heap, line(ZONES + 15 * 65536 + 64)), []);
+}
+
+#[test]
+fn what_nothing_else_tells_is_named() {
+    let pool = Pool::new();
+    let heap = pool.open();
+    fill(&heap);
+    let check = |at: u64, what: &str| {
+        let refused = heap.restore(&[line(at)]).irreplaceable.expect("a loss");
+        assert_eq!((refused.at, refused.what), (at, what));
+    };
+    check(ZONES, "a part of the span table");
+    check(ZONES + 65536 + 64, "a part of a span's bitmap");
+}
+
+#[test]
+fn only_who_resolves_a_loss_commits() {
+    let pool = Pool::new();
+    let heap = pool.open();
+    fill(&heap);
+    let file = OpenOptions::new().write(true).open(&pool.path).expect("the pool");
+    let len = file.metadata().expect("a file").len();
+    file.set_len(len - 4096).expect("a shorter file");
+    heap.region().load(len - 64);
+    file.set_len(len).expect("as long as before");
+    assert!(heap.region().has_unresolved_losses());
+    let commit = || {
+        let mut shard = heap.lock(0);
+        let root = shard.root(50);
+        shard.set(root, 8);
+        shard.commit()
+    };
+    assert_eq!(commit(), Err(heap::CommitError::UnresolvedLosses));
+    assert_eq!(heap.resolving(commit), Ok(()));
+    assert_eq!(commit(), Err(heap::CommitError::UnresolvedLosses));
+    let (pages, _) = heap.region().lost();
+    heap.region().repair();
+    assert!(heap.region().resolve(pages));
+    assert_eq!(commit(), Ok(()));
+    intact(&heap);
+}

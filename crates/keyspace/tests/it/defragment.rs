@@ -1,0 +1,108 @@
+//! Defragmentation gives back the spans that deletes left nearly empty, and changes nothing else.
+
+use std::collections::BTreeMap;
+
+use crate::common::{self, NOW, db, set, set_until, volatile, write};
+use keyspace::{Defragmentation, Expire, Keyspace};
+
+fn contents(ks: &Keyspace) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> {
+    let txn = ks.begin_all(NOW);
+    let mut all = BTreeMap::new();
+    txn.for_each(db(0), &mut |key, entry| {
+        let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
+        all.insert(key.to_vec(), (value, txn.expiry(entry)));
+    });
+    all
+}
+
+/// Many keys of every kind of value, of which one in eight stays.
+fn sparse() -> Keyspace {
+    let ks = volatile(2, 256 << 20);
+    let value = |i: usize| match i % 4 {
+        0 => i.to_string(),
+        1 => "x".repeat(20 + 40 * (i / 4 % 2)),
+        2 => "y".repeat(3000),
+        _ => "z".repeat(9000),
+    };
+    let name =
+        |i: usize| if i.is_multiple_of(500) { "k".repeat(40_000 + i) } else { format!("key:{i}") };
+    for i in 0..6000 {
+        let expire = if i % 3 == 0 { Expire::At(NOW + 1000) } else { Expire::Clear };
+        set_until(&ks, &name(i), &value(i), expire);
+    }
+    for i in (0..6000).filter(|i| i % 8 != 0 && i % 11 != 0) {
+        write(&ks, &[&name(i)], |txn| {
+            let name = name(i);
+            let key = txn.key(name.as_bytes());
+            assert_eq!(txn.delete(db(0), &key), Ok(true));
+        });
+    }
+    ks
+}
+
+fn defragment(ks: &Keyspace, rounds: usize) -> u64 {
+    let mut moved = 0;
+    for shard in 0..ks.shards() {
+        for _ in 0..rounds {
+            let mut at = Some(Defragmentation::default());
+            while common::goes_on()
+                && let Some(from) = at
+            {
+                at = ks.defragment_step(shard, from, 16).expect("a commit");
+                moved += at.map_or(0, |to| to.moved - from.moved);
+            }
+        }
+    }
+    moved
+}
+
+#[test]
+fn everything_is_as_before_in_fewer_spans() {
+    let ks = sparse();
+    let before = contents(&ks);
+    let moved = defragment(&ks, 3);
+    assert!(moved > 100, "{moved} moved");
+    assert_eq!(contents(&ks), before);
+    ks.check().expect("an intact keyspace");
+    assert!(defragment(&ks, 1) < moved / 10, "it comes to rest");
+    for i in 0..2000 {
+        set(&ks, &format!("other:{i}"), &"w".repeat(700));
+    }
+    ks.check().expect("an intact keyspace");
+}
+
+#[test]
+fn room_of_one_size_serves_another_afterwards() {
+    let fill = |ks: &Keyspace, prefix: &str, len: usize| {
+        let value = vec![b'v'; len];
+        let mut set = 0;
+        loop {
+            common::goes_on();
+            let name = format!("{prefix}:{set}");
+            let key = ks.key(name.as_bytes());
+            let mut txn = ks.begin_one(0, NOW);
+            if txn.set(db(0), &key, &value, Expire::Clear).is_err() {
+                return set;
+            }
+            txn.commit().expect("a commit");
+            set += 1;
+        }
+    };
+    let after_deletes = |defragmented: bool| {
+        let ks = volatile(1, 1);
+        let keys = fill(&ks, "small", 32);
+        for i in (0..keys).filter(|i| i % 8 != 0) {
+            let name = format!("small:{i}");
+            write(&ks, &[&name], |txn| {
+                let key = txn.key(name.as_bytes());
+                txn.delete(db(0), &key).expect("room");
+            });
+        }
+        if defragmented {
+            defragment(&ks, 3);
+        }
+        fill(&ks, "large", 3000)
+    };
+    let (without, with) = (after_deletes(false), after_deletes(true));
+    assert!(with > 2 * without + 200, "{without} large values fit without, {with} with");
+}

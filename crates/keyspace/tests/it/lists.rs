@@ -1,0 +1,328 @@
+//! Lists hold what they were given, through everything that is done with keys of any type.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+
+use crate::common::{self, NOW, db, emulated, volatile, write};
+use keyspace::{
+    CheckError, Content, Defragmentation, Encoding, Error, Expire, Keyspace, NodeLimits, Scrub,
+    Side, Type,
+};
+
+const KEYS: [&str; 4] = ["a", "b", "{a}1", "{b}1"];
+
+type Model = BTreeMap<(usize, &'static str), VecDeque<String>>;
+
+fn limits() -> NodeLimits {
+    NodeLimits::new(1024, 60)
+}
+
+fn push(ks: &Keyspace, key: &str, side: Side, elements: &[&str]) -> Result<u64, Error> {
+    write(ks, &[key], |txn| {
+        let k = txn.key(key.as_bytes());
+        txn.push(db(0), &k, side, elements.iter().map(|element| element.as_bytes()), limits())
+    })
+}
+
+fn pop(ks: &Keyspace, key: &str, side: Side, count: u64) -> Result<Vec<String>, Error> {
+    write(ks, &[key], |txn| {
+        let k = txn.key(key.as_bytes());
+        let mut taken = Vec::new();
+        let done = txn.pop(db(0), &k, side, count, |element| taken.push(text(element)));
+        done.map(|(some, _)| {
+            assert_eq!(some, taken.len() as u64);
+            taken
+        })
+    })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+/// What a key holds, seen in every way of reading it.
+fn read(ks: &Keyspace, number: usize, key: &str) -> Option<VecDeque<String>> {
+    let key = ks.key(key.as_bytes());
+    let mut txn = ks.begin_one(key.shard(), NOW);
+    let entry = txn.find(db(number), &key)?;
+    assert_eq!((txn.type_of(&entry), txn.encoding(&entry)), (Type::List, Encoding::Quicklist));
+    let list = txn.list(&entry).expect("a list");
+    let len = list.len().expect("sound");
+    let (mut found, mut backwards) = (VecDeque::new(), VecDeque::new());
+    let forth = |element: &[u8]| {
+        found.push_back(text(element));
+        true
+    };
+    list.visit(0, Side::Head, forth).expect("sound");
+    let back = |element: &[u8]| {
+        backwards.push_front(text(element));
+        true
+    };
+    list.visit(len - 1, Side::Tail, back).expect("sound");
+    assert!(found == backwards && found.len() as u64 == len);
+    let content: Vec<Vec<u8>> = found.iter().map(|element| element.clone().into_bytes()).collect();
+    assert_eq!(txn.content(&entry), Ok(Content::Elements(Type::List, content)));
+    assert!(txn.memory(&entry) > 0);
+    Some(found)
+}
+
+fn element(random: &mut fastrand::Rng) -> String {
+    match random.u8(0..40) {
+        0..16 => random.i64(-4000..4000).to_string(),
+        16..36 => "word".repeat(random.usize(0..4)) + &random.u8(0..60).to_string(),
+        36..39 => "long".repeat(random.usize(5..400)),
+        _ => "very long".repeat(random.usize(1000..9000)),
+    }
+}
+
+/// Does the same to a key of both, and compares what is said of it.
+fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
+    let key = KEYS[random.usize(0..KEYS.len())];
+    let other = KEYS[random.usize(0..KEYS.len())];
+    let side = if random.bool() { Side::Head } else { Side::Tail };
+    let at = (0, key);
+    let held = model.entry(at).or_default();
+    let len = held.len();
+    match random.u8(0..20) {
+        0..8 => {
+            let count = [1, 2, 5, 70][random.usize(0..4)];
+            let new: Vec<String> = (0..count).map(|_| element(random)).collect();
+            let new: Vec<&str> = new.iter().map(String::as_str).collect();
+            assert_eq!(push(ks, key, side, &new), Ok((len + new.len()) as u64));
+            for element in new {
+                match side {
+                    Side::Head => held.push_front(element.into()),
+                    Side::Tail => held.push_back(element.into()),
+                }
+            }
+        }
+        8..11 => {
+            let count = random.usize(1..30);
+            let taken: Vec<String> = (0..count)
+                .map_while(|_| if side == Side::Head { held.pop_front() } else { held.pop_back() })
+                .collect();
+            assert_eq!(pop(ks, key, side, count as u64), Ok(taken));
+        }
+        11..15 if len > 0 => change(ks, key, held, side, random),
+        15 => {
+            let (head, tail) = (random.usize(0..=len), random.usize(0..20));
+            let trimmed = write(ks, &[key], |txn| {
+                let k = txn.key(key.as_bytes());
+                txn.trim(db(0), &k, head as u64, tail as u64)
+            });
+            trimmed.expect("room");
+            held.drain(..head);
+            held.truncate(held.len().saturating_sub(tail));
+        }
+        16 => {
+            write(ks, &[key, other], |txn| {
+                let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
+                txn.rename((db(0), &k), (db(0), &o)).expect("room");
+            });
+            if let Some(held) = model.remove(&at).filter(|held| !held.is_empty()) {
+                model.insert((0, other), held);
+            }
+        }
+        17 | 18 => {
+            let to = random.usize(0..2);
+            write(ks, &[key, other], |txn| {
+                let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
+                txn.copy((db(0), &k), (db(to), &o)).expect("room");
+            });
+            let copy = held.clone();
+            if !copy.is_empty() {
+                model.insert((to, other), copy);
+            }
+        }
+        _ => {
+            held.clear();
+            write(ks, &[key], |txn| {
+                let k = txn.key(key.as_bytes());
+                txn.set(db(0), &k, b"a string", Expire::Clear).expect("room");
+                let pushed = txn.push(db(0), &k, side, [&b"no"[..]], limits());
+                assert_eq!(pushed, Err(Error::WrongType));
+                txn.delete(db(0), &k).expect("room");
+            });
+        }
+    }
+    model.retain(|_, held| !held.is_empty());
+}
+
+fn change(
+    ks: &Keyspace,
+    key: &str,
+    held: &mut VecDeque<String>,
+    side: Side,
+    random: &mut fastrand::Rng,
+) {
+    let (number, new) = (random.usize(0..held.len()), element(random));
+    let kind = random.u8(0..3);
+    let wanted = held[number].clone();
+    let most = random.u64(1..4);
+    let done = write(ks, &[key], |txn| {
+        let k = txn.key(key.as_bytes());
+        let (index, new) = (number as u64, new.as_bytes());
+        match kind {
+            0 => txn.set_element(db(0), &k, index, new, limits()).map(u64::from),
+            1 => txn.insert_element(db(0), &k, index, new, limits()),
+            _ => txn.remove_elements(db(0), &k, (side, most), wanted.as_bytes(), limits()),
+        }
+    });
+    match kind {
+        0 => held[number] = new,
+        1 => held.insert(number, new),
+        _ => {
+            let equal = (0..held.len()).filter(|&at| held[at] == wanted);
+            let mut gone: Vec<usize> = match side {
+                Side::Head => equal.take(most as usize).collect(),
+                Side::Tail => equal.rev().take(most as usize).collect(),
+            };
+            gone.sort_unstable();
+            assert_eq!(done, Ok(gone.len() as u64));
+            gone.into_iter().rev().for_each(|at| drop(held.remove(at)));
+            return;
+        }
+    }
+    assert_eq!(done, Ok(if kind == 0 { 1 } else { held.len() as u64 }));
+}
+
+fn maintain(ks: &Keyspace) {
+    for shard in 0..ks.shards() {
+        ks.reclaim_step(shard, 5).expect("a step");
+        let mut at = Some(Defragmentation::default());
+        while common::goes_on()
+            && let Some(from) = at
+        {
+            at = ks.defragment_step(shard, from, 4).expect("a step");
+        }
+        let (mut at, mut more) = (Scrub::default(), true);
+        while common::goes_on() && more {
+            (at, more) = ks.scrub_step(shard, at).expect("a step");
+        }
+        assert_eq!(at.found, 0);
+    }
+}
+
+/// What a snapshot gives of database 0 and 1.
+fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
+    let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
+    let (mut items, mut found) = (Vec::new(), BTreeMap::new());
+    while common::goes_on() && snapshot.next(&mut items) {
+        for item in items.drain(..) {
+            let Content::Elements(Type::List, more) = item.value else { panic!("a list") };
+            let all: &mut Vec<Vec<u8>> = found.entry((item.db.number(), item.key)).or_default();
+            all.extend(more);
+        }
+    }
+    found
+}
+
+fn compare(ks: &Keyspace, model: &Model) {
+    ks.check().expect("a sound pool");
+    let taken = snapshot(ks);
+    for number in 0..2 {
+        for key in KEYS {
+            let expected = model.get(&(number, key));
+            assert!(read(ks, number, key).as_ref() == expected, "{number}:{key}");
+            let taken = taken.get(&(number, key.as_bytes().to_vec()));
+            let bytes = |held: &VecDeque<String>| -> Vec<Vec<u8>> {
+                held.iter().map(|element| element.clone().into_bytes()).collect()
+            };
+            assert!(taken == expected.map(bytes).as_ref(), "{number}:{key} in a snapshot");
+        }
+    }
+}
+
+fn lives(ks: &Keyspace, seed: u64, steps: usize) {
+    let (mut model, mut random) = (Model::new(), fastrand::Rng::with_seed(seed));
+    for n in 0..steps {
+        step(ks, &mut model, &mut random);
+        if n % 40 == 39 {
+            maintain(ks);
+            compare(ks, &model);
+        }
+    }
+    let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
+    while common::goes_on()
+        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
+    {}
+    ks.check().expect("a sound pool");
+}
+
+#[test]
+fn lists_are_those_of_a_model_in_memory() {
+    (0..3).for_each(|seed| lives(&volatile(2, 512 << 20), seed, 600));
+}
+
+#[test]
+fn lists_are_those_of_a_model_in_a_pool() {
+    let folder = tempfile::tempdir().expect("a scratch directory");
+    lives(&emulated(&folder.path().join("pool"), 2), 9, 500);
+}
+
+#[test]
+fn a_damaged_element_costs_its_key_and_no_other() {
+    for count in [3, 2000] {
+        let folder = tempfile::tempdir().expect("a scratch directory");
+        let file = folder.path().join("pool");
+        let ks = emulated(&file, 1);
+        for key in ["harmed", "whole"] {
+            let elements: Vec<String> = (0..count).map(|n| format!("{n} of {key}")).collect();
+            let elements: Vec<&str> = elements.iter().map(String::as_str).collect();
+            push(&ks, key, Side::Tail, &elements).expect("room");
+        }
+        let wanted = format!("{} of harmed", count / 2);
+        ks.heap().close().expect("a clean close");
+        drop(ks);
+        let mut pool = fs::read(&file).expect("the pool");
+        let found = pool.windows(wanted.len()).rposition(|some| some == wanted.as_bytes());
+        pool[found.expect("it is there")] ^= 1;
+        fs::write(&file, pool).expect("the pool");
+        let ks = emulated(&file, 1);
+        let refused = write(&ks, &["harmed"], |txn| {
+            let key = txn.key(b"harmed");
+            let entry = txn.find(db(0), &key).expect("a key");
+            txn.list(&entry).and_then(|list| list.visit(0, Side::Head, |_| true))
+        });
+        assert!(matches!(refused, Err(Error::Damaged(_))), "{refused:?}");
+        let mut problems = Vec::new();
+        ks.inspect(0, &|_| {}, &mut |problem| problems.push(problem));
+        let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
+        assert_eq!(damaged.count(), 1, "{problems:?}");
+        let (mut at, mut more) = (Scrub::default(), true);
+        while common::goes_on() && more {
+            (at, more) = ks.scrub_step(0, at).expect("a step");
+        }
+        assert_eq!(at.found, 1, "the scrub finds it");
+        let done = ks.repair(&problems).expect("a repair");
+        assert_eq!(done.cut.len(), 1);
+        ks.check().expect("a sound pool");
+        assert_eq!(read(&ks, 0, "harmed"), None);
+        assert_eq!(read(&ks, 0, "whole").expect("a key").len(), count);
+    }
+}
+
+#[test]
+fn a_long_list_is_deleted_in_bounded_steps() {
+    let ks = volatile(1, 256 << 20);
+    let elements: Vec<String> = (0..60_000).map(|n| format!("element number {n}")).collect();
+    let elements: Vec<&str> = elements.iter().map(String::as_str).collect();
+    push(&ks, "a", Side::Tail, &elements).expect("room");
+    write(&ks, &["a"], |txn| {
+        let key = txn.key(b"a");
+        txn.delete(db(0), &key).expect("room");
+    });
+    assert_eq!(read(&ks, 0, "a"), None);
+    let mut steps = 0;
+    loop {
+        common::goes_on();
+        let progress = ks.reclaim_step(0, 50).expect("a step");
+        assert!(progress.done <= 50 + 40, "{progress:?}");
+        steps += 1;
+        if !progress.more {
+            break;
+        }
+    }
+    assert!(steps > 15, "{steps}");
+    ks.check().expect("a sound pool");
+}

@@ -1,0 +1,33 @@
+//! Tests of the keyspace through its public interface, in one program, so that they are linked
+//! once.
+
+#![forbid(unsafe_code)]
+
+mod budget;
+mod collections;
+mod common;
+mod crash;
+mod damage;
+mod databases;
+mod defragment;
+mod fields;
+mod flips;
+mod keys;
+mod large;
+mod limits;
+mod lists;
+mod lost_lines;
+mod lost_names;
+mod media;
+mod memory;
+mod model;
+mod read_cache;
+mod reopen;
+mod salvage;
+mod snapshot;
+mod sorted;
+mod steps;
+mod stream_groups;
+mod streams;
+mod strings;
+mod watch;

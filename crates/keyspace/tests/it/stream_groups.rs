@@ -1,0 +1,260 @@
+//! Groups of consumers go where their streams go: into copies, snapshots, other shards and spans; and with them to the free queue.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::common::{self, NOW, db, emulated, volatile, write};
+use keyspace::{
+    CheckError, Content, Defragmentation, Error, Keyspace, Scrub, StreamId, StreamLimits,
+    StreamPart,
+};
+
+/// Of two shards; the second and the last are in one.
+const KEYS: [&str; 4] = ["a", "b", "{a}1", "{b}1"];
+const GROUPS: [&str; 3] = ["group", "group 2", "another"];
+const CONSUMERS: [&str; 3] = ["alice", "alice in chains", "bob"];
+
+fn id(ms: u64) -> StreamId {
+    StreamId { ms, seq: 0 }
+}
+
+fn add(ks: &Keyspace, key: &str, ms: u64) {
+    write(ks, &[key], |txn| {
+        let key = txn.key(key.as_bytes());
+        let limits = StreamLimits::new(1024, 20);
+        txn.edit_stream(db(0), &key, |edit| edit.append(id(ms), &[b"field", b"value"], limits))
+    })
+    .expect("room");
+}
+
+/// Delivers some IDs to a consumer of a group, both of which are made.
+fn deliver(ks: &Keyspace, key: &str, group: &str, consumer: &str, ids: &[u64], now: u64) {
+    write(ks, &[key], |txn| {
+        let key = txn.key(key.as_bytes());
+        txn.edit_stream(db(0), &key, |edit| {
+            edit.create_group(group.as_bytes(), id(1), None)?;
+            let mut group = edit.read().group(group.as_bytes())?.expect("a group");
+            group.last = group.last.max(id(now));
+            group.read = Some(now);
+            edit.save_group(&mut group);
+            let (consumer, _) = edit.see_consumer(&group, consumer.as_bytes(), now)?;
+            ids.iter().try_for_each(|ms| edit.deliver(&group, &consumer, id(*ms), (now, 3)))
+        })
+    })
+    .expect("room");
+}
+
+fn content(ks: &Keyspace, key: &str) -> Option<Vec<StreamPart>> {
+    let key = ks.key(key.as_bytes());
+    let mut txn = ks.begin_one(key.shard(), NOW);
+    let entry = txn.find(db(0), &key)?;
+    assert!(txn.memory(&entry) > 0);
+    match txn.content(&entry) {
+        Ok(Content::Stream(parts)) => Some(parts),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn snapshot(ks: &Keyspace) -> BTreeMap<String, Vec<StreamPart>> {
+    let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
+    let (mut items, mut taken) = (Vec::new(), BTreeMap::<String, Vec<StreamPart>>::new());
+    while common::goes_on() && snapshot.next(&mut items) {
+        for item in items.drain(..) {
+            let Content::Stream(more) = item.value else { panic!("a stream") };
+            taken.entry(String::from_utf8(item.key).expect("text")).or_default().extend(more);
+        }
+    }
+    taken
+}
+
+fn all(ks: &Keyspace) -> BTreeMap<String, Vec<StreamPart>> {
+    let content = |key: &&str| Some((key.to_string(), content(ks, key)?));
+    KEYS.iter().filter_map(content).collect()
+}
+
+fn maintain(ks: &Keyspace) {
+    for shard in 0..ks.shards() {
+        let mut at = Some(Defragmentation::default());
+        while common::goes_on()
+            && let Some(from) = at
+        {
+            at = ks.defragment_step(shard, from, 4).expect("a step");
+        }
+        let (mut at, mut more) = (Scrub::default(), true);
+        while common::goes_on() && more {
+            (at, more) = ks.scrub_step(shard, at).expect("a step");
+        }
+        assert_eq!(at.found, 0);
+    }
+    ks.check().expect("a sound pool");
+}
+
+fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
+    let (key, other) = (KEYS[random.usize(0..4)], KEYS[random.usize(0..4)]);
+    let group = GROUPS[random.usize(0..3)];
+    let consumer = CONSUMERS[random.usize(0..3)];
+    match random.u8(0..20) {
+        0..4 => (0..random.u64(1..30)).for_each(|n| add(ks, key, 1000 * now + n)),
+        4..13 => {
+            let count = [1, 100][random.usize(0..2)];
+            let ids: Vec<u64> = (0..count).map(|_| random.u64(1..900)).collect();
+            deliver(ks, key, group, consumer, &ids, now);
+        }
+        13..16 if content(ks, key).is_some() => {
+            let before = content(ks, key).map_or(0, |parts| pending(&parts));
+            let gone = write(ks, &[key], |txn| {
+                let key = txn.key(key.as_bytes());
+                txn.edit_stream(db(0), &key, |edit| {
+                    let Some(found) = edit.read().group(group.as_bytes())? else { return Ok(0) };
+                    let gone = edit.drop_consumer(&found, consumer.as_bytes())?.unwrap_or(0);
+                    (1..300).try_fold(gone as usize, |gone, ms| {
+                        Ok(gone + usize::from(edit.acknowledge(&found, id(ms))?))
+                    })
+                })
+            });
+            let after = content(ks, key).map_or(0, |parts| pending(&parts));
+            assert_eq!(gone, Ok(before - after));
+        }
+        16 if content(ks, key).is_some() => {
+            let dropped = write(ks, &[key], |txn| {
+                let key = txn.key(key.as_bytes());
+                txn.edit_stream(db(0), &key, |edit| edit.drop_group(group.as_bytes()))
+            });
+            assert!(dropped.is_ok());
+        }
+        17 | 18 if key != other => {
+            let source = content(ks, key);
+            let renames = random.bool();
+            write(ks, &[key, other], |txn| {
+                let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
+                txn.delete(db(0), &o).expect("room");
+                match renames {
+                    true => txn.rename((db(0), &k), (db(0), &o)).expect("room"),
+                    false => txn.copy((db(0), &k), (db(0), &o)).expect("room"),
+                }
+            });
+            assert_eq!(content(ks, other), source);
+        }
+        19 => {
+            write(ks, &[key], |txn| {
+                let key = txn.key(key.as_bytes());
+                txn.delete(db(0), &key).expect("room");
+            });
+        }
+        _ => drop(ks.reclaim_step(random.usize(0..ks.shards()), 9).expect("a step")),
+    }
+}
+
+fn pending(parts: &[StreamPart]) -> usize {
+    parts.iter().filter(|part| matches!(part, StreamPart::Pending { .. })).count()
+}
+
+fn lives(ks: &Keyspace, seed: u64, steps: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut most = 0;
+    for n in 1..=steps {
+        step(ks, &mut random, n);
+        if n % 25 == 0 {
+            let before = all(ks);
+            most = most.max(before.values().map(|parts| pending(parts)).sum());
+            maintain(ks);
+            assert_eq!(all(ks), before);
+            assert_eq!(snapshot(ks), before);
+        }
+    }
+    assert!(most > 300, "{most}");
+    write(ks, &KEYS, |txn| txn.flush(db(0))).expect("room");
+    while common::goes_on()
+        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
+    {}
+    ks.check().expect("a sound pool");
+}
+
+#[test]
+fn groups_go_with_their_streams() {
+    (0..3).for_each(|seed| lives(&volatile(2, 512 << 20), seed, 300));
+}
+
+#[test]
+fn groups_go_with_their_streams_in_a_pool() {
+    let folder = tempfile::tempdir().expect("a scratch directory");
+    lives(&emulated(&folder.path().join("pool"), 2), 9, 200);
+}
+
+#[test]
+fn groups_are_there_when_a_pool_is_opened_again() {
+    let folder = tempfile::tempdir().expect("a scratch directory");
+    let file = folder.path().join("pool");
+    let ks = emulated(&file, 2);
+    add(&ks, "a", 5);
+    deliver(&ks, "a", "group", "alice", &(1..200).collect::<Vec<u64>>(), 7);
+    let before = all(&ks);
+    ks.heap().close().expect("a clean close");
+    drop(ks);
+    assert_eq!(all(&emulated(&file, 2)), before);
+}
+
+#[test]
+fn a_stream_of_many_pending_entries_is_deleted_in_bounded_steps() {
+    let ks = volatile(1, 256 << 20);
+    for n in 0..40 {
+        let ids: Vec<u64> = (1000 * n..1000 * (n + 1)).collect();
+        deliver(&ks, "a", "group", CONSUMERS[n as usize % 3], &ids, 1);
+    }
+    write(&ks, &["a"], |txn| {
+        let key = txn.key(b"a");
+        txn.delete(db(0), &key).expect("room");
+    });
+    let (mut steps, mut more) = (0, true);
+    while common::goes_on() && more {
+        let progress = ks.reclaim_step(0, 50).expect("a step");
+        assert!(progress.done <= 50 + 40, "{progress:?}");
+        (steps, more) = (steps + 1, progress.more);
+    }
+    assert!(steps > 400, "{steps}");
+    ks.check().expect("a sound pool");
+}
+
+#[test]
+fn a_damaged_group_costs_its_key_and_no_other() {
+    let folder = tempfile::tempdir().expect("a scratch directory");
+    let file = folder.path().join("pool");
+    for what in ["a consumer of harmed", "a group of harmed"] {
+        fs::remove_file(&file).ok();
+        let ks = emulated(&file, 1);
+        for key in ["harmed", "whole"] {
+            let (group, consumer) = (format!("a group of {key}"), format!("a consumer of {key}"));
+            deliver(&ks, key, &group, &consumer, &[1, 2, 3], 7);
+        }
+        ks.heap().close().expect("a clean close");
+        drop(ks);
+        let mut pool = fs::read(&file).expect("the pool");
+        let found = pool.windows(what.len()).rposition(|some| some == what.as_bytes());
+        pool[found.expect("it is there") + 12] ^= 1;
+        fs::write(&file, pool).expect("the pool");
+        let ks = emulated(&file, 1);
+        let refused = write(&ks, &["harmed"], |txn| {
+            let key = txn.key(b"harmed");
+            let entry = txn.find(db(0), &key).expect("a key");
+            let stream = txn.stream(&entry)?;
+            for (_, group) in stream.groups()? {
+                stream.consumers(&group)?;
+            }
+            Ok(())
+        });
+        assert!(matches!(refused, Err(Error::Damaged(_))), "{what}: {refused:?}");
+        let mut problems = Vec::new();
+        ks.inspect(0, &|_| {}, &mut |problem| problems.push(problem));
+        let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
+        assert_eq!(damaged.count(), 1, "{problems:?}");
+        let (mut at, mut more) = (Scrub::default(), true);
+        while common::goes_on() && more {
+            (at, more) = ks.scrub_step(0, at).expect("a step");
+        }
+        assert_eq!(at.found, 1, "the scrub finds it");
+        assert_eq!(ks.repair(&problems).expect("a repair").cut.len(), 1);
+        ks.check().expect("a sound pool");
+        assert_eq!(content(&ks, "harmed"), None);
+        assert!(content(&ks, "whole").is_some());
+    }
+}

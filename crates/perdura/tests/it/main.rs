@@ -1,0 +1,8 @@
+//! Tests of the library, in one program, so that they are linked once.
+
+#![forbid(unsafe_code)]
+
+mod derived;
+mod media;
+mod reentry;
+mod store;

@@ -1,0 +1,370 @@
+//! The library's calls, their durability, and what they refuse.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use perdura::{Domain, DomainRequest, Error, Options, Order, Perdura, StreamId};
+
+fn volatile() -> Perdura {
+    Perdura::open(Options::volatile().limit(64 << 20)).expect("a store in memory")
+}
+
+fn check(store: &Perdura, key: &str, expect: Option<&str>) {
+    let value = store.get(key).expect("a string");
+    assert_eq!(value.as_deref(), expect.map(str::as_bytes), "{key}");
+}
+
+#[test]
+fn strings_are_set_appended_counted_and_deleted() {
+    let store = volatile();
+    store.set("k", "v").expect("room");
+    assert_eq!(store.append("k", "w"), Ok(2));
+    check(&store, "k", Some("vw"));
+    assert_eq!(store.increment("n", 5), Ok(5));
+    assert_eq!(store.increment("n", -7), Ok(-2));
+    assert_eq!(store.increment("k", 1), Err(Error::NotAnInteger));
+    store.set("n", i64::MAX.to_string()).expect("room");
+    assert_eq!(store.increment("n", 1), Err(Error::Overflow));
+    assert_eq!((store.exists("k"), store.len()), (Ok(true), 2));
+    assert_eq!((store.delete("k"), store.delete("k")), (Ok(true), Ok(false)));
+    check(&store, "k", None);
+}
+
+#[test]
+fn a_purge_gives_back_what_deletes_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options::new(folder.path().join("pool")).limit(256 << 20);
+    let store = Perdura::open(options.domain(DomainRequest::Process)).expect("a store");
+    // So few that the background has no reason to grow the pool meanwhile.
+    let value = vec![7; 1 << 20];
+    (0..20).for_each(|n| store.set(n.to_string(), &value).expect("room"));
+    let full = store.usage();
+    assert!((0..20).all(|n| store.delete(n.to_string()) == Ok(true)));
+    assert!(store.purge() > 16 << 20);
+    let usage = store.usage();
+    assert!(usage.space + (16 << 20) < full.space && usage.size == full.size, "{usage:?}");
+    store.set("k", &value).expect("room");
+    assert_eq!(store.get("k"), Ok(Some(value)));
+    let inside = store.transaction::<_, _, Error>(&["k"], |_| Ok(store.purge()));
+    assert_eq!(inside, Ok(0));
+}
+
+#[test]
+fn a_value_is_shown_where_it_lies() {
+    let store = volatile();
+    let lengths = [0, 1, 100, 4096, 20_000, 40_000, 1 << 20];
+    let values = lengths.map(|len| (0..len).map(|i| (i % 251) as u8).collect::<Vec<u8>>());
+    for value in values.into_iter().chain([b"-42".to_vec()]) {
+        store.set("k", &value).expect("room");
+        let mut seen = Vec::new();
+        let found = store.get_with("k", |piece| seen.extend_from_slice(piece));
+        assert_eq!((found, seen.len()), (Ok(true), value.len()));
+        assert_eq!(seen, value);
+    }
+    assert_eq!(store.get_with("absent", |_| panic!("shown")), Ok(false));
+}
+
+#[test]
+fn keys_expire_by_the_clock_that_the_store_is_given() {
+    static NOW: AtomicU64 = AtomicU64::new(1_700_000_000_000);
+    let options = Options::volatile().limit(64 << 20).clock(|| NOW.load(Ordering::Relaxed));
+    let store = Perdura::open(options.background(false)).expect("a store in memory");
+    let second = Duration::from_secs(1);
+    store.set_for("k", "v", 2 * second).expect("room");
+    store.set("stays", "v").expect("room");
+    assert_eq!(store.ttl("k"), Ok(Some(2 * second)));
+    assert_eq!((store.expire("k", second), store.expire("absent", second)), (Ok(true), Ok(false)));
+    assert_eq!(store.ttl("k"), Ok(Some(second)));
+    assert_eq!((store.expire("stays", second), store.persist("stays")), (Ok(true), Ok(true)));
+    NOW.fetch_add(1000, Ordering::Relaxed);
+    check(&store, "k", None);
+    check(&store, "stays", Some("v"));
+    assert_eq!(store.len(), 2);
+    while store.maintain() {}
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn a_transaction_is_all_or_nothing() {
+    let store = volatile();
+    store.set("a", "1").expect("room");
+    let failed = store.transaction(&["a", "b"], |tx| {
+        tx.set("a", "2")?;
+        tx.set("b", "not a number")?;
+        tx.increment("b", 1)
+    });
+    assert_eq!(failed, Err(Error::NotAnInteger));
+    check(&store, "a", Some("1"));
+    check(&store, "b", None);
+    let undeclared = store
+        .transaction(&["a"], |tx| ["x", "y", "z", "w"].iter().try_for_each(|key| tx.set(key, "v")));
+    assert_eq!(undeclared, Err(Error::Undeclared));
+    let moved = store.transaction(&["a", "c"], |tx| tx.rename("a", "c"));
+    assert_eq!(moved, Ok(true));
+    check(&store, "c", Some("1"));
+    store
+        .transaction(&["c"], |tx| {
+            tx.select(15)?;
+            assert_eq!(tx.get("c")?, None);
+            tx.set("c", "elsewhere")
+        })
+        .expect("room");
+    check(&store, "c", Some("1"));
+    assert_eq!(store.transaction(&["c"], |tx| tx.select(16)), Err(Error::NoSuchDatabase));
+}
+
+#[test]
+fn large_values_are_values_like_any_other() {
+    let store = volatile();
+    for len in [10, 40_000, 3 << 20, 0] {
+        let value = "v".repeat(len);
+        store.set("k", &value).expect("room");
+        check(&store, "k", Some(&value));
+        store.set_for("k", &value, Duration::from_secs(60)).expect("room");
+        check(&store, "k", Some(&value));
+        assert!(store.ttl("k").expect("a key").is_some());
+    }
+}
+
+#[test]
+fn threads_share_a_store() {
+    let store = Arc::new(volatile());
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            std::thread::spawn(move || {
+                for _ in 0..500 {
+                    store
+                        .transaction(&["from", "to"], |tx| {
+                            tx.increment("from", -1)?;
+                            tx.increment("to", 1)
+                        })
+                        .expect("room");
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    check(&store, "from", Some("-2000"));
+    check(&store, "to", Some("2000"));
+}
+
+#[test]
+fn a_store_on_a_file_is_there_again_closed_or_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options =
+        Options::new(dir.path().join("pool")).limit(256 << 20).domain(DomainRequest::Process);
+    let store = Perdura::open(options.clone()).expect("a new pool");
+    assert_eq!((store.domain(), store.is_emulated()), (Domain::Process, false));
+    store.set("dropped", "v").expect("room");
+    drop(store);
+    let store = Perdura::open(options.clone()).expect("the same pool");
+    check(&store, "dropped", Some("v"));
+    store.set("closed", "v").expect("room");
+    let twice = Perdura::open(options.clone()).map(drop).expect_err("it is open");
+    assert!(twice.to_string().contains("another process has locked it"), "{twice}");
+    store.close().expect("a clean close");
+    check(&Perdura::open(options).expect("the same pool"), "closed", Some("v"));
+}
+
+#[test]
+fn a_file_that_is_no_persistent_memory_is_refused_unless_a_domain_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = Options::new(dir.path().join("pool"));
+    let error = Perdura::open(options.clone()).err().expect("a refusal");
+    assert!(error.to_string().contains("MAP_SYNC"), "{error}");
+    let store = Perdura::open(options.emulate_pmem(true)).expect("an emulated pool");
+    assert!(store.is_emulated());
+}
+
+#[test]
+fn a_full_store_says_so_and_loses_nothing() {
+    let options = Options::volatile().limit(1).background(false);
+    let store = Perdura::open(options).expect("the smallest store");
+    store.set("first", "v").expect("room");
+    let value = vec![b'x'; 1 << 20];
+    let full = (0..10_000).find_map(|i| store.set(format!("k{i}"), &value).err());
+    assert_eq!(full, Some(Error::Full));
+    check(&store, "first", Some("v"));
+    for i in 0..10_000 {
+        store.delete(format!("k{i}")).expect("room for a delete");
+    }
+    store.set("again", &value).expect("the room that the deletes left");
+    let usage = store.usage();
+    assert!(usage.used <= usage.limit && usage.limit <= usage.size, "{usage:?}");
+}
+
+#[test]
+fn hashes_and_sets_hold_fields_and_members() {
+    let store = volatile();
+    assert_eq!(store.hash_set("h", "name", "first"), Ok(true));
+    assert_eq!(store.hash_set("h", "name", "second"), Ok(false));
+    assert_eq!(store.hash_get("h", "name"), Ok(Some(b"second".to_vec())));
+    assert_eq!((store.hash_get("h", "x"), store.hash_get("x", "x")), (Ok(None), Ok(None)));
+    assert_eq!(store.hash_increment("h", "n", 5), Ok(5));
+    assert_eq!(store.hash_increment("h", "n", -7), Ok(-2));
+    assert_eq!(store.hash_increment("h", "name", 1), Err(Error::NotAnInteger));
+    assert_eq!(store.hash_len("h"), Ok(2));
+    let entries = store.hash_entries("h").expect("a hash");
+    assert_eq!(entries.len(), 2);
+    assert!(entries.contains(&(b"n".to_vec(), b"-2".to_vec())));
+    assert_eq!((store.hash_delete("h", "n"), store.hash_delete("h", "n")), (Ok(true), Ok(false)));
+    assert_eq!((store.set_add("s", "a"), store.set_add("s", "a")), (Ok(true), Ok(false)));
+    assert_eq!((store.set_contains("s", "a"), store.set_contains("s", "b")), (Ok(true), Ok(false)));
+    assert_eq!(store.set_members("s"), Ok(vec![b"a".to_vec()]));
+    assert_eq!((store.set_len("s"), store.set_len("nothing")), (Ok(1), Ok(0)));
+    assert_eq!(
+        (store.set_add("h", "a"), store.get("s")),
+        (Err(Error::WrongType), Err(Error::WrongType))
+    );
+    assert_eq!((store.set_remove("s", "a"), store.exists("s")), (Ok(true), Ok(false)));
+}
+
+#[test]
+fn fields_expire_and_stay() {
+    static NOW: AtomicU64 = AtomicU64::new(1_700_000_000_000);
+    let options = Options::volatile().limit(64 << 20).clock(|| NOW.load(Ordering::Relaxed));
+    let store = Perdura::open(options).expect("a store");
+    let long = Duration::from_secs(1000);
+    store.hash_set("h", "a", "1").expect("room");
+    store.hash_set("h", "b", "2").expect("room");
+    assert_eq!(store.hash_expire("h", "a", long), Ok(true));
+    assert_eq!(store.hash_expire("h", "nothing", long), Ok(false));
+    assert_eq!(store.hash_increment("h", "a", 1), Ok(2));
+    let ttl = store.hash_ttl("h", "a").expect("a hash").expect("a time");
+    assert_eq!(ttl, long);
+    assert_eq!((store.hash_ttl("h", "b"), store.hash_ttl("x", "b")), (Ok(None), Ok(None)));
+    assert_eq!(store.hash_persist("h", "a"), Ok(true));
+    assert_eq!(store.hash_ttl("h", "a"), Ok(None));
+    assert_eq!(store.hash_expire("h", "a", Duration::from_millis(1)), Ok(true));
+    NOW.fetch_add(1, Ordering::Relaxed);
+    assert_eq!((store.hash_get("h", "a"), store.hash_len("h")), (Ok(None), Ok(1)));
+}
+
+#[test]
+fn hashes_and_sets_take_part_in_transactions() {
+    let store = volatile();
+    let failed = store.transaction(&["account", "changes"], |tx| {
+        tx.hash_increment("account", "balance", -5)?;
+        tx.set_add("changes", "first")?;
+        Err::<(), _>(Error::Overflow)
+    });
+    assert_eq!(failed, Err(Error::Overflow));
+    assert_eq!((store.hash_len("account"), store.set_len("changes")), (Ok(0), Ok(0)));
+}
+
+#[test]
+fn sorted_sets_know_scores_and_ranks() {
+    let store = volatile();
+    for n in 0..300 {
+        assert_eq!(store.sorted_set("z", format!("m{n}"), f64::from(n % 100)), Ok(true));
+    }
+    assert_eq!(store.sorted_set("z", "m7", 99.5), Ok(false));
+    assert_eq!(store.sorted_score("z", "m7"), Ok(Some(99.5)));
+    assert_eq!((store.sorted_rank("z", "m7"), store.sorted_len("z")), (Ok(Some(299)), Ok(300)));
+    assert_eq!(store.sorted_increment("z", "m7", -100.0), Ok(-0.5));
+    assert_eq!(
+        store.sorted_members("z", 0, 2),
+        Ok(vec![(b"m7".into(), -0.5), (b"m0".into(), 0.0)])
+    );
+    let ranks = store.transaction(&["z"], |tx| tx.sorted_ranks("z", 0.0, 2.0));
+    assert_eq!(ranks, Ok(1..7));
+    assert_eq!(store.sorted_pop("z"), Ok(Some((b"m7".into(), -0.5))));
+    assert_eq!(
+        (store.sorted_remove("z", "m7"), store.sorted_remove("z", "m8")),
+        (Ok(false), Ok(true))
+    );
+    assert_eq!(store.sorted_set("z", "m8", f64::NAN), Err(Error::NotANumber));
+    store.sorted_set("z", "m8", f64::INFINITY).expect("room");
+    assert_eq!(store.sorted_increment("z", "m8", f64::NEG_INFINITY), Err(Error::NotANumber));
+    assert_eq!(store.sorted_score("z", "m8"), Ok(Some(f64::INFINITY)));
+    store.set("s", "v").expect("room");
+    assert_eq!(store.sorted_set("s", "m", 1.0), Err(Error::WrongType));
+    assert_eq!((store.sorted_pop("none"), store.sorted_rank("none", "m")), (Ok(None), Ok(None)));
+}
+
+#[test]
+fn elements_are_sorted_as_numbers_or_as_bytes() {
+    let store = volatile();
+    let sorted = |order| -> Result<Vec<String>, Error> {
+        let elements = store.sort("l", order)?;
+        Ok(elements.into_iter().map(|e| String::from_utf8(e).expect("text")).collect())
+    };
+    assert_eq!(sorted(Order::Numbers), Ok(Vec::new()));
+    for element in ["10", "9", "-2.5", "09"] {
+        store.push_back("l", element).expect("room");
+    }
+    assert_eq!(sorted(Order::Numbers), Ok(["-2.5", "09", "9", "10"].map(String::from).into()));
+    assert_eq!(
+        sorted(Order::NumbersDescending),
+        Ok(["10", "9", "09", "-2.5"].map(String::from).into())
+    );
+    assert_eq!(sorted(Order::Bytes), Ok(["-2.5", "09", "10", "9"].map(String::from).into()));
+    assert_eq!(store.sort_into("l", Order::BytesDescending, "sorted"), Ok(4));
+    assert_eq!(store.elements("sorted", 0, 2), Ok(vec![b"9".into(), b"10".into()]));
+
+    store.push_back("l", "word").expect("room");
+    assert_eq!(store.sort_into("l", Order::Numbers, "sorted"), Err(Error::NotANumber));
+    assert_eq!(store.list_len("sorted"), Ok(4));
+    assert_eq!(store.sort_into("nothing", Order::Numbers, "sorted"), Ok(0));
+    assert_eq!(store.exists("sorted"), Ok(false));
+    store.set("s", "text").expect("room");
+    assert_eq!(store.sort("s", Order::Bytes), Err(Error::WrongType));
+}
+
+#[test]
+fn groups_share_entries_out_and_keep_what_is_pending() {
+    let store = volatile();
+    assert_eq!(store.read_group("s", "g", "ada", 9), Ok(None));
+    assert_eq!(store.create_group("s", "g", StreamId::MIN), Ok(true));
+    assert_eq!(store.create_group("s", "g", StreamId::MIN), Ok(false));
+    let add = |n: u64| store.append_entry("s", [("n", n.to_string())]).expect("room");
+    let ids: Vec<StreamId> = (0..5).filter_map(add).collect();
+    let given = |consumer: &str, count| {
+        let given = store.read_group("s", "g", consumer, count).expect("sound");
+        given.expect("a group").iter().map(|entry| entry.id).collect::<Vec<_>>()
+    };
+    assert_eq!(given("ada", 3), ids[..3]);
+    assert_eq!(given("grace", 0), []);
+    assert_eq!(given("grace", 9), ids[3..]);
+    assert_eq!(store.acknowledge("s", "g", [ids[0], ids[0]]), Ok(1));
+    assert_eq!(store.transaction(&["s"], |tx| tx.delete_entry("s", ids[1])), Ok(true));
+    let hour = Duration::from_secs(3600);
+    assert_eq!(store.claim("s", "g", "grace", hour, 9), Ok(Some(Vec::new())));
+    let claimed = store.claim("s", "g", "grace", Duration::ZERO, 2).expect("sound");
+    assert_eq!(
+        claimed.expect("a group").iter().map(|entry| entry.id).collect::<Vec<_>>(),
+        [ids[2]]
+    );
+    let pending = store.pending("s", "g", 9).expect("sound");
+    let told = pending.iter().map(|one| (one.id, one.count, one.consumer.as_slice()));
+    let grace: &[u8] = b"grace";
+    assert!(told.eq([(ids[2], 2, grace), (ids[3], 1, grace), (ids[4], 1, grace)]));
+    assert_eq!(
+        (store.destroy_group("s", "g"), store.destroy_group("s", "g")),
+        (Ok(true), Ok(false))
+    );
+    assert_eq!((store.pending("s", "g", 9), store.stream_len("s")), (Ok(Vec::new()), Ok(4)));
+}
+
+#[test]
+fn what_a_failed_read_of_a_group_began_is_not_committed() {
+    let store = Perdura::open(Options::volatile().limit(8 << 20)).expect("a store in memory");
+    store.create_group("s", "g", StreamId::MIN).expect("room");
+    let body = "x".repeat(100);
+    while store.append_entry("s", [("f", &body)]).is_ok() {}
+    let read = |count| {
+        store.transaction(&["s"], |tx| {
+            // The error is handled, and the transaction committed.
+            let read = tx.read_group("s", "g", "ada", count).map(|_| ());
+            Ok::<_, Error>(read)
+        })
+    };
+    let mut counts = (1..2000).rev();
+    let refused = counts.find_map(|count| read(count).expect("a commit").err());
+    assert_eq!(refused, Some(Error::Full));
+    for pending in store.pending("s", "g", usize::MAX).expect("sound") {
+        assert_eq!(store.acknowledge("s", "g", [pending.id]), Ok(1));
+    }
+}

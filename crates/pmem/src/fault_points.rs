@@ -1,0 +1,164 @@
+//! Fault points: the flushes, fences, checks and rules of a protocol that a simulation can disable,
+//! by number, to show that a test catches it.
+//!
+//! Each crate lists its own with [`fault_points!`](crate::fault_points) and asks `is_enabled` at
+//! the place where one of them is. In a build for simulation one fault point at a time, of all
+//! crates, can be disabled at run time, for every thread of the process; which ones a thread passed
+//! is recorded, so that a crash can be told from where it struck. In any other build `is_enabled`
+//! is `true`, and nothing of this is left.
+//!
+//! This crate's own fault points are the places where a range of bytes becomes lines or pages, and
+//! where a file grows.
+
+/// The numbers of fault points are below this.
+pub const FAULT_POINTS: usize = 256;
+
+/// Lists the fault points of a crate: an enumeration whose numbers begin at a base that no other
+/// crate's reach.
+#[macro_export]
+macro_rules! fault_points {
+    ($base:literal: $($(#[$doc:meta])* $name:ident,)*) => {
+        /// A part of a protocol that a simulation can disable.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum FaultPoint { $($(#[$doc])* $name,)* }
+
+        impl FaultPoint {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &[FaultPoint] = &[$(FaultPoint::$name,)*];
+
+            /// Its number among those of all crates.
+            pub const fn number(self) -> u32 {
+                $base + self as u32
+            }
+
+            /// Returns true unless a simulation disabled it.
+            #[inline(always)]
+            #[allow(dead_code, reason = "a crate may ask in its own way")]
+            pub(crate) fn is_enabled(self) -> bool {
+                $crate::fault_point_is_enabled(self.number())
+            }
+        }
+
+        const _: () = assert!($base as usize + FaultPoint::ALL.len() <= $crate::FAULT_POINTS);
+    };
+}
+
+fault_points! { 1:
+    /// A flush that begins inside a line flushes that line too.
+    FlushFirstLine,
+    /// A flush that begins inside a line and ends in the one after its length flushes that one too.
+    FlushLastLine,
+    /// The bytes before the first whole line of a streamed copy are flushed.
+    FlushStreamHead,
+    /// The whole lines of a streamed copy go past the cache.
+    StreamBody,
+    /// The bytes after the last whole line of a streamed copy are flushed.
+    FlushStreamTail,
+    /// A flush that begins in one page and ends in another remembers the last one too.
+    RememberLastPage,
+    /// What is remembered of a page takes nothing back of those after it.
+    KeepRemembered,
+    /// A file's new length is synced before it counts.
+    SyncGrown,
+    /// So is a length that an earlier process gave it.
+    SyncFound,
+}
+
+/// Returns true: no fault point can be disabled in this build.
+#[cfg(not(feature = "sim"))]
+#[inline(always)]
+pub const fn fault_point_is_enabled(number: u32) -> bool {
+    let _ = number;
+    true
+}
+
+/// A place where a test may let the thread panic: see `panic_after`. Nothing in any other build.
+#[cfg(not(feature = "sim"))]
+#[inline(always)]
+pub const fn panic_point() {}
+
+#[cfg(feature = "sim")]
+pub use switch::{
+    FaultPointSet, disable_fault_point, fault_point_is_enabled, panic_after, panic_point,
+    take_passed_fault_points,
+};
+
+#[cfg(feature = "sim")]
+mod switch {
+    use super::FAULT_POINTS;
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    /// A set of fault points, by number.
+    pub type FaultPointSet = [u64; FAULT_POINTS / 64];
+
+    static DISABLED: AtomicU32 = AtomicU32::new(0);
+
+    thread_local! {
+        static PASSED: Cell<FaultPointSet> = const { Cell::new([0; FAULT_POINTS / 64]) };
+        /// How many more places this thread passes before it panics at one; none: it never does.
+        static PANIC_AFTER: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// Lets the calling thread panic, once, after it has passed this many places where it may; or
+    /// never. Returns what was left of the number before.
+    pub fn panic_after(places: Option<u64>) -> Option<u64> {
+        PANIC_AFTER.replace(places)
+    }
+
+    /// A place where the calling thread panics if [`panic_after`] says so.
+    #[inline]
+    pub fn panic_point() {
+        if std::thread::panicking() {
+            return;
+        }
+        match PANIC_AFTER.get() {
+            None => {}
+            Some(0) => {
+                PANIC_AFTER.set(None);
+                std::panic::resume_unwind(Box::new("a test asked for this panic"));
+            }
+            Some(left) => PANIC_AFTER.set(Some(left - 1)),
+        }
+    }
+
+    /// Disables a fault point in all threads of the process, or none (0).
+    pub fn disable_fault_point(number: u32) {
+        DISABLED.store(number, Relaxed);
+    }
+
+    /// Returns true unless the fault point of this number is disabled. Records that this thread
+    /// passed it.
+    #[inline]
+    pub fn fault_point_is_enabled(number: u32) -> bool {
+        PASSED.with(|set| {
+            let mut passed = set.get();
+            passed[number as usize / 64] |= 1 << (number % 64);
+            set.set(passed);
+        });
+        panic_point();
+        DISABLED.load(Relaxed) != number
+    }
+
+    /// Returns the fault points that this thread passed since it last asked.
+    pub fn take_passed_fault_points() -> FaultPointSet {
+        PASSED.with(|set| set.replace([0; FAULT_POINTS / 64]))
+    }
+}
+
+/// Returns the lines that a flush of this range reports to a simulation: all, unless a mistake is
+/// simulated.
+#[cfg(feature = "sim")]
+pub(crate) fn flushed_lines(off: u64, len: usize) -> std::ops::Range<u64> {
+    use crate::lines::{LINE, lines};
+    let (whole, short) = (lines(off, len).len() as u64, (len as u64).div_ceil(LINE));
+    let (mut first, mut end) = (off / LINE, off / LINE + whole);
+    if !off.is_multiple_of(LINE) && !FaultPoint::FlushFirstLine.is_enabled() {
+        first += 1;
+    }
+    if short < whole && !FaultPoint::FlushLastLine.is_enabled() {
+        end -= 1;
+    }
+    first..end
+}

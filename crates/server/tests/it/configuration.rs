@@ -1,0 +1,140 @@
+//! Configuration as an administrator sees it: directives, the file and what is written back
+//! to it, addresses, the size of a pool.
+
+use crate::administration::{error, start};
+use std::time::Duration;
+use testkit::{Client, Launch, free_port};
+
+#[test]
+fn directives_are_read_and_set() {
+    let server = start(&["--timeout", "100", "--save", "900", "1"]);
+    let mut client = server.client();
+    client.check("CONFIG GET timeout", "[\"timeout\", \"100\"]");
+    client.check("CONFIG GET save", "[\"save\", \"900 1\"]");
+    client.check("CONFIG SET timeout 5 tcp-keepalive 60", "OK");
+    client.check("CONFIG GET timeout", "[\"timeout\", \"5\"]");
+    assert_eq!(client.run("CONFIG GET *").items().len() % 2, 0);
+    assert!(client.run("CONFIG GET *max*").items().len() > 20);
+    error(
+        &mut client,
+        "CONFIG SET timeout 6 nosuch 1",
+        "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'",
+    );
+    error(
+        &mut client,
+        "CONFIG SET timeout 6 maxclients x",
+        "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer",
+    );
+    client.check("CONFIG GET timeout", "[\"timeout\", \"5\"]");
+    error(&mut client, "CONFIG REWRITE", "ERR The server is running without a config file");
+}
+
+/// A server that was started with a configuration file; ended when dropped.
+struct WithFile(std::process::Child);
+
+impl Drop for WithFile {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start_with_file(file: &std::path::Path, port: u16) -> (WithFile, Client) {
+    let mut command = std::process::Command::new(testkit::perdura_server());
+    command.arg(file).args(["--port", &port.to_string(), "--appendonly", "no"]);
+    command.stdout(std::process::Stdio::null());
+    let server = WithFile(command.spawn().expect("started"));
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    for _ in 0..6000 {
+        if let Ok(client) = Client::connect(address) {
+            return (server, client);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the server does not listen");
+}
+
+#[test]
+fn a_rewritten_file_is_read_at_the_next_start() {
+    let scratch = testkit::Medium::Disk.scratch();
+    let file = scratch.path().join("perdura.conf");
+    let dir = scratch.path().display();
+    let text = format!("# mine\ndir {dir}\ntimeout 7\nmaxmemory 100mb\n");
+    std::fs::write(&file, text).expect("written");
+    let port = free_port();
+    let (server, mut client) = start_with_file(&file, port);
+    client.check("CONFIG GET timeout", "[\"timeout\", \"7\"]");
+    client.check("CONFIG SET timeout 8 slowlog-max-len 5 requirepass \"a b\"", "OK");
+    client.check("CONFIG REWRITE", "OK");
+    drop(server);
+    let text = std::fs::read_to_string(&file).expect("read");
+    for line in
+        ["# mine", "timeout 8", "maxmemory 100mb", "slowlog-max-len 5", "requirepass \"a b\""]
+    {
+        assert!(text.lines().any(|l| l == line), "{line} in {text}");
+    }
+    let (_server, mut client) = start_with_file(&file, port);
+    client.check("AUTH \"a b\"", "OK");
+    client.check("CONFIG GET slowlog-max-len", "[\"slowlog-max-len\", \"5\"]");
+}
+
+/// Whether somebody listens there.
+fn answers(address: ([u8; 4], u16)) -> bool {
+    Client::connect(std::net::SocketAddr::from(address)).is_ok_and(|mut client| {
+        client.try_call(&["PING"]).is_ok_and(|reply| reply.to_string() == "PONG")
+    })
+}
+
+#[test]
+fn bind_and_port_change_to_addresses_that_overlap_with_the_old_ones() {
+    let server = start(&["--bind", "*"]);
+    let mut client = server.client();
+    let port = u16::try_from(
+        client.run("CONFIG GET port").items()[1].text().parse::<u32>().expect("a number"),
+    )
+    .expect("a port");
+    assert!(answers(([127, 0, 0, 2], port)));
+    client.check("CONFIG SET bind 127.0.0.1", "OK");
+    client.check("CONFIG GET bind", "[\"bind\", \"127.0.0.1\"]");
+    assert!(answers(([127, 0, 0, 1], port)) && !answers(([127, 0, 0, 2], port)));
+    client.check("CONFIG SET bind *", "OK");
+    assert!(answers(([127, 0, 0, 2], port)));
+
+    const REFUSED: &str = "ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses.";
+    error(&mut client, "CONFIG SET bind \"127.0.0.1 192.0.2.1\"", REFUSED);
+    client.check("CONFIG GET bind", "[\"bind\", \"*\"]");
+    assert!(answers(([127, 0, 0, 2], port)), "it listens again where it did");
+
+    let other = free_port();
+    client.check(&format!("CONFIG SET port {other} bind 127.0.0.1"), "OK");
+    assert!(answers(([127, 0, 0, 1], other)) && !answers(([127, 0, 0, 1], port)));
+    client.check(&format!("CONFIG SET bind * port {port}"), "OK");
+    assert!(answers(([127, 0, 0, 2], port)) && !answers(([127, 0, 0, 1], other)));
+    client.check("PING", "PONG");
+}
+
+#[test]
+fn the_smallest_pool_that_the_configuration_takes_is_one_that_works() {
+    for size in ["16777216", "64mb"] {
+        let launch = Launch::perdura_pmem().args(["--pool-size", size]);
+        let mut server = launch.start();
+        let value = "v".repeat(100_000);
+        assert_eq!(server.client().call(&["SET", "k", &value]).to_string(), "OK", "{size}");
+        server.kill();
+        server.start_again();
+        assert_eq!(server.client().call(&["GET", "k"]).bytes(), Some(value.as_bytes()), "{size}");
+    }
+    let refused = Launch::perdura_pmem().args(["--pool-size", "16777215"]).run_to_end();
+    assert!(refused.log.contains("argument must be between 16777216 and"), "{}", refused.log);
+}
+
+#[test]
+fn a_pool_is_never_larger_than_its_limit() {
+    for (size, bytes) in [("16mb", 16 << 20), ("64mb", 64 << 20), ("300mb", 300 << 20)] {
+        let server = Launch::perdura_pmem().args(["--pool-size", size]).start();
+        let info = server.client().info("persistence");
+        let [taken, limit]: [u64; 2] =
+            ["pool_size", "pool_limit"].map(|name| info[name].parse().expect("a number"));
+        assert!(taken <= limit && limit <= bytes, "{size}: {taken} taken, {limit} at most");
+    }
+}

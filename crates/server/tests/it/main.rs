@@ -1,0 +1,17 @@
+//! Tests of the server as a program that is reached through sockets, in one program, so that they
+//! are linked once.
+
+#![forbid(unsafe_code)]
+
+mod administration;
+mod blocking;
+mod blocking_kill;
+mod configuration;
+mod connections;
+mod emulated_media;
+mod pool_file;
+mod pubsub;
+mod redis_replies;
+mod space;
+mod start;
+mod tracking;

@@ -1,0 +1,233 @@
+//! What a start serves, and what it refuses: never one store while another one holds data.
+
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+use testkit::{Launch, Medium};
+
+/// What a directory holds where a store would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    Nothing,
+    Empty,
+    Data,
+    /// A log of Redis before version 7: one file beside the directory of logs.
+    OldData,
+}
+use Stored::{Data, Empty, Nothing, OldData};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Auto,
+    AutoVolatile,
+    Pmem,
+    Aof,
+    Volatile,
+}
+
+impl Asked {
+    fn launch(self) -> Launch {
+        let pmem = ["--backend", "pmem", "--domain", "process"];
+        match self {
+            Asked::Auto => Launch::perdura(),
+            Asked::AutoVolatile => Launch::perdura().args(["--appendonly", "no"]),
+            Asked::Pmem => Launch::perdura().args(pmem),
+            Asked::Aof => Launch::perdura_aof("always"),
+            Asked::Volatile => Launch::perdura_volatile(),
+        }
+    }
+
+    /// On a medium that is no persistent memory: what would be served.
+    fn served(self) -> &'static str {
+        match self {
+            Asked::Pmem => "pmem",
+            Asked::Auto | Asked::Aof => "aof",
+            Asked::AutoVolatile | Asked::Volatile => "volatile",
+        }
+    }
+}
+
+/// Puts the files of a store into a directory, by serving it there.
+fn store(folder: &Path, asked: Asked, stored: Stored) {
+    if stored == Nothing {
+        return;
+    }
+    if stored == OldData {
+        let log = "*3\r\n$3\r\nSET\r\n$3\r\naof\r\n$1\r\n1\r\n";
+        return fs::write(folder.join("appendonly.aof"), log).expect("an old log");
+    }
+    let mut server = asked.launch().on(Medium::Memory).start();
+    if stored == Data {
+        let line = format!("SET {} 1", asked.served());
+        server.client().check(&line, "OK");
+    }
+    assert!(server.terminate().success());
+    copy(server.folder(), folder);
+}
+
+fn copy(from: &Path, to: &Path) {
+    for name in names(from) {
+        let (from, to) = (from.join(&name), to.join(&name));
+        if from.is_dir() {
+            fs::create_dir(&to).expect("a folder");
+            copy(&from, &to);
+        } else {
+            fs::copy(from, to).expect("a copy");
+        }
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .expect("a folder")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name != "test.log")
+        .collect();
+    names.sort();
+    names
+}
+
+/// The parts of the refusal that are due: how each other store that holds data is named, and how it is served.
+fn refusal(asked: Asked, pool: Stored, log: Stored, dump: bool) -> Vec<&'static str> {
+    let mut says = Vec::new();
+    if pool == Data && asked.served() != "pmem" {
+        says.extend(["perdura.pool holds 1 key", "--backend pmem"]);
+    }
+    if matches!(log, Data | OldData) && asked.served() != "aof" {
+        says.extend(["appendonlydir holds ", " bytes", "--backend aof"]);
+    }
+    if dump {
+        says.extend(["dump.rdb is data that Redis saved", "RDB files are not supported"]);
+    }
+    says
+}
+
+fn check(scratch: TempDir, asked: Asked, pool: Stored, log: Stored, dump: bool) {
+    let folder = scratch.path();
+    let case = format!("{asked:?}, pool {pool:?}, log {log:?}, dump {dump}");
+    let says = refusal(asked, pool, log, dump);
+    let before = names(folder);
+    if !says.is_empty() {
+        let refused = asked.launch().run_to_end_in(folder);
+        assert_eq!(refused.status.code(), Some(1), "{case}: {}", refused.log);
+        for part in says.iter().chain(&["--other-stores ignore", "Nothing was changed"]) {
+            assert!(refused.log.contains(part), "{case}: no {part:?} in {}", refused.log);
+        }
+        assert_eq!(names(folder), before, "{case}");
+    }
+    let ignore = if says.is_empty() { "refuse" } else { "ignore" };
+    let launch = asked.launch().args(["--other-stores", ignore]);
+    let mut server = launch.start_in(scratch);
+    let mut client = server.client();
+    assert_eq!(client.info("persistence")["backend"], asked.served(), "{case}");
+    let has_data = match asked.served() {
+        "pmem" => pool == Data,
+        "aof" => matches!(log, Data | OldData),
+        _ => false,
+    };
+    let expect = if has_data { "1" } else { "0" };
+    client.check(&format!("EXISTS {}", asked.served()), &format!("(integer) {expect}"));
+    client.check("DBSIZE", &format!("(integer) {expect}"));
+    server.kill();
+}
+
+#[test]
+fn no_store_is_served_while_another_one_holds_data() {
+    let medium = Medium::Memory;
+    for pool in [Nothing, Empty, Data] {
+        for log in [Nothing, Empty, Data, OldData] {
+            let template = medium.scratch();
+            store(template.path(), Asked::Pmem, pool);
+            store(template.path(), Asked::Aof, log);
+            for dump in [false, true] {
+                if dump {
+                    fs::write(template.path().join("dump.rdb"), "REDIS0010").expect("a dump");
+                }
+                for asked in
+                    [Asked::Auto, Asked::AutoVolatile, Asked::Pmem, Asked::Aof, Asked::Volatile]
+                {
+                    let folder = medium.scratch();
+                    copy(template.path(), folder.path());
+                    check(folder, asked, pool, log, dump);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pool_that_cannot_be_opened_counts_as_data() {
+    let folder = Medium::Memory.scratch();
+    fs::write(folder.path().join("perdura.pool"), vec![7; 1 << 20]).expect("a file");
+    let refused = Asked::Aof.launch().run_to_end_in(folder.path());
+    assert!(refused.log.contains("cannot be opened (not a Perdura pool"), "{}", refused.log);
+}
+
+#[test]
+fn a_pool_that_another_server_holds_counts_as_data() {
+    let server = Asked::Pmem.launch().on(Medium::Memory).start();
+    let refused = Asked::Aof.launch().run_to_end_in(server.folder());
+    assert!(refused.log.contains("another process has locked it"), "{}", refused.log);
+}
+
+#[test]
+fn a_refused_start_leaves_no_file() {
+    let folder = Medium::Memory.scratch();
+    for domain in ["clwb", "process"] {
+        // One is refused by the medium, the other finds no space.
+        let launch = Launch::perdura().args(["--backend", "pmem", "--domain", domain]);
+        let refused = launch.longest_file(64).run_to_end_in(folder.path());
+        assert_eq!(refused.status.code(), Some(1), "{domain}: {}", refused.log);
+        assert_eq!(names(folder.path()), Vec::<String>::new(), "{domain}");
+    }
+}
+
+#[test]
+fn a_fatal_error_is_said_once() {
+    let folder = Medium::Memory.scratch();
+    let launch = Launch::perdura().args(["--backend", "pmem", "--domain", "clwb"]);
+    let says = |text: &str| text.matches("the kernel refuses MAP_SYNC").count();
+    assert_eq!(says(&launch.run_to_end_in(folder.path()).log), 1, "log and errors on one terminal");
+
+    let refused = launch.args(["--logfile", "server.log"]).run_to_end_in(folder.path());
+    let log = fs::read_to_string(folder.path().join("server.log")).expect("a log");
+    assert_eq!((says(&refused.log), says(&log)), (1, 1), "the log in a file");
+}
+
+#[test]
+fn what_would_be_dangerous_to_ignore_is_refused_at_start() {
+    let folder = Medium::Memory.scratch();
+    fs::write(folder.path().join("users.acl"), "user default off\n").expect("a list of users");
+    for (arguments, says) in [
+        (vec!["--aclfile", "users.acl"], "'aclfile': users and permissions are not supported"),
+        (vec!["--replicaof", "127.0.0.1 1"], "'replicaof': replication is not supported"),
+        (vec!["--cluster-enabled", "yes"], "'cluster-enabled': cluster mode is not supported"),
+        (vec!["--port", "0", "--tls-port", "6380"], "'tls-port': TLS is not supported"),
+        (vec!["--user", "default off"], "'user': users and permissions are not supported"),
+        (vec!["--port", "0"], "Configured to not listen anywhere, exiting"),
+        (vec!["--bind", ""], "Configured to not listen anywhere, exiting"),
+    ] {
+        let refused = Asked::Pmem.launch().args(arguments.clone()).run_to_end_in(folder.path());
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}: {}", refused.log);
+        assert!(refused.log.contains(says), "{arguments:?}: {}", refused.log);
+        assert_eq!(names(folder.path()), ["users.acl"], "{arguments:?}");
+    }
+    for harmless in [["--cluster-enabled", "no"], ["--tls-port", "0"], ["--replicaof", "no one"]] {
+        let mut server = Asked::Volatile.launch().args(harmless).start();
+        assert!(server.terminate().success(), "{harmless:?}");
+    }
+}
+
+#[test]
+fn the_start_line_names_the_domain_of_a_pool_only() {
+    for (asked, says) in [
+        (Asked::Pmem, "backend=pmem domain=process durability="),
+        (Asked::Aof, "backend=aof durability=\"a write is synced"),
+        (Asked::Volatile, "backend=volatile durability=\"nothing survives"),
+    ] {
+        let server = asked.launch().on(Medium::Memory).start();
+        assert!(server.log().contains(says), "{}", server.log());
+    }
+}

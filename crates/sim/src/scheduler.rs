@@ -1,0 +1,205 @@
+//! A deterministic scheduler of real threads, of which one runs at a time.
+//!
+//! Another thread may be chosen at every lock, flush and fence; whether and which is drawn from a
+//! seed, so that a run can be repeated. A thread that finds a lock taken yields until it finds it
+//! free, so that the thread that runs never waits in the kernel.
+
+use pmem::Scheduler;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// This many choices in a row after which no thread gets on are a deadlock.
+const STUCK: usize = 100_000;
+
+/// Where another thread may be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    Lock,
+    Flush,
+    Fence,
+}
+
+struct State {
+    rng: fastrand::Rng,
+    /// Another thread is chosen at one fence or lock in this many, and at one flush in eight times
+    /// this many.
+    one_in: usize,
+    running: usize,
+    alive: Vec<bool>,
+    waits: usize,
+}
+
+impl State {
+    fn choose_another(&mut self, from: usize) {
+        let others: Vec<usize> =
+            (0..self.alive.len()).filter(|at| self.alive[*at] && *at != from).collect();
+        if !others.is_empty() {
+            self.running = others[self.rng.usize(..others.len())];
+        }
+    }
+}
+
+struct Schedule {
+    state: Mutex<State>,
+    chosen: Vec<Condvar>,
+}
+
+/// A thread under the scheduler.
+struct Thread {
+    schedule: Arc<Schedule>,
+    me: usize,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Thread>>> = const { RefCell::new(None) };
+}
+
+impl Thread {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.schedule.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until this thread is chosen.
+    fn wait_until_chosen<'s>(&'s self, mut state: MutexGuard<'s, State>) {
+        self.schedule.chosen[state.running].notify_one();
+        while state.running != self.me {
+            state =
+                self.schedule.chosen[self.me].wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn pause_at(&self, at: At) {
+        let mut state = self.lock();
+        state.waits = 0;
+        let one_in = state.one_in * if at == At::Flush { 8 } else { 1 };
+        if state.rng.usize(..one_in) == 0 {
+            state.choose_another(self.me);
+            self.wait_until_chosen(state);
+        }
+    }
+
+    fn leave(&self) {
+        let mut state = self.lock();
+        state.alive[self.me] = false;
+        state.waits = 0;
+        state.choose_another(self.me);
+        self.schedule.chosen[state.running].notify_one();
+    }
+}
+
+impl Scheduler for Thread {
+    fn pause(&self) {
+        self.pause_at(At::Lock);
+    }
+
+    fn wait(&self) {
+        let mut state = self.lock();
+        state.waits += 1;
+        assert!(state.waits < STUCK, "a deadlock: every thread waits for a lock");
+        state.choose_another(self.me);
+        self.wait_until_chosen(state);
+    }
+}
+
+/// Lets the scheduler choose another thread, if the calling one runs under it at all.
+pub(crate) fn pause(at: At) {
+    if let Some(thread) = CURRENT.with_borrow(Clone::clone) {
+        thread.pause_at(at);
+    }
+}
+
+/// Lets the scheduler choose another thread, as at a fence: for a medium that is not of this crate.
+pub fn yield_now() {
+    pause(At::Fence);
+}
+
+/// Returns the calling thread's number, if it runs under the scheduler.
+pub(crate) fn thread() -> Option<usize> {
+    CURRENT.with_borrow(|thread| thread.as_ref().map(|thread| thread.me))
+}
+
+/// Runs these bodies as threads under the scheduler: all of it follows from the seed. A panic in
+/// one of them is passed on when all have ended.
+pub fn run_scheduled<F: FnOnce() + Send>(seed: u64, bodies: Vec<F>) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let one_in = [1, 2, 3, 6, 20][rng.usize(..5)];
+    let running = rng.usize(..bodies.len().max(1));
+    let alive = vec![true; bodies.len()];
+    let chosen = bodies.iter().map(|_| Condvar::new()).collect();
+    let state = Mutex::new(State { rng, one_in, running, alive, waits: 0 });
+    let schedule = Arc::new(Schedule { state, chosen });
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = bodies
+            .into_iter()
+            .enumerate()
+            .map(|(me, body)| {
+                let thread = Arc::new(Thread { schedule: Arc::clone(&schedule), me });
+                scope.spawn(move || run(&thread, body))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join()).collect()
+    });
+    if let Some(panic) = ended.into_iter().find_map(Result::err) {
+        resume_unwind(panic);
+    }
+}
+
+fn run(thread: &Arc<Thread>, body: impl FnOnce()) {
+    CURRENT.set(Some(Arc::clone(thread)));
+    pmem::set_scheduler(Some(Arc::clone(thread) as Arc<dyn Scheduler>));
+    thread.wait_until_chosen(thread.lock());
+    let ended = catch_unwind(AssertUnwindSafe(body));
+    pmem::set_scheduler(None);
+    CURRENT.set(None);
+    thread.leave();
+    if let Err(panic) = ended {
+        resume_unwind(panic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the order in which three threads get at a lock, a few times each.
+    fn order(seed: u64) -> Vec<usize> {
+        let seen = Mutex::new(Vec::new());
+        let bodies: Vec<_> = (0..3)
+            .map(|me| {
+                let seen = &seen;
+                move || {
+                    for _ in 0..8 {
+                        let mut seen = pmem::lock(seen).unwrap();
+                        pause(At::Fence);
+                        seen.push(me);
+                    }
+                }
+            })
+            .collect();
+        run_scheduled(seed, bodies);
+        seen.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_seed_repeats_the_order_of_threads() {
+        let orders: Vec<_> = (0..20).map(order).collect();
+        assert_eq!(orders, (0..20).map(order).collect::<Vec<_>>());
+        let interleaved = orders.iter().filter(|order| !order.is_sorted_by_key(|me| *me)).count();
+        assert!(interleaved > 10, "{orders:?}");
+    }
+
+    #[test]
+    #[should_panic(expected = "a deadlock")]
+    fn a_deadlock_is_told() {
+        let (a, b) = (Mutex::new(()), Mutex::new(()));
+        fn both(first: &Mutex<()>, second: &Mutex<()>) -> impl FnOnce() + Send {
+            move || {
+                let _first = pmem::lock(first).unwrap_or_else(PoisonError::into_inner);
+                pause(At::Fence);
+                drop(pmem::lock(second));
+            }
+        }
+        (0..100).for_each(|seed| run_scheduled(seed, vec![both(&a, &b), both(&b, &a)]));
+    }
+}

@@ -1,0 +1,31 @@
+//! Steps of the protocols left out, each shown to be needed, and the explorations of threads in
+//! which some are.
+//!
+//! A step is left out in the whole process: so these are a program of their own, in which one test
+//! runs at a time.
+
+#![forbid(unsafe_code)]
+
+#[path = "../losses/mod.rs"]
+mod crashes;
+#[path = "../engine/mod.rs"]
+mod engine;
+#[path = "../log/mod.rs"]
+mod log;
+mod losses;
+mod pipelines;
+#[path = "../pool/mod.rs"]
+mod pool;
+mod rewrite;
+mod rules;
+#[path = "../scheduled/mod.rs"]
+mod scheduled;
+mod threads;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Keeps the other tests of this process waiting.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}

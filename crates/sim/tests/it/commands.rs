@@ -1,0 +1,58 @@
+//! Random commands, crashed everywhere: the keyspace is afterwards what some prefix of each
+//! connection's commands gives.
+
+use crate::engine::{Commands, generate};
+use commands::{Engine, EngineOptions};
+use heap::{CreateOptions, Heap};
+use keyspace::Keyspace;
+use sim::{Counts, Crash, Effort, explore};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Seeds that are tried, and those that may follow until each command has changed something: there
+/// are many commands.
+const SEEDS: u64 = 12;
+const MOST_SEEDS: u64 = 30;
+
+/// Explores a seed; how often each command changed anything.
+fn check(seed: u64, counts: &mut Counts) -> BTreeMap<&'static str, u64> {
+    let crash = Crash::ALL[seed as usize % Crash::ALL.len()];
+    let commands = Commands::of(seed);
+    let effort = Effort { images: 12, go_on_one_in: 200, ..Effort::new(crash, seed) };
+    match explore(&commands, effort) {
+        Ok(found) => counts.add(&found),
+        Err(failure) => {
+            let setting: String = format!("{commands:#?}").lines().take(20).collect();
+            panic!("{failure}\n{setting:.1000}")
+        }
+    }
+    commands.changed.into_inner().expect("no panic")
+}
+
+#[test]
+fn every_crash_leaves_a_prefix_of_each_connections_commands() {
+    let (mut counts, mut changed) = (Counts::default(), BTreeMap::new());
+    let writers = writers();
+    for seed in 0..MOST_SEEDS {
+        if seed >= SEEDS && writers.iter().all(|name| changed.contains_key(name)) {
+            break;
+        }
+        for (name, count) in check(seed, &mut counts) {
+            *changed.entry(name).or_insert(0) += count;
+        }
+    }
+    println!("{counts:?}\n{changed:?}");
+    for name in writers {
+        assert!(changed.contains_key(name), "{name} never changed anything");
+        assert!(counts.doing.contains_key(name), "no crash during {name}");
+    }
+}
+
+/// A command that is in the table is tried: a generator that does not know how would be noticed.
+fn writers() -> Vec<&'static str> {
+    let heap = Heap::volatile(1 << 20, &CreateOptions::default()).expect("a heap in memory");
+    let engine = Engine::new(EngineOptions::new(Arc::new(Keyspace::new(heap, 0))));
+    let writers = generate::writers(engine.table());
+    assert!(writers.len() >= 28, "{} commands write", writers.len());
+    writers.into_iter().filter_map(|(words, _)| words.last().copied()).collect()
+}

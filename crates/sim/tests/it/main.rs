@@ -1,0 +1,19 @@
+//! Explorations of what crashes, panics and failing calls leave, with every step in its place: in
+//! one program, so that they are linked once.
+
+#[path = "../bytes/mod.rs"]
+mod bytes;
+mod canary;
+mod commands;
+mod disks;
+#[path = "../engine/mod.rs"]
+mod engine;
+mod failed_sync;
+mod heap;
+#[path = "../histories/mod.rs"]
+mod histories;
+mod panics;
+mod panics_above;
+#[path = "../pool/mod.rs"]
+mod pool;
+mod regressions;

@@ -1,0 +1,39 @@
+//! Bugs that searches found above the heap, and what they may be long in coming to, each as a
+//! history of its own.
+
+use crate::histories;
+
+#[test]
+fn an_append_to_a_moved_string_leaves_the_move_whole() {
+    histories::an_append_to_a_moved_string_leaves_the_move_whole();
+}
+
+#[test]
+fn a_header_that_is_believed_is_durable_before_the_other_is_written_over() {
+    histories::a_header_that_is_believed_is_durable_before_the_other_is_written_over();
+}
+
+#[test]
+fn no_copy_outlives_the_commit_that_changes_its_block() {
+    histories::no_copy_outlives_the_commit_that_changes_its_block();
+}
+
+#[test]
+fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
+    histories::a_newest_record_that_was_fenced_and_is_damaged_is_reported();
+}
+
+#[test]
+fn a_loss_is_resolved_or_recorded_whenever_the_process_ends() {
+    histories::losses::a_loss_is_resolved_or_recorded_whenever_the_process_ends(3);
+}
+
+#[test]
+fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told() {
+    histories::a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told();
+}
+
+#[test]
+fn a_search_begins_with_all_of_them() {
+    assert_eq!(histories::ALL.len(), 7);
+}

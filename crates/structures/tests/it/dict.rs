@@ -1,0 +1,167 @@
+//! A table holds what a map would, verifies itself, and costs what its format says.
+
+use std::collections::BTreeMap;
+
+use crate::memory::Memory;
+use heap::{Ptr, View};
+use structures::Store;
+use structures::dict::{Dict, Member};
+use structures::reclaim::{Owned, Queue};
+
+const QUEUE: Queue = Queue::at(Ptr::from_raw(64));
+const OWNER: u16 = 3;
+const TIMES: u16 = 5;
+
+fn hash(field: &[u8]) -> u64 {
+    field.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}
+
+fn put(store: &mut Memory, dict: Dict, field: &[u8], value: &[u8]) {
+    match dict.find(store, hash(field), field, true).expect("sound") {
+        Some(place) => dict.replace(store, QUEUE, place, field, value, None).expect("room"),
+        None => dict.insert(store, hash, field, value, None).expect("room"),
+    };
+}
+
+fn take(store: &mut Memory, dict: Dict, field: &[u8]) -> bool {
+    let Some(place) = dict.find(store, hash(field), field, true).expect("sound") else {
+        return false;
+    };
+    dict.remove(store, QUEUE, place).expect("room");
+    true
+}
+
+fn check(store: &Memory, dict: Dict, expected: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let mut found = BTreeMap::new();
+    let mut cursor = 0;
+    loop {
+        cursor = dict.scan(store, cursor, 5, |member| {
+            let (field, value) = (member.field(store), member.value(store));
+            assert!(found.insert(field.into_owned(), value.into_owned()).is_none());
+        });
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert!(found == *expected);
+    assert_eq!(dict.len(store), expected.len() as u64);
+    let (mut checked, mut blocks) = (Vec::new(), Vec::new());
+    dict.check(store, hash, |at| store.capacity(at), |at| checked.push(at)).expect("sound");
+    dict.blocks(store, |at| blocks.push(at));
+    checked.sort_unstable();
+    blocks.sort_unstable();
+    assert_eq!(checked, blocks);
+    blocks.dedup();
+    assert_eq!(blocks.len(), checked.len(), "each block once");
+}
+
+fn text(random: &mut fastrand::Rng) -> Vec<u8> {
+    let lengths = if random.u8(0..40) == 0 { &[8192, 8193, 70_000][..] } else { &[1, 2, 10, 300] };
+    let len = lengths[random.usize(0..lengths.len())];
+    vec![b'a' + random.u8(0..26); len]
+}
+
+#[test]
+fn a_table_is_a_map() {
+    for seed in 0..4 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut store = Memory::new();
+        let dict = Dict::create(&mut store).expect("room");
+        let mut model = BTreeMap::new();
+        store.commit();
+        for n in 0..1500 {
+            let mut field = text(&mut random);
+            field.extend(random.u8(0..40).to_le_bytes());
+            if random.u8(0..3) == 0 {
+                let was_there = model.remove(&field).is_some();
+                assert_eq!(take(&mut store, dict, &field), was_there);
+            } else {
+                let value = text(&mut random);
+                put(&mut store, dict, &field, &value);
+                model.insert(field, value);
+            }
+            store.commit();
+            if n % 250 == 0 {
+                check(&store, dict, &model);
+            }
+        }
+        check(&store, dict, &model);
+        dict.release(&mut store, QUEUE, OWNER, TIMES).expect("room");
+        store.commit();
+        while !QUEUE.is_empty(&store) {
+            let free = |store: &mut Memory, owner, owned| {
+                assert_eq!(owner, OWNER);
+                let Owned::Entry(at) = owned else { panic!("no tree was queued") };
+                Member::at(at).release(store, QUEUE)
+            };
+            QUEUE.step(&mut store, 9, free).expect("room");
+            store.commit();
+        }
+        assert_eq!(store.blocks(), [], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_random_member_is_one_of_them_also_when_few_are_left() {
+    let mut store = Memory::new();
+    let dict = Dict::create(&mut store).expect("room");
+    let mut random = fastrand::Rng::with_seed(5);
+    assert!(dict.random(&store, || random.u64(..)).is_none());
+    for n in 0..20_000_u32 {
+        put(&mut store, dict, &n.to_le_bytes(), b"");
+    }
+    for n in 1..20_000_u32 {
+        assert!(take(&mut store, dict, &n.to_le_bytes()));
+    }
+    store.commit();
+    let left = dict.random(&store, || random.u64(..)).expect("there is one");
+    assert_eq!(*left.field(&store), 0_u32.to_le_bytes());
+}
+
+#[test]
+fn what_a_change_logs_is_what_the_format_says() {
+    let mut store = Memory::new();
+    let dict = Dict::create(&mut store).expect("room");
+    put(&mut store, dict, b"first", b"value");
+    store.commit();
+    put(&mut store, dict, b"second", b"value");
+    let cost = store.commit();
+    assert_eq!((cost.words, cost.blocks, cost.freed), (2, 1, 0), "a new field");
+    put(&mut store, dict, b"second", b"other");
+    let cost = store.commit();
+    assert_eq!((cost.words, cost.blocks, cost.freed), (1, 1, 1), "another value");
+    take(&mut store, dict, b"second");
+    let cost = store.commit();
+    assert_eq!((cost.words, cost.blocks, cost.freed), (2, 0, 1), "a field goes");
+}
+
+#[test]
+fn sparse_blocks_move_and_nothing_is_lost() {
+    let mut store = Memory::new();
+    let mut dict = Dict::create(&mut store).expect("room");
+    let mut model = BTreeMap::new();
+    for n in 0..900_u32 {
+        put(&mut store, dict, &n.to_le_bytes(), b"value");
+        model.insert(n.to_le_bytes().to_vec(), b"value".to_vec());
+    }
+    store.commit();
+    store.all_sparse = true;
+    let header = dict.ptr();
+    dict = dict.relocate(&mut store).expect("room").expect("it moves");
+    assert_ne!(dict.ptr(), header);
+    store.commit();
+    let (mut cursor, mut moved) = (0, 0);
+    loop {
+        cursor = dict.defragment(&mut store, cursor, 50, || moved += 1).expect("room");
+        store.commit();
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert!(moved >= 900, "{moved}");
+    check(&store, dict, &model);
+    let spare = store.word(dict.ptr().add(16));
+    assert_eq!(spare, structures::tree::empty_root());
+}

@@ -1,0 +1,315 @@
+//! A store in plain memory that counts what is logged and refuses every breach of the heap's rules.
+//!
+//! It panics when a structure writes to bytes that a reader may see, changes a word of a block that is not
+//! allocated, frees twice, publishes bytes that it did not write, or reads as bytes what is logged as words.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use heap::{Full, MAX_BLOCK, Ptr, View};
+use proptest::test_runner::{Config, FileFailurePersistence};
+use structures::{Fill, Store};
+
+/// Words below this offset belong to the test: roots.
+const ROOTS: u64 = 4096;
+
+#[derive(Clone, Debug, Default)]
+struct Block {
+    capacity: usize,
+    /// Bytes that readers may know, from the start.
+    published: Option<usize>,
+    /// Reserved by the open transaction.
+    fresh: bool,
+    /// Freed by the open transaction.
+    freed: bool,
+    /// Bytes written before publication: from the start if in order, else one by one.
+    written: Vec<std::ops::Range<usize>>,
+}
+
+/// What the open transaction, or the last committed one, would cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub(crate) words: usize,
+    pub(crate) published: usize,
+    pub(crate) blocks: usize,
+    pub(crate) freed: usize,
+}
+
+pub(crate) struct Memory {
+    bytes: Vec<u8>,
+    blocks: BTreeMap<u64, Block>,
+    free: HashMap<usize, Vec<u64>>,
+    staged: HashMap<u64, u64>,
+    logged: HashSet<u64>,
+    cost: Cost,
+    /// Blocks that the open transaction reserved or freed.
+    touched: Vec<u64>,
+    /// Reservations until one is refused.
+    pub(crate) reservations_left: usize,
+    pub(crate) all_sparse: bool,
+    reserve_in_use: bool,
+    /// Words that were read since the last commit.
+    reads: Cell<u64>,
+}
+
+/// No operation and no walk of a test reads as many words: a walk over a broken structure fails
+/// here, and does not hang.
+const MOST_READS: u64 = 100_000_000;
+
+pub(crate) struct Reserved(u64);
+
+impl Memory {
+    pub(crate) fn new() -> Memory {
+        Memory {
+            bytes: vec![0; ROOTS as usize],
+            blocks: BTreeMap::new(),
+            free: HashMap::new(),
+            staged: HashMap::new(),
+            logged: HashSet::new(),
+            cost: Cost::default(),
+            touched: Vec::new(),
+            reservations_left: usize::MAX,
+            all_sparse: false,
+            reserve_in_use: false,
+            reads: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn root(number: u64) -> Ptr {
+        Ptr::from_raw(64 + 8 * number)
+    }
+
+    /// Ends the transaction; answers what it cost.
+    pub(crate) fn commit(&mut self) -> Cost {
+        self.reads.set(0);
+        let staged: Vec<(u64, u64)> = self.staged.drain().collect();
+        for &(at, value) in &staged {
+            self.store(at, value);
+        }
+        let mut cost = std::mem::take(&mut self.cost);
+        cost.words = staged.len();
+        for at in std::mem::take(&mut self.touched) {
+            match self.blocks.get_mut(&at) {
+                Some(block) if block.freed || block.published.is_none() => self.forget(at),
+                Some(block) => block.fresh = false,
+                None => {}
+            }
+        }
+        cost
+    }
+
+    pub(crate) fn rollback(&mut self) {
+        self.staged.clear();
+        self.cost = Cost::default();
+        for at in std::mem::take(&mut self.touched) {
+            match self.blocks.get_mut(&at) {
+                Some(block) if block.fresh => self.forget(at),
+                Some(block) => block.freed = false,
+                None => {}
+            }
+        }
+    }
+
+    /// Allocated blocks.
+    pub(crate) fn blocks(&self) -> Vec<Ptr> {
+        self.blocks.keys().map(|&at| Ptr::from_raw(at)).collect()
+    }
+
+    /// Bytes in allocated blocks.
+    pub(crate) fn used(&self) -> usize {
+        self.blocks.values().map(|block| block.capacity).sum()
+    }
+
+    /// Flips a bit, as a medium does.
+    pub(crate) fn damage(&mut self, at: Ptr) {
+        self.flip(at, 4);
+    }
+
+    /// Makes the word at a place another one, as a medium does.
+    pub(crate) fn put(&mut self, at: Ptr, word: u64) {
+        let at = at.raw() as usize;
+        self.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// Flips a bit of the word at a place.
+    pub(crate) fn flip(&mut self, at: Ptr, bit: u32) {
+        self.bytes[at.raw() as usize + bit as usize / 8] ^= 1 << (bit % 8);
+    }
+
+    fn forget(&mut self, at: u64) {
+        let block = self.blocks.remove(&at).expect("a block");
+        let range = at as usize..at as usize + block.capacity;
+        self.bytes[range.clone()].fill(0xdd);
+        for word in range.step_by(8) {
+            self.logged.remove(&(word as u64));
+        }
+        self.free.entry(block.capacity).or_default().push(at);
+    }
+
+    fn store(&mut self, at: u64, value: u64) {
+        self.bytes[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn block_with(&self, at: u64) -> Option<(u64, &Block)> {
+        let (&start, block) = self.blocks.range(..=at).next_back()?;
+        (at < start + block.capacity as u64).then_some((start, block))
+    }
+
+    fn write_range(&mut self, fresh: &Reserved, range: std::ops::Range<usize>) {
+        let block = self.blocks.get_mut(&fresh.0).expect("a reserved block");
+        assert!(block.fresh && block.published.is_none(), "write to what is published");
+        assert!(range.end <= block.capacity, "write past the block");
+        block.written.push(range);
+    }
+}
+
+/// How many cases a property is tried with; failures are kept beside the test, to be committed.
+pub(crate) fn cases(cases: u32) -> Config {
+    let kept = FileFailurePersistence::WithSource("regressions");
+    Config { failure_persistence: Some(Box::new(kept)), ..Config::with_cases(cases) }
+}
+
+/// The heap's classes, near enough: the measured bytes per key come from the heap itself.
+fn class(len: usize) -> usize {
+    match len {
+        0..=1024 => len.next_multiple_of(16),
+        1025..=2048 => 2048,
+        2049..=4352 => 4352,
+        4353..=16320 => 16320,
+        16321..=32704 => 32704,
+        _ => 65536,
+    }
+}
+
+impl View for Memory {
+    fn word(&self, at: Ptr) -> u64 {
+        self.reads.set(self.reads.get() + 1);
+        assert!(self.reads.get() < MOST_READS, "a walk does not end");
+        let at = at.raw();
+        assert!(at.is_multiple_of(8));
+        let readable =
+            at < ROOTS || self.block_with(at).is_some_and(|(_, b)| b.published.is_some());
+        assert!(readable, "a word of no block at {at:#x}");
+        self.staged.get(&at).copied().unwrap_or_else(|| {
+            u64::from_le_bytes(self.bytes[at as usize..at as usize + 8].try_into().expect("8"))
+        })
+    }
+
+    fn bytes(&self, at: Ptr, len: usize) -> &[u8] {
+        let at = at.raw();
+        if len == 0 {
+            return &[];
+        }
+        let (start, block) = self.block_with(at).expect("bytes of a block");
+        let published = start + block.published.expect("bytes of a published block") as u64;
+        assert!(at + len as u64 <= published, "bytes behind the published length");
+        assert!((at & !7..at + len as u64).step_by(8).all(|word| !self.logged.contains(&word)));
+        &self.bytes[at as usize..at as usize + len]
+    }
+
+    fn prefetch(&self, _: Ptr) {}
+}
+
+impl Fill for Memory {
+    type Fresh = Reserved;
+
+    fn reserve(&mut self, len: usize) -> Result<Reserved, Full> {
+        assert!((1..=MAX_BLOCK).contains(&len));
+        if !self.reserve_in_use {
+            self.reservations_left = self.reservations_left.checked_sub(1).ok_or(Full)?;
+        }
+        let capacity = class(len);
+        let at = self.free.get_mut(&capacity).and_then(Vec::pop).unwrap_or_else(|| {
+            let at = self.bytes.len().next_multiple_of(64);
+            self.bytes.resize(at + capacity, 0xdd);
+            at as u64
+        });
+        self.touched.push(at);
+        self.blocks.insert(at, Block { capacity, fresh: true, ..Block::default() });
+        Ok(Reserved(at))
+    }
+
+    fn room(&self, fresh: &Reserved) -> usize {
+        self.blocks[&fresh.0].capacity
+    }
+
+    fn write(&mut self, fresh: &Reserved, at: usize, bytes: &[u8]) {
+        self.write_range(fresh, at..at + bytes.len());
+        let from = fresh.0 as usize + at;
+        self.bytes[from..from + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn write_word(&mut self, fresh: &Reserved, at: usize, value: u64) {
+        assert!(at.is_multiple_of(8));
+        self.write(fresh, at, &value.to_le_bytes());
+    }
+
+    fn publish(&mut self, fresh: Reserved, len: usize) -> Ptr {
+        let block = self.blocks.get_mut(&fresh.0).expect("a reserved block");
+        let mut written = std::mem::take(&mut block.written);
+        written.sort_by_key(|range| range.start);
+        let upto = written
+            .iter()
+            .fold(0, |upto, range| if range.start <= upto { upto.max(range.end) } else { upto });
+        assert!(upto >= len, "publishes {len} bytes of which {upto} are written");
+        block.published = Some(len);
+        self.cost.published += len;
+        self.cost.blocks += 1;
+        Ptr::from_raw(fresh.0)
+    }
+}
+
+impl Store for Memory {
+    fn set(&mut self, at: Ptr, value: u64) {
+        let at = at.raw();
+        assert!(at.is_multiple_of(8));
+        if at < ROOTS {
+            self.staged.insert(at, value);
+            return;
+        }
+        let (start, block) = self.block_with(at).expect("a word of a block");
+        assert!(!block.freed, "a word of a freed block");
+        let published = block.published.expect("a word of a published block");
+        assert!(at + 8 <= start + published as u64, "a word behind the published length");
+        if block.fresh {
+            self.store(at, value);
+        } else {
+            self.logged.insert(at);
+            self.staged.insert(at, value);
+        }
+    }
+
+    fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) {
+        let entry = self.blocks.get_mut(&block.raw()).expect("a block");
+        assert!(!entry.freed);
+        assert_eq!(entry.published, Some(at), "an append not at the end");
+        assert!(at + bytes.len() <= entry.capacity, "an append past the block");
+        entry.published = Some(at + bytes.len());
+        self.cost.published += bytes.len();
+        let from = block.raw() as usize + at;
+        self.bytes[from..from + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn capacity(&self, block: Ptr) -> usize {
+        self.blocks[&block.raw()].capacity
+    }
+
+    fn free(&mut self, block: Ptr) {
+        self.touched.push(block.raw());
+        let block = self.blocks.get_mut(&block.raw()).expect("a block to free");
+        assert!(block.published.is_some(), "freed before it was published");
+        assert!(!block.freed, "freed twice");
+        block.freed = true;
+        self.cost.freed += 1;
+    }
+
+    fn is_sparse(&self, _: Ptr) -> bool {
+        self.all_sparse
+    }
+
+    fn allow_reserve(&mut self, yes: bool) -> bool {
+        std::mem::replace(&mut self.reserve_in_use, yes)
+    }
+}

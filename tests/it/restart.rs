@@ -1,0 +1,82 @@
+//! A restart costs the same whatever the pool holds.
+//!
+//! Time is reported and not asserted, since the machine that runs the tests may be busy. What is asserted is the reason
+//! for it: the work that recovery counts is bounded by the logs and does not grow with the keys.
+
+use std::collections::BTreeMap;
+use testkit::{Client, Launch, Server};
+
+const VALUE: usize = 100;
+
+fn key(n: usize) -> String {
+    format!("key:{n:09}")
+}
+
+fn value(n: usize) -> Vec<u8> {
+    n.to_string().into_bytes().into_iter().cycle().take(VALUE).collect()
+}
+
+fn fill(client: &mut Client, from: usize, to: usize) {
+    for start in (from..to).step_by(1000) {
+        let end = to.min(start + 1000);
+        let commands: Vec<Vec<Vec<u8>>> =
+            (start..end).map(|n| vec![b"SET".to_vec(), key(n).into_bytes(), value(n)]).collect();
+        let replies = client.pipeline(&commands).expect("replies");
+        assert!(
+            replies.iter().all(|reply| reply.is_ok()),
+            "{:?}",
+            replies.iter().find(|r| !r.is_ok())
+        );
+    }
+}
+
+/// What recovery did at the last start.
+fn recovery(client: &mut Client) -> BTreeMap<String, u64> {
+    let work = |name: &str| name == "recovery_records" || name == "recovery_words";
+    let fields = client.info("persistence").into_iter().filter(|(name, _)| work(name));
+    fields.map(|(name, value)| (name, value.parse().expect("a number"))).collect()
+}
+
+fn restart(server: &mut Server, keys: usize) -> BTreeMap<String, u64> {
+    server.crash();
+    let mut client = server.client();
+    let took = server.time_to_first_reply();
+    for n in (0..keys).step_by(keys / 1000) {
+        assert_eq!(client.call(&["GET", &key(n)]).bytes(), Some(&value(n)[..]), "{}", key(n));
+    }
+    client.check("DBSIZE", &format!("(integer) {keys}"));
+    let work = recovery(&mut client);
+    assert_eq!(work.len(), 2, "INFO persistence counts recovery's work");
+    println!("{keys} keys: first reply {took:?} after the start, {work:?}");
+    work
+}
+
+#[test]
+fn recovery_does_not_grow_with_the_keys() {
+    let (few, many) = (100_000, 1_000_000);
+    let mut server = Launch::perdura_pmem().start();
+    fill(&mut server.client(), 0, few);
+    let bound = restart(&mut server, few);
+    fill(&mut server.client(), few, many);
+    let work = restart(&mut server, many);
+    for (name, done) in work {
+        let allowed = 2 * bound[&name];
+        assert!(done <= allowed, "{name} is {done} for {many} keys, {} for {few}", bound[&name]);
+    }
+    assert_eq!(
+        restart(&mut server, many).values().sum::<u64>(),
+        0,
+        "a second restart finds nothing to do"
+    );
+}
+
+#[test]
+fn a_clean_end_leaves_nothing_to_recover() {
+    let mut server = Launch::perdura_pmem().start();
+    fill(&mut server.client(), 0, 10_000);
+    assert!(server.terminate().success());
+    server.start_again();
+    let mut client = server.client();
+    client.check("DBSIZE", "(integer) 10000");
+    assert_eq!(recovery(&mut client).values().sum::<u64>(), 0);
+}
