@@ -1,8 +1,8 @@
 //! A connection's state as commands see it: no socket, only data.
 //!
 //! A session belongs to one thread at a time and is handed to [`crate::Engine::execute`] with every
-//! command; what others may see of it is in its [`Client`]. It must be given back to
-//! [`crate::Engine::disconnect`], which drops its watches.
+//! command; what others may see of it is in its [`Client`]. At its end
+//! [`crate::Engine::disconnect`] drops its watches.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

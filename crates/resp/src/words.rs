@@ -224,5 +224,12 @@ mod tests {
         fn no_line_panics(line: Vec<u8>) {
             let _ = words(&line);
         }
+
+        #[test]
+        fn any_quoted_word_comes_back(word: Vec<u8>) {
+            let mut line = Vec::new();
+            quoted(&mut line, &word);
+            check(&line, &[&word]);
+        }
     }
 }

@@ -46,13 +46,14 @@ impl Engine {
             batch.prefetch(session);
         }
         session.begin_batch();
-        let joins = self.joins_commands();
         let mut bound = Bound { reply_from: out.len(), since_ns: None };
         let mut done = Executed::default();
         // Requests to be executed one by one before a run is tried.
         let mut alone = 0;
         while done.requests < batch.len() {
-            if joins && alone == 0 {
+            // A command before this one may have paused clients, or made one monitor.
+            let joins = alone == 0 && batch.len() - done.requests > 1 && self.joins_commands();
+            if joins {
                 match self.execute_run(session, batch, done.requests, out) {
                     Ok(run) => {
                         done.requests += run.requests;
@@ -61,7 +62,7 @@ impl Engine {
                     Err(refused) => alone = refused,
                 }
             }
-            if alone > 0 || !joins {
+            if !joins || alone > 0 {
                 let request = batch.get(done.requests);
                 if self.must_wait(session, request.args()) {
                     return Executed { next: Next::Paused, ..done };

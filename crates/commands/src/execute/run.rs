@@ -35,7 +35,7 @@ const MOST_REPLY: usize = 64 * 1024;
 type Steps<'a> = SmallVec<[Step<'a>; LONGEST]>;
 
 impl Engine {
-    /// Whether commands may be joined at all: asked once for a batch.
+    /// Returns true if commands may be joined at all.
     pub fn joins_commands(&self) -> bool {
         self.takes_writes()
             && self.monitors() == 0
@@ -88,8 +88,9 @@ impl Engine {
         }
     }
 
-    /// Executes steps from the front in one transaction. None, and nothing happened, where one of their shards is locked,
-    /// there is no free memory, or the medium lost bytes.
+    /// Executes steps from the front in one transaction. None, and no data changed, where one of
+    /// their shards is locked, there is no free memory, the medium lost bytes, or the log has
+    /// failed.
     fn execute_steps(
         &self,
         (session, losses): (&mut Session, Losses),
@@ -103,7 +104,7 @@ impl Engine {
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
         call.losses = losses;
         let mut times = Times { since_ns: now_ns, from: 0 };
-        let (begin, mark) = (call.out.len(), call.out.mark());
+        let begin = call.out.len();
         let mut executed = 0;
         for step in steps {
             let is_quick = is_quick(step);
@@ -138,14 +139,8 @@ impl Engine {
         };
         let committed = unit.commit(&mut txn);
         drop(txn);
-        match committed {
-            Ok(durable_at) => call.durable_at = durable_at,
-            Err(failure) if failure.is_unsettled() => return None,
-            Err(failure) => {
-                call.out.truncate(mark);
-                (0..executed).for_each(|_| call.out.error(failure.as_bytes()));
-            }
-        }
+        // A command by itself frees memory and tries again, or is told what became of its own keys.
+        call.durable_at = committed.ok()?;
         self.unlocked(&mut call).ok()?;
         times.share(&mut call, &steps[..executed]);
         call.session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);

@@ -138,7 +138,7 @@ impl Engine {
         }
     }
 
-    /// Runs a command by itself, as often as [`Engine::again`] calls this.
+    /// Runs a command by itself, once; [`Engine::again`] repeats it.
     pub(super) fn run(&self, call: &mut Call<'_>) -> Done {
         match call.command.spec.run {
             Run::Container => Err(Failure::text(format!(
@@ -150,16 +150,31 @@ impl Engine {
             Run::Keys(run) | Run::Reach(_, run) => self.transact(call, Scope::Keys, run),
             Run::All(run) => {
                 let held = self.keyspace().hold();
-                let done = self.transact(call, Scope::All, run);
+                let done = self.transact_once(call, Scope::All, run);
                 held.done();
-                done
+                let unlocked = self.unlocked(call);
+                done.and(unlocked)
             }
         }
     }
 
-    /// Runs a command as a unit of work. Where it fails, nothing has happened.
+    /// Runs a command as a unit of work, and does what is owed after its locks were released. Where
+    /// it fails, nothing has happened.
     #[inline]
     pub(crate) fn transact(
+        &self,
+        call: &mut Call<'_>,
+        scope: Scope,
+        run: impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
+    ) -> Done {
+        let done = self.transact_once(call, scope, run);
+        let unlocked = self.unlocked(call);
+        done.and(unlocked)
+    }
+
+    /// Runs a command as a unit of work; [`Engine::unlocked`] is to follow.
+    #[inline]
+    pub(crate) fn transact_once(
         &self,
         call: &mut Call<'_>,
         scope: Scope,
@@ -173,10 +188,7 @@ impl Engine {
         if let Some(value) = prepared {
             txn.attach(value);
         }
-        let done = self.transact_locked(call, &mut txn, run);
-        drop(txn);
-        let unlocked = self.unlocked(call);
-        done.and(unlocked)
+        self.transact_locked(call, &mut txn, run)
     }
 
     #[inline]

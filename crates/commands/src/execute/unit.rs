@@ -59,7 +59,7 @@ pub(crate) enum Role<'u> {
         /// It may have changed whole databases.
         databases: bool,
     },
-    /// A part of a command that goes on: whoever waits for a key is served when the whole is done.
+    /// A part of a command that goes on: it serves nobody who waits for a key.
     Part,
     /// Serving blocked clients: each of these gets its reply. They are left here if nothing was committed.
     Serve(&'u mut Vec<Served>),
@@ -148,7 +148,7 @@ impl Engine {
     /// Does what is owed for a step of the keyspace's own (expiry, eviction), whose transaction comes back committed and still
     /// locked.
     pub fn finish_step(&self, txn: &mut Txn<'_>) {
-        // What was deleted in vain of the log's failure is deleted all the same: no reply tells of it.
+        // Where the log has failed, what was deleted stays deleted: no reply shows it.
         let _ = self.own_unit(&mut self.own_effects()).adopt(txn);
     }
 

@@ -139,7 +139,7 @@ impl Engine {
             let (mark, mut next, mut met, mut found) = (call.out.mark(), 0, 0, 0);
             let held = keyspace.hold();
             let shard = keyspace.scan_shard(walk.cursor);
-            let done = self.transact(&mut call, Scope::Shard(shard), |call, txn| {
+            let done = self.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
                 next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
                     met += 1;
                     if glob::matches(&words[1], key) {
@@ -150,7 +150,8 @@ impl Engine {
                 Ok(())
             });
             held.done();
-            match done {
+            let unlocked = self.unlocked(&mut call);
+            match done.and(unlocked) {
                 Err(failure) if failure.is_unsettled() && walk.tries < TRIES => {
                     call.out.truncate(mark);
                     walk.tries += 1;

@@ -1,13 +1,14 @@
 //! Pipelined commands give the replies and the data that they give one by one.
 
 use crate::generate;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use crate::support::{Client, MemoryLog, TestClock, emulated, volatile};
 use commands::spec::Group;
-use commands::{Engine, EngineOptions, Run};
+use commands::{CommandLog, Engine, EngineOptions, Run};
 use fastrand::Rng;
-use keyspace::Keyspace;
+use keyspace::{Db, Keyspace};
 use resp::{Protocol, Writer};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -103,6 +104,12 @@ fn a_batch_ends_where_the_connection_has_something_else_to_do() {
     check(&["SET k v", "BLPOP l 0", "GET k"], 2, commands::Next::Block, "+OK\r\n");
     check(&["SET k v", "QUIT", "GET k"], 2, commands::Next::Close, "+OK\r\n+OK\r\n");
     check(&["CLIENT PAUSE 100000", "SET k v"], 1, commands::Next::Paused, "+OK\r\n");
+    let paused = ["CLIENT PAUSE 100000 WRITE", "SET k v", "SET l v"];
+    check(&paused, 1, commands::Next::Paused, "+OK\r\n");
+    const NO_REPLICAS: &str = "-NOREPLICAS Not enough good replicas to write.\r\n";
+    let refused = ["CONFIG SET min-replicas-to-write 1", "SET k v", "SET l v"];
+    let replies = format!("+OK\r\n{NO_REPLICAS}{NO_REPLICAS}");
+    check(&refused, 3, commands::Next::Reply, &replies);
     check(&["CLIENT REPLY OFF", "SET k v", "GET k"], 3, commands::Next::Reply, "");
     check(&["CLIENT REPLY SKIP", "SET k v", "GET k"], 3, commands::Next::Reply, "$1\r\nv\r\n");
 }
@@ -209,6 +216,9 @@ fn a_run_logs_what_it_found_expired() {
         &["SET a 1", "APPEND {k}old w", "SET b 2"],
         &["SET a 1", "MULTI", "DEL {k}old", "APPEND {k}old w", "EXEC", "SET b 2"],
     );
+    check(&["GET {k}old", "SET b 2"], &["SET b 2", "DEL {k}old"]);
+    let expected = ["SET b 2", "MULTI", "HDEL {k}h f", "HSET {k}h g w", "EXEC"];
+    check(&["SET b 2", "HSET {k}h g w"], &expected);
     check(&["SET a 1", "RPUSH l x", "LPUSH l y"], &["SET a 1", "RPUSH l x", "LPUSH l y"]);
 }
 
@@ -230,4 +240,80 @@ fn a_large_string_ends_its_run_or_is_copied_in_it() {
     };
     check(&["GET nothing", "GET large", "GET nothing"], 2);
     check(&["SETRANGE large 0 w", "GET large", "GET nothing"], 2);
+}
+
+/// A log whose disk fails when the test says so: its last command then waits to be written again.
+#[derive(Default)]
+struct Failing {
+    last: Mutex<Vec<u8>>,
+    end: AtomicU64,
+    durable: AtomicU64,
+    fails: AtomicBool,
+}
+
+impl CommandLog for Failing {
+    fn append(&self, _: Db, _: Db, bytes: &[u8]) -> u64 {
+        *self.last.lock().expect("no panic") = bytes.to_vec();
+        self.end.fetch_add(1, Relaxed) + 1
+    }
+
+    fn end(&self) -> u64 {
+        self.end.load(Relaxed)
+    }
+
+    fn is_synchronous(&self) -> bool {
+        true
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.unwritten().map(|_| "No space left on device".to_owned())
+    }
+
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn is_durable(&self, offset: u64) -> bool {
+        offset <= self.durable.load(Relaxed)
+    }
+
+    fn unwritten(&self) -> Option<Vec<u8>> {
+        self.fails.load(Relaxed).then(|| self.last.lock().expect("no panic").clone())
+    }
+
+    fn sync_to(&self, offset: u64) -> bool {
+        self.is_durable(offset)
+    }
+}
+
+/// A run that read what a failed log does not have is no run: each of its commands gets its own
+/// reply, and a read of other keys is answered.
+#[test]
+fn a_run_that_the_failed_log_refuses_leaves_each_command_its_own_reply() {
+    let log = Arc::new(Failing::default());
+    let engine = Arc::new(Engine::new(EngineOptions {
+        log: Some(log.clone()),
+        ..EngineOptions::new(volatile(4, 64 << 20))
+    }));
+    let mut client = Client::new(&engine);
+    client.raw(&[&b"SET"[..], b"large", &[b'v'; 64 << 10]]);
+    log.durable.store(log.end(), Relaxed);
+    client.raw(&[&b"SET"[..], b"k", b"new"]);
+    log.fails.store(true, Relaxed);
+
+    let words: [&[&[u8]]; 2] = [&[b"GET", b"k"], &[b"GET", b"large"]];
+    let mut batch = engine.batch();
+    words.iter().for_each(|words| batch.push(words));
+    let mut out = Writer::new(Protocol::Resp2);
+    let run = engine.execute_run(&mut client.session, &batch, 0, &mut out);
+    assert_eq!(run, Err(2));
+    assert!(out.is_empty(), "{} bytes of replies", out.len());
+
+    let done = engine.execute_batch(&mut client.session, &mut batch, &mut out);
+    assert_eq!(done.requests, 2);
+    let replies = String::from_utf8_lossy(out.as_bytes());
+    let (first, second) = replies.split_once("\r\n").expect("two replies");
+    assert!(first.starts_with("-MISCONF"), "{first}");
+    assert!(second.starts_with("$65536\r\nvvv"), "{second:.40}");
+    assert_eq!(second.len(), "$65536\r\n".len() + 65536 + 2);
 }

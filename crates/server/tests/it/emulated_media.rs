@@ -1,4 +1,6 @@
-//! A slower medium that is played: what a command is charged for, by count. Only in a build with the feature.
+//! A slower medium that is emulated: what a command is charged for, by count. Only in a build with
+//! the feature, and by itself, since other tests build the server without it into the same place:
+//! `cargo test -p perdura-server --features emulate-media --test it emulated_media::`.
 
 #![cfg(feature = "emulate-media")]
 use heap::{CreateOptions, Geometry, Heap};

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use heap::{Full, MAX_BLOCK, Ptr, View};
-use proptest::test_runner::{Config, FileFailurePersistence};
+use proptest::test_runner::Config;
 use structures::{Fill, Store};
 
 /// Words below this offset belong to the test: roots.
@@ -165,10 +165,10 @@ impl Memory {
     }
 }
 
-/// How many cases a property is tried with; failures are kept beside the test, to be committed.
+/// Tries a property with this many cases. Failures are stored in `tests/proptest-regressions`, to be
+/// committed.
 pub(crate) fn cases(cases: u32) -> Config {
-    let kept = FileFailurePersistence::WithSource("regressions");
-    Config { failure_persistence: Some(Box::new(kept)), ..Config::with_cases(cases) }
+    Config::with_cases(cases)
 }
 
 /// The heap's classes, near enough: the measured bytes per key come from the heap itself.
