@@ -1,12 +1,14 @@
 //! What the heap's allocator costs, by size of block.
 //!
 //! `cargo bench --bench allocator`. One iteration is:
-//! - *replace*: a block is reserved and published, the oldest of 256 is freed, one commit. Only the first 8 bytes of a block
-//!   are published, so that filling it and its checksum are not measured; `commit` measures those;
-//! - *replace 64*: the same for 64 blocks with one commit, which shows the allocator without the commit's own cost;
+//! - *replace*: a block is reserved and published, the oldest of 256 is freed, one commit. Only the
+//!   first 8 bytes of a block are published, so that filling it and its checksum are not measured;
+//!   `commit` measures those;
+//! - *replace 64*: the same for 64 blocks with one commit, which shows the allocator without the
+//!   commit's own cost;
 //! - *reserve*: a block is reserved and given back by a rollback: what the free lists in DRAM cost;
-//! - *reuse a span*: blocks of 2 KiB that fill a span are published, commit; freed, commit; then the same with 4 KiB, so that
-//!   the empty span changes its class each time.
+//! - *reuse a span*: blocks of 2 KiB that fill a span are published, commit; freed, commit; then
+//!   the same with 4 KiB, so that the empty span changes its class each time.
 //!
 //! The number of live blocks is the same before and after each iteration.
 

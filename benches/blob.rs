@@ -1,12 +1,13 @@
 //! What byte strings cost, by length: one block up to some tens of KiB, a table of chunks above.
 //!
 //! `cargo bench --bench blob`. One iteration is:
-//! - *replace*: a blob is made, the one before it freed, one commit: the bytes are copied, summed and, where the medium asks
-//!   for it, flushed;
+//! - *replace*: a blob is made, the one before it freed, one commit: the bytes are copied, summed
+//!   and, where the medium asks for it, flushed;
 //! - *read*: the whole blob is read in place and one byte of each line looked at;
-//! - *set 16 bytes*: 16 bytes in the middle are overwritten, which copies the block or chunk around them; one commit;
-//! - *append 64 times*: a fresh blob of that length gets 64 times 16 bytes, each with its commit; making and freeing it is
-//!   not measured. Criterion's time per element is that of one append.
+//! - *set 16 bytes*: 16 bytes in the middle are overwritten, which copies the block or chunk around
+//!   them; one commit;
+//! - *append 64 times*: a fresh blob of that length gets 64 times 16 bytes, each with its commit;
+//!   making and freeing it is not measured. Criterion's time per element is that of one append.
 
 #![forbid(unsafe_code)]
 

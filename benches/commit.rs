@@ -1,8 +1,8 @@
-//! What a commit of the heap costs: volatile, and with every flush and fence on memory that stands in for a
-//! persistent one (`/dev/shm`).
+//! What a commit of the heap costs: volatile, and with every flush and fence on memory that stands
+//! in for a persistent one (`/dev/shm`).
 //!
-//! `cargo bench --bench commit`. The transaction is that of a SET over an existing key: a new block is filled
-//! and published, a slot swung to it, the old block freed.
+//! `cargo bench --bench commit`. The transaction is that of a SET over an existing key: a new block
+//! is filled and published, a slot swung to it, the old block freed.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use heap::{CreateOptions, Geometry, Heap, Ptr, View};

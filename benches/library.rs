@@ -1,11 +1,12 @@
 //! What calls of the library cost, from the key's hash to the durable commit.
 //!
-//! `cargo bench --bench library`. A store has 100000 keys of 16 bytes; each iteration picks one uniformly at random and is:
+//! `cargo bench --bench library`. A store has 100000 keys of 16 bytes; each iteration picks one
+//! uniformly at random and is:
 //! - *get*: its value is read, copied as the library returns it;
 //! - *get_with*: one byte of each of its lines is looked at where they lie;
 //! - *set*: it gets another value of the same length, one commit;
-//! - *transaction of 10*: ten such keys get other values in one transaction, over several shards; criterion's time per
-//!   element is that of one value;
+//! - *transaction of 10*: ten such keys get other values in one transaction, over several shards;
+//!   criterion's time per element is that of one value;
 //! - *insert and delete*: a new key is set, the one before it deleted, two commits.
 //!
 //! The number of keys is the same before and after each iteration. Nothing runs in the background.

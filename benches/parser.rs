@@ -1,8 +1,10 @@
-//! What it costs to take a pipelined SET out of a read buffer: our parser beside the `redis-protocol` crate, which reads
-//! frames in general and is the right tool wherever a request path is not in question.
+//! What it costs to take a pipelined SET out of a read buffer: our parser beside the
+//! `redis-protocol` crate, which reads frames in general and is the right tool wherever a request
+//! path is not in question.
 //!
-//! `cargo bench --bench parser` gives times. `benches/parser-instructions.sh` counts instructions under callgrind, for
-//! which this program runs a fixed number of rounds when `PARSER_ROUNDS` is set.
+//! `cargo bench --bench parser` gives times. `benches/parser-instructions.sh` counts instructions
+//! under callgrind, for which this program runs a fixed number of rounds when `PARSER_ROUNDS` is
+//! set.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,9 @@
-//! What the queue of what is to be freed costs: the delete itself, and the freeing that follows in steps.
+//! What the queue of what is to be freed costs: the delete itself, and the freeing that follows in
+//! steps.
 //!
 //! `cargo bench --bench reclaim`. One iteration is:
-//! - *unlink*: a blob of that length is pushed onto the queue, one commit: what DEL of a large value waits for;
+//! - *unlink*: a blob of that length is pushed onto the queue, one commit: what DEL of a large
+//!   value waits for;
 //! - *free*: the queue is worked off in steps of 64 blocks with a commit each.
 //!
 //! Making the blob, and the other half of the two, is not measured.

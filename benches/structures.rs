@@ -1,11 +1,13 @@
-//! What hashes, sets, lists, sorted sets and streams cost, from the words of a request to its reply, the durable commit included.
+//! What hashes, sets, lists, sorted sets and streams cost, from the words of a request to its
+//! reply, the durable commit included.
 //!
-//! `cargo bench --bench structures`. Each structure has a hundred elements (as one packed block, where a type has such) or a hundred
-//! thousand (a table, a counted tree, linked nodes); an element is a member of 16 bytes, in a hash with a value of 16.
-//! An iteration picks an element uniformly at random and is one command, or a pair that leaves the structure as large as it
-//! was:
+//! `cargo bench --bench structures`. Each structure has a hundred elements (as one packed block,
+//! where a type has such) or a hundred thousand (a table, a counted tree, linked nodes); an element
+//! is a member of 16 bytes, in a hash with a value of 16. An iteration picks an element uniformly
+//! at random and is one command, or a pair that leaves the structure as large as it was:
 //! - *HGET*, *SISMEMBER*, *ZSCORE*, *ZRANK*, *LINDEX*: one look-up of what is there;
-//! - *HSET*: it gets another value of the same length; *ZADD*: it gets another score, so that it moves;
+//! - *HSET*: it gets another value of the same length; *ZADD*: it gets another score, so that it
+//!   moves;
 //! - *SADD and SREM*, *LPUSH and RPOP*: one element comes, one goes, in two commits;
 //! - *LRANGE 100*, *ZRANGE 100*, *XRANGE 100*: a hundred elements from a random place on;
 //! - *XADD MAXLEN*: an entry comes, the oldest goes, in one command;

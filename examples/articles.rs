@@ -1,7 +1,8 @@
-//! Hashes and sets inside a program: articles with tags, and what each tag leads to, in step with each other.
+//! Hashes and sets inside a program: articles with tags, and what each tag leads to, in step with
+//! each other.
 //!
-//! Each change of an article and of its tags is one transaction: whoever reads, also after a crash, finds an article under
-//! exactly the tags that it has.
+//! Each change of an article and of its tags is one transaction: whoever reads, also after a crash,
+//! finds an article under exactly the tags that it has.
 //!
 //! ```text
 //! cargo run --example articles

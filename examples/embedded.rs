@@ -1,7 +1,8 @@
 //! Perdura inside a program: what it wrote is there after it was killed.
 //!
-//! The program starts itself again as a child, which opens a pool and writes until it is killed without warning
-//! (`kill -9`). Then the parent opens the same pool and shows what the child had been told is safe.
+//! The program starts itself again as a child, which opens a pool and writes until it is killed
+//! without warning (`kill -9`). Then the parent opens the same pool and shows what the child had
+//! been told is safe.
 //!
 //! ```text
 //! cargo run --example embedded
@@ -15,7 +16,8 @@ use std::time::Instant;
 
 use perdura::{DomainRequest, Options, Perdura};
 
-/// The domain `process` needs no persistent memory: the pool survives a crash of the process, not a power loss.
+/// The domain `process` needs no persistent memory: the pool survives a crash of the process, not a
+/// power loss.
 fn open(pool: &Path) -> Result<Perdura, perdura::OpenError> {
     Perdura::open(Options::new(pool).domain(DomainRequest::Process))
 }

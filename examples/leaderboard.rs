@@ -1,4 +1,5 @@
-//! A leaderboard in a pool: players with their points, the rank of one of them, and who is near the top.
+//! A leaderboard in a pool: players with their points, the rank of one of them, and who is near the
+//! top.
 //!
 //! ```text
 //! cargo run --example leaderboard
@@ -10,7 +11,8 @@ use perdura::{DomainRequest, Options, Perdura};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
-    // The domain `process` needs no persistent memory: the pool survives a crash of the process, not a power loss.
+    // The domain `process` needs no persistent memory: the pool survives a crash of the process,
+    // not a power loss.
     let options = Options::new(dir.path().join("game.pool")).domain(DomainRequest::Process);
     let store = Perdura::open(options)?;
 

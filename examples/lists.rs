@@ -1,5 +1,5 @@
-//! A queue of jobs in a pool: jobs are pushed at one end and taken from the other, and the one that is being worked on stands
-//! in a second list. Both lists change in one transaction.
+//! A queue of jobs in a pool: jobs are pushed at one end and taken from the other, and the one that
+//! is being worked on stands in a second list. Both lists change in one transaction.
 //!
 //! ```text
 //! cargo run --example lists
@@ -11,7 +11,8 @@ use perdura::{DomainRequest, Options, Order, Perdura};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
-    // The domain `process` needs no persistent memory: the pool survives a crash of the process, not a power loss.
+    // The domain `process` needs no persistent memory: the pool survives a crash of the process,
+    // not a power loss.
     let options = Options::new(dir.path().join("jobs.pool")).domain(DomainRequest::Process);
     let store = Perdura::open(options)?;
 

@@ -10,7 +10,8 @@ use perdura::{DomainRequest, GeoPoint, GeoSearch, GeoShape, Options, Perdura};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
-    // The domain `process` needs no persistent memory: the pool survives a crash of the process, not a power loss.
+    // The domain `process` needs no persistent memory: the pool survives a crash of the process,
+    // not a power loss.
     let options = Options::new(dir.path().join("stations.pool")).domain(DomainRequest::Process);
     let store = Perdura::open(options)?;
 

@@ -1,6 +1,7 @@
-//! A log of measurements in a pool: each is an entry of a stream, the newest thousand are kept, and the last one stands under a
-//! key of its own. Both change in one transaction. Two workers share the measurements out between them, as a group; what the one did
-//! not come to acknowledge the other takes over.
+//! A log of measurements in a pool: each is an entry of a stream, the newest thousand are kept, and
+//! the last one stands under a key of its own. Both change in one transaction. Two workers share
+//! the measurements out between them, as a group; what the one did not come to acknowledge the
+//! other takes over.
 //!
 //! ```text
 //! cargo run --example streams
@@ -13,7 +14,8 @@ use perdura::{DomainRequest, Options, Perdura, StreamId};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
-    // The domain `process` needs no persistent memory: the pool survives a crash of the process, not a power loss.
+    // The domain `process` needs no persistent memory: the pool survives a crash of the process,
+    // not a power loss.
     let options = Options::new(dir.path().join("weather.pool")).domain(DomainRequest::Process);
     let store = Perdura::open(options)?;
 

@@ -1,6 +1,8 @@
-//! The visitors of a site in a pool: who came on which day, bit by bit, and how many different pages they asked for, about.
+//! The visitors of a site in a pool: who came on which day, bit by bit, and how many different
+//! pages they asked for, about.
 //!
-//! A bitmap takes a bit for each user and a day; a HyperLogLog takes 12 KiB, however many pages there are.
+//! A bitmap takes a bit for each user and a day; a HyperLogLog takes 12 KiB, however many pages
+//! there are.
 //!
 //! ```text
 //! cargo run --example visitors
@@ -12,12 +14,13 @@ use perdura::{BitOperation, BitRange, DomainRequest, Options, Perdura};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
-    // The domain `process` needs no persistent memory: the pool survives a crash of the process, not a power loss.
+    // The domain `process` needs no persistent memory: the pool survives a crash of the process,
+    // not a power loss.
     let options = Options::new(dir.path().join("site.pool")).domain(DomainRequest::Process);
     let store = Perdura::open(options)?;
 
-    // Every second user comes on Monday, every third on Tuesday, and each asks for ten pages: the bit and the pages are
-    // written together.
+    // Every second user comes on Monday, every third on Tuesday, and each asks for ten pages: the
+    // bit and the pages are written together.
     for (day, every) in [("monday", 2), ("tuesday", 3)] {
         let pages = format!("pages:{day}");
         for user in (0..3000).step_by(every) {

@@ -60,8 +60,8 @@ fn the_commit_protocol_names_every_fault_point() {
     }
 }
 
-/// What is listed and never asked for could be disabled without any test that catches it: the search over all fault points
-/// (`make mutate`) would call it a survivor, late.
+/// What is listed and never asked for could be disabled without any test that catches it: the
+/// search over all fault points (`make mutate`) would call it a survivor, late.
 #[test]
 fn every_fault_point_is_asked_for() {
     let code = sources(&root().join("crates/heap/src"));

@@ -1,7 +1,8 @@
 //! The direction of dependencies between the crates, as `ARCHITECTURE.md` states it.
 //!
-//! Rust already forbids circles; it does not forbid a shortcut. What each crate may use is written down here once more,
-//! so that a new edge is a decision that shows in a diff of this file. Cargo itself is asked for what the manifests say.
+//! Rust already forbids circles; it does not forbid a shortcut. What each crate may use is written
+//! down here once more, so that a new edge is a decision that shows in a diff of this file. Cargo
+//! itself is asked for what the manifests say.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +16,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-structures", &["perdura-heap"]),
     ("perdura-keyspace", &["perdura-heap", "perdura-structures"]),
     ("perdura-resp", &[]),
-    // pmem in a build for simulation alone: so that its locks can be scheduled, and its steps left out.
+    // pmem in a build for simulation alone: so that its locks can be scheduled, and its steps left
+    // out.
     ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
     (
@@ -35,7 +37,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("perdura-cli", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-rdb"]),
-    // Servers are programs to it, started and talked to. The medium itself is measured with what the heap is made of.
+    // Servers are programs to it, started and talked to. The medium itself is measured with what
+    // the heap is made of.
     ("perdura-bench", &["perdura-pmem", "perdura-heap"]),
 ];
 

@@ -1,6 +1,7 @@
 //! What reviewers would otherwise have to look for in every source file and every document.
 //!
-//! Each test reads the tree as it lies and names every place at once, since a list is what one wants to work through.
+//! Each test reads the tree as it lies and names every place at once, since a list is what one
+//! wants to work through.
 
 #![forbid(unsafe_code)]
 
@@ -10,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The crates that may contain unsafe code: the mapping itself, the only writer of persistent words, and, outside of the
-/// workspace, the adapter of LMDB, which cannot be opened without it.
+/// The crates that may contain unsafe code: the mapping itself, the only writer of persistent
+/// words, and, outside of the workspace, the adapter of LMDB, which cannot be opened without it.
 const MAY_BE_UNSAFE: [&str; 3] = ["crates/pmem/", "crates/heap/", "benches/embedded/src/lib.rs"];
 
 /// Lines of a source file before its tests.
@@ -22,28 +23,6 @@ const LONGEST_FUNCTION: usize = 70;
 
 /// Columns of a comment, its indentation included.
 const WIDEST_COMMENT: usize = 100;
-
-/// Folders whose comments are still wider than that. Remove one here, then wrap it:
-/// `WRAP_COMMENTS=1 cargo test -p perdura-tests --test tidy comments`.
-const NOT_WRAPPED_YET: &[&str] = &[
-    "benches/",
-    "crates/aof/",
-    "crates/commands/",
-    "crates/heap/",
-    "crates/keyspace/",
-    "crates/perdura/",
-    "crates/pmem/",
-    "crates/rdb/",
-    "crates/resp/",
-    "crates/server/",
-    "crates/sim/",
-    "crates/structures/",
-    "crates/testkit/",
-    "crates/cli/",
-    "examples/",
-    "fuzz/",
-    "tests/",
-];
 
 /// Words that documents do not use, each with the term of the field, or the plain English, that
 /// replaces it. They are compared without regard to case, as whole words, outside of code.
@@ -136,7 +115,8 @@ impl File {
     }
 }
 
-/// Every text file that belongs to the project: what is built, fetched or generated lies in the folders left out.
+/// Every text file that belongs to the project: what is built, fetched or generated lies in the
+/// folders left out.
 fn files() -> Vec<File> {
     const LEFT_OUT: [&str; 6] = [".git", "target", "data", "corpus", "artifacts", "Cargo.lock"];
     let mut found = Vec::new();
@@ -206,7 +186,8 @@ fn no_source_file_is_longer_than_a_reader_can_hold() {
     none(&format!("files of more than {LONGEST_FILE} lines before their tests"), long);
 }
 
-/// Every function with its first line and its length, as rustfmt lays it out: it ends at its own indentation.
+/// Every function with its first line and its length, as rustfmt lays it out: it ends at its own
+/// indentation.
 fn functions<'a>(body: &[&'a str]) -> Vec<(&'a str, usize)> {
     let mut found = Vec::new();
     for (at, line) in body.iter().enumerate() {
@@ -302,7 +283,8 @@ fn has_phrase(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// The prose of a document, line by line and in lower case: code blocks and code spans are left out.
+/// The prose of a document, line by line and in lower case: code blocks and code spans are left
+/// out.
 fn prose(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut is_code = false;
@@ -387,7 +369,8 @@ fn paragraph(lines: &[&str]) -> usize {
     1 + lines[1..].iter().take_while(continues).count()
 }
 
-/// Source code whose comments are not wider than the limit, as far as words can be broken into lines.
+/// Source code whose comments are not wider than the limit, as far as words can be broken into
+/// lines.
 fn wrapped(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut result = String::new();
@@ -434,12 +417,11 @@ fn wrap(paragraph: &[&str], result: &mut String) {
     result.extend([line.trim_end(), "\n"]);
 }
 
-/// `WRAP_COMMENTS=1` wraps them.
+/// `WRAP_COMMENTS=1 cargo test -p perdura-tests --test tidy comments` wraps them.
 #[test]
 fn comments_are_no_wider_than_code() {
     let mut wide = Vec::new();
-    let is_left = |file: &File| NOT_WRAPPED_YET.iter().any(|folder| file.path.starts_with(folder));
-    for mut file in sources().into_iter().filter(|file| !is_left(file)) {
+    for mut file in sources() {
         if std::env::var_os("WRAP_COMMENTS").is_some() {
             let text = wrapped(&file.text);
             if text != file.text {

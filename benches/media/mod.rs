@@ -1,8 +1,9 @@
 //! The media that a benchmark runs on.
 //!
-//! *volatile*: anonymous memory, records and flushes do nothing. *process*: a file in `/dev/shm`, nothing is flushed; beside
-//! the first it shows what records cost, and a shared mapping. *clwb*: such a file with every flush and fence of persistent
-//! memory, which they stand in for: what a real medium is slower by is not in it.
+//! *volatile*: anonymous memory, records and flushes do nothing. *process*: a file in `/dev/shm`,
+//! nothing is flushed; beside the first it shows what records cost, and a shared mapping. *clwb*:
+//! such a file with every flush and fence of persistent memory, which they stand in for: what a
+//! real medium is slower by is not in it.
 
 use pmem::DomainRequest;
 use tempfile::TempDir;

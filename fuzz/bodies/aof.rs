@@ -1,7 +1,9 @@
-//! Loading an append-only file from any bytes gives an error or commands, never a panic; what was loaded once, its broken tail
-//! cut off, loads again the same with nothing more to cut off, and takes further commands.
+//! Loading an append-only file from any bytes gives an error or commands, never a panic; what was
+//! loaded once, its broken tail cut off, loads again the same with nothing more to cut off, and
+//! takes further commands.
 //!
-//! The input is up to four files, separated by two bytes FF: the manifest, the base, two increments. They lie in memory.
+//! The input is up to four files, separated by two bytes FF: the manifest, the base, two
+//! increments. They lie in memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
@@ -43,7 +45,8 @@ pub(crate) fn check(data: &[u8]) {
     assert_eq!(longer[..commands.len()], commands);
 }
 
-/// All commands, unless there is an error. As for every reader of a log, those behind a MULTI count only once its EXEC is there.
+/// All commands, unless there is an error. As for every reader of a log, those behind a MULTI count
+/// only once its EXEC is there.
 fn load(options: &Options) -> Option<(Loaded, Vec<Words>, Loader)> {
     let mut loader = Loader::open(options.clone()).ok()?;
     let (mut commands, mut multi) = (Vec::<Words>::new(), None);

@@ -1,9 +1,10 @@
-//! Opening a damaged pool gives an error or a heap whose metadata can be checked and which commits; never a panic, never an
-//! endless loop, never a byte outside of the pool.
+//! Opening a damaged pool gives an error or a heap whose metadata can be checked and which commits;
+//! never a panic, never an endless loop, never a byte outside of the pool.
 //!
-//! Input that begins with a zero byte is the pool itself, as it lies in the file. Any other is a series of
-//! changes to a small pool with some records in its rings: a kind, a place of three bytes, a length, bytes.
-//! Since checksums would stop nearly every change at the door, there are kinds that make the checksum right again.
+//! Input that begins with a zero byte is the pool itself, as it lies in the file. Any other is a
+//! series of changes to a small pool with some records in its rings: a kind, a place of three
+//! bytes, a length, bytes. Since checksums would stop nearly every change at the door, there are
+//! kinds that make the checksum right again.
 
 use std::fs;
 use std::io;
@@ -108,7 +109,8 @@ fn seal_record(image: &mut [u8], at: usize) {
     }
 }
 
-/// A pool that was left in the middle of its life: blocks allocated and freed, records of one shard and of both.
+/// A pool that was left in the middle of its life: blocks allocated and freed, records of one shard
+/// and of both.
 fn base() -> &'static [u8] {
     static BASE: OnceLock<Vec<u8>> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -145,7 +147,8 @@ fn base() -> &'static [u8] {
     })
 }
 
-/// The seals must change nothing in a sound pool; else the layout has moved, and this target tries nothing any more.
+/// The seals must change nothing in a sound pool; else the layout has moved, and this target tries
+/// nothing any more.
 fn is_where_it_was(image: &[u8]) {
     let mut sealed = image.to_vec();
     HEADERS.iter().for_each(|&at| seal_header(&mut sealed, at));

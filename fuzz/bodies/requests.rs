@@ -1,8 +1,9 @@
-//! The request parser never panics, gives the same commands however the stream is cut, and reads flat arrays as the
-//! `redis-protocol` crate does.
+//! The request parser never panics, gives the same commands however the stream is cut, and reads
+//! flat arrays as the `redis-protocol` crate does.
 //!
-//! The first byte of the input says how to cut the rest, which is the stream. The oracle sees no nested array, since nesting
-//! overflows its stack; and it may refuse more than we do, since Redis skips two bytes behind an argument unseen.
+//! The first byte of the input says how to cut the rest, which is the stream. The oracle sees no
+//! nested array, since nesting overflows its stack; and it may refuse more than we do, since Redis
+//! skips two bytes behind an argument unseen.
 
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;

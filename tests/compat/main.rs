@@ -1,14 +1,16 @@
-//! Redis's own test suite, against both backends of Perdura and against the release of Redis that it belongs to.
+//! Redis's own test suite, against both backends of Perdura and against the release of Redis that
+//! it belongs to.
 //!
-//! The suite is Debian's source package of the installed `redis-server`; nothing of it is stored here. Each unit runs
-//! against a fresh server, from outside, as its `--host` mode does. What counts are the cases that redis-server passes,
-//! without those that need a command which Perdura does not have yet (`left-out.tsv`, each with that command). Every
-//! other case that fails must stand in `COMPAT.md`, with its reason: one that does not, and a share below 97 %, fail this
+//! The suite is Debian's source package of the installed `redis-server`; nothing of it is stored
+//! here. Each unit runs against a fresh server, from outside, as its `--host` mode does. What
+//! counts are the cases that redis-server passes, without those that need a command which Perdura
+//! does not have yet (`left-out.tsv`, each with that command). Every other case that fails must
+//! stand in `COMPAT.md`, with its reason: one that does not, and a share below 97 %, fail this
 //! program.
 //!
-//! It is a program, so that it can end with a table: `make compat`, or a part of it by `make compat UNITS="set hash"`.
-//! `COMPAT_RENEW=1` writes `left-out.tsv` anew: it runs redis-server with those commands taken away, and writes down
-//! what no longer passes.
+//! It is a program, so that it can end with a table: `make compat`, or a part of it by `make compat
+//! UNITS="set hash"`. `COMPAT_RENEW=1` writes `left-out.tsv` anew: it runs redis-server with those
+//! commands taken away, and writes down what no longer passes.
 
 #![forbid(unsafe_code)]
 
@@ -93,7 +95,8 @@ fn chosen() -> Vec<&'static str> {
     UNITS.into_iter().filter(is_meant).collect()
 }
 
-/// Runs redis-server without the commands that Perdura does not have, and writes down what fails for want of them.
+/// Runs redis-server without the commands that Perdura does not have, and writes down what fails
+/// for want of them.
 fn renew(suite: &Suite) -> Result<(), Setup> {
     let mut left_out = LeftOut::default();
     for unit in UNITS {
@@ -117,7 +120,8 @@ fn renew(suite: &Suite) -> Result<(), Setup> {
                 break;
             }
         }
-        // What fails with these and cannot be told from them, such as what follows a script that runs.
+        // What fails with these and cannot be told from them, such as what follows a script that
+        // runs.
         for name in wanted {
             left_out.add_like_last(unit, name);
         }
@@ -142,7 +146,8 @@ fn compare(suite: &Suite, units: &[&'static str]) -> Result<bool, Setup> {
         });
         let [reference, pmem, aof] = runs;
         let reference = reference?;
-        // Some cases are about time, and the machine may have stood still: what fails is tried once more, alone.
+        // Some cases are about time, and the machine may have stood still: what fails is tried once
+        // more, alone.
         let settle = |backend, cases: Vec<Case>| {
             let failures = failures(unit, &reference, backend, &cases);
             let open: Vec<_> =

@@ -1,4 +1,5 @@
-//! The suite itself: Debian's source package of the installed `redis-server`, unpacked below the target directory.
+//! The suite itself: Debian's source package of the installed `redis-server`, unpacked below the
+//! target directory.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -22,7 +23,8 @@ impl From<io::Error> for Setup {
     }
 }
 
-/// Lines of the suite that would lose a whole unit to one missing command, and what stands there instead.
+/// Lines of the suite that would lose a whole unit to one missing command, and what stands there
+/// instead.
 const LENIENT: [(&str, &str); 3] = [
     ("    r function flush\n", "    catch {r function flush}\n"),
     (

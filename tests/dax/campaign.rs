@@ -1,4 +1,5 @@
-//! So many power cuts, in rounds of several kinds, so that few of them already see most of what there is to see.
+//! So many power cuts, in rounds of several kinds, so that few of them already see most of what
+//! there is to see.
 
 use crate::Bed;
 use crate::cuts::{Beside, Failure, Subject, Tally};
@@ -39,7 +40,8 @@ impl Round {
     }
 }
 
-/// Runs so many cuts: one in eight, and at least three, of the whole machine; the others are snapshots.
+/// Runs so many cuts: one in eight, and at least three, of the whole machine; the others are
+/// snapshots.
 pub(crate) fn run(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
     let mut random = Rng::with_seed(seed);
     let machines = cuts.div_ceil(8).max(3).min(cuts);

@@ -1,4 +1,5 @@
-//! The bed itself must be able to fail: what loses acknowledged writes is found out, in each of the two ways to look.
+//! The bed itself must be able to fail: what loses acknowledged writes is found out, in each of the
+//! two ways to look.
 
 use crate::Bed;
 use crate::cuts::{Beside, Failure, Subject};
@@ -13,7 +14,8 @@ pub(crate) fn all(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     looking_at_an_older_copy(bed, random)
 }
 
-/// It must be the clients who miss their writes: a server that did not start shows nothing about them.
+/// It must be the clients who miss their writes: a server that did not start shows nothing about
+/// them.
 fn noticed(what: &str, result: Result<(), Failure>) -> Result<(), Failure> {
     match result {
         Err(Failure::Lost(Violation(how))) if how.starts_with("client ") => {
@@ -38,9 +40,10 @@ fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     noticed("a server that acknowledges too early", subject.come_back().map(drop))
 }
 
-/// A pool on a DAX file system that is mapped without `MAP_SYNC` and never synced: its bytes reach the medium, but not
-/// what the file system knows of them. The file system keeps that to itself until it commits its journal, which it does
-/// every five seconds unless it is told otherwise: by then a slow machine may not have begun to write.
+/// A pool on a DAX file system that is mapped without `MAP_SYNC` and never synced: its bytes reach
+/// the medium, but not what the file system knows of them. The file system keeps that to itself
+/// until it commits its journal, which it does every five seconds unless it is told otherwise: by
+/// then a slow machine may not have begun to write.
 fn mapping_without_sync(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     let mount = "fsdax && mount -t ext4 -o dax=always,commit=3600 /dev/pmem0 /pm";
     let server = "--dir /pm --backend pmem --domain process --pool-size 384mb".to_owned();

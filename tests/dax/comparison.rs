@@ -1,5 +1,6 @@
-//! `perdura-bench compare --dax`: on a mount with DAX pools are measured as they are, and the report does not call them
-//! emulated; on a mount without it the tool refuses. What it measures in a guest means nothing.
+//! `perdura-bench compare --dax`: on a mount with DAX pools are measured as they are, and the
+//! report does not call them emulated; on a mount without it the tool refuses. What it measures in
+//! a guest means nothing.
 
 use crate::Bed;
 use crate::cuts::Failure;

@@ -1,9 +1,9 @@
 //! Power cuts under load: of the whole machine, and as copies of its medium while it runs.
 //!
-//! Clients that know what was acknowledged write beside redis-benchmark. A machine that is cut is booted again, its file
-//! system replays its journal, and the server must have what the clients know. Far more often in the same time the
-//! machine is only stopped for some milliseconds while its medium is copied: the copy is checked on the host, and the
-//! machine goes on.
+//! Clients that know what was acknowledged write beside redis-benchmark. A machine that is cut is
+//! booted again, its file system replays its journal, and the server must have what the clients
+//! know. Far more often in the same time the machine is only stopped for some milliseconds while
+//! its medium is copied: the copy is checked on the host, and the machine goes on.
 
 use crate::Bed;
 use crate::image::{Format, Image};
@@ -20,7 +20,8 @@ use testkit::load::{Crew, Habits, View, Violation};
 
 const CLIENTS: usize = 5;
 
-/// Steps that are acknowledged before a cut of the whole machine: where nothing was, nothing can be lost.
+/// Steps that are acknowledged before a cut of the whole machine: where nothing was, nothing can be
+/// lost.
 const AT_STAKE: u64 = 100;
 
 /// The guest reads its clock from the board, to the second.
@@ -180,7 +181,8 @@ impl<'b> Subject<'b> {
         result?.0
     }
 
-    /// Copies the medium, loads the machine a little longer, and cuts its power: the copy lacks the last writes.
+    /// Copies the medium, loads the machine a little longer, and cuts its power: the copy lacks the
+    /// last writes.
     pub(crate) fn keep_an_old_copy(
         &mut self,
         mut machine: Machine,

@@ -1,6 +1,7 @@
 //! What a guest is made of, from Debian: a kernel with its modules, and a shell.
 //!
-//! The packages are fetched and unpacked below the target directory, once; nothing is installed, and root is not needed.
+//! The packages are fetched and unpacked below the target directory, once; nothing is installed,
+//! and root is not needed.
 
 use crate::place::{Setup, cache, run};
 use std::fs;
@@ -86,8 +87,8 @@ fn update() -> Result<(), Setup> {
     run(Command::new("apt-get").args(["update", "-qq", "-o", "Acquire::Retries=3"])).map(drop)
 }
 
-/// Downloads a package and unpacks it; `complete` is made last. Where that fails the lists of packages are renewed: they
-/// may be missing, or name a package that has been replaced since.
+/// Downloads a package and unpacks it; `complete` is made last. Where that fails the lists of
+/// packages are renewed: they may be missing, or name a package that has been replaced since.
 fn unpack(name: impl Fn() -> Result<String, Setup>, folder: &Path) -> Result<(), Setup> {
     let _ = fs::remove_dir_all(folder);
     let download = folder.join("package");

@@ -1,4 +1,5 @@
-//! What the server makes of each kind of memory: it claims persistent memory where the kernel confirms it, and there only.
+//! What the server makes of each kind of memory: it claims persistent memory where the kernel
+//! confirms it, and there only.
 
 use crate::Bed;
 use crate::cuts::Failure;
@@ -27,7 +28,8 @@ fn check(what: &str, holds: bool, found: &str) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation(format!("{what}: {found}"))) }
 }
 
-/// Where `MAP_SYNC` is granted the server chooses the pool by itself, and its writes outlive the machine.
+/// Where `MAP_SYNC` is granted the server chooses the pool by itself, and its writes outlive the
+/// machine.
 fn takes_persistent_memory(
     bed: &Bed,
     hardware: &Hardware,
@@ -65,7 +67,8 @@ fn takes_persistent_memory(
     Ok(())
 }
 
-/// A DAX device has no file system to ask: its size comes from sysfs, and it maps whole huge pages only.
+/// A DAX device has no file system to ask: its size comes from sysfs, and it maps whole huge pages
+/// only.
 fn takes_a_device(bed: &Bed) -> Result<(), Failure> {
     let image = Image::make("domains", Format::Device, MEDIUM, true)?;
     let server = "--backend auto --pool /dev/dax0.0";
@@ -99,7 +102,8 @@ fn takes_a_device(bed: &Bed) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where `MAP_SYNC` is refused the server takes the append-only file, or nothing if it was told to take the pool.
+/// Where `MAP_SYNC` is refused the server takes the append-only file, or nothing if it was told to
+/// take the pool.
 fn claims_nothing(bed: &Bed, memory: Memory, device: &str, options: &str) -> Result<(), Failure> {
     let name = format!("ext4 on {memory:?}");
     let hardware = Hardware { memory, ..USUAL };

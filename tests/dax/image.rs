@@ -1,9 +1,9 @@
 //! The medium: a file of the host that the guest has as its persistent memory.
 //!
-//! QEMU maps it, so that at every moment it holds what the guest has stored. A copy of it, taken while the guest stands
-//! still, is what a power cut at that moment would have left. The pool is taken out of such a copy with the tools of
-//! ext4, which replay the journal as a mount would; that needs no root. XFS has no such tool: what is on it is looked at
-//! by the next boot.
+//! QEMU maps it, so that at every moment it holds what the guest has stored. A copy of it, taken
+//! while the guest stands still, is what a power cut at that moment would have left. The pool is
+//! taken out of such a copy with the tools of ext4, which replay the journal as a mount would; that
+//! needs no root. XFS has no such tool: what is on it is looked at by the next boot.
 
 use crate::place::{Setup, cache, program, run};
 use rustix::fs::{SeekFrom, seek};
@@ -47,7 +47,8 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// A new one; `namespace` leaves room for the kernel's notes, which virtio-pmem and disks do not have.
+    /// A new one; `namespace` leaves room for the kernel's notes, which virtio-pmem and disks do
+    /// not have.
     pub(crate) fn make(
         name: &str,
         format: Format,
@@ -145,9 +146,11 @@ fn written(file: &File, from: u64) -> Result<Option<(u64, u64)>, Setup> {
     Ok(Some((start, seek(file, SeekFrom::Hole(start)).map_err(io::Error::from)?)))
 }
 
-/// Takes a file out of a copy of an ext4 image, whose journal is replayed first; false if it is not there.
+/// Takes a file out of a copy of an ext4 image, whose journal is replayed first; false if it is not
+/// there.
 pub(crate) fn extract(copy: &Path, name: &str, to: &Path) -> Result<bool, Setup> {
-    // Of its own accord it mends only what any crash leaves: counts of free blocks, and files that were being deleted.
+    // Of its own accord it mends only what any crash leaves: counts of free blocks, and files that
+    // were being deleted.
     let replay = program("e2fsck").args(["-f", "-p"]).arg(copy).output()?;
     if replay.status.code().is_none_or(|code| code > 1) {
         let said = String::from_utf8_lossy(&replay.stdout).into_owned();

@@ -1,7 +1,9 @@
-//! The guest's root: an archive that the kernel unpacks into memory, in the form that cpio calls `newc`.
+//! The guest's root: an archive that the kernel unpacks into memory, in the form that cpio calls
+//! `newc`.
 //!
-//! It holds a shell, the modules of the kernel that are asked for with those that they need, the files of the test, and
-//! `init.sh`. It is written afresh for each guest: that costs less than to find out whether an old one would do.
+//! It holds a shell, the modules of the kernel that are asked for with those that they need, the
+//! files of the test, and `init.sh`. It is written afresh for each guest: that costs less than to
+//! find out whether an old one would do.
 
 use crate::debian::Kernel;
 use std::fs;
@@ -53,7 +55,8 @@ impl Archive {
         let size = u32::try_from(content.len()).expect("a file of a guest is small");
         let links = 1;
         let name_len = name.len() as u32 + 1;
-        // Number, mode, owner, group, links, time, size, four device numbers, the name's length, no checksum.
+        // Number, mode, owner, group, links, time, size, four device numbers, the name's length, no
+        // checksum.
         let fields = [self.entries, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name_len, 0];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {

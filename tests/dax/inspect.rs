@@ -1,7 +1,9 @@
-//! What is looked at in a copy of the medium: the pool comes back, holds what the clients know, and is whole.
+//! What is looked at in a copy of the medium: the pool comes back, holds what the clients know, and
+//! is whole.
 //!
-//! The server that opens it runs on the host, where the pool is a plain file. That it believes the pool, which was made
-//! by another machine and not closed, is because the pool says that its stores survive a power loss.
+//! The server that opens it runs on the host, where the pool is a plain file. That it believes the
+//! pool, which was made by another machine and not closed, is because the pool says that its stores
+//! survive a power loss.
 
 use crate::cuts::Failure;
 use crate::image::{Format, extract};
@@ -16,7 +18,8 @@ use testkit::load::{Crew, Violation};
 /// The pool's name on its file system.
 pub(crate) const POOL: &str = "perdura.pool";
 
-/// Recovers the pool of a copied medium and compares it with what is known. A device is nothing but its pool.
+/// Recovers the pool of a copied medium and compares it with what is known. A device is nothing but
+/// its pool.
 pub(crate) fn copy_holds(copy: &Path, format: Format, crew: &mut Crew) -> Result<Checked, Failure> {
     let pool = match format {
         Format::Device => copy.to_owned(),
@@ -40,7 +43,8 @@ pub(crate) fn copy_holds(copy: &Path, format: Format, crew: &mut Crew) -> Result
     whole(&pool)
 }
 
-/// Every checksum and count of a pool that is closed, and that what is reachable is what is allocated.
+/// Every checksum and count of a pool that is closed, and that what is reachable is what is
+/// allocated.
 fn whole(pool: &Path) -> Result<Checked, Failure> {
     let failed = |what: &dyn std::fmt::Display| Failure::from(Violation(what.to_string()));
     let options =

@@ -1,8 +1,10 @@
-//! A machine to cut the power of: QEMU without hardware acceleration, with a stock kernel and an emulated NVDIMM.
+//! A machine to cut the power of: QEMU without hardware acceleration, with a stock kernel and an
+//! emulated NVDIMM.
 //!
-//! The host speaks to it through a serial port, one line of shell at a time, and to the server in it through a forwarded
-//! port. A cut is SIGKILL: the guest's memory is gone, with its page cache, its file system's dirty metadata and its
-//! open journal; what it stored in the NVDIMM is in the image. A machine that is dropped is cut as well.
+//! The host speaks to it through a serial port, one line of shell at a time, and to the server in
+//! it through a forwarded port. A cut is SIGKILL: the guest's memory is gone, with its page cache,
+//! its file system's dirty metadata and its open journal; what it stored in the NVDIMM is in the
+//! image. A machine that is dropped is cut as well.
 
 use crate::cuts::Failure;
 use crate::image::{Format, Image};

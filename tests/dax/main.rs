@@ -1,14 +1,16 @@
-//! Real DAX: a stock kernel in QEMU with an emulated NVDIMM, ext4 and XFS with `-o dax=always`, a DAX device, and power
-//! cuts under load. `make dax CUTS=5` runs all of it and ends with `cuts=5 lost=0`; without that command, which builds a
-//! server that runs in a guest, nothing is done here, since each boot takes seconds.
+//! Real DAX: a stock kernel in QEMU with an emulated NVDIMM, ext4 and XFS with `-o dax=always`, a
+//! DAX device, and power cuts under load. `make dax CUTS=5` runs all of it and ends with `cuts=5
+//! lost=0`; without that command, which builds a server that runs in a guest, nothing is done here,
+//! since each boot takes seconds.
 //!
-//! What this shows: that `MAP_SYNC` is granted and believed where it should be and nowhere else; that a pool, its
-//! growth included, survives what a real file system does with its metadata and its journal at a power cut; that the
-//! server comes back with every acknowledged write.
+//! What this shows: that `MAP_SYNC` is granted and believed where it should be and nowhere else;
+//! that a pool, its growth included, survives what a real file system does with its metadata and
+//! its journal at a power cut; that the server comes back with every acknowledged write.
 //!
-//! **What it cannot show**: QEMU keeps every store of the guest, flushed or not, as if the caches of the processor had
-//! been written back at the cut. A missing flush or fence passes here. Those are tried on the simulated medium of
-//! `crates/sim`, where each flush and fence is left out in turn, which must be caught.
+//! **What it cannot show**: QEMU keeps every store of the guest, flushed or not, as if the caches
+//! of the processor had been written back at the cut. A missing flush or fence passes here. Those
+//! are tried on the simulated medium of `crates/sim`, where each flush and fence is left out in
+//! turn, which must be caught.
 //!
 //! Invariant: a cut counts only after what it left has been compared with what was acknowledged.
 

@@ -1,12 +1,13 @@
 //! Lines that the medium lost: under one key, while the server is away or while it serves.
 //!
-//! The kernel is told of a bad sector under a value by sysfs, or the processor reports a machine check there, as the
-//! board would. The server must name the damage and go on: the damaged key answers with an error and can be set again,
-//! and its neighbour on the same page, as all other keys, answers as before.
+//! The kernel is told of a bad sector under a value by sysfs, or the processor reports a machine
+//! check there, as the board would. The server must name the damage and go on: the damaged key
+//! answers with an error and can be set again, and its neighbour on the same page, as all other
+//! keys, answers as before.
 //!
-//! With a machine check the neighbours on that page may be lost too: Linux takes the page as a whole out of its own
-//! memory map, so that nothing can read the other lines any more, unless the server was faster. What is not on the page
-//! must be there.
+//! With a machine check the neighbours on that page may be lost too: Linux takes the page as a
+//! whole out of its own memory map, so that nothing can read the other lines any more, unless the
+//! server was faster. What is not on the page must be there.
 
 use crate::Bed;
 use crate::cuts::Failure;
@@ -100,8 +101,8 @@ fn victim(places: &[Place]) -> Result<&Place, Failure> {
     Ok(&run.ok_or_else(|| Violation("the entries are scattered".into()))?[5])
 }
 
-/// `victim` is damaged and says so, as may some `others`; all keys besides are whole; the damaged ones can be written
-/// again. How many they are.
+/// `victim` is damaged and says so, as may some `others`; all keys besides are whole; the damaged
+/// ones can be written again. How many they are.
 fn only_these_are_lost(
     machine: &mut Machine,
     client: &mut Client,
@@ -166,7 +167,8 @@ fn a_machine_check_under_a_key(bed: &Bed) -> Result<(), Failure> {
     let image = Image::make("media", Format::Ext4, MEDIUM, true)?;
     let mut machine = Machine::boot(bed, &hardware, &image)?;
     machine.run(MOUNT)?;
-    // Processes that have the page mapped hear of it at once, not when they touch it: emulated memory never refuses.
+    // Processes that have the page mapped hear of it at once, not when they touch it: emulated
+    // memory never refuses.
     machine.run("echo 1 >/proc/sys/vm/memory_failure_early_kill")?;
     let mut client = machine.serve(SERVER)?;
     fill(&mut client);
@@ -175,12 +177,14 @@ fn a_machine_check_under_a_key(bed: &Bed) -> Result<(), Failure> {
     let page = victim.sector() & !(PAGE - 1);
     let others: Vec<usize> =
         places.iter().filter(|place| place.is_on(page)).map(|place| place.key).collect();
-    // Emulated memory can still be read, and would be by a server that is faster than the kernel's own notes.
+    // Emulated memory can still be read, and would be by a server that is faster than the kernel's
+    // own notes.
     let sector = image.inside(victim.sector()) / SECTOR;
     machine.run(&format!("echo {sector} 1 >/sys/block/pmem0/badblocks"))?;
     let start = machine.run("printf '%d' $(cat /sys/bus/nd/devices/region0/resource)")?;
     let start: u64 = start.trim().parse().map_err(|_| Violation(start))?;
-    // Uncorrected, signalled, with an address: found by scrubbing, so that no instruction waits for it.
+    // Uncorrected, signalled, with an address: found by scrubbing, so that no instruction waits for
+    // it.
     let address = start + victim.sector();
     machine.monitor(&format!("mce 0 9 0xbd000000000000c0 0x5 {address:#x} 0x86"))?;
     machine.run("until dmesg | grep -q 'Memory failure'; do sleep 0.1; done")?;

@@ -1,8 +1,9 @@
 //! The two servers, and when two replies are the same.
 //!
-//! Time goes on between the two, so that what is left of a TTL may differ a little; the order of KEYS, and of the elements of a large hash or set, is nobody's. How a
-//! string is encoded follows from the command that made it, which is not what a log says: behind a restart from a log it
-//! is told as a restarted redis-server would tell it.
+//! Time goes on between the two, so that what is left of a TTL may differ a little; the order of
+//! KEYS, and of the elements of a large hash or set, is nobody's. How a string is encoded follows
+//! from the command that made it, which is not what a log says: behind a restart from a log it is
+//! told as a restarted redis-server would tell it.
 
 use crate::generate::{Op, Sequence};
 use std::io;
@@ -173,7 +174,8 @@ fn sorted(reply: &Reply) -> (&'static str, Vec<String>) {
     (kind, items)
 }
 
-/// Equal but for a little time, for the order of what may be KEYS or a large hash, and for encodings where those may differ.
+/// Equal but for a little time, for the order of what may be KEYS or a large hash, and for
+/// encodings where those may differ.
 fn is_close(ours: &Reply, theirs: &Reply, encoded_anew: bool) -> bool {
     match (ours, theirs) {
         (Reply::Int(a), Reply::Int(b)) => {

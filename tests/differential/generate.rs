@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// Steps of a sequence, at most.
 const STEPS: usize = 120;
 
-/// Commands that answer differently each time, that tell of the process or the memory, or that end the connection.
+/// Commands that answer differently each time, that tell of the process or the memory, or that end
+/// the connection.
 const LEFT_OUT: &[&str] = &[
     "randomkey", // chosen by chance
     "dbsize",    // an expired key counts until it is deleted
@@ -154,7 +155,8 @@ impl Generator {
             };
             words.iter_mut().for_each(|word| lengthen(word, &mut random));
             if spec.name.starts_with("sort") {
-                // There a SORT takes the error that an earlier number out of range left behind for its own.
+                // There a SORT takes the error that an earlier number out of range left behind for
+                // its own.
                 let words = ["ZADD", "nothing", "XX", "0.5", "m"];
                 ops.push(Op::Call(words.map(|word| word.as_bytes().to_vec()).into()));
             }

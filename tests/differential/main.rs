@@ -1,14 +1,16 @@
-//! Random sequences of commands to Perdura and to redis-server, reply for reply, in RESP2 and RESP3, with restarts of
-//! Perdura between them that must change no reply.
+//! Random sequences of commands to Perdura and to redis-server, reply for reply, in RESP2 and
+//! RESP3, with restarts of Perdura between them that must change no reply.
 //!
-//! The commands come from the command table: each documented argument with values from the edges of its kind, one request
-//! in ten spoilt; half of the sequences are sent in pipelines. Perdura is killed or asked to end at random places, over a
-//! pool and over a log; redis-server goes on, and only its connection is closed, since a connection's state ends with it.
-//! A sequence that differs is shrunk to the smallest that still does. What cannot be the same is left out in
-//! `generate.rs`, each with its reason.
+//! The commands come from the command table: each documented argument with values from the edges of
+//! its kind, one request in ten spoilt; half of the sequences are sent in pipelines. Perdura is
+//! killed or asked to end at random places, over a pool and over a log; redis-server goes on, and
+//! only its connection is closed, since a connection's state ends with it. A sequence that differs
+//! is shrunk to the smallest that still does. What cannot be the same is left out in `generate.rs`,
+//! each with its reason.
 //!
-//! It is a program, so that it can end with one line of figures: `make differential MINUTES=10`. `DIFFERENTIAL_SEED`
-//! repeats one sequence, `DIFFERENTIAL_LOG` names a table to which the figures are added.
+//! It is a program, so that it can end with one line of figures: `make differential MINUTES=10`.
+//! `DIFFERENTIAL_SEED` repeats one sequence, `DIFFERENTIAL_LOG` names a table to which the figures
+//! are added.
 
 #![forbid(unsafe_code)]
 
@@ -125,7 +127,8 @@ fn show(pair: &mut Pair, what: &str, seed: u64, sequence: Sequence) {
     }
 }
 
-/// A server that forgets everything at a restart must be noticed, and the sequence shrunk to a write, a restart, a read.
+/// A server that forgets everything at a restart must be noticed, and the sequence shrunk to a
+/// write, a restart, a read.
 fn canary(generator: &Generator) -> Result<(), String> {
     let mut pair = Pair::start(Launch::redis(), false);
     for seed in 0..40 {

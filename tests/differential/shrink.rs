@@ -1,7 +1,7 @@
 //! The smallest part of a sequence that still fails.
 //!
-//! Parts are left out, large ones first; what still fails without a part goes on without it, until no single step can be
-//! left out any more.
+//! Parts are left out, large ones first; what still fails without a part goes on without it, until
+//! no single step can be left out any more.
 
 /// `fails` must hold for the whole.
 pub(crate) fn smallest<T: Clone>(mut steps: Vec<T>, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {

@@ -1,9 +1,12 @@
-//! A log that can no longer be written: nothing more is acknowledged, the client is told why, and what was
-//! acknowledged before comes back. It goes on when there is room again; what is durable can be read meanwhile.
+//! A log that can no longer be written: nothing more is acknowledged, the client is told why, and
+//! what was acknowledged before comes back. It goes on when there is room again; what is durable
+//! can be read meanwhile.
 //!
-//! A full disk is a limit on the size of files; with root, a small file system too. A disk that fails a sync, which takes root, is a file system in a file that
-//! promises more room than the memory has that it lies in: write(2) succeeds and fdatasync fails. `tests/kill` kills servers under load whose disk is full;
-//! `crates/commands/tests/it/log_failure.rs` lets writes, syncs and renames of an engine's log fail.
+//! A full disk is a limit on the size of files; with root, a small file system too. A disk that
+//! fails a sync, which takes root, is a file system in a file that promises more room than the
+//! memory has that it lies in: write(2) succeeds and fdatasync fails. `tests/kill` kills servers
+//! under load whose disk is full; `crates/commands/tests/it/log_failure.rs` lets writes, syncs and
+//! renames of an engine's log fail.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -82,7 +85,8 @@ fn wait_for(client: &mut Client, field: &str, value: &str) {
     }
 }
 
-/// The server runs full, there is room again, and it goes on: with what it executed before it told that it was full.
+/// The server runs full, there is room again, and it goes on: with what it executed before it told
+/// that it was full.
 fn check_goes_on(mut server: Server, policy: &str, full: &str, make_room: impl Fn(&Server)) {
     let (acknowledged, _) = write_until_refused(&server);
     assert!(acknowledged > 500, "{policy}: refused after {acknowledged}");

@@ -1,6 +1,7 @@
 //! The append-only file between Perdura and redis-server, and what a crash leaves of it.
 //!
-//! A directory that one of them wrote is loaded by the other: every key, value and expiry time must be the same.
+//! A directory that one of them wrote is loaded by the other: every key, value and expiry time must
+//! be the same.
 
 use std::collections::BTreeMap;
 use std::fs;

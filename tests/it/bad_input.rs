@@ -1,7 +1,8 @@
 //! What comes from outside and is wrong: requests, connections, files, options.
 //!
-//! Each is answered by a clear error (Redis's words where Redis has them), hurts no other client, and loses nothing.
-//! What can be asked of redis-server is asked of it too, so that the expected replies are Redis's and not ours.
+//! Each is answered by a clear error (Redis's words where Redis has them), hurts no other client,
+//! and loses nothing. What can be asked of redis-server is asked of it too, so that the expected
+//! replies are Redis's and not ours.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! docs/durability.md against the code and the logs: every write command has its row, every test that keeps a bug out
-//! exists, and the figures of long runs are the sums of their tables.
+//! docs/durability.md against the code and the logs: every write command has its row, every test
+//! that keeps a bug out exists, and the figures of long runs are the sums of their tables.
 
 use commands::spec::WRITE;
 use commands::{Engine, EngineOptions};

@@ -1,6 +1,7 @@
 //! The bodies of the fuzz targets over their committed corpora, on the stable toolchain.
 //!
-//! Every input that once found something stays in `fuzz/corpus`, so that it cannot come back unnoticed.
+//! Every input that once found something stays in `fuzz/corpus`, so that it cannot come back
+//! unnoticed.
 
 use std::fs;
 use std::panic::catch_unwind;

@@ -1,7 +1,9 @@
-//! The check of `tests/kill` can fail: each way to lose or tear what was acknowledged that is planted here is noticed.
+//! The check of `tests/kill` can fail: each way to lose or tear what was acknowledged that is
+//! planted here is noticed.
 //!
-//! The servers are whole ones; what is planted stands outside of them: a server that keeps nothing, a log whose tail is
-//! gone, a pool as it was some moments ago, a connection that acknowledges a write and drops it.
+//! The servers are whole ones; what is planted stands outside of them: a server that keeps nothing,
+//! a log whose tail is gone, a pool as it was some moments ago, a connection that acknowledges a
+//! write and drops it.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -146,7 +148,8 @@ fn forgetful_proxy(server: SocketAddr) -> SocketAddr {
     proxy(server, 10)
 }
 
-/// Stands between clients and a server, and forgets every so many SETs. It goes on until the test's process ends.
+/// Stands between clients and a server, and forgets every so many SETs. It goes on until the test's
+/// process ends.
 fn proxy(server: SocketAddr, drop_every: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -1,7 +1,9 @@
-//! Clients that mean harm, or know no better: what they do costs them their connection, and nobody else anything.
+//! Clients that mean harm, or know no better: what they do costs them their connection, and nobody
+//! else anything.
 //!
-//! Each test is tried on redis-server too where the outcome is Redis's to define. A bystander, connected before, must be
-//! answered during and after; the server's memory stays within what its limits allow.
+//! Each test is tried on redis-server too where the outcome is Redis's to define. A bystander,
+//! connected before, must be answered during and after; the server's memory stays within what its
+//! limits allow.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -140,7 +142,8 @@ fn a_client_that_never_reads_is_closed() {
 fn a_request_beyond_the_query_buffer_is_closed() {
     on_both(&["--client-query-buffer-limit", "1mb"], |server, bystander| {
         let mut stream = connect(server);
-        // Small arguments that never become a command; an argument of its own buffer does not count in Redis.
+        // Small arguments that never become a command; an argument of its own buffer does not count
+        // in Redis.
         let _ = stream.write_all(b"*1000000\r\n");
         let piece = b"$1000\r\n".iter().chain(&[b'x'; 999]).copied().collect::<Vec<u8>>();
         let _ = stream.write_all(&[&b"$2000000\r\n"[..], &piece.repeat(1900)].concat());

@@ -1,7 +1,8 @@
 //! The same bytes to redis-server and to Perdura, the same bytes back.
 //!
-//! Streams of good commands with damage at random places: whatever the two make of them, they must make the same, reply for
-//! reply, up to the point where the connection is closed. A seed that finds a difference is printed.
+//! Streams of good commands with damage at random places: whatever the two make of them, they must
+//! make the same, reply for reply, up to the point where the connection is closed. A seed that
+//! finds a difference is printed.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -56,7 +57,8 @@ fn stream(random: &mut fastrand::Rng) -> Vec<u8> {
     out
 }
 
-/// Changes, drops, doubles or inserts a byte behind the first line. Not a NUL: Redis waits for ever behind one in a line.
+/// Changes, drops, doubles or inserts a byte behind the first line. Not a NUL: Redis waits for ever
+/// behind one in a line.
 fn damage(out: &mut Vec<u8>, random: &mut fastrand::Rng) {
     const BYTES: &[u8] = b"*$\r\n-+:0123 \"'\\xaP\xff";
     let at = random.usize(10..=out.len());

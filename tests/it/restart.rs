@@ -1,7 +1,8 @@
 //! A restart costs the same whatever the pool holds.
 //!
-//! Time is reported and not asserted, since the machine that runs the tests may be busy. What is asserted is the reason
-//! for it: the work that recovery counts is bounded by the logs and does not grow with the keys.
+//! Time is reported and not asserted, since the machine that runs the tests may be busy. What is
+//! asserted is the reason for it: the work that recovery counts is bounded by the logs and does not
+//! grow with the keys.
 
 use std::collections::BTreeMap;
 use testkit::{Client, Launch, Server};

@@ -73,7 +73,8 @@ fn redis_does_the_main_job() {
     do_the_main_job(Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]));
 }
 
-/// What a user must be able to see at a glance: where the data lies, what it survives, what came back.
+/// What a user must be able to see at a glance: where the data lies, what it survives, what came
+/// back.
 #[test]
 fn the_start_says_what_is_durable() {
     let mut server = Launch::perdura_pmem().start();

@@ -1,13 +1,16 @@
 //! kill -9 under load, over and over, with clients that know what was acknowledged.
 //!
-//! After each restart every client must find the state after some prefix of its commands, from the last acknowledged to
-//! the last sent; transactions and multi-key commands are whole ([`testkit::load`]). Every seventh round ends by SIGTERM
-//! instead, and after every third one the next start is killed too. This is what the end of a process may cost; what a power loss may cost is decided over simulated media, since
-//! the caches of a CPU survive a kill. That this check can fail is shown in `tests/it/kill_canary.rs`.
+//! After each restart every client must find the state after some prefix of its commands, from the
+//! last acknowledged to the last sent; transactions and multi-key commands are whole
+//! ([`testkit::load`]). Every seventh round ends by SIGTERM instead, and after every third one the
+//! next start is killed too. This is what the end of a process may cost; what a power loss may cost
+//! is decided over simulated media, since the caches of a CPU survive a kill. That this check can
+//! fail is shown in `tests/it/kill_canary.rs`.
 //!
-//! It is a program, so that it can end with one line of figures: `make kill ROUNDS=500`. `KILL_ROUNDS` sets the kills of
-//! each scenario, a word on the command line chooses scenarios, `KILL_SEED` repeats a run's commands (its timing repeats
-//! only roughly), `KILL_LOG` names a table to which the figures of each scenario are added.
+//! It is a program, so that it can end with one line of figures: `make kill ROUNDS=500`.
+//! `KILL_ROUNDS` sets the kills of each scenario, a word on the command line chooses scenarios,
+//! `KILL_SEED` repeats a run's commands (its timing repeats only roughly), `KILL_LOG` names a table
+//! to which the figures of each scenario are added.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! The ways to persist under which servers are killed, and what may be short meanwhile.
 //!
-//! The end of a process takes nothing that the kernel was given: stores into a shared mapping stay, and so do bytes that
-//! write(2) took. So every backend and every policy of syncing has to keep everything that was acknowledged.
+//! The end of a process takes nothing that the kernel was given: stores into a shared mapping stay,
+//! and so do bytes that write(2) took. So every backend and every policy of syncing has to keep
+//! everything that was acknowledged.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! One measurement: threads that read or write for a given time, and what they got done.
 //!
-//! A store is filled first; then every operation meets a key that is there, chosen uniformly at random, so that a store
-//! neither grows nor is easier to read in one measurement than in the next. Reads come first, before there is anything
-//! that a store might still be tidying after writes.
+//! A store is filled first; then every operation meets a key that is there, chosen uniformly at
+//! random, so that a store neither grows nor is easier to read in one measurement than in the next.
+//! Reads come first, before there is anything that a store might still be tidying after writes.
 
 use std::hint::black_box;
 use std::sync::Barrier;

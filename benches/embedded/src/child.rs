@@ -1,6 +1,7 @@
 //! Tasks that run in processes of their own, and how their results come back.
 //!
-//! The parent starts its own executable with the task as one JSON argument; the child prints its result as one JSON line.
+//! The parent starts its own executable with the task as one JSON argument; the child prints its
+//! result as one JSON line.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

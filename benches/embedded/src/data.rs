@@ -32,7 +32,8 @@ pub fn value(n: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Random bytes of which every piece is a value, so that making one costs nothing while the clock runs.
+/// Random bytes of which every piece is a value, so that making one costs nothing while the clock
+/// runs.
 pub struct Values {
     bytes: Vec<u8>,
     len: usize,

@@ -16,7 +16,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads it; refused without the marks, which is better known before a measurement than after it.
+    /// Reads it; refused without the marks, which is better known before a measurement than after
+    /// it.
     pub fn open(path: &Path) -> Result<Document> {
         let text = fs::read_to_string(path)?;
         let missing = || format!("{} lacks {BEGIN:?} or {END:?}", path.display());

@@ -1,8 +1,10 @@
-//! What a store is like after kill -9 under load: how soon it answers, and whether it has what it acknowledged.
+//! What a store is like after kill -9 under load: how soon it answers, and whether it has what it
+//! acknowledged.
 //!
-//! One process fills the store and then inserts keys from two threads, writing into a small file how many each has had
-//! acknowledged; the parent kills it in the midst of that. Another process opens the store, times the first answer and
-//! looks for every acknowledged value. Caches survive a kill: this says nothing about power loss.
+//! One process fills the store and then inserts keys from two threads, writing into a small file
+//! how many each has had acknowledged; the parent kills it in the midst of that. Another process
+//! opens the store, times the first answer and looks for every acknowledged value. Caches survive a
+//! kill: this says nothing about power loss.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,7 +23,8 @@ const THREADS: u64 = 2;
 /// What was found afterwards.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Found {
-    /// From before the store was opened until one of the values of the fill was asked for and answered, in milliseconds.
+    /// From before the store was opened until one of the values of the fill was asked for and
+    /// answered, in milliseconds.
     pub first_answer: f64,
     /// Values whose writes had returned before the kill.
     pub acknowledged: u64,

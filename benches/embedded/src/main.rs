@@ -16,10 +16,12 @@ use perdura_embedded::store::Result;
 use perdura_embedded::systems::System;
 use perdura_embedded::{child, machine};
 
-/// Perdura's library beside other embedded stores: rates with each write durable and without, on a disk and in
-/// /dev/shm; and kill -9 under load, with the time to the first answer and a look for every acknowledged write.
+/// Perdura's library beside other embedded stores: rates with each write durable and without, on a
+/// disk and in /dev/shm; and kill -9 under load, with the time to the first answer and a look for
+/// every acknowledged write.
 ///
-/// Medians of rounds in which the stores take turns. Writes embedded.md, .json, .tsv and embedded-kill.tsv.
+/// Medians of rounds in which the stores take turns. Writes embedded.md, .json, .tsv and
+/// embedded-kill.tsv.
 #[derive(Parser)]
 #[command(name = "embedded.sh")]
 struct Arguments {
@@ -38,7 +40,8 @@ struct Arguments {
     /// Keys of 100 bytes; of 4 KiB there are a tenth [default: 200000, quick 50000].
     #[arg(long, value_parser = clap::value_parser!(u64).range(10..))]
     keys: Option<u64>,
-    /// Systems whose names contain one of these words, comma-separated: "durable disk" or "perdura,redb". All by default.
+    /// Systems whose names contain one of these words, comma-separated: "durable disk" or
+    /// "perdura,redb". All by default.
     #[arg(long)]
     systems: Option<String>,
     /// Lists the systems and ends.
@@ -56,7 +59,8 @@ struct Arguments {
     /// Where the results go.
     #[arg(long, default_value = "target/measure")]
     out: PathBuf,
-    /// A document whose lines between `<!-- embedded: begin -->` and `<!-- embedded: end -->` become the report.
+    /// A document whose lines between `<!-- embedded: begin -->` and `<!-- embedded: end -->`
+    /// become the report.
     #[arg(long)]
     document: Option<PathBuf>,
     /// What a child does; for this program's own use.

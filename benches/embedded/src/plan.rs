@@ -1,4 +1,5 @@
-//! Who is measured when: round by round, each time in another order, so that a slow minute of the machine hurts all.
+//! Who is measured when: round by round, each time in another order, so that a slow minute of the
+//! machine hurts all.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,7 +24,8 @@ pub struct Plan {
     pub seconds: f64,
     /// Bytes of a value, and how many keys there are then.
     pub sizes: Vec<(usize, u64)>,
-    /// Keys that the store is filled with before it is killed; none: nobody is killed. Values of the first size.
+    /// Keys that the store is filled with before it is killed; none: nobody is killed. Values of
+    /// the first size.
     pub kill_keys: u64,
     /// For how long the store is under load before it is killed.
     pub load: Duration,

@@ -1,5 +1,5 @@
-//! The report: one table for each class of promises and size of values, ratios beside Perdura, kills, and where another
-//! store is ahead. As Markdown for people, as JSON for programs.
+//! The report: one table for each class of promises and size of values, ratios beside Perdura,
+//! kills, and where another store is ahead. As Markdown for people, as JSON for programs.
 
 use std::fmt::Write;
 

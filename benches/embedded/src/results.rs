@@ -1,4 +1,5 @@
-//! What was measured, kept in memory for the report and appended at once to files, so that an end in the midst keeps it.
+//! What was measured, kept in memory for the report and appended at once to files, so that an end
+//! in the midst keeps it.
 
 use std::fs::{File, create_dir_all};
 use std::io::Write;

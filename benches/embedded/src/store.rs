@@ -13,9 +13,11 @@ pub trait Store: Send + Sync {
     /// Sets one value. Where the store was opened durable, it is so when this returns.
     fn put(&self, key: &Key, value: &[u8]) -> Result<()>;
 
-    /// Sets several values in one transaction or atomic batch; durable as a whole where the store was opened so.
+    /// Sets several values in one transaction or atomic batch; durable as a whole where the store
+    /// was opened so.
     fn put_all(&self, entries: &[(Key, &[u8])]) -> Result<()>;
 
-    /// Shows a value to `look`, without a copy where the store can do without; whether there is one.
+    /// Shows a value to `look`, without a copy where the store can do without; whether there is
+    /// one.
     fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool>;
 }

@@ -1,7 +1,7 @@
 //! What is compared: each store with every write durable and without, on a disk and in memory.
 //!
-//! Stores are beside each other that promise the same on the same medium: that is a [`Class`]. Perdura's first variant in
-//! a class is what the others' ratios refer to.
+//! Stores are beside each other that promise the same on the same medium: that is a [`Class`].
+//! Perdura's first variant in a class is what the others' ratios refer to.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Each adapter does what the measurements take for granted: it stores and returns what it was given, and what was opened
-//! durable is there again after it was closed.
+//! Each adapter does what the measurements take for granted: it stores and returns what it was
+//! given, and what was opened durable is there again after it was closed.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The program as a whole, in a run of a few seconds: every file is written, every cell is filled, nothing is lost.
+//! The program as a whole, in a run of a few seconds: every file is written, every cell is filled,
+//! nothing is lost.
 
 #![forbid(unsafe_code)]
 

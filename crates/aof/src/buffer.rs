@@ -1,7 +1,7 @@
 //! What was appended and not yet written out, under the one short lock that all threads meet at.
 //!
-//! Offsets count the bytes appended since the log was opened, across files. A cut divides what belongs to the
-//! present incremental file from what belongs to the next one.
+//! Offsets count the bytes appended since the log was opened, across files. A cut divides what
+//! belongs to the present incremental file from what belongs to the next one.
 
 use crate::fault_points::FaultPoint;
 use crate::record::encode_select;
@@ -79,7 +79,8 @@ impl Buffer {
         Taken { bytes: std::mem::replace(&mut self.bytes, room), cut }
     }
 
-    /// Puts back what could not be written: `bytes` begin at the offset `from` and end where they were taken.
+    /// Puts back what could not be written: `bytes` begin at the offset `from` and end where they
+    /// were taken.
     pub(crate) fn put_back(&mut self, from: u64, mut bytes: Vec<u8>, cut: Option<u64>) {
         if self.closed {
             return;

@@ -104,8 +104,8 @@ impl Options {
         self.at(name, |path| self.storage.create(path))
     }
 
-    /// Deletes what the manifest calls history, and the history from the manifest. What cannot be deleted is
-    /// tried again at the next opening.
+    /// Deletes what the manifest calls history, and the history from the manifest. What cannot be
+    /// deleted is tried again at the next opening.
     pub(crate) fn delete_history(&self, manifest: &mut Manifest) {
         if manifest.history.is_empty() {
             return;
@@ -131,7 +131,8 @@ impl Options {
         }
     }
 
-    /// Takes over a log in one file, as Redis before version 7 wrote it, if there is one and no newer log.
+    /// Takes over a log in one file, as Redis before version 7 wrote it, if there is one and no
+    /// newer log.
     pub(crate) fn upgrade(&self, manifest: &mut Manifest) -> Result<(), LoadError> {
         let old = self.dir.join(&self.filename);
         let length = |path: &Path| self.storage.len(path).ok().flatten();

@@ -1,8 +1,8 @@
-//! The thread behind `everysec`: once a second it writes out what is buffered and syncs, holding no lock
-//! over the sync.
+//! The thread behind `everysec`: once a second it writes out what is buffered and syncs, holding no
+//! lock over the sync.
 //!
-//! It also runs under the other policies, so that changing them needs no thread to be started, and then only tries a
-//! write again that has failed.
+//! It also runs under the other policies, so that changing them needs no thread to be started, and
+//! then only tries a write again that has failed.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -58,7 +58,8 @@ fn run(shared: &Shared, woken: &Receiver<()>) {
     }
 }
 
-/// Writes out and syncs. Others write on meanwhile. Where the write fails, what was written before is synced all the same.
+/// Writes out and syncs. Others write on meanwhile. Where the write fails, what was written before
+/// is synced all the same.
 pub(crate) fn tick(shared: &Shared) {
     let _ = shared.flush();
     let Ok(()) = shared.health.check_alive() else { return };

@@ -1,5 +1,5 @@
-//! The fault points of the log: what crash tests show to be needed, by name. The crate `pmem` tells how one is
-//! disabled.
+//! The fault points of the log: what crash tests show to be needed, by name. The crate `pmem` tells
+//! how one is disabled.
 //!
 //! That crate is used in a build for simulation alone, for this and for the order in which threads
 //! get at locks.

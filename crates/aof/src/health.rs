@@ -1,8 +1,10 @@
-//! Whether the log takes commands: it does, it waits for a write to be tried again, or it has failed for good.
+//! Whether the log takes commands: it does, it waits for a write to be tried again, or it has
+//! failed for good.
 //!
-//! A *write* that failed may be tried again: what was not taken is still in the buffer, and nobody was told that it
-//! was kept. A *sync* that failed must not be: the kernel may have dropped the pages and forgotten the error, so that
-//! a second sync would succeed and prove nothing. Every command looks here, so the usual answer costs one load.
+//! A *write* that failed may be tried again: what was not taken is still in the buffer, and nobody
+//! was told that it was kept. A *sync* that failed must not be: the kernel may have dropped the
+//! pages and forgotten the error, so that a second sync would succeed and prove nothing. Every
+//! command looks here, so the usual answer costs one load.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};

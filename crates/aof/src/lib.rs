@@ -1,25 +1,29 @@
 //! Redis's append-only file (AOF): the log of commands that makes a keyspace in DRAM survive.
 //!
-//! The format is that of Redis 7: a directory with a manifest, one base file and incremental files, each a
-//! sequence of commands as RESP arrays. A redis-server loads what this crate wrote, and the reverse.
+//! The format is that of Redis 7: a directory with a manifest, one base file and incremental files,
+//! each a sequence of commands as RESP arrays. A redis-server loads what this crate wrote, and the
+//! reverse.
 //!
-//! - [`Loader`] reads a directory, command by command; [`Loader::into_log`] turns it into an [`Aof`] that is
-//!   appended to. There is no other way to get one, so that nothing is appended to a log that was not read.
-//! - [`Aof`] buffers what is appended, writes it out, makes it durable (group commit), and fails stop where a second try would prove
-//!   nothing.
+//! - [`Loader`] reads a directory, command by command; [`Loader::into_log`] turns it into an
+//!   [`Aof`] that is appended to. There is no other way to get one, so that nothing is appended to
+//!   a log that was not read.
+//! - [`Aof`] buffers what is appended, writes it out, makes it durable (group commit), and fails
+//!   stop where a second try would prove nothing.
 //! - [`Rewrite`] replaces base and increments by a new base, while the log is being appended to.
 //!
 //! Invariants:
 //!
 //! - The order of appends is the order in the files.
-//! - [`Aof::durable`] never exceeds what a successful fdatasync covered, and a file becomes part of the manifest
-//!   only when everything before it is durable: a file that is not the last one is never cut short.
-//! - A command that was appended is in a file at most once, and none that follows it without it: what a failed write
-//!   did not take stays in the buffer and is tried again (`everysec`, `no`).
+//! - [`Aof::durable`] never exceeds what a successful fdatasync covered, and a file becomes part of
+//!   the manifest only when everything before it is durable: a file that is not the last one is
+//!   never cut short.
+//! - A command that was appended is in a file at most once, and none that follows it without it:
+//!   what a failed write did not take stays in the buffer and is tried again (`everysec`, `no`).
 //! - After a failed sync, and with `always` after a failed write, nothing becomes durable any more.
 //!
-//! Deliberately absent: what commands mean (MULTI, EXEC and SELECT are known by name only), keys, sockets, and
-//! the choice of when to rewrite. Files are reached through [`Storage`], so that tests can make them fail.
+//! Deliberately absent: what commands mean (MULTI, EXEC and SELECT are known by name only), keys,
+//! sockets, and the choice of when to rewrite. Files are reached through [`Storage`], so that tests
+//! can make them fail.
 #![forbid(unsafe_code)]
 
 mod buffer;

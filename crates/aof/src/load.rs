@@ -1,11 +1,12 @@
 //! Reads a log: every command of the base and the increments, in order.
 //!
-//! A tail that a crash cut short is cut off the last file, so that what is appended later stands behind a whole
-//! command; a MULTI without its EXEC is such a tail, from the MULTI on, also where the cut is inside of it (Redis
-//! would keep its beginning, and lose what follows). In any other file a short end is an error.
+//! A tail that a crash cut short is cut off the last file, so that what is appended later stands
+//! behind a whole command; a MULTI without its EXEC is such a tail, from the MULTI on, also where
+//! the cut is inside of it (Redis would keep its beginning, and lose what follows). In any other
+//! file a short end is an error.
 //!
-//! Memory is bounded by a window of some MiB or the longest command, and by the bytes that are there, not
-//! by what a length claims.
+//! Memory is bounded by a window of some MiB or the longest command, and by the bytes that are
+//! there, not by what a length claims.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -100,8 +101,8 @@ impl Options {
 }
 
 impl Loader {
-    /// Opens the log; an old single-file log is moved into the directory first. There may be no log at all: then
-    /// it is an empty one.
+    /// Opens the log; an old single-file log is moved into the directory first. There may be no log
+    /// at all: then it is an empty one.
     pub fn open(options: Options) -> Result<Loader, LoadError> {
         let mut manifest = options.read_manifest()?;
         options.upgrade(&mut manifest)?;
@@ -266,7 +267,8 @@ impl Reading {
         self.offset += len as u64;
     }
 
-    /// Reads on until the window holds `need` bytes from the next command on, or all that there are.
+    /// Reads on until the window holds `need` bytes from the next command on, or all that there
+    /// are.
     fn fill(&mut self, need: usize) -> Result<(), LoadError> {
         self.window.drain(..self.at);
         self.at = 0;

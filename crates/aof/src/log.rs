@@ -1,9 +1,10 @@
 //! The log that is appended to: what all threads share, and the calls that they make.
 //!
-//! Two locks. The buffer's is held for a copy of bytes, also by those who hold shards: the order in which
-//! threads get it is the order of the log. The writer's is held by whoever writes out, over its I/O. A thread that
-//! needs something durable takes the writer's lock and becomes the leader: it writes and syncs all that is
-//! buffered. Those who queued behind it find themselves covered, or lead the next group.
+//! Two locks. The buffer's is held for a copy of bytes, also by those who hold shards: the order in
+//! which threads get it is the order of the log. The writer's is held by whoever writes out, over
+//! its I/O. A thread that needs something durable takes the writer's lock and becomes the leader:
+//! it writes and syncs all that is buffered. Those who queued behind it find themselves covered, or
+//! lead the next group.
 //!
 //! Offsets count appended bytes since the log was opened. `written` and `durable` only grow.
 
@@ -96,9 +97,9 @@ impl Aof {
         Ok(Aof { shared, ticker })
     }
 
-    /// Appends encoded commands, the first of which needs database `first` selected and the last of which leaves
-    /// `last` selected; SELECT is added where needed. Returns the offset at which they end. To be called while
-    /// what they changed is locked.
+    /// Appends encoded commands, the first of which needs database `first` selected and the last of
+    /// which leaves `last` selected; SELECT is added where needed. Returns the offset at which they
+    /// end. To be called while what they changed is locked.
     pub fn append(&self, first: u32, last: u32, commands: &[u8]) -> u64 {
         lock(&self.shared.buffer).append(first, last, commands)
     }
@@ -131,8 +132,9 @@ impl Aof {
         }
     }
 
-    /// Returns when the kernel has the log up to `offset`: what another thread has taken out of the buffer may still be
-    /// on its way, or may fail. A write that has failed is not tried again for each caller.
+    /// Returns when the kernel has the log up to `offset`: what another thread has taken out of the
+    /// buffer may still be on its way, or may fail. A write that has failed is not tried again for
+    /// each caller.
     fn write_to(&self, offset: u64) -> Result<(), Failure> {
         if self.written() >= offset {
             return Ok(());
@@ -158,9 +160,9 @@ impl Aof {
         self.shared.sync(&writer)
     }
 
-    /// Writes out what is buffered, without a sync; also beside a sync that is running, where Redis puts the write
-    /// off for up to two seconds. The kernel may let it wait some milliseconds, but what has been acknowledged is then
-    /// out of the process and survives its end.
+    /// Writes out what is buffered, without a sync; also beside a sync that is running, where Redis
+    /// puts the write off for up to two seconds. The kernel may let it wait some milliseconds, but
+    /// what has been acknowledged is then out of the process and survives its end.
     pub fn flush(&self) -> Result<(), Failure> {
         self.shared.flush()
     }
@@ -170,7 +172,8 @@ impl Aof {
         self.sync_to(self.end())
     }
 
-    /// Returns a copy of what waits to be written again after a failed write, where all that was written is durable.
+    /// Returns a copy of what waits to be written again after a failed write, where all that was
+    /// written is durable.
     pub fn unwritten(&self) -> Option<Vec<u8>> {
         // Nobody is writing meanwhile: what is not in the file is in the buffer.
         let _writer = lock(&self.shared.writer);
@@ -180,8 +183,8 @@ impl Aof {
         Some(lock(&self.shared.buffer).bytes().to_vec())
     }
 
-    /// Whether the log takes commands; if not, why. A failed write is tried again about once a second, and when it has
-    /// succeeded the log takes commands again; every other failure stays.
+    /// Whether the log takes commands; if not, why. A failed write is tried again about once a
+    /// second, and when it has succeeded the log takes commands again; every other failure stays.
     pub fn status(&self) -> Result<(), Failure> {
         self.shared.health.check()
     }
@@ -191,8 +194,9 @@ impl Aof {
         self.shared.fsync()
     }
 
-    /// Changes the policy; what was appended before is made durable first if it becomes `always`. It does not while a
-    /// failed write waits for room: that is for the other policies to try again.
+    /// Changes the policy; what was appended before is made durable first if it becomes `always`.
+    /// It does not while a failed write waits for room: that is for the other policies to try
+    /// again.
     pub fn set_fsync(&self, fsync: Fsync) -> Result<(), Failure> {
         if fsync == Fsync::Always {
             self.flush()?;
@@ -210,16 +214,18 @@ impl Aof {
         Rewrite::begin(Arc::clone(&self.shared), false)
     }
 
-    /// Switches the log off: it ends with what was appended so far, which is durable when this returns, and what is
-    /// appended from then on is no part of it. It stays on where that cannot be written.
+    /// Switches the log off: it ends with what was appended so far, which is durable when this
+    /// returns, and what is appended from then on is no part of it. It stays on where that cannot
+    /// be written.
     pub fn switch_off(&self) -> Result<(), Failure> {
         self.flush()?;
         lock(&self.shared.buffer).mute(true);
         self.sync_all()
     }
 
-    /// Begins to switch the log on again: from [`Rewrite::cut`] on it is appended to, and when the rewrite has come to its
-    /// end it holds everything. Until then a crash leaves it as it was when it was switched off.
+    /// Begins to switch the log on again: from [`Rewrite::cut`] on it is appended to, and when the
+    /// rewrite has come to its end it holds everything. Until then a crash leaves it as it was when
+    /// it was switched off.
     pub fn begin_again(&self) -> Result<Rewrite, RewriteError> {
         Rewrite::begin(Arc::clone(&self.shared), true)
     }
@@ -229,13 +235,14 @@ impl Aof {
         lock(&self.shared.buffer).is_muted()
     }
 
-    /// Whether all that is settled would be there after a crash: not while the log is switched off, nor before it is whole
-    /// again.
+    /// Whether all that is settled would be there after a crash: not while the log is switched off,
+    /// nor before it is whole again.
     pub fn is_whole(&self) -> bool {
         lock(&self.shared.writer).is_listed && !self.is_off()
     }
 
-    /// By how many percent the log has grown since the last rewrite, if that is reason for another one.
+    /// By how many percent the log has grown since the last rewrite, if that is reason for another
+    /// one.
     pub fn growth_due(&self, rule: Growth) -> Option<u64> {
         if self.shared.rewriting.load(Ordering::Relaxed) {
             return None;

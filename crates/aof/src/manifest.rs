@@ -6,10 +6,11 @@
 //! file appendonly.aof.2.incr.aof seq 2 type i
 //! ```
 //!
-//! `b` is the base (at most one), `i` an increment (sequence numbers grow), `h` history: a file that is no
-//! longer needed and will be deleted. Words may be quoted. Lines that begin with `#` and keys that are not known
-//! are skipped, as Redis does for the sake of later versions. Unlike Redis, a file that is listed twice is refused: it
-//! would be loaded twice, or deleted as history while it is in use.
+//! `b` is the base (at most one), `i` an increment (sequence numbers grow), `h` history: a file
+//! that is no longer needed and will be deleted. Words may be quoted. Lines that begin with `#` and
+//! keys that are not known are skipped, as Redis does for the sake of later versions. Unlike Redis,
+//! a file that is listed twice is refused: it would be loaded twice, or deleted as history while it
+//! is in use.
 
 use std::collections::HashSet;
 
@@ -147,7 +148,8 @@ impl Manifest {
         listed
     }
 
-    /// The first file after number `seq` that is not listed: a file of the history is about to be deleted.
+    /// The first file after number `seq` that is not listed: a file of the history is about to be
+    /// deleted.
     fn unused(&self, seq: u64, name: impl Fn(u64) -> String) -> Listed {
         let is_listed = |file: &String| {
             let all = self.base.iter().chain(&self.history).chain(&self.increments);

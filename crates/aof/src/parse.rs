@@ -1,7 +1,9 @@
-//! Finds commands in bytes: RESP arrays of bulk strings, and lines of annotation (`#TS:...`) between them.
+//! Finds commands in bytes: RESP arrays of bulk strings, and lines of annotation (`#TS:...`)
+//! between them.
 //!
-//! Stricter than Redis in three things, so that damage is noticed where it is: numbers are digits only, every
-//! line ends with CR LF, and so does every string. Nothing is allocated by what a length claims.
+//! Stricter than Redis in three things, so that damage is noticed where it is: numbers are digits
+//! only, every line ends with CR LF, and so does every string. Nothing is allocated by what a
+//! length claims.
 
 use std::ops::Range;
 

@@ -2,18 +2,19 @@
 //!
 //! ```text
 //! begin    makes the next increment (not listed) and a temporary base
-//! cut      under the caller's exclusion: what is appended from here on belongs to the next increment
+//! cut      under the caller's exclusion: what is appended after it belongs to the next increment
 //! write    the state at the cut, as commands, into the temporary base
-//! finish   base synced and renamed; one manifest lists it, the next increment and the rest as history;
-//!          then history is deleted
+//! finish   base synced and renamed; one manifest lists it, the next increment and the rest as
+//!          history; then history is deleted
 //! ```
 //!
-//! Dropped before its end, a rewrite leaves the log as it was: the increment of its cut stays part of it, the
-//! temporary base is removed.
+//! Dropped before its end, a rewrite leaves the log as it was: the increment of its cut stays part
+//! of it, the temporary base is removed.
 //!
-//! A log that was switched off is switched on again by a rewrite too. Since what was appended meanwhile is nowhere, its
-//! increment does not follow those before it: it is listed with the new base only, and until then a crash leaves the log
-//! as it was when it was switched off. Dropped before its end, such a rewrite leaves the log off.
+//! A log that was switched off is switched on again by a rewrite too. Since what was appended
+//! meanwhile is nowhere, its increment does not follow those before it: it is listed with the new
+//! base only, and until then a crash leaves the log as it was when it was switched off. Dropped
+//! before its end, such a rewrite leaves the log off.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -169,8 +170,8 @@ impl Rewrite {
         }
     }
 
-    /// Divides the log: to be called once, while nothing is appended and the state to be written is fixed. Takes
-    /// no longer than an append.
+    /// Divides the log: to be called once, while nothing is appended and the state to be written is
+    /// fixed. Takes no longer than an append.
     pub fn cut(&mut self) -> u64 {
         let mut buffer = lock(&self.shared.buffer);
         if self.revives {
@@ -279,8 +280,9 @@ impl Drop for Rewrite {
             if self.revives {
                 lock(&shared.buffer).mute(true);
             }
-            // Without a cut the next file is not entered; after one it is part of the log, unless what comes before it
-            // cannot be written: then the present file takes all of it, and the next rewrite begins when it has.
+            // Without a cut the next file is not entered; after one it is part of the log, unless
+            // what comes before it cannot be written: then the present file takes all of it, and
+            // the next rewrite begins when it has.
             let mut writer = lock(&shared.writer);
             let _ = shared.write_out(&mut writer);
             writer.next = None;

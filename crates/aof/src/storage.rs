@@ -1,5 +1,5 @@
-//! Files and directories as the log needs them, behind two small traits: tests put media in their place
-//! that run full, fail, or remember in which order things were written and synced.
+//! Files and directories as the log needs them, behind two small traits: tests put media in their
+//! place that run full, fail, or remember in which order things were written and synced.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

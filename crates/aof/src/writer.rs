@@ -1,14 +1,17 @@
-//! Writing out: from the buffer into the last incremental file, and from one such file into the next.
+//! Writing out: from the buffer into the last incremental file, and from one such file into the
+//! next.
 //!
-//! A write that fails or is cut short is taken back, so that the file ends with a whole command. What was not written
-//! goes back to the front of the buffer, and the ticker tries again: it was not acknowledged, and until the write
-//! succeeds nothing else is taken (`health`). With `always`, where a read waits for what it saw, nobody is shown it
-//! meanwhile. Three failures end the log's life: a part of a write that could not be taken back, since the next try
-//! would stand behind it, a write to a file that is not listed, and a failed sync: the kernel may have dropped the
-//! pages, so a second one would prove nothing.
+//! A write that fails or is cut short is taken back, so that the file ends with a whole command.
+//! What was not written goes back to the front of the buffer, and the ticker tries again: it was
+//! not acknowledged, and until the write succeeds nothing else is taken (`health`). With `always`,
+//! where a read waits for what it saw, nobody is shown it meanwhile. Three failures end the log's
+//! life: a part of a write that could not be taken back, since the next try would stand behind it,
+//! a write to a file that is not listed, and a failed sync: the kernel may have dropped the pages,
+//! so a second one would prove nothing.
 //!
-//! The next file is listed in the manifest only after the one before is durable, and is written to only after the
-//! manifest is: a reader of the directory never finds a short file before a longer one, nor commands in no file.
+//! The next file is listed in the manifest only after the one before is durable, and is written to
+//! only after the manifest is: a reader of the directory never finds a short file before a longer
+//! one, nor commands in no file.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,8 +38,9 @@ pub(crate) struct Writer {
     pub(crate) before: u64,
     /// What follows at the buffer's cut.
     pub(crate) next: Option<NextFile>,
-    /// Whether the next file is listed when it is begun: not while the log is being switched on again, since between the
-    /// files of the directory's manifest and the next one there is a gap until there is a new base.
+    /// Whether the next file is listed when it is begun: not while the log is being switched on
+    /// again, since between the files of the directory's manifest and the next one there is a gap
+    /// until there is a new base.
     pub(crate) is_listed: bool,
     /// The file ends with a part of a write that could not be taken back.
     is_torn: bool,
@@ -50,7 +54,8 @@ pub(crate) struct NextFile {
 }
 
 impl Writer {
-    /// Opens the last increment for appending. A log that is new gets an empty base and an increment.
+    /// Opens the last increment for appending. A log that is new gets an empty base and an
+    /// increment.
     pub(crate) fn open(
         options: &Options,
         mut manifest: Manifest,

@@ -61,8 +61,9 @@ Examples:\n  perdura check /mnt/pmem0/perdura.pool\n  perdura check --repair --j
 pub struct Check {
     /// The pool's file
     pub pool: PathBuf,
-    /// Cut out damaged keys, make damaged indexes anew, set counts right, free what nothing leads to. Asks nothing; says
-    /// what it did. Nothing is changed where the pool's own tables are damaged
+    /// Cut out damaged keys, make damaged indexes anew, set counts right, free what nothing leads
+    /// to. Asks nothing; says what it did. Nothing is changed where the pool's own tables are
+    /// damaged
     #[arg(long)]
     pub repair: bool,
     /// Write the result as one JSON object

@@ -97,7 +97,8 @@ fn repair(options: &Check, findings: &mut Findings) {
     }
 }
 
-/// What the medium lost is found out first: it reads as zeros, and its keys are marked before they are looked at.
+/// What the medium lost is found out first: it reads as zeros, and its keys are marked before they
+/// are looked at.
 fn repair_all(options: &Check, findings: &Findings) -> Result<Repaired, Refusal> {
     let keyspace = &findings.pool.keyspace;
     if findings.stopped.is_none() && findings.outcome.lost.is_empty() {

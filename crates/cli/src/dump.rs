@@ -1,8 +1,8 @@
 //! `perdura rdb`: reads a dump of Redis or Valkey as a whole, and says what is in it.
 //!
-//! Every checksum, length and packed encoding is verified on the way. That is the first half of an import, without anything being
-//! written. Memory is that of the largest element, and of one packed value. Whether a key, or an element of a value, comes
-//! twice is not looked for.
+//! Every checksum, length and packed encoding is verified on the way. That is the first half of an
+//! import, without anything being written. Memory is that of the largest element, and of one packed
+//! value. Whether a key, or an element of a value, comes twice is not looked for.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,7 +1,8 @@
 //! Looking after pools from outside the server: the program `perdura`.
 //!
-//! `perdura check` verifies everything that a pool holds without changing a byte of its file, and repairs what can be
-//! repaired when it is told to. A pool that a server holds open is left alone; the server looks for damage itself.
+//! `perdura check` verifies everything that a pool holds without changing a byte of its file, and
+//! repairs what can be repaired when it is told to. A pool that a server holds open is left alone;
+//! the server looks for damage itself.
 //!
 //! `perdura salvage` copies what is sound in a pool that cannot be opened into a new one.
 //!

@@ -82,7 +82,8 @@ pub(crate) fn open(path: &Path, write: bool) -> Result<Pool, PoolError> {
     Ok(Pool { keyspace: Keyspace::new(heap, unix_ms()), recovery, headers })
 }
 
-/// By the instructions of persistent memory where that is what the file lies on, else with every commit synced.
+/// By the instructions of persistent memory where that is what the file lies on, else with every
+/// commit synced.
 fn for_writing(path: &Path) -> Result<Region, MapError> {
     let len = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let mut options = MapOptions::new(len.saturating_add(SPARE));

@@ -18,12 +18,13 @@ pub enum Run {
     Session(fn(&mut Call<'_>) -> Done),
     /// In a transaction over the shards of its keys.
     Keys(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
-    /// In a transaction over the shards of its keys; over all shards where its words say that it goes to keys which they do
-    /// not name.
+    /// In a transaction over the shards of its keys; over all shards where its words say that it
+    /// goes to keys which they do not name.
     Reach(fn(&[&[u8]]) -> bool, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// In a transaction over all shards.
     All(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
-    /// In one transaction after the other, each over one shard; the second is for inside of a transaction over all shards.
+    /// In one transaction after the other, each over one shard; the second is for inside of a
+    /// transaction over all shards.
     Walk(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
 }
 
@@ -50,9 +51,11 @@ pub enum Next {
     Monitor,
     /// Nothing was executed: try the command again when the pause of writes (CLIENT PAUSE) is over.
     Paused,
-    /// The command is not done: give others their turn, then call [`Engine::go_on`] until that gives the reply.
+    /// The command is not done: give others their turn, then call [`Engine::go_on`] until that
+    /// gives the reply.
     Walk,
-    /// The session is blocked: wait until [`Engine::unblocked`] or [`Engine::time_out`] gives the reply.
+    /// The session is blocked: wait until [`Engine::unblocked`] or [`Engine::time_out`] gives the
+    /// reply.
     Block,
 }
 
@@ -88,7 +91,8 @@ pub struct Call<'a> {
     pub next: Next,
     /// See [`Outcome::durable_at`].
     pub durable_at: u64,
-    /// Whether the reply may end with a pinned string: not when others follow it in the same transaction.
+    /// Whether the reply may end with a pinned string: not when others follow it in the same
+    /// transaction.
     pub may_pin: bool,
     /// Whether the client may be blocked: not by a command inside of another.
     pub(crate) may_block: bool,
@@ -159,7 +163,8 @@ impl<'a> Call<'a> {
         self.keys[n]
     }
 
-    /// Sets its first key to the argument at `at`, which its specification names as a value: a large one is attached.
+    /// Sets its first key to the argument at `at`, which its specification names as a value: a
+    /// large one is attached.
     #[inline]
     pub(crate) fn set_value(&self, txn: &mut Txn<'_>, at: usize, expire: Expire) -> Done {
         match txn.take_attached() {

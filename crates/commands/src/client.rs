@@ -1,8 +1,8 @@
 //! What other threads may know of a session: the registry behind CLIENT LIST, KILL and maxclients.
 //!
-//! A [`Client`] is the shared face of a session: its owner writes to it with relaxed atomics on every
-//! command, others read it whenever they like. No socket is known here; to close a connection one
-//! sets its kill flag and calls its waker.
+//! A [`Client`] is the shared face of a session: its owner writes to it with relaxed atomics on
+//! every command, others read it whenever they like. No socket is known here; to close a connection
+//! one sets its kill flag and calls its waker.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{
@@ -17,7 +17,8 @@ use crate::tracking::Tracking;
 /// Facts about a connection that stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// The client's number, where it was given one when it arrived ([`Clients::reserve`]); 0 for none yet.
+    /// The client's number, where it was given one when it arrived ([`Clients::reserve`]); 0 for
+    /// none yet.
     pub id: u64,
     /// The client's address, `ip:port` or a socket's path with `:0`.
     pub addr: String,
@@ -232,8 +233,9 @@ impl Clients {
         self.evicted.store(0, Relaxed);
     }
 
-    /// Closes the clients that take most memory until the others take `limit` bytes at most; those with CLIENT NO-EVICT
-    /// are neither counted nor closed, as in Redis. Returns those that were closed.
+    /// Closes the clients that take most memory until the others take `limit` bytes at most; those
+    /// with CLIENT NO-EVICT are neither counted nor closed, as in Redis. Returns those that were
+    /// closed.
     pub fn evict(&self, limit: usize) -> Vec<Arc<Client>> {
         let mut all: Vec<(usize, Arc<Client>)> = self
             .list()

@@ -106,7 +106,8 @@ impl Config {
         self.databases.store(count, Relaxed);
     }
 
-    /// Of how many keys clients are told when they change (`tracking-table-max-keys`); 0 for no limit.
+    /// Of how many keys clients are told when they change (`tracking-table-max-keys`); 0 for no
+    /// limit.
     pub fn tracking_table_max_keys(&self) -> usize {
         self.tracking_table_max_keys.load(Relaxed)
     }
@@ -136,7 +137,8 @@ impl Config {
         self.set.set(limits);
     }
 
-    /// Up to which size a sorted set is small: `zset-max-listpack-entries`, `zset-max-listpack-value`.
+    /// Up to which size a sorted set is small: `zset-max-listpack-entries`,
+    /// `zset-max-listpack-value`.
     pub fn sorted_set_limits(&self) -> Limits {
         self.sorted_set.get()
     }
@@ -192,7 +194,8 @@ impl Config {
         }
     }
 
-    /// Sets `stream-node-max-bytes` and `stream-node-max-entries`; 0 is for as many as a node may have.
+    /// Sets `stream-node-max-bytes` and `stream-node-max-entries`; 0 is for as many as a node may
+    /// have.
     pub fn set_stream_node(&self, bytes: usize, entries: usize) {
         self.stream_node.0.store(bytes, Relaxed);
         self.stream_node.1.store(entries, Relaxed);

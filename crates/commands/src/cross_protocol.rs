@@ -1,8 +1,9 @@
 //! HTTP that arrives where commands are expected.
 //!
-//! A page that a browser shows can make it send a request to a server on the same machine, with commands in its body. The
-//! words at its start would be answered with errors, and the commands then executed. So a connection ends, without a reply,
-//! at a command whose name is one of those words, as it does in Redis.
+//! A page that a browser shows can make it send a request to a server on the same machine, with
+//! commands in its body. The words at its start would be answered with errors, and the commands
+//! then executed. So a connection ends, without a reply, at a command whose name is one of those
+//! words, as it does in Redis.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,9 +1,10 @@
 //! What a transaction sends to clients beside its reply: after its commit, in order, once.
 //!
-//! A transaction may be run again, or fail, after its commands were executed. So a command inside of one sends nothing by
-//! itself: it leaves a [`Delivery`] with the transaction's [`Effects`], which lose it where a command or the whole
-//! transaction is rolled back, and which the engine delivers when the commit is done and the locks are still held.
-//! A command that is no part of a transaction has nothing to wait for, and delivers at once.
+//! A transaction may be run again, or fail, after its commands were executed. So a command inside
+//! of one sends nothing by itself: it leaves a [`Delivery`] with the transaction's [`Effects`],
+//! which lose it where a command or the whole transaction is rolled back, and which the engine
+//! delivers when the commit is done and the locks are still held. A command that is no part of a
+//! transaction has nothing to wait for, and delivers at once.
 
 use crate::admin;
 use crate::call::Call;
@@ -25,7 +26,8 @@ pub(crate) enum Delivery {
 }
 
 impl Call<'_> {
-    /// Delivers after the commit of the transaction of which this call is a part; at once where it is none.
+    /// Delivers after the commit of the transaction of which this call is a part; at once where it
+    /// is none.
     pub(crate) fn deliver(&mut self, delivery: Delivery) {
         if self.is_inner() {
             self.effects.deliver(delivery);

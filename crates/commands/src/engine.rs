@@ -1,8 +1,8 @@
 //! The engine: everything that sessions share.
 //!
-//! It owns the command table, the settings and counters of commands and the registry of sessions, and
-//! borrows the keyspace, the command log and the server (`Host`) that it runs in. All of it is shared by
-//! all threads; the only locks on the path of a command are those of its shards.
+//! It owns the command table, the settings and counters of commands and the registry of sessions,
+//! and borrows the keyspace, the command log and the server (`Host`) that it runs in. All of it is
+//! shared by all threads; the only locks on the path of a command are those of its shards.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,8 @@
 //! Redis's error texts, and the error that a command ends with.
 //!
 //! The texts are those of Redis 7.0.15, byte for byte, the code word first and without the leading
-//! `-`. They live here and beside the commands that alone use them; layers below report causes only.
+//! `-`. They live here and beside the commands that alone use them; layers below report causes
+//! only.
 
 use std::borrow::Cow;
 
@@ -79,8 +80,8 @@ impl Failure {
         Failure { no_room: true, ..FULL.into() }
     }
 
-    /// Whether zeros may have been read in the place of bytes that the medium lost: to be tried again once that is
-    /// settled.
+    /// Whether zeros may have been read in the place of bytes that the medium lost: to be tried
+    /// again once that is settled.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.unsettled
     }

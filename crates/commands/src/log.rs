@@ -1,11 +1,12 @@
 //! What goes into the command log: effects of commands, in the protocol's own form.
 //!
 //! A command says what it changed ([`Effects::push`]); the engine hands the collected effects of a
-//! transaction to the log while the shards are still locked, so that the log's order is the order of
-//! the changes. Several effects of one command, or of an EXEC, are wrapped in MULTI and EXEC; the commands of a pipelined run
-//! share a transaction of the keyspace, but stand in the log one by one, each in a [group](Effects::end_group) of its own: a
-//! crash between them leaves a prefix, of which none was acknowledged. SELECT is put before
-//! an effect on another database than the one before it; the log knows the database of its last record.
+//! transaction to the log while the shards are still locked, so that the log's order is the order
+//! of the changes. Several effects of one command, or of an EXEC, are wrapped in MULTI and EXEC;
+//! the commands of a pipelined run share a transaction of the keyspace, but stand in the log one by
+//! one, each in a [group](Effects::end_group) of its own: a crash between them leaves a prefix, of
+//! which none was acknowledged. SELECT is put before an effect on another database than the one
+//! before it; the log knows the database of its last record.
 
 use keyspace::{Change, Db, Event};
 
@@ -13,20 +14,22 @@ use crate::delivery::Delivery;
 
 /// A log of commands. Implemented for the append-only file; tests put a buffer in its place.
 pub trait CommandLog: Send + Sync {
-    /// Appends effects whose first needs `first` selected and whose last leaves `last` selected. Returns the
-    /// offset at which they end.
+    /// Appends effects whose first needs `first` selected and whose last leaves `last` selected.
+    /// Returns the offset at which they end.
     fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64;
     /// The offset at which all that was appended ends.
     fn end(&self) -> u64;
     /// Whether replies, those of reads too, wait until the log is durable (`appendfsync always`).
     fn is_synchronous(&self) -> bool;
-    /// Why no more writes may be taken, if a write or a sync has failed: the operating system's words.
+    /// Why no more writes may be taken, if a write or a sync has failed: the operating system's
+    /// words.
     fn failure(&self) -> Option<String>;
     /// Whether a restart finds what it was given: not while it is switched off.
     fn is_on(&self) -> bool;
     /// Whether it is durable up to `offset`.
     fn is_durable(&self, offset: u64) -> bool;
-    /// The commands that wait to be written again after a failed write, where all that was written is durable.
+    /// The commands that wait to be written again after a failed write, where all that was written
+    /// is durable.
     fn unwritten(&self) -> Option<Vec<u8>> {
         None
     }
@@ -42,7 +45,8 @@ pub struct Effects {
     first: Db,
     last: Db,
     enabled: bool,
-    /// Where the last group begins: what is wrapped in MULTI and EXEC if it is more than one command.
+    /// Where the last group begins: what is wrapped in MULTI and EXEC if it is more than one
+    /// command.
     group: Group,
     /// Changes of the transaction that were looked at for what is gone.
     seen: usize,
@@ -127,15 +131,16 @@ impl Effects {
         std::mem::take(&mut self.deliveries)
     }
 
-    /// Puts a DEL before everything else for each key that expired or was evicted, and an HDEL for each field that expired: of
-    /// the changes that [`Effects::put_at`] has not seen.
+    /// Puts a DEL before everything else for each key that expired or was evicted, and an HDEL for
+    /// each field that expired: of the changes that [`Effects::put_at`] has not seen.
     pub(crate) fn put_before<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
         let seen = std::mem::take(&mut self.seen);
         self.put(EffectsMark::default(), changes.skip(seen));
     }
 
-    /// The same at a place: what a command of a transaction found expired goes where the keys have the names, and the databases
-    /// the numbers, that they had for that command. `changes` are all of the transaction, `len` of them.
+    /// The same at a place: what a command of a transaction found expired goes where the keys have
+    /// the names, and the databases the numbers, that they had for that command. `changes` are all
+    /// of the transaction, `len` of them.
     pub(crate) fn put_at<'t>(
         &mut self,
         mark: EffectsMark,

@@ -1,8 +1,9 @@
 //! Brings the data back from the command log: every command of it goes through [`Engine::execute`].
 //!
-//! Nothing expires while a log is replayed, no limit is enforced and nothing is logged: a command must find what
-//! it found when it was first executed. A command that fails is reported and skipped, as in Redis, except where
-//! the heap has no room: then the data would not be what the log says.
+//! Nothing expires while a log is replayed, no limit is enforced and nothing is logged: a command
+//! must find what it found when it was first executed. A command that fails is reported and
+//! skipped, as in Redis, except where the heap has no room: then the data would not be what the log
+//! says.
 
 use aof::{Entry, LoadError, Loader, Progress};
 use resp::{Protocol, Writer};

@@ -1,7 +1,9 @@
-//! A request before it is executed: its command looked up and its keys hashed, once for all that follows.
+//! A request before it is executed: its command looked up and its keys hashed, once for all that
+//! follows.
 //!
-//! A server makes the requests of a whole batch first, so that memory can be asked for what their look-ups will need
-//! while the first of them is executed. The keys of a batch lie behind each other, so that a request is a few words.
+//! A server makes the requests of a whole batch first, so that memory can be asked for what their
+//! look-ups will need while the first of them is executed. The keys of a batch lie behind each
+//! other, so that a request is a few words.
 
 use keyspace::Key;
 use smallvec::SmallVec;
@@ -96,7 +98,8 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Asks memory for what the look-ups of all keys will need in the session's database: first buckets, then entries.
+    /// Asks memory for what the look-ups of all keys will need in the session's database: first
+    /// buckets, then entries.
     pub fn prefetch(&mut self, session: &Session) {
         let keyspace = self.engine.keyspace();
         let ahead = self.keys.iter().map(|key| keyspace.prefetch_bucket(session.db, key));

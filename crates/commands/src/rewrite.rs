@@ -1,8 +1,9 @@
 //! Writes the state of the data as a new base of the command log, while commands are executed.
 //!
-//! The cut is taken under the locks of all shards: what was logged before it is in the snapshot, what is logged
-//! after it is in the next incremental file. Everything else happens beside the server's work, with locks held for a
-//! bounded number of keys. This may take long: run it on a thread of its own.
+//! The cut is taken under the locks of all shards: what was logged before it is in the snapshot,
+//! what is logged after it is in the next incremental file. Everything else happens beside the
+//! server's work, with locks held for a bounded number of keys. This may take long: run it on a
+//! thread of its own.
 
 use aof::{Aof, RewriteError, Rewritten};
 use keyspace::{Content, Item, StreamId, StreamPart, TimedField, Type};
@@ -23,8 +24,8 @@ pub enum RewriteLogError {
 }
 
 impl Engine {
-    /// Rewrites the log; with `revives`, one that was switched off is switched on by it. `go_on` is asked now and then whether
-    /// to.
+    /// Rewrites the log; with `revives`, one that was switched off is switched on by it. `go_on` is
+    /// asked now and then whether to.
     pub fn rewrite_log(
         &self,
         log: &Aof,

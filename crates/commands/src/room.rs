@@ -1,9 +1,10 @@
 //! Memory: what is done before a command that takes some, and when the heap has none left.
 //!
-//! There are two limits. `maxmemory` is looked at before a command is executed. The heap's own (the limit of the pool, or
-//! the space of its file system) shows only when a block is asked for: then what deletes left is freed, then keys are
-//! evicted by the policy, and the command is run again. Each limit has its own error text, and a store that is full says
-//! so in the server's log and in INFO.
+//! There are two limits. `maxmemory` is looked at before a command is executed. The heap's own (the
+//! limit of the pool, or the space of its file system) shows only when a block is asked for: then
+//! what deletes left is freed, then keys are evicted by the policy, and the command is run again.
+//! Each limit has its own error text, and a store that is full says so in the server's log and in
+//! INFO.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -13,8 +14,8 @@ use crate::session::Session;
 use crate::table::Command;
 use crate::transactions;
 
-/// Bytes that are evicted for the first try of a command that found no block, beside those that it needs; each further
-/// try evicts twice as many, up to the limit.
+/// Bytes that are evicted for the first try of a command that found no block, beside those that it
+/// needs; each further try evicts twice as many, up to the limit.
 const EVICTED_FIRST: u64 = 1 << 20;
 const EVICTED_AT_ONCE: u64 = 4 << 20;
 /// Steps in which garbage is freed before a command is run again.
@@ -75,13 +76,14 @@ impl Engine {
         true
     }
 
-    /// Makes room for a command of so many bytes that found no block for the `tries`-th time: frees what deletes left,
-    /// lets all shards have what each has to spare, else evicts; true if that may have helped. No shard may be locked by
-    /// this thread.
+    /// Makes room for a command of so many bytes that found no block for the `tries`-th time: frees
+    /// what deletes left, lets all shards have what each has to spare, else evicts; true if that
+    /// may have helped. No shard may be locked by this thread.
     pub(crate) fn find_room(&self, bytes: usize, tries: usize) -> bool {
         let freed = self.free_garbage();
         let shared = self.keyspace().heap().share_free_spans();
-        // What was reserved in vain is among what is shared: after the first try that alone helps nobody.
+        // What was reserved in vain is among what is shared: after the first try that alone helps
+        // nobody.
         let helped = freed || shared;
         if helped && tries == 0 {
             return true;
@@ -97,8 +99,8 @@ impl Engine {
         })
     }
 
-    /// Evicts as much as the command needs, and some more: blocks of one size serve another only where a whole span of
-    /// them is free.
+    /// Evicts as much as the command needs, and some more: blocks of one size serve another only
+    /// where a whole span of them is free.
     fn evict_from_full(&self, needed: u64, tries: usize) -> bool {
         let keyspace = self.keyspace();
         let more = (EVICTED_FIRST << tries.min(16)).min(EVICTED_AT_ONCE);

@@ -52,7 +52,8 @@ pub struct Session {
     pub replay: bool,
     /// Random numbers for RANDOMKEY and its like, seeded by the engine.
     pub random: fastrand::Rng,
-    /// In a batch, when its last command ended, unix ns: the next begins then, and the clock is read once for both.
+    /// In a batch, when its last command ended, unix ns: the next begins then, and the clock is
+    /// read once for both.
     pub(crate) ended_ns: Option<u64>,
     pub(crate) in_batch: bool,
     pub(crate) multi: Option<Queue>,
@@ -65,14 +66,16 @@ pub struct Session {
     pub(crate) effects: Vec<u8>,
     /// Whether its commands may block.
     pub(crate) can_block: bool,
-    /// Whether a command may take several steps, with [`crate::Engine::go_on`] between other clients' commands.
+    /// Whether a command may take several steps, with [`crate::Engine::go_on`] between other
+    /// clients' commands.
     pub(crate) can_walk: bool,
     /// The command that is in the middle of its steps.
     pub(crate) walk: Option<Box<Walk>>,
     pub(crate) subscriptions: Subscriptions,
     /// CLIENT CACHING came before the command that is executed now.
     pub(crate) caching: bool,
-    /// Keys that the transaction read which is executed now, each with the number of changes before it.
+    /// Keys that the transaction read which is executed now, each with the number of changes before
+    /// it.
     pub(crate) reads_of_changed: Vec<(usize, Box<[u8]>)>,
     /// Who read what was flushed by the command that is executed now.
     pub(crate) forgotten: Vec<Readers>,
@@ -122,13 +125,15 @@ impl Session {
         self.client.id
     }
 
-    /// Begins a batch: commands that are executed one after the other, without waiting for anything between them.
+    /// Begins a batch: commands that are executed one after the other, without waiting for anything
+    /// between them.
     pub(crate) fn begin_batch(&mut self) {
         self.in_batch = true;
         self.ended_ns = None;
     }
 
-    /// Says that whoever serves it goes on with commands that take several steps ([`crate::Next::Walk`]).
+    /// Says that whoever serves it goes on with commands that take several steps
+    /// ([`crate::Next::Walk`]).
     pub fn set_can_walk(&mut self) {
         self.can_walk = true;
     }
@@ -143,7 +148,8 @@ impl Session {
         self.multi.is_some()
     }
 
-    /// Whether it listens in a protocol that cannot tell messages from replies: then few commands are allowed.
+    /// Whether it listens in a protocol that cannot tell messages from replies: then few commands
+    /// are allowed.
     #[inline]
     pub(crate) fn only_listens(&self) -> bool {
         self.protocol == Protocol::Resp2 && !self.subscriptions.is_empty()

@@ -133,8 +133,8 @@ pub struct CommandSpec {
     pub args: &'static [Arg],
     /// Subcommands; not empty for a container.
     pub subs: &'static [&'static CommandSpec],
-    /// Where an argument stands that becomes a key's whole value as it is: a large one is written to the heap before the
-    /// key's shard is locked.
+    /// Where an argument stands that becomes a key's whole value as it is: a large one is written
+    /// to the heap before the key's shard is locked.
     pub value: Option<usize>,
     /// How it is executed.
     pub run: Run,

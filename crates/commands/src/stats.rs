@@ -1,7 +1,8 @@
 //! What the engine counts: calls, time, refusals and failures per command, errors per code.
 //!
-//! Counters are relaxed atomics in stripes; a thread adds to its own stripe and no other does, so that threads do
-//! not share a cache line and an addition is a load and a store; a reader sums up all stripes.
+//! Counters are relaxed atomics in stripes; a thread adds to its own stripe and no other does, so
+//! that threads do not share a cache line and an addition is a load and a store; a reader sums up
+//! all stripes.
 
 use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;

@@ -1,9 +1,10 @@
 //! Reads while the command log cannot be written.
 //!
-//! With `appendfsync always` a reply waits until what it saw is durable. Where a write of the log has failed, some commands
-//! were executed, refused, and wait in the log's buffer to be written again. A read that saw none of their keys saw only
-//! what is durable, and is answered; any other is refused, as the commands were. Nothing of this is on the way of a
-//! command while the log can be written: the keys are read from the buffer when they are needed.
+//! With `appendfsync always` a reply waits until what it saw is durable. Where a write of the log
+//! has failed, some commands were executed, refused, and wait in the log's buffer to be written
+//! again. A read that saw none of their keys saw only what is durable, and is answered; any other
+//! is refused, as the commands were. Nothing of this is on the way of a command while the log can
+//! be written: the keys are read from the buffer when they are needed.
 
 use keyspace::Key;
 use resp::{Limits, Next, Parser};
@@ -14,8 +15,9 @@ use crate::spec::LOG_FRAME;
 use crate::table::Lookup;
 
 impl Engine {
-    /// Returns up to where the log must be durable before a read of `keys` may be answered that saw the log up to `seen`;
-    /// an error if nobody knows when it will be. With no keys it may have read anything.
+    /// Returns up to where the log must be durable before a read of `keys` may be answered that saw
+    /// the log up to `seen`; an error if nobody knows when it will be. With no keys it may have
+    /// read anything.
     pub(crate) fn check_read(&self, keys: &[Key<'_>], seen: u64) -> Result<u64, Failure> {
         let Some(log) = self.log() else { return Ok(0) };
         if log.is_durable(seen) {
@@ -29,7 +31,8 @@ impl Engine {
         Err(Failure::text(format!("{}{why}", failure::LOG_FAILED)))
     }
 
-    /// Returns true if one of these commands names one of the keys, in whatever database, or may concern any.
+    /// Returns true if one of these commands names one of the keys, in whatever database, or may
+    /// concern any.
     fn names_any(&self, commands: &[u8], keys: &[Key<'_>]) -> bool {
         let (mut parser, limits) = (Parser::new(), Limits::default());
         while let Ok(Next::Command) = parser.next(commands, &limits) {}

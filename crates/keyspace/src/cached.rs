@@ -1,11 +1,12 @@
 //! Reading a string through the heap's read cache: DRAM in front of a slower medium.
 //!
-//! What is cached is the bytes of a string that stands in one block: its key's entry, or the one block of a blob. The
-//! index and the entry's words (value word, expiry time, key) are read from the pool every time, so that whether a key is
-//! there, expired or marked as damaged is never a matter of the cache. When its bytes are stale the heap knows: see there.
+//! What is cached is the bytes of a string that stands in one block: its key's entry, or the one
+//! block of a blob. The index and the entry's words (value word, expiry time, key) are read from
+//! the pool every time, so that whether a key is there, expired or marked as damaged is never a
+//! matter of the cache. When its bytes are stale the heap knows: see there.
 //!
-//! A string that is read through the cache is verified when it is copied, not when the copy is read again: DRAM is trusted
-//! here as it is everywhere.
+//! A string that is read through the cache is verified when it is copied, not when the copy is read
+//! again: DRAM is trusted here as it is everywhere.
 
 use heap::{Shard, View};
 
@@ -14,13 +15,13 @@ use crate::layout::{Kind, body_at};
 use crate::txn::Entry;
 use crate::{Error, Keyspace, Str, Txn};
 
-/// Bytes from which a string is worth a copy. A shorter one lies beside the words that a look-up reads anyway: in the same
-/// lines, or in the same 256 bytes that the known media read at a time.
+/// Bytes from which a string is worth a copy. A shorter one lies beside the words that a look-up
+/// reads anyway: in the same lines, or in the same 256 bytes that the known media read at a time.
 const FROM: usize = 256;
 
 impl Txn<'_> {
-    /// The string that the key holds, as [`Txn::string`], for a command that replies with all of it: through the read
-    /// cache, where there is one.
+    /// The string that the key holds, as [`Txn::string`], for a command that replies with all of
+    /// it: through the read cache, where there is one.
     #[inline]
     pub fn read_string<'t>(&'t mut self, entry: &Entry) -> Result<Str<'t>, Error> {
         if !self.shards[entry.shard].has_read_cache() {

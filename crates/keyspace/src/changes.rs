@@ -1,4 +1,5 @@
-//! What a transaction changed, by key: for watches, the command log, and whoever else wants to know.
+//! What a transaction changed, by key: for watches, the command log, and whoever else wants to
+//! know.
 
 use crate::Db;
 use crate::databases::Flushed;
@@ -18,8 +19,8 @@ pub enum Event {
     Evicted,
     /// Its database was emptied or swapped (listed for watched keys only).
     Flushed,
-    /// Something beside its value was written: the groups of a stream or its last ID, the form of a value. As in Redis, no
-    /// watch is told.
+    /// Something beside its value was written: the groups of a stream or its last ID, the form of a
+    /// value. As in Redis, no watch is told.
     Beside,
 }
 

@@ -93,8 +93,9 @@ impl Txn<'_> {
         }
     }
 
-    /// About `count` keys from `cursor` on; returns the next cursor, 0 at the end. The shard of the cursor
-    /// ([`crate::Keyspace::scan_shard`]) must be locked; a cursor that no scan gave ends the scan.
+    /// About `count` keys from `cursor` on; returns the next cursor, 0 at the end. The shard of the
+    /// cursor ([`crate::Keyspace::scan_shard`]) must be locked; a cursor that no scan gave ends the
+    /// scan.
     pub fn scan(
         &self,
         db: Db,
@@ -132,8 +133,8 @@ impl Txn<'_> {
         })
     }
 
-    /// Empties the database in the locked shards; returns how many keys it had. What they held is freed by
-    /// [`crate::Keyspace::reclaim_step`].
+    /// Empties the database in the locked shards; returns how many keys it had. What they held is
+    /// freed by [`crate::Keyspace::reclaim_step`].
     pub fn flush(&mut self, db: Db) -> Result<u64, Error> {
         self.forget();
         let mut keys = 0;
@@ -175,7 +176,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Notes the watched keys of a database that is emptied, or that another one takes the place of.
+    /// Notes the watched keys of a database that is emptied, or that another one takes the place
+    /// of.
     fn note_flushed(&mut self, place: Place, db: Db, by: Option<u8>) {
         let side = self.side(place.shard);
         if side.watches.is_empty() {

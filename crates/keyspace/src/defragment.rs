@@ -1,8 +1,9 @@
 //! Giving memory back online: entries and their blobs move out of spans that are mostly empty.
 //!
-//! A step goes through some entries of one index in one shard, in the order of a scan, and moves those that lie in
-//! sparse spans: the entry is copied, the slots that lead to it are swung, the old block is freed, all in one record. The
-//! index's own blocks move likewise. A scan of a client that is under way keeps its guarantee.
+//! A step goes through some entries of one index in one shard, in the order of a scan, and moves
+//! those that lie in sparse spans: the entry is copied, the slots that lead to it are swung, the
+//! old block is freed, all in one record. The index's own blocks move likewise. A scan of a client
+//! that is under way keeps its guarantee.
 
 use heap::{Full, Ptr, Shard, View};
 use structures::blob::Blob;
@@ -41,8 +42,8 @@ impl Defragmentation {
 }
 
 impl Keyspace {
-    /// Looks at about `budget` entries of the shard, and moves those that lie in sparse spans. None when it has been
-    /// through the whole shard.
+    /// Looks at about `budget` entries of the shard, and moves those that lie in sparse spans. None
+    /// when it has been through the whole shard.
     pub fn defragment_step(
         &self,
         shard: usize,
@@ -79,7 +80,8 @@ impl Keyspace {
         Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
     }
 
-    /// The same for members of a large set, hash or sorted set, a leaf of the latter, or a node of a long list or stream.
+    /// The same for members of a large set, hash or sorted set, a leaf of the latter, or a node of
+    /// a long list or stream.
     fn defragment_table(
         &self,
         shard: usize,

@@ -1,8 +1,9 @@
 //! The block of one key: reading it, making it, giving it up.
 //!
-//! An entry is reached from its database's index of keys, and from the index of expiry times if it has one. It owns
-//! what hangs from it: the blob of a large value, the blob of a very long key. Bytes of a published entry never
-//! change; the value word, the expiry word and the cell do, through the log.
+//! An entry is reached from its database's index of keys, and from the index of expiry times if it
+//! has one. It owns what hangs from it: the blob of a large value, the blob of a very long key.
+//! Bytes of a published entry never change; the value word, the expiry word and the cell do,
+//! through the log.
 
 use std::borrow::Cow;
 
@@ -42,8 +43,9 @@ pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
     Kind::decode(view.word(entry)).unwrap_or(Kind::Inline { raw: false, len: 0, crc: 0 })
 }
 
-/// Refuses an entry whose value word makes no sense, or that was marked as damaged, one whose cell leads nowhere, and a short
-/// value whose bytes are not those that were written. (In a volatile heap nothing changes them.)
+/// Refuses an entry whose value word makes no sense, or that was marked as damaged, one whose cell
+/// leads nowhere, and a short value whose bytes are not those that were written. (In a volatile
+/// heap nothing changes them.)
 #[inline]
 pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<Kind, crate::Error> {
     let kind = Kind::decode(shard.word(entry)).filter(|kind| match *kind {
@@ -61,7 +63,8 @@ pub(crate) fn expiry<V: View>(view: &V, entry: Ptr) -> u64 {
     expiry_word(view, entry) & !FIELDS
 }
 
-/// The expiry time, and whether fields have times of their own. An entry is in the index of expiry times if it is not 0.
+/// The expiry time, and whether fields have times of their own. An entry is in the index of expiry
+/// times if it is not 0.
 #[inline]
 pub(crate) fn expiry_word<V: View>(view: &V, entry: Ptr) -> u64 {
     view.word(entry.add(EXPIRY_AT))
@@ -73,7 +76,8 @@ pub(crate) fn is_expired<V: View>(view: &V, entry: Ptr, now: u64) -> bool {
     at != 0 && (at <= now || at & FIELDS != 0 && has_ended(view, entry, at & !FIELDS, now))
 }
 
-/// Whether a hash with times has expired: by its own time, or because the time of all its fields has come.
+/// Whether a hash with times has expired: by its own time, or because the time of all its fields
+/// has come.
 #[cold]
 fn has_ended<V: View>(view: &V, entry: Ptr, own: u64, now: u64) -> bool {
     let Kind::Collection(head) = kind(view, entry) else { return false };
@@ -193,7 +197,8 @@ pub(crate) fn create<S: Store>(
     Ok(store.publish(fresh, len))
 }
 
-/// Gives up a blob that nothing refers to any more: at once if it is one block, else through the free queue.
+/// Gives up a blob that nothing refers to any more: at once if it is one block, else through the
+/// free queue.
 pub(crate) fn release_blob<S: Store>(store: &mut S, queue: Queue, blob: Blob) -> Result<(), Full> {
     queue.release_blob(store, blob).map(|_| ())
 }

@@ -3,7 +3,8 @@
 pub use heap::CommitError;
 use heap::Ptr;
 
-/// Why an operation on keys failed. What it staged must be rolled back by whoever opened the savepoint.
+/// Why an operation on keys failed. What it staged must be rolled back by whoever opened the
+/// savepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

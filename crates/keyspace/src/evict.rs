@@ -1,9 +1,9 @@
 //! Making room: Redis's eviction policies over a sampled pool of candidates.
 //!
-//! Redis samples some keys, keeps the sixteen best candidates it has met, and evicts the best. Here each shard
-//! has such a pool, and a step takes a shard at random, by its number of keys: the hash spreads keys evenly, so the
-//! best of a shard is nearly the best of all. A candidate that was used since it was sampled is judged anew when its
-//! turn comes. Evictions are ordinary transactions.
+//! Redis samples some keys, keeps the sixteen best candidates it has met, and evicts the best. Here
+//! each shard has such a pool, and a step takes a shard at random, by its number of keys: the hash
+//! spreads keys evenly, so the best of a shard is nearly the best of all. A candidate that was used
+//! since it was sampled is judged anew when its turn comes. Evictions are ordinary transactions.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -233,7 +233,8 @@ impl Txn<'_> {
 }
 
 impl Keyspace {
-    /// Bytes in use beyond what `maxmemory` (or, with a policy, the heap's limit) allows; 0 if none.
+    /// Bytes in use beyond what `maxmemory` (or, with a policy, the heap's limit) allows; 0 if
+    /// none.
     pub fn excess(&self) -> u64 {
         match self.room.load(Relaxed) {
             u64::MAX => 0,
@@ -247,9 +248,10 @@ impl Keyspace {
         maxmemory > 0 && self.heap().used() > maxmemory
     }
 
-    /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back committed and still
-    /// locked, so that `changes` can go into a command log before it is dropped. `None` when nothing exceeds (any more:
-    /// what earlier deletes left is freed first), or when the policy finds no key: `excess` tells which.
+    /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back
+    /// committed and still locked, so that `changes` can go into a command log before it is
+    /// dropped. `None` when nothing exceeds (any more: what earlier deletes left is freed first),
+    /// or when the policy finds no key: `excess` tells which.
     pub fn evict_step(
         &self,
         budget: usize,

@@ -1,5 +1,5 @@
-//! The fault points of this crate: rules that crash tests show to be needed, by name. The crate `pmem` tells how one is
-//! disabled.
+//! The fault points of this crate: rules that crash tests show to be needed, by name. The crate
+//! `pmem` tells how one is disabled.
 
 heap::fault_points! { 176:
     /// Where a string in an entry grows, its checksum changes with its length, in the same word.

@@ -1,8 +1,8 @@
 //! A key with its shard and hash, computed once.
 //!
-//! The shard follows Redis's hash slot, with hash tags, so that a slot lies in one shard: keys of one tag can
-//! be changed together at the price of one. Inside the shard, a keyed hash with the pool's seed places the key,
-//! so that nobody can prepare keys that collide.
+//! The shard follows Redis's hash slot, with hash tags, so that a slot lies in one shard: keys of
+//! one tag can be changed together at the price of one. Inside the shard, a keyed hash with the
+//! pool's seed places the key, so that nobody can prepare keys that collide.
 
 use siphasher::sip::SipHasher13;
 use structures::index::Slot;

@@ -72,8 +72,8 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Moves a value with its expiry to another key, another database, or both, replacing what is there; false if
-    /// there is none. Nothing changes when both are the same.
+    /// Moves a value with its expiry to another key, another database, or both, replacing what is
+    /// there; false if there is none. Nothing changes when both are the same.
     pub fn rename(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {
         self.expire_fields(from.0, from.1)?;
         let (place, Some(_)) = self.open_sound(from.0, from.1)? else { return Ok(false) };

@@ -1,8 +1,8 @@
 //! The keyspace as its users hold it: where transactions begin.
 //!
-//! Shards are locked in ascending order, each once; that alone keeps transactions from waiting for each other in a
-//! circle. The map from logical to physical databases is persistent in shard 0 and cached here: it changes under
-//! all locks, so it stands still under any.
+//! Shards are locked in ascending order, each once; that alone keeps transactions from waiting for
+//! each other in a circle. The map from logical to physical databases is persistent in shard 0 and
+//! cached here: it changes under all locks, so it stands still under any.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -105,8 +105,8 @@ impl Keyspace {
         Key::new(bytes, &self.hashing, self.shards())
     }
 
-    /// Asks the processor to load the buckets in which a look-up of the key will search; takes no lock. For a batch of
-    /// keys: this for each, then [`Keyspace::prefetch_entry`] for each.
+    /// Asks the processor to load the buckets in which a look-up of the key will search; takes no
+    /// lock. For a batch of keys: this for each, then [`Keyspace::prefetch_entry`] for each.
     #[inline]
     pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<Ahead> {
         let db = physical(self.map.load(Relaxed), db.number());
@@ -115,7 +115,8 @@ impl Keyspace {
         index.prefetch_bucket(&Hint(&self.heap), key.hash).map(Ahead)
     }
 
-    /// Asks the processor to load the entry that a look-up of the key will compare, and notes where it is.
+    /// Asks the processor to load the entry that a look-up of the key will compare, and notes where
+    /// it is.
     #[inline]
     pub fn prefetch_entry(&self, ahead: &Ahead, key: &mut Key<'_>) {
         if let Some(seen) = ahead.0.prefetch_entry(&Hint(&self.heap)) {
@@ -132,7 +133,8 @@ impl Keyspace {
         self.heap.region().load(self.root(shard, n).raw())
     }
 
-    /// Locks the shards (any order, repetitions allowed) and opens a transaction at `now` (unix ms).
+    /// Locks the shards (any order, repetitions allowed) and opens a transaction at `now` (unix
+    /// ms).
     pub fn begin(&self, shards: &[usize], now: u64) -> Txn<'_> {
         if let [shard] = shards {
             return self.begin_one(*shard, now);
@@ -180,12 +182,14 @@ impl Keyspace {
         self.sides[shard].watches.remove(watch);
     }
 
-    /// Makes every transaction list all of its changes (see [`Txn::changes`]), not only expired and evicted keys.
+    /// Makes every transaction list all of its changes (see [`Txn::changes`]), not only expired and
+    /// evicted keys.
     pub fn track_changes(&self, yes: bool) {
         self.tracks.store(yes, Relaxed);
     }
 
-    /// One more wants transactions to list all changes in this shard; begun while the shard is locked, it misses none.
+    /// One more wants transactions to list all changes in this shard; begun while the shard is
+    /// locked, it misses none.
     pub fn follow(&self, shard: usize) {
         self.sides[shard].followers.fetch_add(1, Relaxed);
     }
@@ -211,8 +215,8 @@ impl Keyspace {
         self.sides.iter().for_each(|side| side.counters.reset());
     }
 
-    /// Keys, and keys with an expiry time, of a database. Takes no lock: what transactions are about to change
-    /// is not in it.
+    /// Keys, and keys with an expiry time, of a database. Takes no lock: what transactions are
+    /// about to change is not in it.
     pub fn count(&self, db: Db) -> (u64, u64) {
         let db = physical(self.map.load(Relaxed), db.number());
         (0..self.shards()).fold((0, 0), |(keys, expiring), shard| {
@@ -246,8 +250,8 @@ impl Keyspace {
         })
     }
 
-    /// Gives the table of accesses room for the shard's keys. Where no policy decides by it, a small one will do:
-    /// only OBJECT IDLETIME reads it, and every access writes it.
+    /// Gives the table of accesses room for the shard's keys. Where no policy decides by it, a
+    /// small one will do: only OBJECT IDLETIME reads it, and every access writes it.
     pub(crate) fn grow_access(&self, shard: usize) {
         let most = if self.eviction().policy.is_by_access() { u64::MAX } else { FEW_KEYS };
         self.sides[shard].access.grow(self.shard_count(shard, false), most);

@@ -1,9 +1,10 @@
 //! Large strings: written before their shard is locked, and read after it was unlocked.
 //!
-//! A string of megabytes takes milliseconds to copy. A writer prepares it: blocks are reserved in short steps under the
-//! lock, filled and fenced without it, and attached by the transaction that sets it, which then only refers to it. A
-//! reader pins the string: it notes under the lock where the bytes lie, and copies them afterwards; they do not change,
-//! and their blocks are not used again while the pin lives.
+//! A string of megabytes takes milliseconds to copy. A writer prepares it: blocks are reserved in
+//! short steps under the lock, filled and fenced without it, and attached by the transaction that
+//! sets it, which then only refers to it. A reader pins the string: it notes under the lock where
+//! the bytes lie, and copies them afterwards; they do not change, and their blocks are not used
+//! again while the pin lives.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The persistent format: root words of a shard, and the block of an entry. `docs/format/keyspace.md` explains it.
+//! The persistent format: root words of a shard, and the block of an entry.
+//! `docs/format/keyspace.md` explains it.
 //!
 //! Root words:
 //!
@@ -7,8 +8,9 @@
 //! 16..32   per physical database: root of the index of keys with an expiry time
 //! 32..48   per physical database: keys u32 | keys with an expiry time u32
 //! 48       free queue
-//! 49       in shard 0: which physical database stands behind each logical one, 4 bits each, XOR identity
-//! 50..66   per physical database: hashes with fields that have a time u32 | those of them without an expiry time u32
+//! 49       in shard 0: the physical database of each logical one, 4 bits each, XOR identity
+//! 50..66   per physical database: hashes with field expiration u32 | those of them without an
+//!          expiry time u32
 //! 66..127  zero
 //! 127      an index that is being made anew by a repair; else 0
 //! ```
@@ -16,11 +18,12 @@
 //! Entry block:
 //!
 //! ```text
-//!  0   value word (logged): tag in bits 0..4; an inline string: RAW in bit 4, length in bits 8..32, crc32c in bits 32..64
-//!  8   expiry time in unix ms, 0 for none; bit 63: a hash of which a field has a time of its own (logged)
+//!  0   value word (logged): tag in bits 0..4; an inline string: RAW in bit 4, length in bits
+//!      8..32, crc32c in bits 32..64
+//!  8   expiry time in unix ms, 0 for none; bit 63: a hash with field expiration (logged)
 //! 16   key length u32 | inverted crc32c of the key
 //! 24   key; a key longer than KEY_INLINE: the word of a blob that holds it
-//! ..   inline string: its bytes; else, from the next multiple of 8 on, a cell of one word (logged):
+//! ..   inline string: its bytes; else, at the next multiple of 8, a cell of one word (logged):
 //!      the integer XOR NO_INT, the word of a blob, or what a collection hangs from; never 0
 //! ```
 
@@ -75,7 +78,8 @@ pub(crate) const OWNER_EXPIRY: u16 = 2;
 pub(crate) const OWNER_MEMBERS: u16 = 3;
 /// The items are nodes of a list.
 pub(crate) const OWNER_LIST: u16 = 4;
-/// The items are the members of a sorted set, or those of a hash that have a time, which go with their index.
+/// The items are the members of a sorted set, or those of a hash that have a time, which go with
+/// their index.
 pub(crate) const OWNER_RANKS: u16 = 5;
 /// The items are nodes, groups, consumers or pending entries of a stream.
 pub(crate) const STREAM_OWNERS: Owners =
@@ -151,7 +155,8 @@ impl Kind {
     }
 }
 
-/// The cell of an integer; none for the one integer whose cell would be 0, as which a lost cell reads: it is kept as text.
+/// The cell of an integer; none for the one integer whose cell would be 0, as which a lost cell
+/// reads: it is kept as text.
 pub(crate) const fn int_cell(int: i64) -> Option<u64> {
     match int as u64 ^ NO_INT {
         0 => None,
@@ -164,7 +169,8 @@ pub(crate) const fn int_of(cell: u64) -> i64 {
     (cell ^ NO_INT) as i64
 }
 
-/// The length of a key and its checksum, which is inverted: a lost word must not be that of the empty key.
+/// The length of a key and its checksum, which is inverted: a lost word must not be that of the
+/// empty key.
 pub(crate) fn key_word(key: &[u8]) -> u64 {
     key.len() as u64 | u64::from(!heap::crc32c(key)) << 32
 }
@@ -178,7 +184,8 @@ pub(crate) fn is_marked(word: u64) -> bool {
     word & 15 == TAG_MARKED
 }
 
-/// The two counts of a database in one shard, in one word, so that a change of both is one entry of the log.
+/// The two counts of a database in one shard, in one word, so that a change of both is one entry of
+/// the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) keys: u32,
@@ -195,7 +202,8 @@ impl Counts {
     }
 }
 
-/// Hashes of which a field has a time, of a database in one shard. Both are in the index of expiry times, too.
+/// Hashes of which a field has a time, of a database in one shard. Both are in the index of expiry
+/// times, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldCounts {
     pub(crate) hashes: u32,

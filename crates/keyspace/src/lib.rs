@@ -1,13 +1,15 @@
 //! Redis's keyspace on a persistent heap: sixteen databases of keys with values and expiry times.
 //!
-//! A key lives in the shard that its hash slot names; a transaction locks the shards of its keys, reads and
-//! changes them by typed operations, and commits with one fence. What is persistent is described in `docs/format/keyspace.md`: an entry block per key, two indexes per database and
+//! A key lives in the shard that its hash slot names; a transaction locks the shards of its keys,
+//! reads and changes them by typed operations, and commits with one fence. What is persistent is
+//! described in `docs/format/keyspace.md`: an entry block per key, two indexes per database and
 //! shard (all keys; keys with an expiry time), counters, a queue of what is still to be freed.
 //!
-//! Access times, watches and statistics are in DRAM: they are lost by a restart, as Redis loses them.
+//! Access times, watches and statistics are in DRAM: they are lost by a restart, as Redis loses
+//! them.
 //!
-//! This crate must not know commands, reply texts, sockets, threads or clocks: time and randomness come in as
-//! arguments. It writes persistent words through `heap` and `structures` alone.
+//! This crate must not know commands, reply texts, sockets, threads or clocks: time and randomness
+//! come in as arguments. It writes persistent words through `heap` and `structures` alone.
 #![forbid(unsafe_code)]
 
 mod access;

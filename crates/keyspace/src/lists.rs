@@ -1,7 +1,7 @@
 //! Lists: pushed and popped at both ends, read and changed anywhere.
 //!
-//! A list hangs from its entry's cell by one word (`structures::list`); the value word says no more than that it is a list.
-//! An empty list has no key.
+//! A list hangs from its entry's cell by one word (`structures::list`); the value word says no more
+//! than that it is a list. An empty list has no key.
 
 use heap::{Shard, View};
 use structures::list::{self, Element, List, Sift};
@@ -57,7 +57,8 @@ impl Elements<'_> {
         self.list.is_empty()
     }
 
-    /// Shows elements from number `index` on, counted from the head, away from a side, until `visit` answers `false`.
+    /// Shows elements from number `index` on, counted from the head, away from a side, until
+    /// `visit` answers `false`.
     pub fn visit(
         &self,
         index: u64,
@@ -70,7 +71,8 @@ impl Elements<'_> {
         done.map_err(|_| self.damaged())
     }
 
-    /// Says of elements from number `index` on, away from a side, whether they are this one, until `visit` answers `false`.
+    /// Says of elements from number `index` on, away from a side, whether they are this one, until
+    /// `visit` answers `false`.
     pub fn compare(
         &self,
         index: u64,
@@ -157,7 +159,8 @@ impl Txn<'_> {
         Ok(answer)
     }
 
-    /// Adds elements at one end, one after the other; makes the key where there is none. How many there are then.
+    /// Adds elements at one end, one after the other; makes the key where there is none. How many
+    /// there are then.
     pub fn push<'a>(
         &mut self,
         db: Db,
@@ -174,8 +177,8 @@ impl Txn<'_> {
         })
     }
 
-    /// Takes up to `count` elements off one end, and shows each; a list of which nothing is left goes. How many they were, and
-    /// how many are left.
+    /// Takes up to `count` elements off one end, and shows each; a list of which nothing is left
+    /// goes. How many they were, and how many are left.
     pub fn pop(
         &mut self,
         db: Db,
@@ -226,7 +229,8 @@ impl Txn<'_> {
         })
     }
 
-    /// Takes out up to `most` elements that are equal to this one, from one side on. How many they were.
+    /// Takes out up to `most` elements that are equal to this one, from one side on. How many they
+    /// were.
     pub fn remove_elements(
         &mut self,
         db: Db,

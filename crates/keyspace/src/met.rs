@@ -1,7 +1,8 @@
 //! Expired keys that readers meet, and deleting them when the reader is done.
 //!
-//! A reader must not write: its reply would wait for the medium, and fail where nothing can be written. So it remembers
-//! what it met, and whoever ran it deletes that in a transaction of its own on the same locks.
+//! A reader must not write: its reply would wait for the medium, and fail where nothing can be
+//! written. So it remembers what it met, and whoever ran it deletes that in a transaction of its
+//! own on the same locks.
 
 use crate::{Db, Key, Txn};
 
@@ -27,8 +28,8 @@ impl Txn<'_> {
         self.met.is_some()
     }
 
-    /// Deletes the expired keys that readers met, as far as there is room for that; it is for the caller to commit. What was
-    /// done before is committed. Whether there is anything to commit.
+    /// Deletes the expired keys that readers met, as far as there is room for that; it is for the
+    /// caller to commit. What was done before is committed. Whether there is anything to commit.
     pub fn delete_met(&mut self) -> bool {
         for (db, bytes) in self.met.take().into_iter().flat_map(|met| *met) {
             let key = self.key(&bytes);

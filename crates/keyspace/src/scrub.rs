@@ -1,8 +1,9 @@
 //! Looking for damage before somebody meets it: all keys of a shard, in bounded steps.
 //!
-//! A step verifies some entries under the shard's lock, in the order of a scan. The chunks of large values are verified
-//! after the lock was released, pinned: their bytes do not change. What is found to be damaged is marked, as after a media
-//! error, so that clients are told; an index that does not lead to its own entries is made anew.
+//! A step verifies some entries under the shard's lock, in the order of a scan. The chunks of large
+//! values are verified after the lock was released, pinned: their bytes do not change. What is
+//! found to be damaged is marked, as after a media error, so that clients are told; an index that
+//! does not lead to its own entries is made anew.
 
 use heap::{Pin, Ptr, Shard};
 use structures::index::{Found, Index, Near};
@@ -52,7 +53,8 @@ struct Rest {
 }
 
 impl Keyspace {
-    /// Verifies some keys of the shard. None when it has been through the whole shard; the last answer has the sums.
+    /// Verifies some keys of the shard. None when it has been through the whole shard; the last
+    /// answer has the sums.
     pub fn scrub_step(&self, shard: usize, from: Scrub) -> Result<(Scrub, bool), CommitError> {
         if from.keys == 0 && self.has_alert() {
             self.sweep_nameless(shard);

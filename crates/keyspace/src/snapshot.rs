@@ -1,9 +1,9 @@
-//! All keys as they were at one moment, read while writers go on: what a rewrite of the command log, and later a
-//! dump or a replica, is made from.
+//! All keys as they were at one moment, read while writers go on: what a rewrite of the command
+//! log, and later a dump or a replica, is made from.
 //!
-//! The heap's snapshot does the work: through it an index does not change, so that a scan finds each key once,
-//! and an entry's address stays good between two locks. Hence every lock is held for a bounded number of keys and
-//! bytes, and a large value is read in pieces.
+//! The heap's snapshot does the work: through it an index does not change, so that a scan finds
+//! each key once, and an entry's address stays good between two locks. Hence every lock is held for
+//! a bounded number of keys and bytes, and a large value is read in pieces.
 //!
 //! A key whose time has passed is given like any other: whoever loads it lets it expire.
 
@@ -39,8 +39,8 @@ pub struct Item {
 pub enum Content {
     /// A string.
     String(Vec<u8>),
-    /// Some elements of a collection, to be added to those that came before: of a hash, each field before its value; of a
-    /// sorted set, each score before its member.
+    /// Some elements of a collection, to be added to those that came before: of a hash, each field
+    /// before its value; of a sorted set, each score before its member.
     Elements(Type, Vec<Vec<u8>>),
     /// Some fields of a hash of which any has a time, to be added to those that came before.
     Fields(Vec<TimedField>),
@@ -109,8 +109,8 @@ impl Keyspace {
 }
 
 impl Snapshot {
-    /// Puts the next keys into `items`, whose former content goes; `false` when there are no more. Databases come
-    /// in ascending order.
+    /// Puts the next keys into `items`, whose former content goes; `false` when there are no more.
+    /// Databases come in ascending order.
     pub fn next(&mut self, items: &mut Vec<Item>) -> bool {
         items.clear();
         while items.is_empty() {
@@ -192,8 +192,8 @@ impl Item {
     }
 }
 
-/// An item without its value where that is a blob, of this length; of a large collection, some elements, and `within` says
-/// where to go on (0: the end).
+/// An item without its value where that is a blob, of this length; of a large collection, some
+/// elements, and `within` says where to go on (0: the end).
 pub(crate) fn begin<V: View>(view: &V, db: Db, at: Ptr, within: &mut u64) -> (Item, Option<u64>) {
     let (value, rest) = match entry::kind(view, at) {
         Kind::Int => {

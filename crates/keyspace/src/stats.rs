@@ -1,6 +1,7 @@
 //! What a shard counted since the start, in DRAM.
 //!
-//! Only whoever holds the shard's lock counts, so a plain load and store is enough; anybody may read.
+//! Only whoever holds the shard's lock counts, so a plain load and store is enough; anybody may
+//! read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

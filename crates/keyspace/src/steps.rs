@@ -1,7 +1,8 @@
 //! Background work, in steps that look at a bounded number of items under one shard's lock.
 //!
-//! The server calls them between other work; nothing here starts a thread or waits. How long a step held its lock is
-//! measured in CPU time of its thread, so that a busy machine does not look like a long step.
+//! The server calls them between other work; nothing here starts a thread or waits. How long a step
+//! held its lock is measured in CPU time of its thread, so that a busy machine does not look like a
+//! long step.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -55,15 +56,18 @@ impl Keyspace {
         Hold { keyspace: self, begin: cpu_ns() }
     }
 
-    /// Longest time that a background step, or a command over all keys, held a lock, in nanoseconds of its thread's CPU time.
+    /// Longest time that a background step, or a command over all keys, held a lock, in nanoseconds
+    /// of its thread's CPU time.
     pub fn longest_hold_ns(&self) -> u64 {
         self.longest_hold.load(Relaxed)
     }
 
-    /// Deletes some expired keys of the shard, and some expired fields of hashes, at most `budget` keys looked at. The transaction comes back committed and
-    /// still locked, so that `changes` can go into a command log before it is dropped.
+    /// Deletes some expired keys of the shard, and some expired fields of hashes, at most `budget`
+    /// keys looked at. The transaction comes back committed and still locked, so that `changes` can
+    /// go into a command log before it is dropped.
     ///
-    /// `more` when more than a tenth of the keys it looked at had expired: Redis's measure of being behind.
+    /// `more` when more than a tenth of the keys it looked at had expired: Redis's measure of being
+    /// behind.
     pub fn expire_step(
         &self,
         shard: usize,
@@ -107,8 +111,8 @@ impl Keyspace {
         Ok(Progress { looked_at: done, done, more: more && done > 0 })
     }
 
-    /// Frees what deletes left behind in all shards, in steps, until nothing waits or `enough` says so; whether
-    /// anything was freed. For a writer that found no room: it holds no shard.
+    /// Frees what deletes left behind in all shards, in steps, until nothing waits or `enough` says
+    /// so; whether anything was freed. For a writer that found no room: it holds no shard.
     pub fn reclaim_until(&self, mut enough: impl FnMut() -> bool) -> bool {
         let mut freed = false;
         for shard in 0..self.shards() {

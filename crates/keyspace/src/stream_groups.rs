@@ -101,7 +101,8 @@ impl StreamRef<'_> {
         Ok(first.zip(last))
     }
 
-    /// Shows what is pending from an ID on, of one consumer or of all, until `visit` answers `false`.
+    /// Shows what is pending from an ID on, of one consumer or of all, until `visit` answers
+    /// `false`.
     pub fn visit_pending(
         &self,
         group: &StreamGroup,
@@ -182,7 +183,8 @@ impl StreamEdit<'_, '_> {
         self.tried(done).map(Some)
     }
 
-    /// The consumer of a name, seen now (unix ms); it is made where there is none, and then the second answer is `true`.
+    /// The consumer of a name, seen now (unix ms); it is made where there is none, and then the
+    /// second answer is `true`.
     pub fn see_consumer(
         &mut self,
         group: &StreamGroup,
@@ -201,7 +203,8 @@ impl StreamEdit<'_, '_> {
         }
     }
 
-    /// Takes a consumer out with all that is pending of it; how many entries that were, if there was such a consumer.
+    /// Takes a consumer out with all that is pending of it; how many entries that were, if there
+    /// was such a consumer.
     pub fn drop_consumer(
         &mut self,
         group: &StreamGroup,
@@ -214,8 +217,9 @@ impl StreamEdit<'_, '_> {
         self.tried(done).map(Some)
     }
 
-    /// Delivers up to `most` entries (0: all) behind a group's last ID to a consumer, which is made where there is none, and shows each.
-    /// They are pending from now (unix ms) on, if `keeps` says so.
+    /// Delivers up to `most` entries (0: all) behind a group's last ID to a consumer, which is made
+    /// where there is none, and shows each. They are pending from now (unix ms) on, if `keeps` says
+    /// so.
     pub fn read_group(
         &mut self,
         group: &mut StreamGroup,
@@ -242,7 +246,8 @@ impl StreamEdit<'_, '_> {
         Ok(GroupRead { made_consumer, ids })
     }
 
-    /// Says that an entry was delivered to a consumer, whoever had it before: when (unix ms), and how often.
+    /// Says that an entry was delivered to a consumer, whoever had it before: when (unix ms), and
+    /// how often.
     pub fn deliver(
         &mut self,
         group: &StreamGroup,

@@ -1,5 +1,5 @@
-//! How many entries a group has read of all that were ever added, and how many are before it. Where entries were taken out by their names
-//! in between nobody knows.
+//! How many entries a group has read of all that were ever added, and how many are before it. Where
+//! entries were taken out by their names in between nobody knows.
 
 use crate::Error;
 use crate::streams::{StreamGroup, StreamHead, StreamId, StreamRef};

@@ -1,7 +1,8 @@
 //! Streams: entries in the order of their IDs.
 //!
-//! A stream hangs from its entry's cell by one word (`structures::stream`); the value word says no more than that it is a stream.
-//! Unlike other collections it may be empty: its last ID is worth keeping.
+//! A stream hangs from its entry's cell by one word (`structures::stream`); the value word says no
+//! more than that it is a stream. Unlike other collections it may be empty: its last ID is worth
+//! keeping.
 
 use std::ops::RangeInclusive;
 
@@ -309,7 +310,8 @@ impl StreamEdit<'_, '_> {
         Ok(gone)
     }
 
-    /// Sets the last ID, and where they are given the number of entries ever added and the greatest ID ever taken out.
+    /// Sets the last ID, and where they are given the number of entries ever added and the greatest
+    /// ID ever taken out.
     pub fn set_last(&mut self, last: StreamId, added: Option<u64>, deleted: Option<StreamId>) {
         let head = &mut self.stream.head;
         head.last = last;

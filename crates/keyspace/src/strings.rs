@@ -1,7 +1,8 @@
 //! Writing strings.
 //!
-//! A short string stands in its key's entry: overwriting makes a new entry and swings one slot of the index, while an
-//! integer over an integer changes one word. A long string is a blob: the entry stays and its cell changes.
+//! A short string stands in its key's entry: overwriting makes a new entry and swings one slot of
+//! the index, while an integer over an integer changes one word. A long string is a blob: the entry
+//! stays and its cell changes.
 
 use heap::Ptr;
 use structures::blob::Blob;
@@ -54,7 +55,8 @@ impl Old {
 }
 
 impl<'k> Txn<'k> {
-    /// Sets a large string that was written before the key's shard was locked. It counts as a use of the key.
+    /// Sets a large string that was written before the key's shard was locked. It counts as a use
+    /// of the key.
     ///
     /// # Panics
     /// If it was prepared for a key of another shard.
@@ -218,7 +220,8 @@ impl Txn<'_> {
         Ok(len)
     }
 
-    /// Overwrites from `at`, with zeros in a gap, and returns the new length. Empty `bytes` change nothing.
+    /// Overwrites from `at`, with zeros in a gap, and returns the new length. Empty `bytes` change
+    /// nothing.
     pub fn set_range(
         &mut self,
         db: Db,

@@ -1,9 +1,12 @@
-//! A transaction: the locked shards of one command, of a batch, or of one EXEC, with what it read and staged.
+//! A transaction: the locked shards of one command, of a batch, or of one EXEC, with what it read
+//! and staged.
 //!
-//! All that happens in it happens at one time, `now`. Reading an expired key finds nothing and writes nothing, but is
-//! remembered, so that it can be deleted afterwards (`met`); a writer that meets one deletes it first. An operation that fails may have staged a part of its changes: whoever
-//! runs commands takes a savepoint before each and rolls back to it. Nothing is visible to others, or durable, before
-//! `commit`, and the locks stay until the transaction is dropped, so that a command log can be written in between.
+//! All that happens in it happens at one time, `now`. Reading an expired key finds nothing and
+//! writes nothing, but is remembered, so that it can be deleted afterwards (`met`); a writer that
+//! meets one deletes it first. An operation that fails may have staged a part of its changes:
+//! whoever runs commands takes a savepoint before each and rolls back to it. Nothing is visible to
+//! others, or durable, before `commit`, and the locks stay until the transaction is dropped, so
+//! that a command log can be written in between.
 //!
 //! The operations stand by subject in `strings`, `keys` and `databases`.
 
@@ -122,7 +125,8 @@ impl<'k> Txn<'k> {
         self.now
     }
 
-    /// Lets what follows happen at another time: while a log is replayed, at 0, so that nothing expires.
+    /// Lets what follows happen at another time: while a log is replayed, at 0, so that nothing
+    /// expires.
     pub fn set_now(&mut self, now: u64) {
         self.now = now;
         self.forget();
@@ -211,7 +215,8 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// Counts an entry whose expiry word changes (0: that is not there) among the hashes with times.
+    /// Counts an entry whose expiry word changes (0: that is not there) among the hashes with
+    /// times.
     #[inline]
     pub(crate) fn count_fields_of(&mut self, place: Place, before: u64, after: u64) {
         if (before | after) & FIELDS != 0 {
@@ -247,7 +252,8 @@ impl<'k> Txn<'k> {
         !entry::is_expired(&self.shards[place.shard], at, self.now)
     }
 
-    /// For a command that reads: counts a hit or a miss, notes the access. Expired keys are not found.
+    /// For a command that reads: counts a hit or a miss, notes the access. Expired keys are not
+    /// found.
     #[inline]
     pub fn find(&mut self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
@@ -273,8 +279,8 @@ impl<'k> Txn<'k> {
         Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) })
     }
 
-    /// For a command that writes: an expired key is deleted (and listed in `changes`) and not found; so are expired fields of a
-    /// hash, all or some.
+    /// For a command that writes: an expired key is deleted (and listed in `changes`) and not
+    /// found; so are expired fields of a hash, all or some.
     pub fn find_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<Entry>, Error> {
         let place = self.place(db, key);
         let Some(mut slot) = self.slot_mut(place, db, key)? else { return Ok(None) };
@@ -434,8 +440,8 @@ impl<'k> Txn<'k> {
         self.changes.as_ref().filter(|_| !self.committed).map_or(0, |changes| changes.len())
     }
 
-    /// Keys changed by this transaction (after a commit: by the committed one): those that expired or were evicted
-    /// always; the others when tracked or when somebody watches.
+    /// Keys changed by this transaction (after a commit: by the committed one): those that expired
+    /// or were evicted always; the others when tracked or when somebody watches.
     pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         self.changes.iter().flat_map(|changes| changes.iter()).map(|(_, change)| change)
     }
@@ -445,8 +451,8 @@ impl<'k> Txn<'k> {
         self.note(self.place(db, key).shard, db, key.bytes, Event::Written);
     }
 
-    /// Makes what was written since there were `from` pending changes something that no watch is told of: a value that is kept
-    /// in another form.
+    /// Makes what was written since there were `from` pending changes something that no watch is
+    /// told of: a value that is kept in another form.
     pub fn set_beside(&mut self, from: usize) {
         if let Some(changes) = self.changes.as_mut().filter(|_| !self.committed) {
             changes.set_beside(from);
@@ -460,7 +466,8 @@ impl<'k> Txn<'k> {
         self.side(place.shard).watches.add(db, key.bytes, flag, expired)
     }
 
-    /// Whether the key expired since it is watched: EXEC fails then, though nobody deleted the key yet.
+    /// Whether the key expired since it is watched: EXEC fails then, though nobody deleted the key
+    /// yet.
     pub fn has_expired(&self, watch: &Watch) -> bool {
         let key = self.key(&watch.key);
         let place = self.place(watch.db, &key);
@@ -527,8 +534,8 @@ impl<'k> Txn<'k> {
         self.shards.iter().any(Shard::is_dirty)
     }
 
-    /// Makes it durable and tells who watches. Locks are kept until the drop; what follows is a new transaction on
-    /// them.
+    /// Makes it durable and tells who watches. Locks are kept until the drop; what follows is a new
+    /// transaction on them.
     #[inline]
     pub fn commit(&mut self) -> Result<(), CommitError> {
         match self.shards.as_mut_slice() {

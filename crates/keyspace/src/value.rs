@@ -128,7 +128,8 @@ impl<'t> Str<'t> {
         }
     }
 
-    /// Calls `visit` with the pieces of bytes `from..to` (cut to the length), in order: up to where the string is damaged.
+    /// Calls `visit` with the pieces of bytes `from..to` (cut to the length), in order: up to where
+    /// the string is damaged.
     pub fn pieces(
         &self,
         from: usize,

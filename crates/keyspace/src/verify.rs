@@ -1,9 +1,9 @@
 //! Whether the bytes of one entry are those that were written.
 //!
-//! Key, inline string and blobs have checksums; the words that the log changes (value word, expiry time, an integer's
-//! cell) have none, but make no sense when they are damaged more often than not. An entry that was found to be damaged
-//! is *marked*: its value word gets a tag that no value has, so that every later read of the key is refused, also in
-//! another life of the pool.
+//! Key, inline string and blobs have checksums; the words that the log changes (value word, expiry
+//! time, an integer's cell) have none, but make no sense when they are damaged more often than not.
+//! An entry that was found to be damaged is *marked*: its value word gets a tag that no value has,
+//! so that every later read of the key is refused, also in another life of the pool.
 
 use std::borrow::Cow;
 
@@ -43,8 +43,8 @@ impl<'v> Seen<'v> {
         }
     }
 
-    /// Does not take a damaged entry's word for its name when the slot that leads to it says otherwise, nor when it is the
-    /// empty key, which zeros are too.
+    /// Does not take a damaged entry's word for its name when the slot that leads to it says
+    /// otherwise, nor when it is the empty key, which zeros are too.
     pub(crate) fn by(mut self, near: Near, hashing: &Hashing) -> Seen<'v> {
         let is_doubtful = |key: &Cow<'_, [u8]>| key.is_empty() || !near.fits(hashing.hash(key));
         if self.fault.is_some() && self.key.as_ref().is_some_and(is_doubtful) {
@@ -65,7 +65,8 @@ pub(crate) fn shard(key: &[u8], shards: usize) -> usize {
     usize::from(slot(key)) % shards
 }
 
-/// Verifies the entry at `at`, whose block holds `capacity` bytes. `deep` says how what is large is read too.
+/// Verifies the entry at `at`, whose block holds `capacity` bytes. `deep` says how what is large is
+/// read too.
 pub(crate) fn entry<'v, V: View>(
     view: &'v V,
     at: Ptr,

@@ -1,11 +1,12 @@
 //! WATCH: sessions that want to know whether a key changes before they do.
 //!
-//! A table per shard, in DRAM, from (database, key) to flags of sessions. It is read and written only while the
-//! shard is locked (unwatching aside, which can only come too early), so a change is seen by every watch that began
-//! before it. The number of watched keys stands beside the table: where it is zero, which is nearly always, a
-//! commit pays one load.
+//! A table per shard, in DRAM, from (database, key) to flags of sessions. It is read and written
+//! only while the shard is locked (unwatching aside, which can only come too early), so a change is
+//! seen by every watch that began before it. The number of watched keys stands beside the table:
+//! where it is zero, which is nearly always, a commit pays one load.
 //!
-//! As in Redis, a key that had expired when it was watched may be deleted for that without breaking the watch.
+//! As in Redis, a key that had expired when it was watched may be deleted for that without breaking
+//! the watch.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

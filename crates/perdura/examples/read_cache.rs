@@ -1,10 +1,11 @@
-//! What the read cache is worth on a slower medium: reads of 4 KiB values by Zipf's law, with and without it, on emulated
-//! Optane and on this machine's own memory. Every figure is emulated.
+//! What the read cache is worth on a slower medium: reads of 4 KiB values by Zipf's law, with and
+//! without it, on emulated Optane and on this machine's own memory. Every figure is emulated.
 //!
 //! `cargo run --release -p perdura --features emulate-media --example read_cache [ROUNDS]`
 //!
-//! All arms take turns in one process, on one thread; what is told is CPU time of the thread for one GET, waiting for the
-//! played medium included: medians of the rounds, and of the ratios of the arms in one round.
+//! All arms take turns in one process, on one thread; what is told is CPU time of the thread for
+//! one GET, waiting for the played medium included: medians of the rounds, and of the ratios of the
+//! arms in one round.
 
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Expire, Keyspace};

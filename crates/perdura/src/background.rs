@@ -1,8 +1,8 @@
 //! The thread that keeps a store tidy: expired keys, what deletes left, room ahead of need, space
 //! that nobody needs.
 //!
-//! It works in the keyspace's bounded steps, so that no call of the program waits long for it, and sleeps where
-//! there is nothing to do. It ends when the store is dropped.
+//! It works in the keyspace's bounded steps, so that no call of the program waits long for it, and
+//! sleeps where there is nothing to do. It ends when the store is dropped.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;

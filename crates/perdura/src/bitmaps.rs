@@ -1,7 +1,7 @@
 //! Bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
 //!
-//! A bit behind the end of a string reads as clear, and writing one there makes the string as long as it takes. A string
-//! ends before its 512 MiB: bits have numbers below 2^32.
+//! A bit behind the end of a string reads as clear, and writing one there makes the string as long
+//! as it takes. A string ends before its 512 MiB: bits have numbers below 2^32.
 
 use keyspace::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
 
@@ -70,9 +70,11 @@ impl Transaction<'_> {
         Ok(range.within(value.len()).map_or(Ok(0), |bits| value.count_ones(bits))?)
     }
 
-    /// The number, from the begin of the string, of the first bit in part of it that is set, or clear.
+    /// The number, from the begin of the string, of the first bit in part of it that is set, or
+    /// clear.
     ///
-    /// The bit behind the last one is clear: of [`BitRange::All`] there always is a clear one, though there be no key.
+    /// The bit behind the last one is clear: of [`BitRange::All`] there always is a clear one,
+    /// though there be no key.
     pub fn bit_position(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -90,8 +92,9 @@ impl Transaction<'_> {
         Ok(found.or(behind))
     }
 
-    /// Makes a key hold what an operation makes of the strings at others, bit by bit, the shorter ones continued with clear
-    /// bits; its length in bytes. Where that is 0, the key is deleted. The key does not expire.
+    /// Makes a key hold what an operation makes of the strings at others, bit by bit, the shorter
+    /// ones continued with clear bits; its length in bytes. Where that is 0, the key is deleted.
+    /// The key does not expire.
     ///
     /// # Errors
     /// [`Error::OneSource`] if [`BitOperation::Not`] is given any other number of them.
@@ -123,8 +126,9 @@ impl Transaction<'_> {
         Ok(self.txn.string(&entry)?.integer(integer, at)?)
     }
 
-    /// Sets the integer in a string whose highest bit is number `at`; what it was, or `None` if the value does not fit and
-    /// `overflow` says [`BitOverflow::Fail`]: then it stays. A negative value of an unsigned integer is a very large one.
+    /// Sets the integer in a string whose highest bit is number `at`; what it was, or `None` if the
+    /// value does not fit and `overflow` says [`BitOverflow::Fail`]: then it stays. A negative
+    /// value of an unsigned integer is a very large one.
     ///
     /// # Errors
     /// [`Error::TooLong`] if it lies behind the longest string.
@@ -139,8 +143,8 @@ impl Transaction<'_> {
         self.change_bit_field(key.as_ref(), integer, at, BitChange::Set(value, overflow))
     }
 
-    /// Adds to the integer in a string whose highest bit is number `at`; the sum, or `None` if it does not fit and
-    /// `overflow` says [`BitOverflow::Fail`]: then the integer stays.
+    /// Adds to the integer in a string whose highest bit is number `at`; the sum, or `None` if it
+    /// does not fit and `overflow` says [`BitOverflow::Fail`]: then the integer stays.
     ///
     /// # Errors
     /// [`Error::TooLong`] if it lies behind the longest string.

@@ -1,6 +1,7 @@
 //! Hashes and sets: a key that holds fields with values, or members.
 //!
-//! An operation on a key of another type is refused. A hash or set goes with its last field or member.
+//! An operation on a key of another type is refused. A hash or set goes with its last field or
+//! member.
 
 use std::time::Duration;
 
@@ -104,7 +105,8 @@ impl Transaction<'_> {
         self.take(key, Type::Hash, field.as_ref())
     }
 
-    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set makes it stay.
+    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set
+    /// makes it stay.
     pub fn hash_expire(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -124,7 +126,8 @@ impl Transaction<'_> {
         self.set_field_time(key, field.as_ref(), None)
     }
 
-    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not expire.
+    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not
+    /// expire.
     pub fn hash_ttl(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -152,7 +155,8 @@ impl Transaction<'_> {
         })
     }
 
-    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The field keeps its time to live.
+    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The
+    /// field keeps its time to live.
     pub fn hash_increment(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -253,7 +257,8 @@ impl Perdura {
         self.on(key.as_ref(), |tx| tx.hash_delete(&key, field))
     }
 
-    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set makes it stay.
+    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set
+    /// makes it stay.
     pub fn hash_expire(
         &self,
         key: impl AsRef<[u8]>,
@@ -272,7 +277,8 @@ impl Perdura {
         self.on(key.as_ref(), |tx| tx.hash_persist(&key, field))
     }
 
-    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not expire.
+    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not
+    /// expire.
     pub fn hash_ttl(
         &self,
         key: impl AsRef<[u8]>,
@@ -281,7 +287,8 @@ impl Perdura {
         self.on(key.as_ref(), |tx| tx.hash_ttl(&key, field))
     }
 
-    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The field keeps its time to live.
+    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The
+    /// field keeps its time to live.
     pub fn hash_increment(
         &self,
         key: impl AsRef<[u8]>,

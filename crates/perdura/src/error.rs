@@ -43,7 +43,8 @@ impl From<heap::PoolError> for OpenError {
     }
 }
 
-/// Why a store could not be closed cleanly. Nothing that was acknowledged is lost: the next open recovers it.
+/// Why a store could not be closed cleanly. Nothing that was acknowledged is lost: the next open
+/// recovers it.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -116,7 +117,8 @@ pub enum Error {
     /// The transaction used a key that it did not declare.
     #[error("the transaction used a key that it did not declare")]
     Undeclared,
-    /// The store was called from inside one of its own transactions, or of what a value is shown to.
+    /// The store was called from inside one of its own transactions, or of what a value is shown
+    /// to.
     #[error(
         "the store was called inside of its own transaction: use the transaction's calls, \
          or call the store when it has ended"

@@ -1,7 +1,8 @@
 //! Places on the Earth: sorted sets whose members have places.
 //!
-//! A place is kept as the score of its member, to about half a metre, in Redis's own form. Members are taken out with
-//! [`Transaction::sorted_remove`] and counted with [`Transaction::sorted_len`]. Degrees are decimal, lengths are in metres.
+//! A place is kept as the score of its member, to about half a metre, in Redis's own form. Members
+//! are taken out with [`Transaction::sorted_remove`] and counted with [`Transaction::sorted_len`].
+//! Degrees are decimal, lengths are in metres.
 
 use keyspace::Entry;
 use keyspace::geo::{self, Area, Point, Shape, Wanted, point_of, score_of};
@@ -38,7 +39,8 @@ pub struct Nearby {
     pub distance: f64,
 }
 
-/// What to search for: members in a shape around a centre, all of them and the nearest first unless told otherwise.
+/// What to search for: members in a shape around a centre, all of them and the nearest first unless
+/// told otherwise.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -121,8 +123,8 @@ impl Transaction<'_> {
     /// Gives a member a place; whether the member is new.
     ///
     /// # Errors
-    /// [`Error::NoSuchPlace`] for one that has no score: nearer to a pole than 85.05112878 degrees of latitude, or no place
-    /// at all.
+    /// [`Error::NoSuchPlace`] for one that has no score: nearer to a pole than 85.05112878 degrees
+    /// of latitude, or no place at all.
     pub fn geo_add(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -155,8 +157,9 @@ impl Transaction<'_> {
     /// The members that a search finds; none where there is no key.
     ///
     /// # Errors
-    /// [`Error::NoSuchPlace`] if the centre is not valid for [`Transaction::geo_add`], or a length is negative or not finite;
-    /// [`Error::NoSuchMember`] if the centre is a member that is not there.
+    /// [`Error::NoSuchPlace`] if the centre is not valid for [`Transaction::geo_add`], or a length
+    /// is negative or not finite; [`Error::NoSuchMember`] if the centre is a member that is not
+    /// there.
     pub fn geo_search(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -172,8 +175,8 @@ impl Transaction<'_> {
         Ok(found.collect())
     }
 
-    /// Makes a key hold the members that a search finds at another, with their places; how many. Where there are none, the
-    /// key is deleted.
+    /// Makes a key hold the members that a search finds at another, with their places; how many.
+    /// Where there are none, the key is deleted.
     ///
     /// # Errors
     /// As [`Transaction::geo_search`].

@@ -1,6 +1,8 @@
-//! Groups of consumers of streams: each entry goes to one consumer of a group, and is pending until that acknowledges it.
+//! Groups of consumers of streams: each entry goes to one consumer of a group, and is pending until
+//! that acknowledges it.
 //!
-//! So entries are jobs for several workers: what one was given and did not acknowledge, since it ended, another one claims.
+//! So entries are jobs for several workers: what one was given and did not acknowledge, since it
+//! ended, another one claims.
 
 use std::time::Duration;
 
@@ -47,8 +49,8 @@ fn copied(entry: &Entry<'_>) -> StreamEntry {
 }
 
 impl Transaction<'_> {
-    /// Makes a group of consumers that reads the entries behind `last`, and the stream where there is none; `false` if there is a
-    /// group of this name.
+    /// Makes a group of consumers that reads the entries behind `last`, and the stream where there
+    /// is none; `false` if there is a group of this name.
     pub fn create_group(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -78,8 +80,8 @@ impl Transaction<'_> {
         self.edit_stream(&key, |edit| edit.drop_group(group.as_ref()))
     }
 
-    /// Gives a consumer up to `count` entries that the group has not read yet; they are pending from then on. None where there is
-    /// no such group.
+    /// Gives a consumer up to `count` entries that the group has not read yet; they are pending
+    /// from then on. None where there is no such group.
     pub fn read_group(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -147,8 +149,9 @@ impl Transaction<'_> {
         told.collect::<Result<_, KeyspaceError>>().map_err(Error::from)
     }
 
-    /// Gives a consumer up to `count` entries that were given to any one at least `idle` ago and not acknowledged since. What is no
-    /// longer in the stream is no longer pending. None where there is no such group.
+    /// Gives a consumer up to `count` entries that were given to any one at least `idle` ago and
+    /// not acknowledged since. What is no longer in the stream is no longer pending. None where
+    /// there is no such group.
     pub fn claim(
         &mut self,
         key: impl AsRef<[u8]>,

@@ -1,6 +1,8 @@
-//! HyperLogLogs: how many different elements were added, about, in 12 KiB at most, however many they are.
+//! HyperLogLogs: how many different elements were added, about, in 12 KiB at most, however many
+//! they are.
 //!
-//! The standard error of an estimate is 0.81 %. A HyperLogLog is a string in Redis's own form: it may be read and set as one.
+//! The standard error of an estimate is 0.81 %. A HyperLogLog is a string in Redis's own form: it
+//! may be read and set as one.
 
 use crate::{Error, Perdura, Transaction};
 
@@ -8,8 +10,8 @@ use crate::{Error, Perdura, Transaction};
 const SPARSE_LIMIT: usize = 3000;
 
 impl Transaction<'_> {
-    /// Adds elements to a HyperLogLog, which is made where there is none; whether it changed. Several at once cost as much
-    /// as one.
+    /// Adds elements to a HyperLogLog, which is made where there is none; whether it changed.
+    /// Several at once cost as much as one.
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if the key holds another string.
@@ -25,8 +27,9 @@ impl Transaction<'_> {
         })
     }
 
-    /// How many different elements were added to some HyperLogLogs together, about; 0 where there are none. One that is
-    /// counted alone remembers the estimate until something is added: that is a write.
+    /// How many different elements were added to some HyperLogLogs together, about; 0 where there
+    /// are none. One that is counted alone remembers the estimate until something is added: that is
+    /// a write.
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if a key holds another string.

@@ -1,16 +1,18 @@
 //! A crash-consistent key-value store in a program's own address space.
 //!
-//! [`Perdura`] is Perdura's keyspace without the server: the same pool file, the same sixteen databases, strings,
-//! lists, hashes, sets, sorted sets and streams with expiry times, bitmaps, HyperLogLogs and places on the Earth, and
-//! transactions over several keys. A call that returned is durable as far as the pool's [`Domain`] reaches; opening takes
-//! milliseconds, however many keys there are.
+//! [`Perdura`] is Perdura's keyspace without the server: the same pool file, the same sixteen
+//! databases, strings, lists, hashes, sets, sorted sets and streams with expiry times, bitmaps,
+//! HyperLogLogs and places on the Earth, and transactions over several keys. A call that returned
+//! is durable as far as the pool's [`Domain`] reaches; opening takes milliseconds, however many
+//! keys there are.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! use perdura::{DomainRequest, Options, Perdura};
 //!
-//! // On persistent memory leave `domain` out; `Process` survives a crash of the process, not a power loss.
+//! // On persistent memory leave `domain` out. `Process` survives a crash of the program, but no
+//! // power loss.
 //! let options = Options::new(dir.path().join("orders.pool")).domain(DomainRequest::Process);
 //! let store = Perdura::open(options.clone())?;
 //! store.set("greeting", "hello")?;
@@ -30,8 +32,9 @@
 //! # }
 //! ```
 //!
-//! A `Perdura` is `Send` and `Sync`: share it by reference or in an `Arc`. No runtime is needed. A thread of its own
-//! deletes expired keys and frees what large deletes left, unless [`Options::background`] says no.
+//! A `Perdura` is `Send` and `Sync`: share it by reference or in an `Arc`. No runtime is needed. A
+//! thread of its own deletes expired keys and frees what large deletes left, unless
+//! [`Options::background`] says no.
 //!
 //! This crate must not know commands, RESP or sockets.
 #![forbid(unsafe_code)]

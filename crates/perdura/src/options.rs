@@ -64,12 +64,14 @@ impl Options {
         Options { limit: bytes, ..self }
     }
 
-    /// The persistence domain; without this, that of persistent memory, and an error where there is none.
+    /// The persistence domain; without this, that of persistent memory, and an error where there is
+    /// none.
     pub fn domain(self, domain: DomainRequest) -> Options {
         Options { domain, ..self }
     }
 
-    /// Runs the instructions of persistent memory on any file: for tests, since a power loss is not survived.
+    /// Runs the instructions of persistent memory on any file: for tests, since a power loss is not
+    /// survived.
     pub fn emulate_pmem(self, yes: bool) -> Options {
         Options { emulate: yes, ..self }
     }
@@ -79,14 +81,14 @@ impl Options {
         Options { create: yes, ..self }
     }
 
-    /// Bytes of DRAM for copies of values that are read often; 0, as by default, for none. Of use where the medium is slower
-    /// than DRAM.
+    /// Bytes of DRAM for copies of values that are read often; 0, as by default, for none. Of use
+    /// where the medium is slower than DRAM.
     pub fn read_cache(self, bytes: u64) -> Options {
         Options { read_cache: bytes, ..self }
     }
 
-    /// Whether a thread deletes expired keys and frees what deletes left; yes by default. Without it, call
-    /// [`crate::Perdura::maintain`] now and then.
+    /// Whether a thread deletes expired keys and frees what deletes left; yes by default. Without
+    /// it, call [`crate::Perdura::maintain`] now and then.
     pub fn background(self, yes: bool) -> Options {
         Options { background: yes, ..self }
     }

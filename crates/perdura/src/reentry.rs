@@ -1,9 +1,10 @@
 //! Refuses calls of a store from inside one of its own transactions.
 //!
-//! A transaction holds the locks of its shards, which are not reentrant: a call of the store from inside of its closure, or from
-//! what [`crate::Perdura::get_with`] shows a value to, would wait for its own thread if the shards coincide, and would hold up
-//! others in an order that nobody chose if they do not. So each thread remembers the stores in whose closures it is, and
-//! every call that takes a lock asks. What a closure makes other threads do is not seen here.
+//! A transaction holds the locks of its shards, which are not reentrant: a call of the store from
+//! inside of its closure, or from what [`crate::Perdura::get_with`] shows a value to, would wait
+//! for its own thread if the shards coincide, and would hold up others in an order that nobody
+//! chose if they do not. So each thread remembers the stores in whose closures it is, and every
+//! call that takes a lock asks. What a closure makes other threads do is not seen here.
 
 use std::cell::RefCell;
 

@@ -62,7 +62,8 @@ impl Transaction<'_> {
     /// The elements of a list, a set or a sorted set in an order; none where there is no key.
     ///
     /// # Errors
-    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of these.
+    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of
+    /// these.
     pub fn sort(&mut self, key: impl AsRef<[u8]>, order: Order) -> Result<Vec<Vec<u8>>, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(Vec::new()) };
@@ -83,8 +84,8 @@ impl Transaction<'_> {
         Ok(rows.into_iter().map(|(_, element)| element).collect())
     }
 
-    /// Makes `target` a list of the elements of a list, a set or a sorted set in an order, whatever it held; how many they
-    /// are. Where there is none, `target` is deleted.
+    /// Makes `target` a list of the elements of a list, a set or a sorted set in an order, whatever
+    /// it held; how many they are. Where there is none, `target` is deleted.
     ///
     /// # Errors
     /// As [`Transaction::sort`].
@@ -111,13 +112,14 @@ impl Perdura {
     /// The elements of a list, a set or a sorted set in an order; none where there is no key.
     ///
     /// # Errors
-    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of these.
+    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of
+    /// these.
     pub fn sort(&self, key: impl AsRef<[u8]>, order: Order) -> Result<Vec<Vec<u8>>, Error> {
         self.on(key.as_ref(), |tx| tx.sort(&key, order))
     }
 
-    /// Makes `target` a list of the elements of a list, a set or a sorted set in an order, in one transaction; how many
-    /// they are. Where there is none, `target` is deleted.
+    /// Makes `target` a list of the elements of a list, a set or a sorted set in an order, in one
+    /// transaction; how many they are. Where there is none, `target` is deleted.
     ///
     /// # Errors
     /// As [`Perdura::sort`].

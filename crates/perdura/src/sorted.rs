@@ -1,7 +1,7 @@
 //! Sorted sets: members with scores, found by member, by rank and by score.
 //!
-//! Members of equal score stand in the order of their bytes. Ranks count from 0, the lowest score. A score is any number but
-//! NaN. A sorted set has no key while it has no member.
+//! Members of equal score stand in the order of their bytes. Ranks count from 0, the lowest score.
+//! A score is any number but NaN. A sorted set has no key while it has no member.
 
 use std::ops::Range;
 
@@ -29,7 +29,8 @@ pub type Scored = (Vec<u8>, f64);
 pub(crate) const LIMITS: Limits = Limits { entries: 128, value: 64 };
 
 impl Transaction<'_> {
-    /// Gives a member the score that `decide` makes of its present one; that score, and whether the member is new.
+    /// Gives a member the score that `decide` makes of its present one; that score, and whether the
+    /// member is new.
     fn score_by(
         &mut self,
         key: &[u8],

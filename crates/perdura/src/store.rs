@@ -71,8 +71,9 @@ pub struct Perdura {
 }
 
 impl Perdura {
-    /// Opens a store, recovering it if it was not closed, or makes it. A file that another process has open is refused,
-    /// after three seconds: a process that was just killed holds it for a moment.
+    /// Opens a store, recovering it if it was not closed, or makes it. A file that another process
+    /// has open is refused, after three seconds: a process that was just killed holds it for a
+    /// moment.
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
         keyspace.heap().set_read_cache(options.read_cache);
@@ -109,9 +110,9 @@ impl Perdura {
         self.len() == 0
     }
 
-    /// Runs `work` on the keys declared, all or nothing: an error, or a panic, undoes what it did. Nobody else sees
-    /// or changes these keys meanwhile. Calls of the store itself from inside of `work` return
-    /// [`Error::Reentrant`]; nor may `work` wait for another thread that calls it.
+    /// Runs `work` on the keys declared, all or nothing: an error, or a panic, undoes what it did.
+    /// Nobody else sees or changes these keys meanwhile. Calls of the store itself from inside of
+    /// `work` return [`Error::Reentrant`]; nor may `work` wait for another thread that calls it.
     pub fn transaction<K: AsRef<[u8]>, R, E: From<Error>>(
         &self,
         keys: &[K],
@@ -152,7 +153,8 @@ impl Perdura {
         self.transaction(&keys, work)
     }
 
-    /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium lost meanwhile.
+    /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium
+    /// lost meanwhile.
     fn finish<R, E: From<Error>>(
         &self,
         losses: Losses,
@@ -218,12 +220,14 @@ impl Perdura {
         copy_large(txn, &entry).map(Some)
     }
 
-    /// Shows the bytes of a value to `look` where they lie, in order, in one piece or several; whether there is a key.
+    /// Shows the bytes of a value to `look` where they lie, in order, in one piece or several;
+    /// whether there is a key.
     ///
-    /// Calls for other keys of the same shard wait meanwhile: `look` is to be short. The store's calls return
-    /// [`Error::Reentrant`] inside of it. A large value is copied first, without keeping others from its shard, and shown in
-    /// one piece. What was seen counts only if this returns `Ok`: what the medium loses at that moment looks like zeros, and
-    /// the answer is an error.
+    /// Calls for other keys of the same shard wait meanwhile: `look` is to be short. The store's
+    /// calls return [`Error::Reentrant`] inside of it. A large value is copied first, without
+    /// keeping others from its shard, and shown in one piece. What was seen counts only if this
+    /// returns `Ok`: what the medium loses at that moment looks like zeros, and the answer is an
+    /// error.
     pub fn get_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -258,7 +262,8 @@ impl Perdura {
         self.on(key.as_ref(), |tx| tx.exists(&key))
     }
 
-    /// Sets a value; the key does not expire. A large one is written without keeping others from its shard.
+    /// Sets a value; the key does not expire. A large one is written without keeping others from
+    /// its shard.
     pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         self.set_until(key.as_ref(), value.as_ref(), |_| Expire::Clear)
     }
@@ -347,8 +352,9 @@ impl Perdura {
         self.on(key.as_ref(), |tx| tx.ttl(&key))
     }
 
-    /// Deletes some expired keys and frees some of what deletes left; whether there is more to do. The background
-    /// thread does the same. Inside of a transaction it does nothing, and returns false.
+    /// Deletes some expired keys and frees some of what deletes left; whether there is more to do.
+    /// The background thread does the same. Inside of a transaction it does nothing, and returns
+    /// false.
     pub fn maintain(&self) -> bool {
         !reentry::is_entered(&self.keyspace) && background::maintain(&self.keyspace, (self.clock)())
     }
@@ -361,8 +367,8 @@ impl Perdura {
         if reentry::is_entered(&self.keyspace) { 0 } else { self.keyspace.purge() }
     }
 
-    /// Closes the store and syncs the pool, which then opens after any boot of the machine. Dropping it instead loses
-    /// nothing that the domain survives.
+    /// Closes the store and syncs the pool, which then opens after any boot of the machine.
+    /// Dropping it instead loses nothing that the domain survives.
     pub fn close(mut self) -> Result<(), CloseError> {
         drop(self.background.take());
         Ok(self.keyspace.heap().close()?)

@@ -45,8 +45,9 @@ impl Transaction<'_> {
         self.whole(|tx| Ok(tx.txn.edit_stream(tx.db, key, change)?))
     }
 
-    /// Adds an entry of at least one field to a stream, which is made where there is none. Its ID is the time in unix
-    /// milliseconds, or the one behind the last where that is later; none where there is no greater ID, or no field.
+    /// Adds an entry of at least one field to a stream, which is made where there is none. Its ID
+    /// is the time in unix milliseconds, or the one behind the last where that is later; none where
+    /// there is no greater ID, or no field.
     pub fn append_entry<F: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         key: impl AsRef<[u8]>,

@@ -6,7 +6,8 @@ use keyspace::{Db, Expire, Key, Txn};
 
 use crate::Error;
 
-/// An open transaction on the keys that it declared, in database 0 until [`Transaction::select`] chooses another.
+/// An open transaction on the keys that it declared, in database 0 until [`Transaction::select`]
+/// chooses another.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,8 +46,8 @@ impl<'s> Transaction<'s> {
         Ok(self.txn.commit()?)
     }
 
-    /// Runs an operation that changes something, and undoes what it did if it fails: whoever handles its error goes on as if
-    /// it had not been.
+    /// Runs an operation that changes something, and undoes what it did if it fails: whoever
+    /// handles its error goes on as if it had not been.
     pub(crate) fn whole<R>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<R, Error>,

@@ -132,11 +132,12 @@ mod arch {
         }
     }
 
-    /// Returns how many bytes one write-back covers: the shortest line of any data cache, as a power of two words of
-    /// four bytes (`CTR_EL0.DminLine`).
+    /// Returns how many bytes one write-back covers: the shortest line of any data cache, as a
+    /// power of two words of four bytes (`CTR_EL0.DminLine`).
     pub(crate) fn line_len() -> u64 {
         let ctr: u64;
-        // SAFETY: the register is read only; the kernel lets programs read it, or answers in its place.
+        // SAFETY: the register is read only; the kernel lets programs read it, or answers in its
+        // place.
         unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
         4 << (ctr >> 16 & 0xf)
     }

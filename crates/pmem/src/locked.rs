@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 /// Permissions of a file that is created: it holds everybody's data.
 const PRIVATE: u32 = 0o600;
 
-/// How long a file may be held by another process: one that was just killed holds it until the kernel has taken its
-/// memory apart.
+/// How long a file may be held by another process: one that was just killed holds it until the
+/// kernel has taken its memory apart.
 const PATIENCE: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Maps a file with `map`, again and again for up to three seconds while another process holds the file. Calls `waits` once
-/// if it has to wait.
+/// Maps a file with `map`, again and again for up to three seconds while another process holds the
+/// file. Calls `waits` once if it has to wait.
 pub fn when_unlocked(
     map: impl Fn() -> Result<Region, MapError>,
     waits: impl FnOnce(),

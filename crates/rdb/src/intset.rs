@@ -1,4 +1,5 @@
-//! Intsets: sorted integers of 2, 4 or 8 bytes each, behind their width and their number, of 32 bits each.
+//! Intsets: sorted integers of 2, 4 or 8 bytes each, behind their width and their number, of 32
+//! bits each.
 
 /// Returns the integers, if the bytes are an intset: ascending, each once.
 pub(crate) fn parse(bytes: &[u8]) -> Option<impl Iterator<Item = i64> + '_> {

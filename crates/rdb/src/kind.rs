@@ -88,7 +88,8 @@ const NUMBERS: [(u8, Kind); 23] = [
 ];
 
 impl Kind {
-    /// Returns the type of this number in a version: Valkey gave numbers from 22 on another meaning than Redis.
+    /// Returns the type of this number in a version: Valkey gave numbers from 22 on another meaning
+    /// than Redis.
     pub fn of(number: u8, version: u16) -> Option<Kind> {
         let is_valkey = crate::VALKEY.contains(&version);
         match number {

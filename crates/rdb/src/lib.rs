@@ -1,14 +1,17 @@
 //! Redis's dump format (RDB): what SAVE writes to a file, and DUMP into a reply.
 //!
-//! A [`Reader`] goes through a file record by record; a value comes out as plain [`Part`]s (elements, fields, stream entries),
-//! whatever encoding it was stored in, one part at a time. A [`Source`] is what both are read from; [`payload`] opens and seals
-//! what DUMP answers. A [`Writer`] writes what Redis 7.0 writes, byte for byte, given the encoding.
+//! A [`Reader`] goes through a file record by record; a value comes out as plain [`Part`]s
+//! (elements, fields, stream entries), whatever encoding it was stored in, one part at a time. A
+//! [`Source`] is what both are read from; [`payload`] opens and seals what DUMP answers. A
+//! [`Writer`] writes what Redis 7.0 writes, byte for byte, given the encoding.
 //!
-//! What is read comes from outside. Every length is checked against what follows before memory is taken for it, every packed
-//! encoding is validated as a whole before its first element is shown, and no input makes this crate panic. Whether an
-//! element comes twice is for the caller to find out, who has the elements.
+//! What is read comes from outside. Every length is checked against what follows before memory is
+//! taken for it, every packed encoding is validated as a whole before its first element is shown,
+//! and no input makes this crate panic. Whether an element comes twice is for the caller to find
+//! out, who has the elements.
 //!
-//! This crate must not know commands, the keyspace, the heap, files or sockets. `docs/format/rdb.md` describes the format.
+//! This crate must not know commands, the keyspace, the heap, files or sockets.
+//! `docs/format/rdb.md` describes the format.
 #![forbid(unsafe_code)]
 
 mod checksum;

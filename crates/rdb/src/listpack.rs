@@ -1,6 +1,8 @@
-//! Listpacks: elements one after the other, each followed by its own length, so that they can be read from either end.
+//! Listpacks: elements one after the other, each followed by its own length, so that they can be
+//! read from either end.
 //!
-//! Six bytes of head (all bytes: 32 bits; elements: 16 bits, all ones for "count them"), elements, one byte FF.
+//! Six bytes of head (all bytes: 32 bits; elements: 16 bits, all ones for "count them"), elements,
+//! one byte FF.
 
 use crate::item::{Item, canonical_int};
 
@@ -17,7 +19,8 @@ pub(crate) struct Listpack<'b> {
 }
 
 impl<'b> Listpack<'b> {
-    /// Validates a listpack: its size, each element's form and length behind it, the number of elements.
+    /// Validates a listpack: its size, each element's form and length behind it, the number of
+    /// elements.
     pub(crate) fn parse(bytes: &'b [u8]) -> Option<Listpack<'b>> {
         let size = u32::from_le_bytes(*bytes.first_chunk()?);
         let (&end, all) = bytes.split_last()?;
@@ -99,8 +102,9 @@ fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     }
 }
 
-/// The length behind an element: seven bits in a byte, the most significant first, the upper bit set in all but the first. As
-/// Redis draws the limits, three numbers take a byte more than they need.
+/// The length behind an element: seven bits in a byte, the most significant first, the upper bit
+/// set in all but the first. As Redis draws the limits, three numbers take a byte more than they
+/// need.
 fn back_length(len: usize, into: &mut [u8; 5]) -> &[u8] {
     let bytes = match len {
         0..=127 => 1,

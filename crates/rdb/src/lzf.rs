@@ -1,11 +1,12 @@
 //! LZF: literal runs and references to what was there before, in whole bytes.
 //!
-//! A first byte below 32 begins a run of so many literals and one; any other is a reference: its upper three bits are the
-//! length less two (seven: a further byte is added), its lower five and the last byte the distance less one.
+//! A first byte below 32 begins a run of so many literals and one; any other is a reference: its
+//! upper three bits are the length less two (seven: a further byte is added), its lower five and
+//! the last byte the distance less one.
 //!
-//! [`compress`] makes the choices that Redis's compressor makes (a table of the last place of each hash of three bytes, two
-//! entries more after a match), so that its output is the same, except where Redis's finds what an earlier string left in
-//! that table.
+//! [`compress`] makes the choices that Redis's compressor makes (a table of the last place of each
+//! hash of three bytes, two entries more after a match), so that its output is the same, except
+//! where Redis's finds what an earlier string left in that table.
 
 /// Entries of the table of places, as a power of two.
 const TABLE_BITS: u32 = 16;
@@ -52,7 +53,8 @@ fn copy(into: &mut Vec<u8>, from: usize, count: usize) {
     }
 }
 
-/// The compressor's memory of places, reused from string to string: what is not above `base` is of an earlier one.
+/// The compressor's memory of places, reused from string to string: what is not above `base` is of
+/// an earlier one.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     places: Vec<u32>,
@@ -89,7 +91,8 @@ struct Compressor<'b> {
     base: u32,
 }
 
-/// Returns the bytes in fewer than `most` bytes or so, if that is possible; `None` where Redis's compressor gives up.
+/// Returns the bytes in fewer than `most` bytes or so, if that is possible; `None` where Redis's
+/// compressor gives up.
 pub(crate) fn compress(table: &mut Table, input: &[u8], most: usize) -> Option<Vec<u8>> {
     let len = u32::try_from(input.len()).ok().filter(|&len| len > 0 && most > 0)?;
     let base = table.begin(len);
@@ -132,13 +135,15 @@ impl Compressor<'_> {
         std::mem::replace(slot, self.base + at as u32).saturating_sub(self.base) as usize
     }
 
-    /// The length of the match of `at` with `before`, if it is one. The first place of all is never referred to.
+    /// The length of the match of `at` with `before`, if it is one. The first place of all is never
+    /// referred to.
     fn matched(&self, before: usize, at: usize) -> Option<usize> {
         let is_near = before > 0 && before < at && at - before - 1 < FARTHEST;
         if !is_near || self.input[before..before + 3] != self.input[at..at + 3] {
             return None;
         }
-        // Redis's compressor looks at 16 bytes at once where there are so many, and then at one more.
+        // Redis's compressor looks at 16 bytes at once where there are so many, and then at one
+        // more.
         let most = match self.input.len() - at - 2 {
             most @ ..=16 => most.max(3),
             most => most.clamp(19, LONGEST_MATCH),

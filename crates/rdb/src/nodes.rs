@@ -1,4 +1,5 @@
-//! Lists as Redis 7.0 divides them: nodes of listpacks, each filled from the head on as RPUSH fills it.
+//! Lists as Redis 7.0 divides them: nodes of listpacks, each filled from the head on as RPUSH fills
+//! it.
 
 use crate::ListpackBuilder;
 
@@ -27,7 +28,8 @@ impl ListLimit {
     }
 }
 
-/// Puts elements into nodes. There is always one node more than it has returned, unless it was given nothing.
+/// Puts elements into nodes. There is always one node more than it has returned, unless it was
+/// given nothing.
 #[derive(Debug)]
 pub struct ListNodes {
     limit: ListLimit,

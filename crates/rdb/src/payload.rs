@@ -5,7 +5,8 @@ use crate::{Error, Kind, Source, checksum, is_known_version};
 /// Bytes behind the value: the version and the checksum.
 const FOOTER: usize = 2 + 8;
 
-/// Verifies a payload; its type, and where its value is read from. A string of more than `longest` bytes is refused.
+/// Verifies a payload; its type, and where its value is read from. A string of more than `longest`
+/// bytes is refused.
 pub fn open(payload: &[u8], longest: u64) -> Result<(Kind, Source<&[u8]>), Error> {
     let at = payload.len() as u64;
     let (rest, expected) = payload.split_last_chunk().ok_or(Error::Cut { at })?;

@@ -1,7 +1,7 @@
 //! A dump file: its head, then records until the end, then the checksum.
 //!
-//! What precedes a key in the file (its expiry time, how it was used) comes out with the key; its value is read next, by
-//! [`Reader::value`], and is passed over where it is not.
+//! What precedes a key in the file (its expiry time, how it was used) comes out with the key; its
+//! value is read next, by [`Reader::value`], and is passed over where it is not.
 
 use std::io::Read;
 
@@ -76,7 +76,8 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the head. A string of more than `longest` bytes is refused later on. It makes many small reads: give it a buffer.
+    /// Reads the head. A string of more than `longest` bytes is refused later on. It makes many
+    /// small reads: give it a buffer.
     pub fn new(from: R, longest: u64) -> Result<Reader<R>, Error> {
         let mut source = Source::new(from, 0, longest);
         source.begin_checksum();
@@ -156,7 +157,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads the value of the key that [`Reader::next`] returned, and shows its parts; nothing where it was read already.
+    /// Reads the value of the key that [`Reader::next`] returned, and shows its parts; nothing
+    /// where it was read already.
     pub fn value<E: From<Error>>(
         &mut self,
         show: impl FnMut(Part<'_>) -> Result<(), E>,

@@ -37,8 +37,8 @@ impl std::fmt::Debug for ChecksumState {
 }
 
 impl<R: Read> Source<R> {
-    /// Reads from `from` what is of this version of the format; a string of more than `longest` bytes is refused. It makes many
-    /// small reads: give it a buffer.
+    /// Reads from `from` what is of this version of the format; a string of more than `longest`
+    /// bytes is refused. It makes many small reads: give it a buffer.
     pub fn new(from: R, version: u16, longest: u64) -> Source<R> {
         Source { from, at: 0, longest, version, checksum: None }
     }

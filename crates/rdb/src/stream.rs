@@ -1,8 +1,9 @@
 //! Streams: entries in listpacks that share the fields of their first entry, then consumer groups.
 //!
-//! A listpack begins with a master entry: entries, deleted entries, fields, the fields' names, a zero. Each entry: flags, the
-//! difference of its ID from that of the node (milliseconds, sequence), fields with values or, where it has the master's
-//! fields, values alone; and how many items these are.
+//! A listpack begins with a master entry: entries, deleted entries, fields, the fields' names, a
+//! zero. Each entry: flags, the difference of its ID from that of the node (milliseconds,
+//! sequence), fields with values or, where it has the master's fields, values alone; and how many
+//! items these are.
 
 use std::collections::HashMap;
 use std::io::Read;

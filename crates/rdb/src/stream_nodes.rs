@@ -3,7 +3,8 @@
 use crate::stream::SAME_FIELDS;
 use crate::{ListpackBuilder, StreamId};
 
-/// How large a node of a stream becomes: `stream-node-max-bytes` and `stream-node-max-entries`; 0 for no limit.
+/// How large a node of a stream becomes: `stream-node-max-bytes` and `stream-node-max-entries`; 0
+/// for no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimit {
     /// Bytes from which on a node takes no more.

@@ -9,7 +9,8 @@ use crate::stream::{self, StreamId};
 use crate::ziplist::Ziplist;
 use crate::{Error, Kind, intset, item, zipmap};
 
-/// A part of a value. A value is a string, or elements of one kind, or a stream's parts in the order of this list.
+/// A part of a value. A value is a string, or elements of one kind, or a stream's parts in the
+/// order of this list.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Part<'p> {
@@ -115,7 +116,8 @@ fn each<R: Read, E: From<Error>>(
     Ok(())
 }
 
-/// A score as a length and so many characters, of which three lengths stand for what is no decimal number.
+/// A score as a length and so many characters, of which three lengths stand for what is no decimal
+/// number.
 fn text_score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
     let len = source.byte()?;
     match len {
@@ -198,7 +200,8 @@ fn packed<R: Read, E: From<Error>>(
     kind: Kind,
     show: Show<'_, E>,
 ) -> Result<(), E> {
-    // The time of the earliest field is written before the listpack, where the times themselves are whole.
+    // The time of the earliest field is written before the listpack, where the times themselves are
+    // whole.
     if kind == Kind::HashListpackExpiring {
         source.millis()?;
     }

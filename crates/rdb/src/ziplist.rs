@@ -1,7 +1,8 @@
 //! Ziplists: what small collections were stored as before Redis 7. They are read, never written.
 //!
-//! Ten bytes of head (all bytes and the place of the last element: 32 bits each; elements: 16 bits, all ones for "count
-//! them"), elements, one byte FF. An element begins with the length of the one before it.
+//! Ten bytes of head (all bytes and the place of the last element: 32 bits each; elements: 16 bits,
+//! all ones for "count them"), elements, one byte FF. An element begins with the length of the one
+//! before it.
 
 use crate::item::Item;
 
@@ -17,8 +18,8 @@ pub(crate) struct Ziplist<'b> {
 }
 
 impl<'b> Ziplist<'b> {
-    /// Validates a ziplist: its size, each element's form and what it says of the one before, the last element's place, the
-    /// number of elements.
+    /// Validates a ziplist: its size, each element's form and what it says of the one before, the
+    /// last element's place, the number of elements.
     pub(crate) fn parse(bytes: &'b [u8]) -> Option<Ziplist<'b>> {
         let size = u32::from_le_bytes(*bytes.first_chunk()?);
         let (&end, all) = bytes.split_last()?;

@@ -1,11 +1,12 @@
-//! What can be wrong with a request. Every one of these ends the connection after the reply, as in Redis,
-//! since there is no telling where the next command would begin.
+//! What can be wrong with a request. Every one of these ends the connection after the reply, as in
+//! Redis, since there is no telling where the next command would begin.
 
 use std::borrow::Cow;
 
 /// A request that is not in the protocol, or beyond its limits.
 ///
-/// [`ProtocolError::message`] gives the reply's text byte for byte as Redis 7.0.15 does; `Display` is for logs.
+/// [`ProtocolError::message`] gives the reply's text byte for byte as Redis 7.0.15 does; `Display`
+/// is for logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {

@@ -1,12 +1,13 @@
 //! Glob patterns as KEYS, SCAN, PSUBSCRIBE and CONFIG GET take them.
 //!
-//! `*` any bytes, `?` one byte, `[abc]` `[a-z]` `[^a]` one byte of a class, `\` takes the next byte as it is. The
-//! odd corners are Redis's: an unclosed class ends with the pattern, a range may be written backwards, bytes
-//! above 127 order as negative numbers, and the empty string matches the empty pattern and `*`, but not `**`.
+//! `*` any bytes, `?` one byte, `[abc]` `[a-z]` `[^a]` one byte of a class, `\` takes the next byte
+//! as it is. The odd corners are Redis's: an unclosed class ends with the pattern, a range may be
+//! written backwards, bytes above 127 order as negative numbers, and the empty string matches the
+//! empty pattern and `*`, but not `**`.
 //!
 //! Only the last `*` is ever worth going back to, so matching needs no recursion and at most
-//! (pattern x string) steps, whatever a client sends. Redis's needs recursion, and finds nothing where that would
-//! go deeper than a thousand stars: so does this.
+//! (pattern x string) steps, whatever a client sends. Redis's needs recursion, and finds nothing
+//! where that would go deeper than a thousand stars: so does this.
 
 /// Whether all of `string` matches `pattern`.
 pub fn matches(pattern: &[u8], string: &[u8]) -> bool {

@@ -1,9 +1,10 @@
 //! The reply writer: appends to a connection's write buffer in the protocol that the client chose.
 //!
-//! A command says what it means (a map, a double, a null) and the writer says it in RESP2 or RESP3; nobody else
-//! knows the difference. Aggregates carry their length in front; where a command learns it late, it writes
-//! the elements first and [`Writer::finish_array`] and its like put the header before them. A command that fails
-//! half way takes back what it wrote with [`Writer::mark`] and [`Writer::truncate`].
+//! A command says what it means (a map, a double, a null) and the writer says it in RESP2 or RESP3;
+//! nobody else knows the difference. Aggregates carry their length in front; where a command learns
+//! it late, it writes the elements first and [`Writer::finish_array`] and its like put the header
+//! before them. A command that fails half way takes back what it wrote with [`Writer::mark`] and
+//! [`Writer::truncate`].
 
 use crate::ProtocolError;
 use crate::number;
@@ -115,8 +116,8 @@ impl Writer {
         self.line(b'+', text.as_ref());
     }
 
-    /// An error, with its code: `ERR no such key`, `WRONGTYPE Operation ...`. Line ends at its ends are cut off and
-    /// others become spaces, so that it may quote what the client sent.
+    /// An error, with its code: `ERR no such key`, `WRONGTYPE Operation ...`. Line ends at its ends
+    /// are cut off and others become spaces, so that it may quote what the client sent.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let is_end = |b: &u8| matches!(b, b'\r' | b'\n');
         let text = text.as_ref();
@@ -187,8 +188,8 @@ impl Writer {
         self.bulk(itoa::Buffer::new().format(value));
     }
 
-    /// The header of a bulk string whose `len` bytes follow with [`raw`](Writer::raw), in as many pieces as the caller
-    /// likes, and are closed with [`bulk_end`](Writer::bulk_end).
+    /// The header of a bulk string whose `len` bytes follow with [`raw`](Writer::raw), in as many
+    /// pieces as the caller likes, and are closed with [`bulk_end`](Writer::bulk_end).
     #[inline]
     pub fn bulk_header(&mut self, len: usize) {
         self.aggregate(b'$', len);
@@ -264,19 +265,21 @@ impl Writer {
         self.aggregate(self.or_array(b'>'), len);
     }
 
-    /// The header of a map of `pairs` that comments the reply behind it. RESP3 only, as in Redis: a RESP2 client must not
-    /// be sent one.
+    /// The header of a map of `pairs` that comments the reply behind it. RESP3 only, as in Redis: a
+    /// RESP2 client must not be sent one.
     pub fn attribute(&mut self, pairs: usize) {
         debug_assert_eq!(self.protocol, Protocol::Resp3, "RESP2 has no attributes");
         self.aggregate(b'|', pairs);
     }
 
-    /// Starts an aggregate whose length is not known yet. Several may be open; the inner is finished first.
+    /// Starts an aggregate whose length is not known yet. Several may be open; the inner is
+    /// finished first.
     pub fn deferred(&mut self) -> Deferred {
         Deferred(self.out.len())
     }
 
-    /// Puts the header of an array of `len` elements before what was written since [`deferred`](Writer::deferred).
+    /// Puts the header of an array of `len` elements before what was written since
+    /// [`deferred`](Writer::deferred).
     pub fn finish_array(&mut self, start: Deferred, len: usize) {
         self.finish(start, b'*', len);
     }

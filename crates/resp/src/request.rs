@@ -1,25 +1,26 @@
 //! The request parser: commands as ranges of a connection's read buffer.
 //!
-//! One read is parsed whole, so that a batch of commands can be looked at together before the first is
-//! executed; therefore the parser keeps the ranges of every complete command since the last
-//! [`Parser::release`], behind them those of the command that is still arriving. A read never starts over: the
-//! parser remembers its place down to the half-read length line. It owns ranges only; the bytes are the
-//! caller's, who must hand the same bytes (and any that arrived behind them) to every call until `release`
-//! says how many at the front may go.
+//! One read is parsed whole, so that a batch of commands can be looked at together before the first
+//! is executed; therefore the parser keeps the ranges of every complete command since the last
+//! [`Parser::release`], behind them those of the command that is still arriving. A read never
+//! starts over: the parser remembers its place down to the half-read length line. It owns ranges
+//! only; the bytes are the caller's, who must hand the same bytes (and any that arrived behind
+//! them) to every call until `release` says how many at the front may go.
 //!
 //! Invariants:
 //! - `pos` is where the next unread byte stands, and no complete command reaches beyond `released`;
 //! - a range lies inside the input that was given when it was made;
 //! - an error changes nothing: the same call gives it again.
 //!
-//! Limits and leniencies are Redis 7.0.15's: the two bytes behind a length or an argument are skipped unseen,
-//! a count below one is no command, and a count may be as large as an `int`.
+//! Limits and leniencies are Redis 7.0.15's: the two bytes behind a length or an argument are
+//! skipped unseen, a count below one is no command, and a count may be as large as an `int`.
 
 use crate::ProtocolError;
 use crate::number;
 use crate::words::{Word, split};
 
-/// From this length on a half-read argument is worth a buffer of its final size ([`Next::Partial`]).
+/// From this length on a half-read argument is worth a buffer of its final size
+/// ([`Next::Partial`]).
 pub const BIG_BULK: usize = 32 * 1024;
 
 /// The longest inline command, and the longest line that holds a count or a length.
@@ -38,7 +39,8 @@ pub struct Limits {
     pub max_bulk: usize,
     /// The most arguments of one command.
     pub max_arguments: usize,
-    /// Whether the client has authenticated (or need not): before that it gets ten arguments of 16 KiB.
+    /// Whether the client has authenticated (or need not): before that it gets ten arguments of 16
+    /// KiB.
     pub authenticated: bool,
 }
 
@@ -53,8 +55,9 @@ impl Default for Limits {
 pub enum Next {
     /// One more command is complete.
     Command,
-    /// The input ends inside a command, or between two. At least `missing` bytes more are needed (1 where that is not
-    /// known); from [`BIG_BULK`] on it pays to make room for all of them before the next read.
+    /// The input ends inside a command, or between two. At least `missing` bytes more are needed (1
+    /// where that is not known); from [`BIG_BULK`] on it pays to make room for all of them before
+    /// the next read.
     Partial {
         /// How many bytes.
         missing: usize,
@@ -99,10 +102,11 @@ impl Parser {
         Parser::default()
     }
 
-    /// Reads on in `input`, which starts with the bytes that the last [`release`](Parser::release) left.
+    /// Reads on in `input`, which starts with the bytes that the last [`release`](Parser::release)
+    /// left.
     ///
-    /// Before authentication ask for one command at a time and execute it, since it may lift the limits of
-    /// the next.
+    /// Before authentication ask for one command at a time and execute it, since it may lift the
+    /// limits of the next.
     pub fn next(&mut self, input: &[u8], limits: &Limits) -> Result<Next, ProtocolError> {
         loop {
             if self.awaited == 0 {
@@ -143,7 +147,8 @@ impl Parser {
         Command { ranges: &self.ranges[start..self.ends[index]], input, unescaped: &self.unescaped }
     }
 
-    /// The words of the complete commands from the `first`th on, behind each other: a list for a whole batch.
+    /// The words of the complete commands from the `first`th on, behind each other: a list for a
+    /// whole batch.
     ///
     /// # Panics
     /// If `input` is shorter than it was.
@@ -173,8 +178,8 @@ impl Parser {
         (0..self.complete()).map(move |index| self.command(index, input))
     }
 
-    /// Forgets the complete commands and says how many bytes at the front of the input were theirs. The caller
-    /// drops exactly these before the next call of [`next`](Parser::next).
+    /// Forgets the complete commands and says how many bytes at the front of the input were theirs.
+    /// The caller drops exactly these before the next call of [`next`](Parser::next).
     pub fn release(&mut self) -> usize {
         let gone = std::mem::take(&mut self.released);
         let forgotten = self.ends.last().copied().unwrap_or(0);
@@ -233,7 +238,8 @@ impl Parser {
         Ok(Progress::Some)
     }
 
-    /// Reads what has arrived whole, as long as it is of the usual short form: nearly every argument is.
+    /// Reads what has arrived whole, as long as it is of the usual short form: nearly every
+    /// argument is.
     #[inline]
     fn short_arguments(&mut self, input: &[u8], limits: &Limits) {
         if self.bulk.is_some() {
@@ -392,8 +398,9 @@ enum Progress {
     Some,
 }
 
-/// The number in a line such as `*3\r\n` or `$1024\r\n` of one to four digits without a leading zero, and the
-/// line's length. None for every other line, complete or not, right or wrong, and near the input's end.
+/// The number in a line such as `*3\r\n` or `$1024\r\n` of one to four digits without a leading
+/// zero, and the line's length. None for every other line, complete or not, right or wrong, and
+/// near the input's end.
 #[inline(always)]
 fn short_line(line: &[u8]) -> Option<(usize, usize)> {
     let &[_, a, b, c, d, e, _, _] = line.first_chunk::<8>()?;

@@ -1,12 +1,12 @@
-//! Words of a line and their quotes, by the rules that inline commands share with `redis-cli` and redis.conf:
-//! `"..."` with `\n \r \t \b \a \xHH` and `\` before any other byte, `'...'` with `\'` alone; a closing
-//! quote ends the word and must be followed by white space or the end.
+//! Words of a line and their quotes, by the rules that inline commands share with `redis-cli` and
+//! redis.conf: `"..."` with `\n \r \t \b \a \xHH` and `\` before any other byte, `'...'` with `\'`
+//! alone; a closing quote ends the word and must be followed by white space or the end.
 //!
-//! For the request parser a word without quotes is a range of the line, and a word with quotes is unescaped
-//! into a buffer that the parser keeps.
+//! For the request parser a word without quotes is a range of the line, and a word with quotes is
+//! unescaped into a buffer that the parser keeps.
 //!
-//! One difference from Redis is deliberate: a NUL byte is an ordinary byte. Redis searches the end of the line
-//! as a C string and so waits for ever behind a NUL.
+//! One difference from Redis is deliberate: a NUL byte is an ordinary byte. Redis searches the end
+//! of the line as a C string and so waits for ever behind a NUL.
 
 /// The words of a line; None if its quotes are not closed, or closed in the middle of a word.
 pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {

@@ -1,9 +1,10 @@
 //! The append-only file in the server: loading it at the start, rewriting it beside the service.
 //!
-//! Loading runs on the thread that starts the server, and says how far it is once a second. A rewrite runs on a
-//! thread of its own, one at a time, and gives up when the server stops. The log's own failures are the log's: it
-//! refuses what follows, until a write that failed was tried again with success or for good, and the gate sees to it
-//! that nothing is acknowledged that is not kept.
+//! Loading runs on the thread that starts the server, and says how far it is once a second. A
+//! rewrite runs on a thread of its own, one at a time, and gives up when the server stops. The
+//! log's own failures are the log's: it refuses what follows, until a write that failed was tried
+//! again with success or for good, and the gate sees to it that nothing is acknowledged that is not
+//! kept.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,8 +45,9 @@ pub(crate) fn options(values: &Values) -> Options {
     options
 }
 
-/// Loads the log into the engine, which must be empty, and opens it for appending. The caller keeps the engine in
-/// its loading state until the log is in place: nothing may be executed that is not logged.
+/// Loads the log into the engine, which must be empty, and opens it for appending. The caller keeps
+/// the engine in its loading state until the log is in place: nothing may be executed that is not
+/// logged.
 pub(crate) fn load(options: Options, engine: &Engine) -> Result<Aof, StartError> {
     let mut loader = Loader::open(options).map_err(ReplayError::from)?;
     let is_new = loader.is_new();
@@ -112,7 +114,8 @@ impl AppendOnly {
         Arc::new(AppendOnly { log, engine, options, job: Mutex::default(), stopping, wanted })
     }
 
-    /// Opens what was logged so far to be read once more. The caller holds all shards, so that nothing follows.
+    /// Opens what was logged so far to be read once more. The caller holds all shards, so that
+    /// nothing follows.
     pub(crate) fn open(&self) -> Result<Loader, String> {
         if self.job().began.is_some() {
             return Err("the append only file is being rewritten".into());
@@ -129,7 +132,8 @@ impl AppendOnly {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Switches the log off, or begins to switch it on: it is whole when a rewrite has come to its end.
+    /// Switches the log off, or begins to switch it on: it is whole when a rewrite has come to its
+    /// end.
     pub(crate) fn switch(self: &Arc<AppendOnly>, on: bool) -> Result<(), aof::Failure> {
         self.wanted.store(on, Ordering::Relaxed);
         if !on {
@@ -153,8 +157,8 @@ impl AppendOnly {
         !self.log.is_whole()
     }
 
-    /// Begins a rewrite, by which a log that was switched off is switched on. The caller may hold shards: the cut is taken by
-    /// the new thread.
+    /// Begins a rewrite, by which a log that was switched off is switched on. The caller may hold
+    /// shards: the cut is taken by the new thread.
     pub(crate) fn rewrite(self: &Arc<AppendOnly>) -> Result<(), Busy> {
         let mut job = self.job();
         if job.began.is_some() {

@@ -147,8 +147,8 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
     }
 }
 
-/// Where there is a log, it can be switched off and on; whether there is one is settled at the start, with where the data
-/// lives.
+/// Where there is a log, it can be switched off and on; whether there is one is settled at the
+/// start, with where the data lives.
 fn append_only(shared: &Shared, yes: bool) -> Result<(), String> {
     match (shared.store.backend, yes) {
         (Backend::Aof, _) | (Backend::Volatile | Backend::Pmem, false) => Ok(()),

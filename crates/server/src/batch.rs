@@ -1,8 +1,9 @@
-//! One batch: the complete commands of a connection's input, up to a bound, parsed and given to the engine.
+//! One batch: the complete commands of a connection's input, up to a bound, parsed and given to the
+//! engine.
 //!
-//! The whole batch is parsed before its first command is executed, so that the engine can prefetch what the
-//! look-ups of its keys will need. Before a client has authenticated each command is executed before the next is
-//! parsed, since the limits of the parser depend on it.
+//! The whole batch is parsed before its first command is executed, so that the engine can prefetch
+//! what the look-ups of its keys will need. Before a client has authenticated each command is
+//! executed before the next is parsed, since the limits of the parser depend on it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -120,7 +121,8 @@ fn refuse(connection: &mut Connection, error: &ProtocolError) -> Step {
     Step::Close
 }
 
-/// Executes the parsed commands from `next` on, and leaves there where to go on if not all were executed.
+/// Executes the parsed commands from `next` on, and leaves there where to go on if not all were
+/// executed.
 fn execute(connection: &mut Connection) -> Step {
     let Connection { parser, input, filled, session, worker, output, next, log_end, .. } =
         connection;

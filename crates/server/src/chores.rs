@@ -1,11 +1,12 @@
 //! Periodic work: expiry and freeing on the workers, the rest on a thread of its own.
 //!
-//! Each worker looks after the shards whose number is its own modulo the number of workers, in steps that
-//! hold a lock for a bounded number of items, and lets its connections run between the steps. What may
-//! block (growing the pool, the append-only file) is done by the housekeeping thread.
+//! Each worker looks after the shards whose number is its own modulo the number of workers, in
+//! steps that hold a lock for a bounded number of items, and lets its connections run between the
+//! steps. What may block (growing the pool, the append-only file) is done by the housekeeping
+//! thread.
 //!
-//! Each step is contained: a panic in one ends that step, not the task, so that expiry and freeing go on in the other
-//! shards and, at the next round, in this one.
+//! Each step is contained: a panic in one ends that step, not the task, so that expiry and freeing
+//! go on in the other shards and, at the next round, in this one.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,8 +42,8 @@ const GIVE_BACK: Duration = Duration::from_millis(50);
 /// How often it is checked that the pool's file is in its place.
 const POOL_FILE: Duration = Duration::from_secs(1);
 
-/// Runs a step of background work. A panic in it is logged, and the step counts as one that did nothing: what it held is
-/// rolled back or poisoned where it lies, as after the panic of a command.
+/// Runs a step of background work. A panic in it is logged, and the step counts as one that did
+/// nothing: what it held is rolled back or poisoned where it lies, as after the panic of a command.
 pub(crate) fn contained<R>(what: &str, step: impl FnOnce() -> R) -> Option<R> {
     let done = catch_unwind(AssertUnwindSafe(step));
     if done.is_err() {

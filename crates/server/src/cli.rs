@@ -106,7 +106,8 @@ fn lines(words: &[Vec<u8>]) -> Result<String, String> {
     Ok(text)
 }
 
-/// The text of `--version`: redis-server's line, which programs read, with the own version at its end.
+/// The text of `--version`: redis-server's line, which programs read, with the own version at its
+/// end.
 pub fn version() -> String {
     format!(
         "Redis server v={} sha=00000000:0 malloc=perdura bits=64 build=0 perdura={}",

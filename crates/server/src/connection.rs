@@ -1,18 +1,20 @@
 //! A connection: bytes in, commands executed, replies out.
 //!
-//! One task serves one connection. It reads whatever there is, parses all complete commands of it (up to
-//! a bound), executes them one after the other, collects the replies in one buffer and writes them at
-//! once: one read and one write per batch. Commands are executed where they were read, on any shard.
-//! Replies leave when all connections that had sent something were read: a client that is woken by the first
-//! reply finds the others there, instead of falling asleep and being woken for each.
+//! One task serves one connection. It reads whatever there is, parses all complete commands of it
+//! (up to a bound), executes them one after the other, collects the replies in one buffer and
+//! writes them at once: one read and one write per batch. Commands are executed where they were
+//! read, on any shard. Replies leave when all connections that had sent something were read: a
+//! client that is woken by the first reply finds the others there, instead of falling asleep and
+//! being woken for each.
 //!
-//! Who owns what: the task owns socket, buffers, parser and session; the engine's registry holds the
-//! session's shared face, through which others kill, wake or write to the client.
+//! Who owns what: the task owns socket, buffers, parser and session; the engine's registry holds
+//! the session's shared face, through which others kill, wake or write to the client.
 //!
 //! Invariants:
-//! - replies leave in the order of their commands, and none before the log is settled as far as it needs;
-//! - a batch is bounded, and a connection with more to do goes to the end of the queue, so that none
-//!   starves another;
+//! - replies leave in the order of their commands, and none before the log is settled as far as it
+//!   needs;
+//! - a batch is bounded, and a connection with more to do goes to the end of the queue, so that
+//!   none starves another;
 //! - `input[..filled]` are the bytes received and not yet released by the parser.
 
 use std::future::poll_fn;
@@ -30,7 +32,8 @@ use crate::output::Output;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// Room for input that a connection keeps between commands, and the least that it reads into. An idle one has none.
+/// Room for input that a connection keeps between commands, and the least that it reads into. An
+/// idle one has none.
 const ROOM: usize = 16 * 1024;
 /// Room for input of a client that sends more at once than it is given room for.
 const MORE_ROOM: usize = 64 * 1024;
@@ -294,7 +297,8 @@ impl Connection {
         }
     }
 
-    /// Whether this client's replies alone are more than all clients may take: it need not be looked for.
+    /// Whether this client's replies alone are more than all clients may take: it need not be
+    /// looked for.
     fn exceeds_all(&self, waiting: u64) -> bool {
         let limit = self.worker.shared.limits.client_memory.load(Relaxed);
         if limit == 0 || waiting <= limit || self.client.no_evict.load(Relaxed) {
@@ -311,8 +315,9 @@ impl Connection {
         self.worker.shared.engine.clock().unix_ms()
     }
 
-    /// Room for the next read. A large argument gets what it still needs, as far as its client has shown to mean it: as
-    /// much again as was sent. So a length that is only claimed costs nothing, and the buffer still grows few times.
+    /// Room for the next read. A large argument gets what it still needs, as far as its client has
+    /// shown to mean it: as much again as was sent. So a length that is only claimed costs nothing,
+    /// and the buffer still grows few times.
     fn make_room(&mut self) {
         if std::mem::take(&mut self.crowded) && self.input.len() < MORE_ROOM {
             self.input.resize(MORE_ROOM, 0);
@@ -333,7 +338,8 @@ impl Connection {
         }
     }
 
-    /// Releases the buffers once the client has been silent for a while, as the housekeeping thread says.
+    /// Releases the buffers once the client has been silent for a while, as the housekeeping thread
+    /// says.
     #[inline]
     fn release(&mut self) {
         if self.client.release.load(Relaxed) {
@@ -377,7 +383,8 @@ impl Connection {
         client.blocked.store(false, Relaxed);
     }
 
-    /// Takes the steps of a long command, and lets others be served between them; false when the client must go.
+    /// Takes the steps of a long command, and lets others be served between them; false when the
+    /// client must go.
     async fn walk(&mut self) -> bool {
         loop {
             tokio::task::yield_now().await;
@@ -427,7 +434,8 @@ impl Connection {
         poll_fn(|cx| self.poll_blocked(cx)).await
     }
 
-    /// Sends what there is to send, and takes what arrives without looking at it: the end of the stream ends the wait.
+    /// Sends what there is to send, and takes what arrives without looking at it: the end of the
+    /// stream ends the wait.
     fn poll_blocked(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
         self.keep_waker(cx);
         if self.client.killed.load(Relaxed) {

@@ -1,14 +1,15 @@
 //! Replies that wait for the command log: one write, and one sync, for all connections of a worker.
 //!
-//! A connection whose replies depend on the log up to some offset enters the gate and sleeps. Its entry
-//! wakes the worker's flusher, a task that stands in the queue behind all connections that were ready
-//! at the same time; so it runs when they all have executed and entered. It asks the log to do what its
-//! policy demands (`always`: write and sync; else: write), right there on the worker's thread, since a
-//! hop to another thread costs more than it would save, and wakes everybody. Workers meet in the log
-//! itself, which lets one of them sync for all that wait.
+//! A connection whose replies depend on the log up to some offset enters the gate and sleeps. Its
+//! entry wakes the worker's flusher, a task that stands in the queue behind all connections that
+//! were ready at the same time; so it runs when they all have executed and entered. It asks the log
+//! to do what its policy demands (`always`: write and sync; else: write), right there on the
+//! worker's thread, since a hop to another thread costs more than it would save, and wakes
+//! everybody. Workers meet in the log itself, which lets one of them sync for all that wait.
 //!
-//! Invariant: a reply leaves only if the log said that its offset was settled. A failure turns away those who waited
-//! when it was met; who comes later asks the log again, which may have been written meanwhile.
+//! Invariant: a reply leaves only if the log said that its offset was settled. A failure turns away
+//! those who waited when it was met; who comes later asks the log again, which may have been
+//! written meanwhile.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -56,7 +57,8 @@ impl Gate {
                 return Poll::Ready(Ok(()));
             }
             if !waits {
-                // An earlier failure is not this one's. Who was turned away and does not know it yet asks once more.
+                // An earlier failure is not this one's. Who was turned away and does not know it
+                // yet asks once more.
                 self.failed.store(0, Relaxed);
                 waits = true;
             } else if self.failed.load(Relaxed) >= offset {
@@ -73,8 +75,9 @@ impl Gate {
         .await
     }
 
-    /// Looks at the sockets again as long as that brings more connections to the gate: a sync takes some hundred
-    /// times as long as a look, and those who come too late for it wait for the next one.
+    /// Looks at the sockets again as long as that brings more connections to the gate: a sync takes
+    /// some hundred times as long as a look, and those who come too late for it wait for the next
+    /// one.
     async fn gather(&self) {
         let mut before = 0;
         loop {

@@ -5,8 +5,8 @@
 //! command log, replies wait in their worker's gate (`gate`) until it is settled. Administrative
 //! commands reach the server through `host`.
 //!
-//! This crate must not know persistent words, the format of the pool, or what a command does: it calls
-//! [`commands::Engine::execute`] and sends what comes back.
+//! This crate must not know persistent words, the format of the pool, or what a command does: it
+//! calls [`commands::Engine::execute`] and sends what comes back.
 #![forbid(unsafe_code)]
 
 mod append_only;

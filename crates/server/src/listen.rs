@@ -1,10 +1,11 @@
 //! Listening sockets, and what happens to a client before a worker serves it.
 //!
-//! The main thread accepts. A client is refused with Redis's words if there are too many, or if it comes
-//! from elsewhere while nothing protects the server; else it goes to the worker that serves the fewest.
-//! A change of `bind` or `port` closes the old sockets before it opens the new ones, which may overlap with them: nobody
-//! binds 127.0.0.1 beside a socket that listens on all addresses. Where the new ones cannot be opened, the
-//! configuration takes the change back, and so opens the old ones again. Connections stay.
+//! The main thread accepts. A client is refused with Redis's words if there are too many, or if it
+//! comes from elsewhere while nothing protects the server; else it goes to the worker that serves
+//! the fewest. A change of `bind` or `port` closes the old sockets before it opens the new ones,
+//! which may overlap with them: nobody binds 127.0.0.1 beside a socket that listens on all
+//! addresses. Where the new ones cannot be opened, the configuration takes the change back, and so
+//! opens the old ones again. Connections stay.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -33,7 +34,8 @@ const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because pr
 /// How long a failed accept (no free descriptors) keeps from trying again.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// How long the end of an old socket is waited for: the main thread has nothing to do that takes long.
+/// How long the end of an old socket is waited for: the main thread has nothing to do that takes
+/// long.
 const CLOSES_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why the server does not listen.

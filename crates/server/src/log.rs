@@ -108,8 +108,8 @@ pub(crate) fn start(logfile: &str, loglevel: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Says why the server ends, once to each reader: in the log, and on standard error where that is not the log's
-/// terminal.
+/// Says why the server ends, once to each reader: in the log, and on standard error where that is
+/// not the log's terminal.
 pub(crate) fn fatal(text: &str) {
     tracing::error!("Fatal error: {text}");
     if !TO_STDOUT.load(Relaxed) {

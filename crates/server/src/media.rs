@@ -1,7 +1,7 @@
 //! Playing a slower medium below the pool, where this build can.
 //!
-//! Only in a build with the feature `emulate-media`: what it costs would be paid by everybody else too. Any other build
-//! answers with how to make one.
+//! Only in a build with the feature `emulate-media`: what it costs would be paid by everybody else
+//! too. Any other build answers with how to make one.
 
 use pmem::Region;
 

@@ -1,7 +1,7 @@
 //! What each worker counts: connections, reads, writes, bytes, fences.
 //!
-//! A worker writes its own meter only, with a plain load and store; others read. Fences are counted by
-//! `pmem` per thread, and published here from time to time.
+//! A worker writes its own meter only, with a plain load and store; others read. Fences are counted
+//! by `pmem` per thread, and published here from time to time.
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

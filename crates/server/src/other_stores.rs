@@ -1,13 +1,14 @@
 //! What a start would leave aside: stores that hold data, other than the one that it serves.
 //!
-//! A directory can hold a pool, an append-only file and a `dump.rdb` of Redis. A start serves one store, chosen by
-//! `backend` and by the medium; whoever is served an empty store beside the data takes it for lost, and what is then
-//! written is missing when the other store is served again. So one rule: a start is refused while another store holds
-//! data, unless `other-stores ignore` says that this is meant.
+//! A directory can hold a pool, an append-only file and a `dump.rdb` of Redis. A start serves one
+//! store, chosen by `backend` and by the medium; whoever is served an empty store beside the data
+//! takes it for lost, and what is then written is missing when the other store is served again. So
+//! one rule: a start is refused while another store holds data, unless `other-stores ignore` says
+//! that this is meant.
 //!
-//! The evidence is certain and costs the same whatever the number of keys: a pool is opened in a private copy, as
-//! `perdura check` does, and says how many keys it has; a log counts by the bytes that would be loaded, a
-//! `dump.rdb` by being there. What cannot be read counts as data.
+//! The evidence is certain and costs the same whatever the number of keys: a pool is opened in a
+//! private copy, as `perdura check` does, and says how many keys it has; a log counts by the bytes
+//! that would be loaded, a `dump.rdb` by being there. What cannot be read counts as data.
 //!
 //! Invariant: nothing is created or changed.
 

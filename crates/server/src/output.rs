@@ -1,8 +1,9 @@
 //! Replies on their way out: what is written and not yet sent.
 //!
-//! Commands append to one buffer, and a cursor says how much of it the socket took. What was sent is dropped from the
-//! front only once it is at least as much as what is left: so a reader that takes little at a time costs each byte
-//! at most one move, however much waits, and the buffer holds at most twice what waits.
+//! Commands append to one buffer, and a cursor says how much of it the socket took. What was sent
+//! is dropped from the front only once it is at least as much as what is left: so a reader that
+//! takes little at a time costs each byte at most one move, however much waits, and the buffer
+//! holds at most twice what waits.
 
 use resp::{Protocol, Writer};
 
@@ -46,7 +47,8 @@ impl Output {
         all
     }
 
-    /// Drops what was sent, where that is worth the move of what was not. Returns how many bytes were moved.
+    /// Drops what was sent, where that is worth the move of what was not. Returns how many bytes
+    /// were moved.
     pub(crate) fn compact(&mut self) -> usize {
         let waiting = self.writer.len() - self.sent;
         if self.sent < waiting.max(KEPT) {
@@ -78,7 +80,8 @@ impl Output {
 mod tests {
     use super::*;
 
-    /// Sends `total` bytes to a reader that takes `step` at a time, while `more` arrive with each step. Returns the moves.
+    /// Sends `total` bytes to a reader that takes `step` at a time, while `more` arrive with each
+    /// step. Returns the moves.
     fn moved(total: usize, step: usize, more: usize) -> usize {
         let mut output = Output::new();
         let (mut moved, mut next, mut expected) = (0, 0_u32, 0_u32);

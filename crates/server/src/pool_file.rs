@@ -1,9 +1,11 @@
-//! The pool's file may be moved, removed, replaced or cut short while the server runs: a look at it, once a second.
+//! The pool's file may be moved, removed, replaced or cut short while the server runs: a look at
+//! it, once a second.
 //!
-//! What is written into a file without a name is lost at the end of the process, however durable it is. So writes are
-//! refused, the heap takes none either (so that a copy of the file is a whole one), and the error says how to get the
-//! data out. A file that is moved back is served again; one that was removed cannot get a name again (`linkat` refuses
-//! a file without links), but can be copied out of `/proc`.
+//! What is written into a file without a name is lost at the end of the process, however durable it
+//! is. So writes are refused, the heap takes none either (so that a copy of the file is a whole
+//! one), and the error says how to get the data out. A file that is moved back is served again; one
+//! that was removed cannot get a name again (`linkat` refuses a file without links), but can be
+//! copied out of `/proc`.
 
 use std::path::Path;
 

@@ -1,8 +1,10 @@
-//! The scrub: a thread that goes through all keys for ever, slowly, so that damage is found before a client meets it.
+//! The scrub: a thread that goes through all keys for ever, slowly, so that damage is found before
+//! a client meets it.
 //!
-//! It verifies as many bytes a second as `scrub-rate` says (0: none), in steps that hold a shard's lock for some hundred
-//! entries at most, and begins a pass `scrub-every` seconds after the last one began. Only what outlives the process is
-//! scrubbed. The same thread settles media errors that no command has settled, and writes to the log what was found.
+//! It verifies as many bytes a second as `scrub-rate` says (0: none), in steps that hold a shard's
+//! lock for some hundred entries at most, and begins a pass `scrub-every` seconds after the last
+//! one began. Only what outlives the process is scrubbed. The same thread settles media errors that
+//! no command has settled, and writes to the log what was found.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

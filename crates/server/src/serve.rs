@@ -190,7 +190,8 @@ fn describe(store: &Store, fsync: &str) {
         (_, true) => ", closed cleanly",
         (_, false) => ", after a crash",
     };
-    // Only a pool has a domain: what an append-only file survives is not that of the memory before it.
+    // Only a pool has a domain: what an append-only file survives is not that of the memory before
+    // it.
     let domain = report.pool.as_ref().map(|_| format!(" domain={}", report.domain));
     let domain = domain.unwrap_or_default();
     if let Some(media) = &report.media {
@@ -296,8 +297,8 @@ fn ready(values: &Values) {
     }
 }
 
-/// The thread that loads the log and then keeps house; false if loading failed. It says so in `failed` before it
-/// asks for the end, which may come before the thread's own.
+/// The thread that loads the log and then keeps house; false if loading failed. It says so in
+/// `failed` before it asks for the end, which may come before the thread's own.
 fn help(
     shared: &Arc<Shared>,
     server: &Arc<Server>,

@@ -1,7 +1,8 @@
 //! Which heap the data lives on, and opening it.
 //!
-//! The choice is made once, at the start, from `backend`, `domain` and `emulate-pmem`; what is in force
-//! is said in words that promise no more than holds. Opening costs the same whatever the number of keys.
+//! The choice is made once, at the start, from `backend`, `domain` and `emulate-pmem`; what is in
+//! force is said in words that promise no more than holds. Opening costs the same whatever the
+//! number of keys.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

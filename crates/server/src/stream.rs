@@ -30,8 +30,8 @@ impl Raw {
 }
 
 impl Stream {
-    /// Reads into `room`; 0 at the end of the stream. A read that does not fill `room` has emptied the
-    /// socket, and the runtime knows it: the next call waits without asking the kernel again.
+    /// Reads into `room`; 0 at the end of the stream. A read that does not fill `room` has emptied
+    /// the socket, and the runtime knows it: the next call waits without asking the kernel again.
     #[inline]
     pub(crate) fn poll_read(
         &mut self,

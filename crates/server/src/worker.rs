@@ -1,12 +1,12 @@
 //! Workers: threads that serve connections.
 //!
-//! Each worker is an OS thread with a tokio runtime of one thread, so that a connection's state never
-//! moves between cores. Connections and chores are tasks of that runtime. They are spawned on it
-//! directly and not on a `LocalSet`: their state may be sent between threads anyway, and a `LocalSet`
-//! would be a second queue with a budget of its own around the first.
+//! Each worker is an OS thread with a tokio runtime of one thread, so that a connection's state
+//! never moves between cores. Connections and chores are tasks of that runtime. They are spawned on
+//! it directly and not on a `LocalSet`: their state may be sent between threads anyway, and a
+//! `LocalSet` would be a second queue with a budget of its own around the first.
 //!
-//! A worker ends when it is told to stop; its connections are dropped at a point where they wait, never
-//! in the middle of a command.
+//! A worker ends when it is told to stop; its connections are dropped at a point where they wait,
+//! never in the middle of a command.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -101,8 +101,9 @@ async fn work(
         while arrivals.recv_many(&mut new, MOST_AT_ONCE).await > 0 {
             let met = new.drain(..).filter_map(|(raw, peer)| meet(&worker, raw, peer));
             let met: Vec<Connection> = met.collect();
-            // The runtime asks the sockets meanwhile. So a connection's first look at its socket finds what was sent already, and
-            // those who sent something are served in the order in which they came.
+            // The runtime asks the sockets meanwhile. So a connection's first look at its socket
+            // finds what was sent already, and those who sent something are served in the order in
+            // which they came.
             tokio::task::yield_now().await;
             met.into_iter().for_each(|connection| drop(tokio::spawn(connection.serve())));
         }

@@ -1,6 +1,7 @@
 //! Crashes heaps and keyspaces for as long as it is told to, and counts.
 //!
-//! `cargo run --release -p perdura-sim --example crash -- [--minutes N] [--seed FIRST] [--jobs N] [--log FILE]`
+//! `cargo run --release -p perdura-sim --example crash -- [--minutes N] [--seed FIRST] [--jobs N]
+//! [--log FILE]`
 //!
 //! Each seed is one exploration: of commands, executed by one or several threads; of the heap
 //! alone; of several threads on the heap. Its number of shards, size, space and crash model follow

@@ -1,8 +1,9 @@
 //! The packed form of a small collection: items one behind the other.
 //!
-//! Integers take one to nine bytes, short strings one byte beside their own. There is one way to write an item, so that
-//! two items are equal when their bytes are: who looks for one writes it once and compares. Nothing leads backwards: who
-//! goes from the end reads from the start, which is short.
+//! Integers take one to nine bytes, short strings one byte beside their own. There is one way to
+//! write an item, so that two items are equal when their bytes are: who looks for one writes it
+//! once and compares. Nothing leads backwards: who goes from the end reads from the start, which is
+//! short.
 //!
 //! ```text
 //! 0xxxxxxx                      integer 0 to 127
@@ -15,7 +16,8 @@
 //! 11110011 x64
 //! ```
 //!
-//! Whether a string that spells an integer becomes one is the caller's to decide, always the same way.
+//! Whether a string that spells an integer becomes one is the caller's to decide, always the same
+//! way.
 
 /// One item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +74,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The item that `bytes` begin with, and how many of them it takes; `None` where they are no item.
+    /// The item that `bytes` begin with, and how many of them it takes; `None` where they are no
+    /// item.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Option<(Item<'a>, usize)> {
         let (&head, rest) = bytes.split_first()?;
@@ -116,7 +119,8 @@ fn encode_int(int: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// The items of packed bytes, each with the offset at which it begins. It ends where the bytes are no item.
+/// The items of packed bytes, each with the offset at which it begins. It ends where the bytes are
+/// no item.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     bytes: &'a [u8],

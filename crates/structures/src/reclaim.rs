@@ -1,11 +1,12 @@
 //! The persistent free queue: what was unlinked at once and is freed in steps.
 //!
-//! To delete a value of 512 MiB, or all keys, is one logged word and a node of 32 bytes; the blocks follow in
-//! transactions of bounded size, which go on after a restart where they stopped. A step that is part of no
-//! record never happened; so nothing is freed twice and nothing leaks.
+//! To delete a value of 512 MiB, or all keys, is one logged word and a node of 32 bytes; the blocks
+//! follow in transactions of bounded size, which go on after a restart where they stopped. A step
+//! that is part of no record never happened; so nothing is freed twice and nothing leaks.
 //!
-//! The last that came is freed first. A step may add to the queue (an entry of an index owns a large blob):
-//! such a node stands before the one being worked on, which is taken off once it is the first again.
+//! The last that came is freed first. A step may add to the queue (an entry of an index owns a
+//! large blob): such a node stands before the one being worked on, which is taken off once it is
+//! the first again.
 //!
 //! ```text
 //! node:  0   next node, or 0, self-checked
@@ -14,8 +15,8 @@
 //!        24  index: cursor of the drain, 0 at the start, self-checked
 //! ```
 //!
-//! A node that is damaged is given up with what it leads to: a cursor that is less than it was would free blocks again that
-//! are others' by now.
+//! A node that is damaged is given up with what it leads to: a cursor that is less than it was
+//! would free blocks again that are others' by now.
 //!
 //! Deletes must work in a full pool: nodes come from the room that the heap keeps for them.
 
@@ -97,7 +98,8 @@ impl Queue {
 
     /// Takes over everything behind a tree's root word, and sets that word to 0.
     ///
-    /// `owner` is handed to the callback that frees what the items own: it says whose items they are.
+    /// `owner` is handed to the callback that frees what the items own: it says whose items they
+    /// are.
     pub fn push_tree<S: Store>(&self, store: &mut S, root: Ptr, owner: u16) -> Result<(), Full> {
         self.push_root(store, TREE, root, owner)
     }
@@ -147,8 +149,8 @@ impl Queue {
         self.push(store, TREE | u64::from(owner) << 16, word)
     }
 
-    /// Gives up a blob that nothing refers to any more: at once if it is one block, else through the queue. Answers how
-    /// many blocks were freed.
+    /// Gives up a blob that nothing refers to any more: at once if it is one block, else through
+    /// the queue. Answers how many blocks were freed.
     pub fn release_blob<S: Store>(&self, store: &mut S, blob: Blob) -> Result<usize, Full> {
         if blob.is_large() {
             self.push_blob(store, blob)?;
@@ -176,10 +178,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Frees about `budget` blocks within the open transaction; answers how many: 0 when the queue is empty.
+    /// Frees about `budget` blocks within the open transaction; answers how many: 0 when the queue
+    /// is empty.
     ///
-    /// `free_owned(store, owner, owned)` frees one entry of an index, or what one item of a tree owns, and may push what is
-    /// large onto this queue; it answers how many blocks it freed.
+    /// `free_owned(store, owner, owned)` frees one entry of an index, or what one item of a tree
+    /// owns, and may push what is large onto this queue; it answers how many blocks it freed.
     pub fn step<S: Store>(
         &self,
         store: &mut S,
@@ -240,7 +243,8 @@ impl Queue {
 
     /// Verifies what waits to be freed, and visits each block and each entry of it once.
     ///
-    /// `rehash(owner, entry)` gives the hash of an entry; `visit(owner, part)` gets blobs' blocks with owner 0.
+    /// `rehash(owner, entry)` gives the hash of an entry; `visit(owner, part)` gets blobs' blocks
+    /// with owner 0.
     pub fn check<V: View>(
         &self,
         view: &V,

@@ -1,7 +1,7 @@
 //! Words of 48 bits that say themselves whether they are damaged.
 //!
-//! A word that the log changes has no checksum beside it. Where it has 16 bits to spare, they hold a checksum of the
-//! others: a flipped bit is noticed when the word is read.
+//! A word that the log changes has no checksum beside it. Where it has 16 bits to spare, they hold
+//! a checksum of the others: a flipped bit is noticed when the word is read.
 
 /// The largest number that can be sealed.
 pub const MAX: u64 = (1 << 48) - 1;

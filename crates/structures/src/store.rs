@@ -1,9 +1,9 @@
 //! What a structure asks of the heap.
 //!
-//! The structures are written against these two traits instead of [`heap::Shard`] for two reasons. A large
-//! value is filled while its shard is not locked, by something that can reserve and write blocks and nothing
-//! more ([`Fill`]). And a test can run a structure over a store that counts logged words and refuses every
-//! breach of the heap's rules.
+//! The structures are written against these two traits instead of [`heap::Shard`] for two reasons.
+//! A large value is filled while its shard is not locked, by something that can reserve and write
+//! blocks and nothing more ([`Fill`]). And a test can run a structure over a store that counts
+//! logged words and refuses every breach of the heap's rules.
 
 use heap::{Fresh, Full, Ptr, Shard, View};
 
@@ -27,7 +27,8 @@ pub trait Fill {
         self.write(fresh, at, bytes);
     }
 
-    /// Lets `fill` write `len` bytes, few and all of them, at offset `at` of a reserved block; in place where it can.
+    /// Lets `fill` write `len` bytes, few and all of them, at offset `at` of a reserved block; in
+    /// place where it can.
     fn write_with(
         &mut self,
         fresh: &Self::Fresh,
@@ -61,10 +62,12 @@ pub trait Store: View + Fill {
     /// Frees a block when the transaction commits.
     fn free(&mut self, block: Ptr);
 
-    /// Whether the block's span is mostly empty, so that moving the block away helps to give the span back.
+    /// Whether the block's span is mostly empty, so that moving the block away helps to give the
+    /// span back.
     fn is_sparse(&self, block: Ptr) -> bool;
 
-    /// From here on allows reservations to use the emergency reserve, which is kept for deletes, or not; returns whether they were allowed to before.
+    /// From here on allows reservations to use the emergency reserve, which is kept for deletes, or
+    /// not; returns whether they were allowed to before.
     fn allow_reserve(&mut self, yes: bool) -> bool;
 }
 

@@ -1,9 +1,10 @@
 //! Finds executables of the workspace, building them when they are stale.
 //!
-//! Cargo offers a package's executables only to the tests of that same package, and those that it builds for
-//! `cargo test --workspace` carry the features that tests switch on. So the first test of a process that wants a server
-//! asks Cargo for a plain build into the target directory and profile that the test itself came from; when nothing has
-//! changed that takes a fraction of a second. `PERDURA_SERVER` names another executable to test instead.
+//! Cargo offers a package's executables only to the tests of that same package, and those that it
+//! builds for `cargo test --workspace` carry the features that tests switch on. So the first test
+//! of a process that wants a server asks Cargo for a plain build into the target directory and
+//! profile that the test itself came from; when nothing has changed that takes a fraction of a
+//! second. `PERDURA_SERVER` names another executable to test instead.
 
 use std::env;
 use std::path::{Path, PathBuf};

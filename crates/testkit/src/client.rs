@@ -1,7 +1,9 @@
-//! A plain blocking client: it sends what it is told and gives back what arrives, in RESP2 or RESP3.
+//! A plain blocking client: it sends what it is told and gives back what arrives, in RESP2 or
+//! RESP3.
 //!
-//! Nothing is interpreted, retried or reordered, so that a test knows exactly what was sent and what was acknowledged.
-//! A read that waits for more than a minute fails instead of hanging the suite.
+//! Nothing is interpreted, retried or reordered, so that a test knows exactly what was sent and
+//! what was acknowledged. A read that waits for more than a minute fails instead of hanging the
+//! suite.
 
 use crate::Reply;
 use std::collections::BTreeMap;
@@ -106,7 +108,8 @@ impl Client {
         self.try_call(command).unwrap_or_else(|e| panic!("{}: {e}", shown(command)))
     }
 
-    /// Runs a command given as a line, split at spaces, with `"..."` around what holds spaces or `\r \n \t \xHH`.
+    /// Runs a command given as a line, split at spaces, with `"..."` around what holds spaces or
+    /// `\r \n \t \xHH`.
     pub fn run(&mut self, line: &str) -> Reply {
         self.call(&words(line))
     }

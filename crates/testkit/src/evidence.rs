@@ -4,8 +4,9 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::process::Command;
 
-/// Adds a row to the table that the environment variable names, with date and commit before it; none, no row. A new
-/// table gets the head first. `EVIDENCE_COMMIT` names the commit where the tests run outside of its repository.
+/// Adds a row to the table that the environment variable names, with date and commit before it;
+/// none, no row. A new table gets the head first. `EVIDENCE_COMMIT` names the commit where the
+/// tests run outside of its repository.
 pub fn add(variable: &str, head: &str, row: &str) {
     let Ok(path) = std::env::var(variable) else { return };
     let commit = std::env::var("EVIDENCE_COMMIT")

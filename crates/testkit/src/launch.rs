@@ -121,8 +121,8 @@ impl Launch {
         self
     }
 
-    /// No file may become longer than so many KiB: what is written beyond fails as on a full disk, until
-    /// [`Server::lift_limit`].
+    /// No file may become longer than so many KiB: what is written beyond fails as on a full disk,
+    /// until [`Server::lift_limit`].
     pub fn longest_file(mut self, kib: u64) -> Launch {
         self.longest_file = Some(kib);
         self
@@ -180,8 +180,8 @@ impl Launch {
     }
 }
 
-/// A free port below those that the kernel gives to outgoing connections, so that it is still free for a restart. None is
-/// given twice, until all have been.
+/// A free port below those that the kernel gives to outgoing connections, so that it is still free
+/// for a restart. None is given twice, until all have been.
 pub fn free_port() -> u16 {
     const PORTS: Range<u16> = 20_000..32_000;
     static FIRST: LazyLock<u16> = LazyLock::new(|| fastrand::u16(..PORTS.len() as u16));

@@ -1,7 +1,7 @@
 //! Replies as values, and their notation in tests.
 //!
-//! The notation is redis-cli's, on one line: `OK`, `"text"`, `(integer) 3`, `(nil)`, `(error) ERR ...`, `[1, 2]`. RESP2's
-//! two kinds of nil stay apart, since clients tell them apart.
+//! The notation is redis-cli's, on one line: `OK`, `"text"`, `(integer) 3`, `(nil)`, `(error) ERR
+//! ...`, `[1, 2]`. RESP2's two kinds of nil stay apart, since clients tell them apart.
 
 use std::fmt;
 

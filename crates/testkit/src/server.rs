@@ -1,7 +1,8 @@
 //! A running server: its process, its log and its directory.
 //!
 //! Dropping it ends the process with SIGKILL and removes the directory. After [`Server::kill`] or
-//! [`Server::terminate`] the directory stays, and [`Server::start_again`] starts over what is in it, on the same port.
+//! [`Server::terminate`] the directory stays, and [`Server::start_again`] starts over what is in
+//! it, on the same port.
 
 use crate::Client;
 use crate::launch::{Launch, free_port};
@@ -231,7 +232,8 @@ impl Drop for Server {
     }
 }
 
-/// Whether a server serves: one that still loads, or that wants a password first, replies with an error.
+/// Whether a server serves: one that still loads, or that wants a password first, replies with an
+/// error.
 fn answers(address: SocketAddr) -> bool {
     let reply = Client::connect(address).and_then(|mut client| client.try_call(&["PING"]));
     reply.is_ok_and(|reply| !reply.text().starts_with("LOADING"))

@@ -29,7 +29,8 @@ fn open(folder: &Path, flags: EnvFlags) -> Result<Box<dyn Store>> {
     options.map_size(usize::try_from(ROOM)?);
     // SAFETY: what NO_SYNC risks is the file after a power loss; there is none here.
     unsafe { options.flags(flags) };
-    // SAFETY: the folder is this measurement's own: nobody else changes the file while it is mapped.
+    // SAFETY: the folder is this measurement's own: nobody else changes the file while it is
+    // mapped.
     let env = unsafe { options.open(folder)? };
     let mut write = env.write_txn()?;
     let table = env.create_database(&mut write, None)?;

@@ -14,8 +14,8 @@ struct Sled {
     durable: bool,
 }
 
-/// Each write is followed by a flush of the log; on Linux that is `sync_file_range`, which asks no disk to empty its
-/// cache.
+/// Each write is followed by a flush of the log; on Linux that is `sync_file_range`, which asks no
+/// disk to empty its cache.
 pub fn durable(folder: &Path) -> Result<Box<dyn Store>> {
     let db = open(&Config::new().path(folder.join("sled")).flush_every_ms(None))?;
     Ok(Box::new(Sled { db, durable: true }))

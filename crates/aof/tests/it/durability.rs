@@ -1,8 +1,8 @@
 //! Nothing that was acknowledged is lost, whatever the medium does and wherever the power goes.
 //!
-//! The state is a sequence of numbers; a load must give back a prefix of it that holds all acknowledged ones. The
-//! scenario appends, syncs, and rewrites. It is cut behind each of its operations, and each of its operations is
-//! made to fail.
+//! The state is a sequence of numbers; a load must give back a prefix of it that holds all
+//! acknowledged ones. The scenario appends, syncs, and rewrites. It is cut behind each of its
+//! operations, and each of its operations is made to fail.
 
 use std::time::Duration;
 
@@ -43,7 +43,8 @@ fn live(medium: &Medium, log: &Aof, first: u64) {
     }
 }
 
-/// As [`live`], with the log switched off between, and on again: twice, the first time given up half way.
+/// As [`live`], with the log switched off between, and on again: twice, the first time given up
+/// half way.
 fn live_with_a_break(medium: &Medium, log: &Aof) {
     const OFF: u64 = 6;
     const ON: [u64; 2] = [10, 14];
@@ -112,7 +113,8 @@ fn a_power_cut_behind_any_operation_takes_nothing_acknowledged() {
     assert_eq!(medium.acknowledged(), NUMBERS - NUMBERS % SYNC_EVERY - 2);
 }
 
-/// While it is off, and until it is whole again, what is there after a power cut is what was there when it was switched off.
+/// While it is off, and until it is whole again, what is there after a power cut is what was there
+/// when it was switched off.
 #[test]
 fn a_log_that_is_switched_off_and_on_is_at_no_time_anything_but_a_prefix() {
     let medium = Medium::default();

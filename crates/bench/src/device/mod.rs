@@ -7,8 +7,8 @@
 //! beside it: a system cannot be faster than what it stands on.
 //!
 //! [`study`] measures one medium (`Medium` knows what durability means there) and gives rows of the
-//! results. Instructions and mappings belong to `pmem`; here is no unsafe code, so each thread has a
-//! [`Partition`](pmem::Partition) of its own.
+//! results. Instructions and mappings belong to `pmem`; here is no unsafe code, so each thread has
+//! a [`Partition`](pmem::Partition) of its own.
 
 mod cell;
 mod cli;

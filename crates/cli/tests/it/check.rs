@@ -1,4 +1,5 @@
-//! `perdura check` as a program: what it says, how it ends, and that it changes nothing unless told to.
+//! `perdura check` as a program: what it says, how it ends, and that it changes nothing unless told
+//! to.
 
 use crate::common::check;
 use std::fs::{self, OpenOptions};

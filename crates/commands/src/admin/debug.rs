@@ -1,8 +1,8 @@
 //! DEBUG: what Redis's own test suite asks for.
 //!
 //! The command locks all shards, whatever its subcommand: DEBUG SLEEP stops everybody, as in Redis.
-//! Subcommands that steer something which does not exist here (scripts, quicklists, reply buffers of a
-//! fixed size) answer OK and change nothing.
+//! Subcommands that steer something which does not exist here (scripts, quicklists, reply buffers
+//! of a fixed size) answer OK and change nothing.
 
 use std::time::Duration;
 
@@ -172,7 +172,8 @@ fn packed_threshold(call: &mut Call<'_>) -> Done {
     ok(call)
 }
 
-/// Redis prints what it has in memory to its standard output. There is no such thing here; the reply is the same.
+/// Redis prints what it has in memory to its standard output. There is no such thing here; the
+/// reply is the same.
 fn packed(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let entry = txn.peek(call.db(), &txn.key(call.args[2])).ok_or(NO_SUCH_KEY)?;
     if txn.encoding(&entry) != Encoding::Listpack {

@@ -1,8 +1,9 @@
 //! Latency histograms per command: LATENCY HISTOGRAM and INFO latencystats.
 //!
-//! A histogram has 64 linear steps per power of two, from 1 ns on, so that a percentile is off by 1.6
-//! percent at most; what takes longer than two minutes counts as two minutes. Each thread counts into a stripe of its own, made when the thread first runs the
-//! command, so that counting is a load and a store. Readers sum up the stripes.
+//! A histogram has 64 linear steps per power of two, from 1 ns on, so that a percentile is off by
+//! 1.6 percent at most; what takes longer than two minutes counts as two minutes. Each thread
+//! counts into a stripe of its own, made when the thread first runs the command, so that counting
+//! is a load and a store. Readers sum up the stripes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -94,7 +95,8 @@ impl Counts {
         upper_end(BUCKETS - 1)
     }
 
-    /// Microseconds, doubling from 1 on, and how many executions ended within; only where that grows.
+    /// Microseconds, doubling from 1 on, and how many executions ended within; only where that
+    /// grows.
     pub(super) fn cumulative(&self) -> Vec<(u64, u64)> {
         let mut rows = Vec::new();
         let (mut seen, mut bucket, mut shown) = (0, 0, 0);

@@ -1,8 +1,8 @@
 //! What administration needs of the server that the engine runs in.
 //!
-//! Commands know no sockets, files or processes. What INFO, CONFIG and their like must ask or tell the
-//! outside goes through this trait; without a host (in the embedded library) they answer what the
-//! engine itself knows.
+//! Commands know no sockets, files or processes. What INFO, CONFIG and their like must ask or tell
+//! the outside goes through this trait; without a host (in the embedded library) they answer what
+//! the engine itself knows.
 
 use crate::failure::Failure;
 
@@ -17,7 +17,8 @@ pub trait Host: Send + Sync {
     /// Writes the configuration into its file.
     fn config_rewrite(&self) -> Result<(), Failure>;
 
-    /// Whether a command that a setting may forbid (`enable-debug-command` and its like) is allowed.
+    /// Whether a command that a setting may forbid (`enable-debug-command` and its like) is
+    /// allowed.
     fn allows(&self, setting: &str, local: bool) -> bool;
 
     /// Zeroes the counters of [`Host::facts`] that are counted since the start.
@@ -29,8 +30,8 @@ pub trait Host: Send + Sync {
     /// Starts a rewrite of the command log; says what it did in the reply's words.
     fn rewrite_log(&self) -> Result<String, Failure>;
 
-    /// Opens the command log, all of it synced, to be read once more; nothing where the data needs none. The caller holds
-    /// all shards.
+    /// Opens the command log, all of it synced, to be read once more; nothing where the data needs
+    /// none. The caller holds all shards.
     fn open_log(&self) -> Result<Option<aof::Loader>, Failure>;
 
     /// Stops or starts the active expiry of keys.

@@ -1,7 +1,7 @@
 //! The latency monitor: samples of events that took at least `latency-monitor-threshold`.
 //!
-//! Each kind of event keeps its latest 160 samples, one per second (the worst of that second), and the
-//! worst ever.
+//! Each kind of event keeps its latest 160 samples, one per second (the worst of that second), and
+//! the worst ever.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

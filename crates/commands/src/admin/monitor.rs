@@ -76,7 +76,8 @@ pub(crate) const MONITOR: CommandSpec = CommandSpec {
 };
 
 fn monitor(call: &mut Call<'_>) -> Done {
-    // Redis calls every client so that may not be blocked, and means those inside of a transaction too.
+    // Redis calls every client so that may not be blocked, and means those inside of a transaction
+    // too.
     if !call.may_block {
         return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
     }

@@ -1,7 +1,7 @@
 //! DEBUG POPULATE, DIGEST and DIGEST-VALUE: filling a database, and signatures of what is in it.
 //!
-//! A signature is 160 bits in hexadecimal. It does not depend on the order of keys, nor on where they
-//! lie: equal contents of two servers have equal signatures. It is not the one of Redis.
+//! A signature is 160 bits in hexadecimal. It does not depend on the order of keys, nor on where
+//! they lie: equal contents of two servers have equal signatures. It is not the one of Redis.
 
 use std::convert::Infallible;
 

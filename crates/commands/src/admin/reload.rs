@@ -1,10 +1,12 @@
-//! DEBUG LOADAOF and DEBUG RELOAD: the data dropped, and brought back from the command log as a start would.
+//! DEBUG LOADAOF and DEBUG RELOAD: the data dropped, and brought back from the command log as a
+//! start would.
 //!
-//! All shards stay locked meanwhile, so that nobody sees a part of it; the log's commands run in that one transaction,
-//! which is committed now and then.
+//! All shards stay locked meanwhile, so that nobody sees a part of it; the log's commands run in
+//! that one transaction, which is committed now and then.
 //!
-//! With a pool there is nothing to drop: what is served are the bytes on the medium, and no reply left before they were
-//! there. So what a reload would bring back is what is there already, and the answer is OK.
+//! With a pool there is nothing to drop: what is served are the bytes on the medium, and no reply
+//! left before they were there. So what a reload would bring back is what is there already, and the
+//! answer is OK.
 
 use aof::{Entry, Loader};
 use keyspace::{Db, Txn};
@@ -78,7 +80,8 @@ fn load(
     call.commit_part(txn)
 }
 
-/// Executes one command of the log. MULTI and EXEC say nothing here: what stands between them is in the same transaction.
+/// Executes one command of the log. MULTI and EXEC say nothing here: what stands between them is in
+/// the same transaction.
 fn execute(
     engine: &Engine,
     session: &mut Session,

@@ -1,8 +1,8 @@
 //! What administration keeps between commands: slow log, latency samples, histograms, who monitors,
 //! and whether clients are paused.
 //!
-//! Everything here is shared by all threads. On the path of a command stand a handful of relaxed loads;
-//! locks are taken only for what is slow, monitored or asked for.
+//! Everything here is shared by all threads. On the path of a command stand a handful of relaxed
+//! loads; locks are taken only for what is slow, monitored or asked for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -82,7 +82,8 @@ fn random_id(random: &mut fastrand::Rng) -> String {
 }
 
 impl Engine {
-    /// Whether the request must wait because clients are paused (CLIENT PAUSE). Asked before each request of a batch.
+    /// Whether the request must wait because clients are paused (CLIENT PAUSE). Asked before each
+    /// request of a batch.
     pub(crate) fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
         let state = self.admin();
         let until = state.paused_until_ms();

@@ -1,4 +1,5 @@
-//! Bitmaps: strings, bit by bit. What the bits mean is the keyspace's business; here are arguments and replies.
+//! Bitmaps: strings, bit by bit. What the bits mean is the keyspace's business; here are arguments
+//! and replies.
 
 mod bit;
 mod count;

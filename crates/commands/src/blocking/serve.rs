@@ -1,8 +1,9 @@
 //! Serving blocked clients from keys that were filled.
 //!
-//! All clients that one command or EXEC lets go are served in one transaction on the locks of that command: one commit,
-//! one fence, one record in the log. Replies leave the waiters only after it. Where it cannot be committed (the heap is
-//! full) nobody was served; the keys are kept, and tried again periodically.
+//! All clients that one command or EXEC lets go are served in one transaction on the locks of that
+//! command: one commit, one fence, one record in the log. Replies leave the waiters only after it.
+//! Where it cannot be committed (the heap is full) nobody was served; the keys are kept, and tried
+//! again periodically.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -94,9 +95,10 @@ struct Round<'e> {
 }
 
 impl Engine {
-    /// Serves those who wait for what the transaction changed, which was committed and holds its locks. `changed` says that it
-    /// changed what it lists, `databases` that it may have changed whole databases, `stripe` is the number of this thread.
-    /// Returns false if that could not be committed: the transaction is good for nothing more then.
+    /// Serves those who wait for what the transaction changed, which was committed and holds its
+    /// locks. `changed` says that it changed what it lists, `databases` that it may have changed
+    /// whole databases, `stripe` is the number of this thread. Returns false if that could not be
+    /// committed: the transaction is good for nothing more then.
     #[inline]
     pub(crate) fn serve_waiting(
         &self,
@@ -118,7 +120,8 @@ impl Engine {
         round.run(txn)
     }
 
-    /// Gives clients that were served their replies, which may leave when the log is durable up to `durable_at`.
+    /// Gives clients that were served their replies, which may leave when the log is durable up to
+    /// `durable_at`.
     pub(crate) fn let_go(&self, served: &mut Vec<Served>, durable_at: u64) {
         let now = self.clock().unix_ms();
         for Served { waiter, reply, failed } in served.drain(..) {
@@ -129,8 +132,8 @@ impl Engine {
         }
     }
 
-    /// Tries again to serve those whom nobody could serve. To be called periodically, with no shard locked.
-    /// `stripe` is the number of this thread.
+    /// Tries again to serve those whom nobody could serve. To be called periodically, with no shard
+    /// locked. `stripe` is the number of this thread.
     pub fn retry_deferred(&self, stripe: usize) {
         let failed = self.deferred().failed.take();
         if !failed.is_empty() && self.keyspace().is_unsettled() {
@@ -140,7 +143,8 @@ impl Engine {
         self.serve_deferred(stripe);
     }
 
-    /// Serves on where a round lacked locks, in rounds of their own. To be called when a command has released its locks.
+    /// Serves on where a round lacked locks, in rounds of their own. To be called when a command
+    /// has released its locks.
     pub(crate) fn serve_deferred(&self, stripe: usize) {
         for _ in 0..ROUNDS {
             let places = self.deferred().not_locked.take();
@@ -208,8 +212,8 @@ impl<'e> Round<'e> {
         self.commit(txn)
     }
 
-    /// Serves those who wait for the key to hold `what`, as long as it does. Who was served has left the queue, so that it
-    /// is not met again where the key is filled once more.
+    /// Serves those who wait for the key to hold `what`, as long as it does. Who was served has
+    /// left the queue, so that it is not met again where the key is filled once more.
     fn serve_key(&mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>, what: Type) {
         let mut behind = None;
         while holds(txn, db, key, what)
@@ -302,8 +306,8 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// Commits it, which lets the clients go. Where that fails all wait on, and are tried again later at each of their keys:
-    /// others may have filled one while they were in no queue.
+    /// Commits it, which lets the clients go. Where that fails all wait on, and are tried again
+    /// later at each of their keys: others may have filled one while they were in no queue.
     fn commit(mut self, txn: &mut Txn<'_>) -> bool {
         let keyspace = self.engine.keyspace();
         let done = if self.served.is_empty() {

@@ -14,9 +14,10 @@ use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
 
 impl Call<'_> {
-    /// Blocks the client until one of `keys` holds a value of type `what` that the wish can be served from, or until
-    /// `until` (unix ms); where nobody may block (in EXEC, without a connection) it answers at once. The shards of the
-    /// keys are locked, and serving found nothing.
+    /// Blocks the client until one of `keys` holds a value of type `what` that the wish can be
+    /// served from, or until `until` (unix ms); where nobody may block (in EXEC, without a
+    /// connection) it answers at once. The shards of the keys are locked, and serving found
+    /// nothing.
     pub(crate) fn block(
         &mut self,
         what: Type,
@@ -53,8 +54,8 @@ impl Call<'_> {
 }
 
 impl Session {
-    /// Lets its commands block: whoever sets this waits when told to ([`Next::Block`]), and looks after the wait by
-    /// [`Engine::unblocked`], [`Engine::time_out`] and [`Engine::disconnect`].
+    /// Lets its commands block: whoever sets this waits when told to ([`Next::Block`]), and looks
+    /// after the wait by [`Engine::unblocked`], [`Engine::time_out`] and [`Engine::disconnect`].
     pub fn set_can_block(&mut self) {
         self.can_block = true;
     }
@@ -66,7 +67,8 @@ impl Session {
 }
 
 impl Engine {
-    /// Whether the wait of a blocked session has ended; its reply is in `out` then. Whoever ends it wakes the client.
+    /// Whether the wait of a blocked session has ended; its reply is in `out` then. Whoever ends it
+    /// wakes the client.
     pub fn unblocked(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         let ending = session.waiter.as_ref()?.take_ending()?;
         Some(self.resume(session, ending, out))
@@ -116,7 +118,8 @@ impl Engine {
         Some(waiter)
     }
 
-    /// Ends the wait of another client, as if its time were over, or with an error; whether it waited (CLIENT UNBLOCK).
+    /// Ends the wait of another client, as if its time were over, or with an error; whether it
+    /// waited (CLIENT UNBLOCK).
     pub(crate) fn unblock(&self, id: u64, with_error: bool) -> bool {
         let client = self.clients().get(id);
         let waiter = client.and_then(|client| {

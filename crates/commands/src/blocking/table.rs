@@ -1,11 +1,11 @@
 //! Who waits for which key: per shard, from a key to queues of clients.
 //!
-//! A key has a queue for each database and type that is waited for, so that clients which wait for another type stand in
-//! nobody's way. A queue is ordered by tickets: its first client, the next behind some ticket, and the removal of any are
-//! found without looking at others.
+//! A key has a queue for each database and type that is waited for, so that clients which wait for
+//! another type stand in nobody's way. A queue is ordered by tickets: its first client, the next
+//! behind some ticket, and the removal of any are found without looking at others.
 //!
-//! Queues are filled and searched under the lock of the shard, and emptied also without it: a client that has left is
-//! never missed.
+//! Queues are filled and searched under the lock of the shard, and emptied also without it: a
+//! client that has left is never missed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -162,7 +162,8 @@ impl Waiting {
         queues.filter(|queue| (queue.db, queue.what) == (db, what)).any(|queue| queue.losing > 0)
     }
 
-    /// The targets of those that come first among who waits for a key: of `most` clients in each database and for each type.
+    /// The targets of those that come first among who waits for a key: of `most` clients in each
+    /// database and for each type.
     pub(crate) fn targets(&self, key: &Key<'_>, most: usize) -> Vec<Box<[u8]>> {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();

@@ -1,7 +1,7 @@
 //! How long a blocking command waits.
 //!
-//! The words are Redis's: 0 is for ever; what does not fit 63 bits of milliseconds wraps there to a negative time, and is
-//! refused as one.
+//! The words are Redis's: 0 is for ever; what does not fit 63 bits of milliseconds wraps there to a
+//! negative time, and is refused as one.
 
 use crate::call::Call;
 use crate::failure::Failure;

@@ -1,4 +1,5 @@
-//! WAIT: how many replicas have what this client wrote. There are none, so whoever wants one waits until the time is over.
+//! WAIT: how many replicas have what this client wrote. There are none, so whoever wants one waits
+//! until the time is over.
 
 use keyspace::{Key, Txn, Type};
 use resp::Writer;

@@ -84,8 +84,8 @@ impl Waiter {
         self.is_free(&self.state())
     }
 
-    /// Takes the right to serve it; a client that is to be closed is served no more. Give it back by [`Waiter::release`] or
-    /// [`Waiter::end`].
+    /// Takes the right to serve it; a client that is to be closed is served no more. Give it back
+    /// by [`Waiter::release`] or [`Waiter::end`].
     pub(super) fn claim(&self) -> bool {
         let mut state = self.state();
         let free = self.is_free(&state);
@@ -95,7 +95,8 @@ impl Waiter {
         free
     }
 
-    /// Claims it for somebody who may wait until others have served it, or have found that they cannot.
+    /// Claims it for somebody who may wait until others have served it, or have found that they
+    /// cannot.
     pub(super) fn claim_settled(&self) -> bool {
         let mut state = self.settled();
         let free = matches!(*state, State::Waiting);
@@ -123,8 +124,8 @@ impl Waiter {
         self.client.wake();
     }
 
-    /// Ends it without a reply, for its connection; `false` if it has ended. Where somebody serves it just now this waits
-    /// for what comes of it.
+    /// Ends it without a reply, for its connection; `false` if it has ended. Where somebody serves
+    /// it just now this waits for what comes of it.
     pub(crate) fn cancel(&self) -> bool {
         let mut state = self.settled();
         let waits = matches!(*state, State::Waiting);

@@ -53,11 +53,13 @@ impl Call<'_> {
 
 /// What a client waits for: the part of a blocking command that needs something to be there.
 ///
-/// It is run in a transaction that holds the shards of the key and of [`Wish::target`], and of nothing else.
+/// It is run in a transaction that holds the shards of the key and of [`Wish::target`], and of
+/// nothing else.
 pub(crate) trait Wish: Send + Sync {
-    /// Serves the client from a key that holds a value of the type it waits for: takes, replies, logs. `false` if this
-    /// value has nothing for it (a stream without newer entries); then nothing was changed and nothing written. An error
-    /// is the client's reply, and what was changed is taken back.
+    /// Serves the client from a key that holds a value of the type it waits for: takes, replies,
+    /// logs. `false` if this value has nothing for it (a stream without newer entries); then
+    /// nothing was changed and nothing written. An error is the client's reply, and what was
+    /// changed is taken back.
     fn serve(
         &self,
         serving: &mut Serving<'_>,
@@ -70,7 +72,8 @@ pub(crate) trait Wish: Send + Sync {
         None
     }
 
-    /// The error that ends the wait when a key of it is deleted or gets a value of another type; none to go on waiting.
+    /// The error that ends the wait when a key of it is deleted or gets a value of another type;
+    /// none to go on waiting.
     fn lost(&self) -> Option<Failure> {
         None
     }
@@ -86,8 +89,9 @@ pub(crate) trait Wish: Send + Sync {
     }
 }
 
-/// Serves the client from the first of `keys` that holds something; where none does it blocks until one does, or until
-/// `until` (unix ms). A key with a value of another type than `what` is an error.
+/// Serves the client from the first of `keys` that holds something; where none does it blocks until
+/// one does, or until `until` (unix ms). A key with a value of another type than `what` is an
+/// error.
 pub(crate) fn serve_or_block(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,

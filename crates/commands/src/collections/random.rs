@@ -1,7 +1,8 @@
 //! Members picked by chance: HRANDFIELD, SRANDMEMBER.
 //!
-//! A positive count asks for different members, a negative one for as many picks as it says, each of any member. Which way
-//! is taken depends on how many of all are asked for, as in Redis; each member is as likely as any other.
+//! A positive count asks for different members, a negative one for as many picks as it says, each
+//! of any member. Which way is taken depends on how many of all are asked for, as in Redis; each
+//! member is as likely as any other.
 
 use std::collections::HashMap;
 

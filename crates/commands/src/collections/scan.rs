@@ -1,6 +1,7 @@
 //! HSCAN, SSCAN: the members of one key, some at a time.
 //!
-//! What is packed comes as a whole, whatever count is asked for; a table by the cursor of its index.
+//! What is packed comes as a whole, whatever count is asked for; a table by the cursor of its
+//! index.
 
 use keyspace::{Members, Txn};
 use resp::glob;

@@ -1,5 +1,5 @@
-//! What must hold before a command is queued or executed. Checks come in Redis's order, since clients see which error comes
-//! first.
+//! What must hold before a command is queued or executed. Checks come in Redis's order, since
+//! clients see which error comes first.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -55,8 +55,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns true unless the log has failed: nothing is to be deleted by itself meanwhile, since what the deletion's
-    /// place in the log is waited for could no longer be read.
+    /// Returns true unless the log has failed: nothing is to be deleted by itself meanwhile, since
+    /// what the deletion's place in the log is waited for could no longer be read.
     pub fn takes_writes(&self) -> bool {
         self.log_failure().is_none()
     }

@@ -1,8 +1,8 @@
 //! A batch: the requests of a connection that arrived together, executed in order up to a bound.
 //!
-//! Commands that may run together are executed as a run, a unit of work of several; all others one by one. A batch ends where
-//! the connection has to do something else first (wait, close), or when it took so long, or brought so long replies, that
-//! other connections come first.
+//! Commands that may run together are executed as a run, a unit of work of several; all others one
+//! by one. A batch ends where the connection has to do something else first (wait, close), or when
+//! it took so long, or brought so long replies, that other connections come first.
 
 use std::sync::atomic::Ordering::Relaxed;
 

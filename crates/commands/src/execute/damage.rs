@@ -1,5 +1,5 @@
-//! Commands and damage: what a client is told of a key whose bytes the medium lost, and running a command again that may
-//! have read zeros in their place.
+//! Commands and damage: what a client is told of a key whose bytes the medium lost, and running a
+//! command again that may have read zeros in their place.
 //!
 //! While nothing is damaged this costs a command loads of three words that nobody writes.
 
@@ -17,8 +17,8 @@ use crate::table::Command;
 pub(crate) const TRIES: usize = 8;
 
 impl Engine {
-    /// Refuses a command on a key that is lost with its name, and when the store was stopped each write, and each read
-    /// if keys may not be found.
+    /// Refuses a command on a key that is lost with its name, and when the store was stopped each
+    /// write, and each read if keys may not be found.
     #[cold]
     pub(crate) fn refuse_damaged(
         &self,

@@ -1,7 +1,8 @@
 //! Which shards are locked for a unit of work. No other part of the crate opens a transaction.
 //!
-//! Beside the shards of its keys, a command that may fill a key locks those that serving the clients which wait for it will
-//! need: the targets of their moves, and of those who wait for these.
+//! Beside the shards of its keys, a command that may fill a key locks those that serving the
+//! clients which wait for it will need: the targets of their moves, and of those who wait for
+//! these.
 
 use std::collections::HashSet;
 
@@ -68,8 +69,8 @@ impl Engine {
         self.extend_lock_set(txn, std::slice::from_ref(key), AHEAD)
     }
 
-    /// Locks the shards of a run. None where one of them is locked, or where somebody waits for a key that a step may fill:
-    /// then each command is followed by serving them.
+    /// Locks the shards of a run. None where one of them is locked, or where somebody waits for a
+    /// key that a step may fill: then each command is followed by serving them.
     #[inline]
     pub(super) fn try_lock_steps(&self, steps: &[Step<'_>], now: u64) -> Option<Txn<'_>> {
         let shards = steps.iter().flat_map(|step| step.keys).map(Key::shard);
@@ -96,9 +97,10 @@ impl Engine {
         }
     }
 
-    /// Locks also what serving those who wait for `keys` will need, if no more than `most` elements come to each: the targets of
-    /// moves, and of those who wait for these. `txn` holds the shards of `keys` and nothing was done in it yet. Whom this leaves
-    /// out is served by [`Engine::serve_deferred`].
+    /// Locks also what serving those who wait for `keys` will need, if no more than `most` elements
+    /// come to each: the targets of moves, and of those who wait for these. `txn` holds the shards
+    /// of `keys` and nothing was done in it yet. Whom this leaves out is served by
+    /// [`Engine::serve_deferred`].
     fn extend_lock_set<'k>(&'k self, txn: Txn<'k>, keys: &[Key<'_>], most: usize) -> Txn<'k> {
         let mut txn = txn;
         let most = most.min(AHEAD);

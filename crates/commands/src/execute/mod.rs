@@ -4,10 +4,13 @@
 //! - [`batch`]: the requests of a connection that arrived together.
 //! - [`single`]: one command by itself, a unit of work of its own.
 //! - [`run`]: pipelined commands as one unit of work.
-//! - [`step`]: one command of several that share a unit: in a run, or in EXEC (`transactions/exec.rs`).
+//! - [`step`]: one command of several that share a unit: in a run, or in EXEC
+//!   (`transactions/exec.rs`).
 //! - [`locks`]: which shards are locked. Nothing else in the crate opens a transaction.
-//! - [`unit`]: what is owed for a transaction, from its commit to the reply. Nothing else in the crate commits one.
-//! - [`damage`]: refusing damaged keys, and running again what may have read lost bytes, or found no free memory.
+//! - [`unit`]: what is owed for a transaction, from its commit to the reply. Nothing else in the
+//!   crate commits one.
+//! - [`damage`]: refusing damaged keys, and running again what may have read lost bytes, or found
+//!   no free memory.
 //! - [`background`]: deletions that no client asked for.
 
 mod admit;

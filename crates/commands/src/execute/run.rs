@@ -1,12 +1,15 @@
-//! A run of pipelined commands as one transaction: one look at the clock, one lock per shard, one commit, one fence.
+//! A run of pipelined commands as one transaction: one look at the clock, one lock per shard, one
+//! commit, one fence.
 //!
-//! A client that sends commands without waiting for their replies learns of none before it learns of all, so they may
-//! happen together and become durable together. They keep their order, each fails for itself, and a crash leaves all
-//! or none: a prefix of what the client sent either way. The shards of the run are locked at once; where another thread
-//! has one of them, the commands are executed one by one instead, so that a run never makes anybody wait for long.
+//! A client that sends commands without waiting for their replies learns of none before it learns
+//! of all, so they may happen together and become durable together. They keep their order, each
+//! fails for itself, and a crash leaves all or none: a prefix of what the client sent either way.
+//! The shards of the run are locked at once; where another thread has one of them, the commands are
+//! executed one by one instead, so that a run never makes anybody wait for long.
 //!
-//! In the command log each command of a run stands as if it had been executed by itself, without MULTI and EXEC around the run;
-//! all are appended at once, and all replies wait for the end of what was appended. A crash may leave the first of them.
+//! In the command log each command of a run stands as if it had been executed by itself, without
+//! MULTI and EXEC around the run; all are appended at once, and all replies wait for the end of
+//! what was appended. A crash may leave the first of them.
 
 use keyspace::{Key, Losses};
 use resp::Writer;
@@ -44,8 +47,8 @@ impl Engine {
             && !self.config().refuses_writes()
     }
 
-    /// Executes requests `from` and following as one transaction. Where that cannot be, an error says how many are to be
-    /// executed one by one before another run is tried.
+    /// Executes requests `from` and following as one transaction. Where that cannot be, an error
+    /// says how many are to be executed one by one before another run is tried.
     pub fn execute_run(
         &self,
         session: &mut Session,
@@ -111,7 +114,8 @@ impl Engine {
             if !is_quick {
                 times.share(&mut call, &steps[..executed]);
             }
-            // A string that is copied when the locks are released must be committed, and its reply be the last.
+            // A string that is copied when the locks are released must be committed, and its reply
+            // be the last.
             call.may_pin = !txn.is_dirty();
             if let Err(failed) = step.run(&mut call, &mut txn) {
                 if failed.no_room {
@@ -164,7 +168,8 @@ fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
     batch.from(from).take(LONGEST).map_while(plain).collect()
 }
 
-/// Whether a command may be one of a run. One that reads for long would do so under the locks of all.
+/// Whether a command may be one of a run. One that reads for long would do so under the locks of
+/// all.
 #[inline]
 fn is_plain(step: &Step<'_>) -> bool {
     let spec = step.command.spec;
@@ -175,13 +180,15 @@ fn is_plain(step: &Step<'_>) -> bool {
         && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES
 }
 
-/// Whether a command takes so little that it shares the time of others. (Redis does not call SET fast.)
+/// Whether a command takes so little that it shares the time of others. (Redis does not call SET
+/// fast.)
 #[inline]
 fn is_quick(step: &Step<'_>) -> bool {
     step.command.spec.has(FAST) || step.command.spec.value.is_some()
 }
 
-/// Shares the time of a run among its commands: to look at the clock takes as long as a quick command.
+/// Shares the time of a run among its commands: to look at the clock takes as long as a quick
+/// command.
 struct Times {
     since_ns: u64,
     /// The first step that was not counted.

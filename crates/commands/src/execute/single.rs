@@ -1,4 +1,5 @@
-//! A single command: from its arguments to its reply. Nothing here allocates for one with up to four keys.
+//! A single command: from its arguments to its reply. Nothing here allocates for one with up to
+//! four keys.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -58,7 +59,8 @@ impl Engine {
             out.simple("QUEUED");
             return Outcome::default();
         }
-        // While a log is replayed nothing expires: what its commands found then, they must find now.
+        // While a log is replayed nothing expires: what its commands found then, they must find
+        // now.
         let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         let outcome = self.call(session, command, request, out, now_ns);

@@ -1,4 +1,5 @@
-//! One of several commands that share a transaction of the keyspace: in EXEC, or in a pipelined run.
+//! One of several commands that share a transaction of the keyspace: in EXEC, or in a pipelined
+//! run.
 
 use keyspace::{Key, Txn};
 
@@ -54,7 +55,8 @@ impl<'a> Step<'a> {
         let (effects, mark) = (call.effects.mark(), call.out.mark());
         let spec = self.command.spec;
         let savepoint = match spec.run {
-            // It stages nothing. (PFCOUNT, which is no fast one, is called a read too, and keeps what it counted.)
+            // It stages nothing. (PFCOUNT, which is no fast one, is called a read too, and keeps
+            // what it counted.)
             _ if spec.has(READONLY) && spec.has(FAST) => None,
             Run::Keys(_) => Some(txn.savepoint_of(self.keys)),
             _ => Some(txn.savepoint()),

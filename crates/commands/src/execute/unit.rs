@@ -1,24 +1,29 @@
 //! The unit of work: what is owed for a transaction of the keyspace, whoever ran it.
 //!
-//! A command, a pipelined run, an EXEC, the operations of blocked clients that are served, and a deletion in the background
-//! (expiry, eviction, a key that a reader found expired) each change data in a transaction. What follows from that is the same
-//! for all of them, and is done here alone, in this order, while the shards are still locked:
+//! A command, a pipelined run, an EXEC, the operations of blocked clients that are served, and a
+//! deletion in the background (expiry, eviction, a key that a reader found expired) each change
+//! data in a transaction. What follows from that is the same for all of them, and is done here
+//! alone, in this order, while the shards are still locked:
 //!
-//! 1. If the medium lost bytes meanwhile, nothing is committed: zeros may have been read in their place.
-//! 2. The transaction is committed, which tells those who watch a key. What expired or was evicted is logged before what the
-//!    command did.
-//! 3. The effects are appended to the command log, so that its order is the order of the changes, and the shards remember
-//!    where they end.
+//! 1. If the medium lost bytes meanwhile, nothing is committed: zeros may have been read in their
+//!    place.
+//! 2. The transaction is committed, which tells those who watch a key. What expired or was evicted
+//!    is logged before what the command did.
+//! 3. The effects are appended to the command log, so that its order is the order of the changes,
+//!    and the shards remember where they end.
 //! 4. The offset is found up to which the log must be durable before the reply may leave.
-//! 5. Messages, lines for those who monitor, and the replies of blocked clients that were served are delivered.
+//! 5. Messages, lines for those who monitor, and the replies of blocked clients that were served
+//!    are delivered.
 //! 6. Clients that track one of the changed keys are notified.
-//! 7. Clients that wait for one of the changed keys are served, by a unit of work on the same locks.
+//! 7. Clients that wait for one of the changed keys are served, by a unit of work on the same
+//!    locks.
 //! 8. Keys that were found expired are deleted, by a unit of work on the same locks.
 //!
-//! [`Engine::unlocked`] does what is owed once the locks were released: it serves the clients that need shards which were not
-//! locked, and sends the large string that ends the reply.
+//! [`Engine::unlocked`] does what is owed once the locks were released: it serves the clients that
+//! need shards which were not locked, and sends the large string that ends the reply.
 //!
-//! A new obligation is added here. That nothing is committed elsewhere is tested in `tests/it/obligations.rs`.
+//! A new obligation is added here. That nothing is committed elsewhere is tested in
+//! `tests/it/obligations.rs`.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -61,13 +66,15 @@ pub(crate) enum Role<'u> {
     },
     /// A part of a command that goes on: it serves nobody who waits for a key.
     Part,
-    /// Serving blocked clients: each of these gets its reply. They are left here if nothing was committed.
+    /// Serving blocked clients: each of these gets its reply. They are left here if nothing was
+    /// committed.
     Serve(&'u mut Vec<Served>),
 }
 
 impl Unit<'_> {
-    /// Commits the transaction and does all that is owed for it. Returns up to where the log must be durable before the reply
-    /// may leave. After an error nothing was committed, unless it is the log's.
+    /// Commits the transaction and does all that is owed for it. Returns up to where the log must
+    /// be durable before the reply may leave. After an error nothing was committed, unless it is
+    /// the log's.
     #[inline]
     pub(crate) fn commit(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         if self.engine.keyspace().has_lost_since(self.losses) {
@@ -81,7 +88,8 @@ impl Unit<'_> {
         self.follow(txn, changed)
     }
 
-    /// Does what is owed for a transaction that the keyspace has committed by itself, and that is still locked.
+    /// Does what is owed for a transaction that the keyspace has committed by itself, and that is
+    /// still locked.
     fn adopt(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         self.effects.put_before(txn.changes());
         self.follow(txn, true)
@@ -131,8 +139,8 @@ impl Unit<'_> {
 }
 
 impl Engine {
-    /// Returns up to where the log must be durable before a reply may leave that shows something of these keys as they are, or
-    /// with no keys, of any. Their shards are locked.
+    /// Returns up to where the log must be durable before a reply may leave that shows something of
+    /// these keys as they are, or with no keys, of any. Their shards are locked.
     pub(crate) fn logged_until(&self, keys: &[Key<'_>]) -> u64 {
         if !self.log().is_some_and(|log| log.is_synchronous()) {
             return 0;
@@ -145,15 +153,15 @@ impl Engine {
         newest.unwrap_or(0)
     }
 
-    /// Does what is owed for a step of the keyspace's own (expiry, eviction), whose transaction comes back committed and still
-    /// locked.
+    /// Does what is owed for a step of the keyspace's own (expiry, eviction), whose transaction
+    /// comes back committed and still locked.
     pub fn finish_step(&self, txn: &mut Txn<'_>) {
         // Where the log has failed, what was deleted stays deleted: no reply shows it.
         let _ = self.own_unit(&mut self.own_effects()).adopt(txn);
     }
 
-    /// Deletes the expired keys that commands found while they read, after their commit. Where that cannot be done, the keys
-    /// are as good as gone all the same.
+    /// Deletes the expired keys that commands found while they read, after their commit. Where that
+    /// cannot be done, the keys are as good as gone all the same.
     #[cold]
     fn delete_lazily_expired(&self, txn: &mut Txn<'_>) {
         let (mut effects, may_write) = (self.own_effects(), self.may_delete_now());
@@ -183,8 +191,9 @@ impl Engine {
         }
     }
 
-    /// Does what is owed after the locks were released: serves the clients that need shards which were not locked, and ends
-    /// the reply with its large string. An error if the medium lost bytes while that was copied.
+    /// Does what is owed after the locks were released: serves the clients that need shards which
+    /// were not locked, and ends the reply with its large string. An error if the medium lost bytes
+    /// while that was copied.
     #[inline]
     pub(crate) fn unlocked(&self, call: &mut Call<'_>) -> Done {
         if !self.waiting().is_empty() {
@@ -204,8 +213,8 @@ impl Engine {
 }
 
 impl Call<'_> {
-    /// Commits what the command did so far, and goes on in the same locks: for one that changes more than a transaction can
-    /// hold.
+    /// Commits what the command did so far, and goes on in the same locks: for one that changes
+    /// more than a transaction can hold.
     pub(crate) fn commit_part(&mut self, txn: &mut Txn<'_>) -> Done {
         let unit = Unit {
             engine: self.engine,

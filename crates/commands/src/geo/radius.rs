@@ -210,7 +210,8 @@ fn around_member(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 /// The sorted set at the first key.
 fn source(call: &Call<'_>, txn: &mut Txn<'_>) -> Result<Option<Entry>, Failure> {
-    // What stores deletes one that has expired first, so that a replay, for which nothing expires, reads the same.
+    // What stores deletes one that has expired first, so that a replay, for which nothing expires,
+    // reads the same.
     let source = match call.keys.len() {
         1 => txn.find(call.db(), &call.key(0)),
         _ => txn.find_mut(call.db(), &call.key(0))?,

@@ -61,7 +61,8 @@ impl Options {
     }
 }
 
-/// Answers a request: `unit` is that of distances, in metres. A source that is not there has nothing in any area.
+/// Answers a request: `unit` is that of distances, in metres. A source that is not there has
+/// nothing in any area.
 pub(super) fn answer(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,

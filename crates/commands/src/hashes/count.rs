@@ -1,7 +1,7 @@
 //! HINCRBY, HINCRBYFLOAT: fields as numbers.
 //!
-//! A field keeps its time. HINCRBYFLOAT is logged as the HSET of its result, since another machine might round otherwise, and
-//! as the HSETEX of it where the field has a time.
+//! A field keeps its time. HINCRBYFLOAT is logged as the HSET of its result, since another machine
+//! might round otherwise, and as the HSETEX of it where the field has a time.
 
 use keyspace::{FieldTime, Txn, Type};
 use resp::number::{LongDouble, parse_i64};

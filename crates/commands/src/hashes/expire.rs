@@ -1,6 +1,7 @@
 //! HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT: give fields of a hash a time to go.
 //!
-//! A time that has passed deletes a field. What is logged is an HPEXPIREAT or an HDEL of the fields that changed.
+//! A time that has passed deletes a field. What is logged is an HPEXPIREAT or an HDEL of the fields
+//! that changed.
 
 use keyspace::{FieldChange, Txn, Type};
 

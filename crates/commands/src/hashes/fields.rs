@@ -14,7 +14,8 @@ pub(super) const FIELDS: Arg =
 /// The latest time that a field can be given: 2^46 - 1 ms, some 2200 years from 1970.
 const LATEST: i64 = (1 << 46) - 1;
 
-/// The fields of `FIELDS numfields field ...`, which begins at argument `at`; `positive` is the error where there are none.
+/// The fields of `FIELDS numfields field ...`, which begins at argument `at`; `positive` is the
+/// error where there are none.
 pub(super) fn fields<'a>(
     call: &Call<'a>,
     at: usize,

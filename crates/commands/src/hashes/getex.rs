@@ -1,6 +1,7 @@
 //! HGETEX, HGETDEL: read fields, and change their times, or delete them.
 //!
-//! HGETEX is logged as an HPEXPIREAT, HPERSIST or HDEL, HGETDEL as an HDEL, of the fields that changed.
+//! HGETEX is logged as an HPEXPIREAT, HPERSIST or HDEL, HGETDEL as an HDEL, of the fields that
+//! changed.
 
 use std::collections::HashSet;
 

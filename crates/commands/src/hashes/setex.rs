@@ -1,6 +1,7 @@
 //! HSETEX: set fields, and their times.
 //!
-//! It is logged without its condition, and with a time as clients would see it; as an HDEL where the time has passed.
+//! It is logged without its condition, and with a time as clients would see it; as an HDEL where
+//! the time has passed.
 
 use keyspace::{FieldChange, FieldTime, Txn, Type};
 
@@ -155,7 +156,8 @@ fn parse<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
     Err(wrong_number(call))
 }
 
-/// The fields with their values of `FIELDS numfields field value ...`, which begins at argument `at`.
+/// The fields with their values of `FIELDS numfields field value ...`, which begins at argument
+/// `at`.
 fn pairs<'a>(call: &Call<'a>, at: usize) -> Result<&'a [&'a [u8]], Failure> {
     if at + 3 >= call.args.len() {
         return Err(wrong_number(call));

@@ -1,4 +1,5 @@
-//! COMMAND GETKEYS and GETKEYSANDFLAGS: which words of a request are keys, and what becomes of them.
+//! COMMAND GETKEYS and GETKEYSANDFLAGS: which words of a request are keys, and what becomes of
+//! them.
 
 use crate::call::Call;
 use crate::failure::Done;

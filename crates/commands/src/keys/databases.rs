@@ -1,7 +1,7 @@
 //! DBSIZE, FLUSHDB, FLUSHALL, SWAPDB: databases as a whole.
 //!
-//! They see all shards at one moment. What a flush deletes is freed in the background, whether SYNC or
-//! ASYNC is asked for; the reply means that the keys are gone for good.
+//! They see all shards at one moment. What a flush deletes is freed in the background, whether SYNC
+//! or ASYNC is asked for; the reply means that the keys are gone for good.
 
 use keyspace::{Db, Txn};
 

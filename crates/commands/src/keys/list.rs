@@ -1,9 +1,10 @@
 //! KEYS: in bounded steps, between which other clients are served.
 //!
-//! A step locks one shard after the other and visits a bounded number of keys. Between two steps no shard is locked, and
-//! the connection lets its thread serve others: so KEYS promises what SCAN does. A key that is there from the first step
-//! to the last is listed; one that comes or goes meanwhile may be. Inside of a transaction, or where nobody can go on
-//! with the walk later, all shards are locked, and what is listed was there at one moment.
+//! A step locks one shard after the other and visits a bounded number of keys. Between two steps no
+//! shard is locked, and the connection lets its thread serve others: so KEYS promises what SCAN
+//! does. A key that is there from the first step to the last is listed; one that comes or goes
+//! meanwhile may be. Inside of a transaction, or where nobody can go on with the walk later, all
+//! shards are locked, and what is listed was there at one moment.
 
 use keyspace::{Db, Txn};
 use resp::{Writer, glob};
@@ -98,7 +99,8 @@ impl Walk {
 }
 
 impl Engine {
-    /// Takes the next step of a command that answered [`Next::Walk`]; what came of it once the reply is in `out`.
+    /// Takes the next step of a command that answered [`Next::Walk`]; what came of it once the
+    /// reply is in `out`.
     pub fn go_on(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         let Some(mut walk) = session.walk.take() else { return Some(Outcome::default()) };
         let started_ns = self.clock.unix_ns();

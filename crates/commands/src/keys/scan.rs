@@ -1,7 +1,7 @@
 //! SCAN and RANDOMKEY: keys that the client does not name.
 //!
-//! A SCAN locks one shard after the other, until it has met as many keys as asked for; the cursor says in which it goes on.
-//! RANDOMKEY sees all shards at one moment.
+//! A SCAN locks one shard after the other, until it has met as many keys as asked for; the cursor
+//! says in which it goes on. RANDOMKEY sees all shards at one moment.
 
 use keyspace::{Db, Entry, Keyspace, Txn, Type};
 use resp::{Writer, glob};

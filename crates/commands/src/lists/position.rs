@@ -77,7 +77,8 @@ fn parse(call: &Call<'_>) -> Result<Wanted, Failure> {
                     return Err(RANK_ZERO.into());
                 }
                 wanted.from = if rank < 0 { Side::Tail } else { Side::Head };
-                // The lowest number has no positive counterpart: Redis skips nothing, and tells all.
+                // The lowest number has no positive counterpart: Redis skips nothing, and tells
+                // all.
                 wanted.without_end = rank == i64::MIN;
                 wanted.rank = if wanted.without_end { 1 } else { rank.unsigned_abs() };
             }

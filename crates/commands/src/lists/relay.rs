@@ -1,5 +1,5 @@
-//! LMOVE, RPOPLPUSH: from one list to another, or round one; and the forms that wait for the source, BLMOVE and
-//! BRPOPLPUSH, which are logged as these.
+//! LMOVE, RPOPLPUSH: from one list to another, or round one; and the forms that wait for the
+//! source, BLMOVE and BRPOPLPUSH, which are logged as these.
 
 use keyspace::{Key, Side, Txn, Type};
 use resp::Writer;

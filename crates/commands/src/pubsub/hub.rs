@@ -1,8 +1,9 @@
 //! Who listens to what.
 //!
-//! A registry for each kind of subscription, behind a lock that publishers share. The lock is held while a message is put
-//! into the inboxes, so that who has left the registry gets nothing more. A transaction captures who listens when it publishes
-//! ([`Receivers`]) and sends after its commit: to those of them that listen still.
+//! A registry for each kind of subscription, behind a lock that publishers share. The lock is held
+//! while a message is put into the inboxes, so that who has left the registry gets nothing more. A
+//! transaction captures who listens when it publishes ([`Receivers`]) and sends after its commit:
+//! to those of them that listen still.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -181,8 +182,9 @@ impl Hub {
         Receivers { channel: channel.into(), by_name }
     }
 
-    /// Sends a message to those who listened when `receivers` were captured, but for clients that have left since; `own`, the
-    /// publisher, may have left in the same transaction after it published.
+    /// Sends a message to those who listened when `receivers` were captured, but for clients that
+    /// have left since; `own`, the publisher, may have left in the same transaction after it
+    /// published.
     pub(crate) fn send(&self, receivers: &Receivers, text: &[u8], own: &Arc<Client>, after: u64) {
         let channel = &*receivers.channel;
         for (kind, name, ids) in &receivers.by_name {

@@ -1,6 +1,7 @@
 //! SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE, and their ends.
 //!
-//! Each name is confirmed by a message of its own. They are sent even to a client that wants no replies.
+//! Each name is confirmed by a message of its own. They are sent even to a client that wants no
+//! replies.
 
 use resp::Writer;
 
@@ -179,7 +180,8 @@ fn confirm(call: &mut Call<'_>, kind: Kind, name: Option<&[u8]>) {
 }
 
 impl Call<'_> {
-    /// Puts the messages that have arrived before what is written next; inside EXEC they wait until its reply is whole.
+    /// Puts the messages that have arrived before what is written next; inside EXEC they wait until
+    /// its reply is whole.
     pub(super) fn take_messages(&mut self) {
         if self.may_block && self.session.reply == ReplyMode::On {
             let after = self.session.client.take_mail(self.out.buffer());

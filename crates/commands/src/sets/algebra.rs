@@ -1,8 +1,10 @@
-//! SINTER, SUNION, SDIFF: what several sets have in common, together, or apart; shown, counted, or stored.
+//! SINTER, SUNION, SDIFF: what several sets have in common, together, or apart; shown, counted, or
+//! stored.
 //!
-//! An intersection goes through the smallest set and asks the others. A difference takes Redis's choice of two ways: ask all
-//! others for each member of the first, or take the members of all others out of the first; whichever looks at fewer. All
-//! keys are locked at once, so that the answer is that of one moment.
+//! An intersection goes through the smallest set and asks the others. A difference takes Redis's
+//! choice of two ways: ask all others for each member of the first, or take the members of all
+//! others out of the first; whichever looks at fewer. All keys are locked at once, so that the
+//! answer is that of one moment.
 
 use std::collections::HashSet;
 
@@ -193,7 +195,8 @@ fn sets<'t>(
     keys: &[Key<'_>],
 ) -> Result<Vec<Option<Members<'t>>>, Failure> {
     if call.command.spec.has(WRITE) {
-        // A set that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+        // A set that has expired is deleted first, so that a replay, for which nothing expires,
+        // reads the same.
         for key in keys {
             txn.find_mut(call.db(), key)?;
         }

@@ -1,6 +1,7 @@
 //! SPOP: members picked by chance, and taken out.
 //!
-//! What was picked is logged as the SREM of it, or the DEL of the key, since another time other members would be.
+//! What was picked is logged as the SREM of it, or the DEL of the key, since another time other
+//! members would be.
 
 use keyspace::{Text, Txn, Type};
 

@@ -1,16 +1,20 @@
-//! SORT and SORT_RO: the elements of a list, a set or a sorted set, in another order, with what other keys say of them.
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set, in another order, with what
+//! other keys say of them.
 //!
-//! **Locks.** The names behind BY and GET patterns come from the elements, so that nobody can tell beforehand in which
-//! shards they lie: a request with such a pattern holds all shards, as KEYS does, and its answer is that of one moment. One
-//! without holds the shards of its key and of the key behind STORE ([`reaches_beyond`]).
+//! **Locks.** The names behind BY and GET patterns come from the elements, so that nobody can tell
+//! beforehand in which shards they lie: a request with such a pattern holds all shards, as KEYS
+//! does, and its answer is that of one moment. One without holds the shards of its key and of the
+//! key behind STORE ([`reaches_beyond`]).
 //!
-//! **Order.** ALPHA compares bytes, whatever the machine's locale: the same data is sorted in the same way wherever a pool
-//! or a log is opened. (Redis compares so for STORE, and by `LC_COLLATE` for a reply.) What is equal is ordered by the
-//! elements' bytes, except that by ALPHA with BY the elements of a list, or of a sorted set, keep their order. So a SORT with
-//! STORE that is executed again, out of the log, stores the same.
+//! **Order.** ALPHA compares bytes, whatever the machine's locale: the same data is sorted in the
+//! same way wherever a pool or a log is opened. (Redis compares so for STORE, and by `LC_COLLATE`
+//! for a reply.) What is equal is ordered by the elements' bytes, except that by ALPHA with BY the
+//! elements of a list, or of a sorted set, keep their order. So a SORT with STORE that is executed
+//! again, out of the log, stores the same.
 //!
-//! **Memory.** Elements are read in pieces. With LIMIT no more are kept than twice what may be shown ([`rows::Rows`]), so
-//! that the first ten of millions cost one look at each; without it all are, as in the reply.
+//! **Memory.** Elements are read in pieces. With LIMIT no more are kept than twice what may be
+//! shown ([`rows::Rows`]), so that the first ten of millions cost one look at each; without it all
+//! are, as in the reply.
 
 mod options;
 mod pattern;

@@ -1,4 +1,5 @@
-//! Names with a place for an element: `weight_*`, `object_*->field`, and `#` for the element itself.
+//! Names with a place for an element: `weight_*`, `object_*->field`, and `#` for the element
+//! itself.
 
 /// What BY or GET names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,8 @@ pub(super) enum Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// Reads a pattern. As in Redis, what stands behind a zero byte is a part of names and no place, arrow or `#`.
+    /// Reads a pattern. As in Redis, what stands behind a zero byte is a part of names and no
+    /// place, arrow or `#`.
     pub(super) fn of(text: &'a [u8]) -> Pattern<'a> {
         let seen = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
         let Some(place) = text[..seen].iter().position(|&byte| byte == b'*') else {

@@ -18,8 +18,8 @@ const NO_NUMBER: &str = "ERR One or more scores can't be converted into double";
 pub(super) struct Reader<'t, 'k> {
     pub(super) txn: &'t mut Txn<'k>,
     db: Db,
-    /// Whether what is read decides what is stored: then a key that has expired, and a field, is deleted first, so that a
-    /// replay, for which nothing expires, reads the same.
+    /// Whether what is read decides what is stored: then a key that has expired, and a field, is
+    /// deleted first, so that a replay, for which nothing expires, reads the same.
     stores: bool,
     name: Vec<u8>,
     value: Vec<u8>,
@@ -122,7 +122,8 @@ pub(super) fn elements(
         if cursor == 0 {
             return Ok(rows.finish(wanted.start));
         }
-        // What was found is good for as long as nothing changes, and looking up may delete what has expired.
+        // What was found is good for as long as nothing changes, and looking up may delete what has
+        // expired.
         match reader.txn.peek(reader.db, source) {
             Some(found) => entry = found,
             None => return Ok(rows.finish(wanted.start)),
@@ -160,7 +161,8 @@ fn as_they_are(
     Ok(elements)
 }
 
-/// What is to be stored: elements, or in the place of each what the GET patterns say of it, empty where they say nothing.
+/// What is to be stored: elements, or in the place of each what the GET patterns say of it, empty
+/// where they say nothing.
 pub(super) fn values(
     reader: &mut Reader<'_, '_>,
     options: &Options<'_>,

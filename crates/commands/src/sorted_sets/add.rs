@@ -124,7 +124,8 @@ fn parse(call: &Call<'_>) -> Result<(Options, usize), Failure> {
     Ok((options, at))
 }
 
-/// Adds members with their scores, or changes the scores; replies, and logs the request as it was given.
+/// Adds members with their scores, or changes the scores; replies, and logs the request as it was
+/// given.
 pub(crate) fn add(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,

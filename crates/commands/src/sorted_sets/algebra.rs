@@ -1,7 +1,8 @@
 //! ZUNION, ZINTER, ZDIFF and their STORE forms, ZINTERCARD.
 //!
-//! A set takes part as a sorted set whose members all have the score 1. Scores are multiplied by the weight of their key, then
-//! summed up, or the least or greatest of them is taken. All keys are locked at once, so that the answer is that of one moment.
+//! A set takes part as a sorted set whose members all have the score 1. Scores are multiplied by
+//! the weight of their key, then summed up, or the least or greatest of them is taken. All keys are
+//! locked at once, so that the answer is that of one moment.
 
 use keyspace::Txn;
 
@@ -259,7 +260,8 @@ fn keep(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: Operation) -> Done {
     Ok(())
 }
 
-/// The members that a request makes of its keys, in their order, and whether it asks for the scores.
+/// The members that a request makes of its keys, in their order, and whether it asks for the
+/// scores.
 fn combine(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
@@ -277,7 +279,8 @@ fn combine(
     let number = number.ok_or(SYNTAX)?;
     let keys = &call.keys[at - 1..];
     if stores {
-        // One that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+        // One that has expired is deleted first, so that a replay, for which nothing expires, reads
+        // the same.
         for key in keys {
             txn.find_mut(call.db(), key)?;
         }

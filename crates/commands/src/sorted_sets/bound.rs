@@ -43,8 +43,8 @@ impl ScoreBound {
     }
 }
 
-/// What C's `strtod` makes of a text that it reads to the end: more than a score may be. No text at all is 0, white space may
-/// stand before, and what is too large is infinite.
+/// What C's `strtod` makes of a text that it reads to the end: more than a score may be. No text at
+/// all is 0, white space may stand before, and what is too large is infinite.
 fn number(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);

@@ -109,7 +109,8 @@ impl<'t> Input<'t> {
     }
 }
 
-/// Members of any key, each once. Small keys come first, which decides in what order scores are added.
+/// Members of any key, each once. Small keys come first, which decides in what order scores are
+/// added.
 pub(super) fn unite(mut inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Result<Scored, Failure> {
     inputs.sort_by_key(Input::len);
     let mut all: HashMap<Vec<u8>, f64> = HashMap::new();
@@ -154,8 +155,8 @@ pub(super) fn intersect(
 
 /// Members of the first key that no other has.
 ///
-/// As for sets: either all others are asked for each member of the first, or the members of all others are taken out of the
-/// first, whichever looks at fewer.
+/// As for sets: either all others are asked for each member of the first, or the members of all
+/// others are taken out of the first, whichever looks at fewer.
 pub(super) fn subtract(inputs: &[Input<'_>]) -> Result<Scored, Failure> {
     let Some((first, others)) = inputs.split_first() else { return Ok(Scored::new()) };
     let mut left: HashMap<Vec<u8>, f64> = HashMap::new();

@@ -129,8 +129,8 @@ fn zmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Takes up to `count` members off one end of a sorted set, the one at that end first; `None` where there is no key. The log is
-/// the caller's business.
+/// Takes up to `count` members off one end of a sorted set, the one at that end first; `None` where
+/// there is no key. The log is the caller's business.
 pub(crate) fn take(
     txn: &mut Txn<'_>,
     db: Db,

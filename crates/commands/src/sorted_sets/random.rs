@@ -1,4 +1,5 @@
-//! ZRANDMEMBER: members picked by chance, each as likely as any other, since a picked rank names one.
+//! ZRANDMEMBER: members picked by chance, each as likely as any other, since a picked rank names
+//! one.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! ZSCAN.
 //!
-//! Scores are written as Redis has them in memory: a small sorted set (listpack) keeps whole numbers as integers, which have
-//! no power of ten.
+//! Scores are written as Redis has them in memory: a small sorted set (listpack) keeps whole
+//! numbers as integers, which have no power of ten.
 
 use keyspace::{Encoding, Txn};
 use resp::glob;

@@ -1,4 +1,5 @@
-//! What ZRANGE and its relatives ask for: a range by rank, score or name, upwards or downwards, cut by an offset and a count.
+//! What ZRANGE and its relatives ask for: a range by rank, score or name, upwards or downwards, cut
+//! by an offset and a count.
 
 use std::ops::Range;
 

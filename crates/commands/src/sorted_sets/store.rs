@@ -35,7 +35,8 @@ fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let form = Form { key: 2, by: None, backwards: None, stores: true };
     let selection = Selection::parse(call, form)?;
     let source = call.key(1);
-    // One that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+    // One that has expired is deleted first, so that a replay, for which nothing expires, reads the
+    // same.
     txn.find_mut(call.db(), &source)?;
     let mut members = Scored::new();
     if let Some(sorted) = sorted_at(call, txn, &source)? {

@@ -96,7 +96,8 @@ pub struct KeySpec {
     pub flags: u16,
     /// A remark for COMMAND INFO, or empty.
     pub notes: &'static str,
-    /// Tells from the words of a request where it has its key, in the place of a description that cannot.
+    /// Tells from the words of a request where it has its key, in the place of a description that
+    /// cannot.
     pub told: Option<KeyPlace>,
 }
 

@@ -6,7 +6,8 @@ pub const FOR_LISTENERS: u32 = 1 << 0;
 pub const IMMEDIATE: u32 = 1 << 1;
 /// Executes what is queued.
 pub const EXECUTES_QUEUE: u32 = 1 << 2;
-/// Puts a new value in the place of whatever a key held, or takes that away: it may have a damaged key.
+/// Puts a new value in the place of whatever a key held, or takes that away: it may have a damaged
+/// key.
 pub const REPLACES: u32 = 1 << 3;
 /// Changes no data itself where the command log has it.
 pub const LOG_FRAME: u32 = 1 << 4;

@@ -1,7 +1,7 @@
 //! INCR, DECR, INCRBY, DECRBY, INCRBYFLOAT: strings as numbers.
 //!
-//! INCRBYFLOAT counts in 80-bit numbers as Redis does, and is logged as the SET of its result, since
-//! another machine might round otherwise.
+//! INCRBYFLOAT counts in 80-bit numbers as Redis does, and is logged as the SET of its result,
+//! since another machine might round otherwise.
 
 use keyspace::{Expire, Key, Str, Txn};
 use resp::number::{LongDouble, parse_i64};

@@ -1,8 +1,9 @@
 //! LCS: the longest common subsequence of two strings.
 //!
-//! A table of the lengths for all prefixes is filled, and walked back from its end. The walk is Redis's
-//! step for step, since it decides which of several longest subsequences is told and how it is cut into
-//! ranges (a match that does not continue the current range ends it and is not part of the next).
+//! A table of the lengths for all prefixes is filled, and walked back from its end. The walk is
+//! Redis's step for step, since it decides which of several longest subsequences is told and how it
+//! is cut into ranges (a match that does not continue the current range ends it and is not part of
+//! the next).
 
 use keyspace::{Error, Key, Txn};
 use resp::Writer;

@@ -1,7 +1,7 @@
 //! Strings.
 //!
-//! Values are read piece by piece straight into the reply; a value that is kept as an integer stays one
-//! where Redis keeps it, since OBJECT ENCODING shows it.
+//! Values are read piece by piece straight into the reply; a value that is kept as an integer stays
+//! one where Redis keeps it, since OBJECT ENCODING shows it.
 
 mod count;
 mod edit;
@@ -48,7 +48,8 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &set::SETNX,
 ];
 
-/// Replies with bytes `from..to` of a string. Whoever is told of a failure takes back what was written.
+/// Replies with bytes `from..to` of a string. Whoever is told of a failure takes back what was
+/// written.
 fn reply_part(out: &mut Writer, value: &Str<'_>, from: usize, to: usize) -> Done {
     out.bulk_header(to - from);
     value.pieces(from, to, &mut |piece| out.raw(piece))?;

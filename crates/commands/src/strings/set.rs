@@ -1,7 +1,7 @@
 //! SET with all its options, and its older relatives SETNX, SETEX, PSETEX.
 //!
-//! Whatever the options, what is logged is a plain SET: the conditions were met, and an expiry time is
-//! written as the point in time that it came to.
+//! Whatever the options, what is logged is a plain SET: the conditions were met, and an expiry time
+//! is written as the point in time that it came to.
 
 use keyspace::{Expire, Txn};
 

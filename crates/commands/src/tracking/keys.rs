@@ -1,6 +1,7 @@
 //! Which clients have a copy of which key: a table for each shard.
 //!
-//! Clients stand there by number. Those that went away are met, and found to be gone, when the key changes.
+//! Clients stand there by number. Those that went away are met, and found to be gone, when the key
+//! changes.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! What a client is told, and how: by a push where its protocol has that, else as a message to a channel that another
-//! client listens to.
+//! What a client is told, and how: by a push where its protocol has that, else as a message to a
+//! channel that another client listens to.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,23 +1,27 @@
-//! Client-side caching: a client that keeps copies of what it read is told when they are no longer good (CLIENT TRACKING).
+//! Client-side caching: a client that keeps copies of what it read is told when they are no longer
+//! good (CLIENT TRACKING).
 //!
 //! Nothing of it is data: it is not durable, not logged, and ends with the connection.
 //!
-//! **By key.** The server remembers which client read which key ([`CachedKeys`]). When the key changes, expires or is
-//! evicted, the client is told once and the key is forgotten; it is remembered again when it is read again. Databases are
-//! not told apart, and SWAPDB changes no key, as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds
-//! at each read: what is forgotten for it is told as if it had changed.
+//! **By key.** The server remembers which client read which key ([`CachedKeys`]). When the key
+//! changes, expires or is evicted, the client is told once and the key is forgotten; it is
+//! remembered again when it is read again. Databases are not told apart, and SWAPDB changes no key,
+//! as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds at each read: what
+//! is forgotten for it is told as if it had changed.
 //!
-//! **By prefix.** In broadcasting mode nothing is remembered: the client is told of all changes of keys that begin as it
-//! said ([`Prefixes`]), those of one transaction in one message.
+//! **By prefix.** In broadcasting mode nothing is remembered: the client is told of all changes of
+//! keys that begin as it said ([`Prefixes`]), those of one transaction in one message.
 //!
-//! **Why no change is missed.** A read is remembered under the lock of its key's shard, by the transaction that reads.
-//! Whoever changes the key holds that lock from before the change until its clients were told: it comes before, and the
-//! client has read what it left, or after, and finds the client in the table. The list of changes that it goes by is kept
-//! from when a client begins to track ([`keyspace::Keyspace::follow`]), which is before it reads.
+//! **Why no change is missed.** A read is remembered under the lock of its key's shard, by the
+//! transaction that reads. Whoever changes the key holds that lock from before the change until its
+//! clients were told: it comes before, and the client has read what it left, or after, and finds
+//! the client in the table. The list of changes that it goes by is kept from when a client begins
+//! to track ([`keyspace::Keyspace::follow`]), which is before it reads.
 //!
-//! **Order within a connection.** A message goes through the client's inbox, behind the replies of commands that were executed
-//! before: a client is told of its own change, and of a change of what it read, after the reply. Of a transaction's commands
-//! each is taken by itself: what was read behind a change is good.
+//! **Order within a connection.** A message goes through the client's inbox, behind the replies of
+//! commands that were executed before: a client is told of its own change, and of a change of what
+//! it read, after the reply. Of a transaction's commands each is taken by itself: what was read
+//! behind a change is good.
 
 mod caching;
 mod command;
@@ -77,8 +81,8 @@ impl Tracker {
 }
 
 impl Engine {
-    /// From now on the client is told of changes, also of those prefixes that it gave before. They are empty unless the
-    /// options say that it is told by prefix.
+    /// From now on the client is told of changes, also of those prefixes that it gave before. They
+    /// are empty unless the options say that it is told by prefix.
     fn begin_tracking(&self, session: &mut Session, options: Options, prefixes: &[&[u8]]) {
         let client = &session.client;
         if !client.tracking.is_on() {
@@ -118,7 +122,8 @@ impl Engine {
         }
     }
 
-    /// What was changed, or flushed, before it was read is good: it is remembered when those changes were told of.
+    /// What was changed, or flushed, before it was read is good: it is remembered when those
+    /// changes were told of.
     #[cold]
     fn remember_keys(&self, call: &mut Call<'_>, changes: usize) {
         let session = &mut *call.session;
@@ -155,8 +160,8 @@ impl Engine {
         }
     }
 
-    /// Notifies clients of what a transaction changed, which was committed and holds its locks; `session` is whose it was, and
-    /// `changed` says that it changed what it lists.
+    /// Notifies clients of what a transaction changed, which was committed and holds its locks;
+    /// `session` is whose it was, and `changed` says that it changed what it lists.
     #[inline]
     pub(crate) fn notify_trackers(
         &self,
@@ -220,7 +225,8 @@ impl Engine {
         }
     }
 
-    /// Tells every client that a database was emptied: as in Redis, that nothing which it has is good.
+    /// Tells every client that a database was emptied: as in Redis, that nothing which it has is
+    /// good.
     pub(crate) fn tell_of_flush(&self, session: &mut Session) {
         if self.tracker().keys.len() > 0 {
             // Dropped when the command has given up its locks.

@@ -71,7 +71,8 @@ impl Tracking {
         self.bits.load(Relaxed) & (ON | BROADCAST) == ON
     }
 
-    /// Whether the keys of a read are remembered; `caching` says that CLIENT CACHING came before it.
+    /// Whether the keys of a read are remembered; `caching` says that CLIENT CACHING came before
+    /// it.
     pub(super) fn remembers(&self, caching: bool) -> bool {
         let Options { opt_in, opt_out, .. } = self.options();
         if opt_in { caching } else { !(opt_out && caching) }

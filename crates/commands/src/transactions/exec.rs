@@ -84,7 +84,8 @@ fn is_broken(call: &Call<'_>, txn: &Txn<'_>) -> bool {
     call.session.is_touched() || call.session.watches.iter().any(|watch| txn.has_expired(watch))
 }
 
-/// Refuses the transaction if one of its steps is to be refused in the database that is selected then.
+/// Refuses the transaction if one of its steps is to be refused in the database that is selected
+/// then.
 #[cold]
 fn refuse_damaged(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
     let mut db = call.session.db;
@@ -95,8 +96,9 @@ fn refuse_damaged(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
     Ok(())
 }
 
-/// Locks the shards of these keys, or all of them, checks the watches and runs all steps. With `may_give_up`, a step that
-/// finds no free memory ends it, and nothing has happened; whether it came to an end.
+/// Locks the shards of these keys, or all of them, checks the watches and runs all steps. With
+/// `may_give_up`, a step that finds no free memory ends it, and nothing has happened; whether it
+/// came to an end.
 fn attempt(
     call: &mut Call<'_>,
     steps: &[Step<'_>],

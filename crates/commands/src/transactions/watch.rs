@@ -1,7 +1,7 @@
 //! WATCH and UNWATCH: to be told by a failing EXEC that a key changed.
 //!
-//! The keyspace sets the session's flag in the transaction that changes a watched key, so that no change
-//! can fall between the look at the flag and the execution.
+//! The keyspace sets the session's flag in the transaction that changes a watched key, so that no
+//! change can fall between the look at the flag and the execution.
 
 use std::sync::atomic::Ordering::Relaxed;
 

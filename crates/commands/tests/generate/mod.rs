@@ -1,7 +1,8 @@
-//! Random requests made from the command table: the documented arguments of a command are its grammar.
+//! Random requests made from the command table: the documented arguments of a command are its
+//! grammar.
 //!
-//! Most requests are well formed, with values from the edges of their kind; some have a word dropped,
-//! doubled or replaced, so that errors and their order are compared too.
+//! Most requests are well formed, with values from the edges of their kind; some have a word
+//! dropped, doubled or replaced, so that errors and their order are compared too.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part")]
 
 use commands::spec::{Arg, ArgKind, CommandSpec, Group};
@@ -180,7 +181,8 @@ pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     words
 }
 
-/// Leaves no order of a SORT to chance: that of a set that is not sorted, and that of equal texts that keys hold.
+/// Leaves no order of a SORT to chance: that of a set that is not sorted, and that of equal texts
+/// that keys hold.
 fn settle_order(words: &mut Vec<Vec<u8>>) {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     let mut has_by = false;

@@ -17,8 +17,9 @@ impl Stage {
         Stage { engine, clients: BTreeMap::new() }
     }
 
-    /// Executes lines such as `a BLPOP k 0`, separated by `;`. What comes of it: replies as they come, `a: reply`, first
-    /// that of the command, then those of clients that it unblocked, by name.
+    /// Executes lines such as `a BLPOP k 0`, separated by `;`. What comes of it: replies as they
+    /// come, `a: reply`, first that of the command, then those of clients that it unblocked, by
+    /// name.
     fn play(&mut self, script: &str) -> String {
         let mut heard = Vec::new();
         for line in script.split("; ") {

@@ -1,8 +1,8 @@
 //! How often each command waits for the medium: fences and flushed lines until the reply.
 //!
-//! Every write command of the table must have a row here; one without fails the test. A command runs several
-//! times on new keys and the median is taken, since retiring a section of the log falls on some command now
-//! and then and has a budget of its own. Reads must cost nothing.
+//! Every write command of the table must have a row here; one without fails the test. A command
+//! runs several times on new keys and the median is taken, since retiring a section of the log
+//! falls on some command now and then and has a budget of its own. Reads must cost nothing.
 
 use crate::generate;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use commands::{Engine, EngineOptions, Run};
 use fastrand::Rng;
 use pmem::{Counters, counters};
 
-/// What one execution may cost at most. `#` stands for the number of the round, `$` for 32 bytes, `^` before a key for what
-/// DUMP answers for it.
+/// What one execution may cost at most. `#` stands for the number of the round, `$` for 32 bytes,
+/// `^` before a key for what DUMP answers for it.
 struct Budget {
     name: &'static str,
     before: &'static [&'static str],
@@ -47,7 +47,8 @@ const BLOCK: u64 = 2;
 const LARGE_HASH: &str = "HSET key:# f %";
 /// One of which a field has a time.
 const TIMED_HASH: &str = "HSETEX key:# EX 100 FIELDS 2 f % g $";
-/// Lines of the first time in a table: the leaf of a tree, and the place in the index of expiry times.
+/// Lines of the first time in a table: the leaf of a tree, and the place in the index of expiry
+/// times.
 const TIMED: u64 = NEW + 8 + 2;
 /// A set that is kept as a table.
 const LARGE_SET: &str = "SADD key:# %";

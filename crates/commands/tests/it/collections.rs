@@ -1,4 +1,5 @@
-//! What a comparison with a real server cannot show of hashes and sets: what is picked by chance, and what a scan finds.
+//! What a comparison with a real server cannot show of hashes and sets: what is picked by chance,
+//! and what a scan finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `docs/compatibility.md` is generated from the command table: this test fails when it is out of date, and writes
-//! it when `UPDATE_DOCS` is set.
+//! `docs/compatibility.md` is generated from the command table: this test fails when it is out of
+//! date, and writes it when `UPDATE_DOCS` is set.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

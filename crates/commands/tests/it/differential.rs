@@ -1,8 +1,8 @@
-//! The same random requests to an engine in this process and to a real redis-server: replies must be the
-//! same byte for byte, and so must the data at the end.
+//! The same random requests to an engine in this process and to a real redis-server: replies must
+//! be the same byte for byte, and so must the data at the end.
 //!
-//! What cannot be the same is named here: OBJECT REFCOUNT (nothing is shared here) and IDLETIME (in whole seconds of a
-//! clock there), DBSIZE (TTL deletes an expired key there and not here, and both
+//! What cannot be the same is named here: OBJECT REFCOUNT (nothing is shared here) and IDLETIME (in
+//! whole seconds of a clock there), DBSIZE (TTL deletes an expired key there and not here, and both
 //! delete some in the background), the order of KEYS, cursors and orders of SCAN, random keys, and
 //! a little time between the two when a TTL is told. `DIFFERENTIAL_SEED` repeats one sequence.
 
@@ -222,7 +222,8 @@ fn sequence(protocol: &str, seed: u64) {
             None => request(spec, &mut random),
         };
         if spec.name.starts_with("sort") {
-            // There a SORT takes the error that an earlier number out of range left behind for its own.
+            // There a SORT takes the error that an earlier number out of range left behind for its
+            // own.
             both.text("ZADD nothing XX 0.5 m");
         }
         both.call(&words);

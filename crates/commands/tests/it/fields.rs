@@ -1,7 +1,8 @@
 //! Fields with times: replies, error texts and what is logged.
 //!
-//! The commands are younger than the server of the comparison. What is expected here was read in the sources of Redis 7.4 (HEXPIRE
-//! and its like, HTTL and its like, HPERSIST) and 8.0 (HGETEX, HSETEX, HGETDEL), and in their tests.
+//! The commands are younger than the server of the comparison. What is expected here was read in
+//! the sources of Redis 7.4 (HEXPIRE and its like, HTTL and its like, HPERSIST) and 8.0 (HGETEX,
+//! HSETEX, HGETDEL), and in their tests.
 
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ fn server() -> Server {
     Server { client: Client::new(&Arc::new(Engine::new(options))), clock, log }
 }
 
-/// Each line gives this reply; "wait" lets milliseconds pass. Of a small hash and of a large one, which is a table because of a
-/// long field: "only these" deletes that one.
+/// Each line gives this reply; "wait" lets milliseconds pass. Of a small hash and of a large one,
+/// which is a table because of a long field: "only these" deletes that one.
 #[track_caller]
 fn check(lines: &[(&str, &str)]) {
     for large in [false, true] {
@@ -337,7 +338,8 @@ fn what_is_logged_gives_the_same_at_any_time() {
     );
 }
 
-/// More fields have expired than one command deletes, and the hash has another name when one of them is met.
+/// More fields have expired than one command deletes, and the hash has another name when one of
+/// them is met.
 #[test]
 fn a_field_that_expired_is_deleted_in_the_log_under_the_name_that_its_hash_had() {
     let mut server = server();

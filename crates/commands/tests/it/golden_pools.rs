@@ -1,7 +1,9 @@
-//! Pools in the tree, one for each version of the format, as a killed server left them: this program opens the present
-//! one and finds all that was put into it; one of another version is refused by its number.
+//! Pools in the tree, one for each version of the format, as a killed server left them: this
+//! program opens the present one and finds all that was put into it; one of another version is
+//! refused by its number.
 //!
-//! A change of the format that forgets the version fails here. A new version needs a pool of its own:
+//! A change of the format that forgets the version fails here. A new version needs a pool of its
+//! own:
 //!
 //! ```sh
 //! WRITE_GOLDEN_POOL=1 cargo test -p perdura-commands --test it golden_pools::
@@ -98,7 +100,8 @@ fn engine(keyspace: Arc<Keyspace>) -> Arc<Engine> {
     Arc::new(Engine::new(EngineOptions { clock, ..EngineOptions::new(keyspace) }))
 }
 
-/// Every type in each of its encodings, values of each length class, expiry, other databases, and something to free.
+/// Every type in each of its encodings, values of each length class, expiry, other databases, and
+/// something to free.
 fn fill(client: &mut Client) {
     let lines = [
         "SET short hello",

@@ -1,4 +1,5 @@
-//! Commands of Redis 7.2, which the comparisons with a 7.0 leave out: CLIENT NO-TOUCH, CLIENT SETINFO, WAITAOF.
+//! Commands of Redis 7.2, which the comparisons with a 7.0 leave out: CLIENT NO-TOUCH, CLIENT
+//! SETINFO, WAITAOF.
 
 use std::sync::Arc;
 

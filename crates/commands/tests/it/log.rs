@@ -1,4 +1,5 @@
-//! What goes into the command log: only what changed something, in a form that gives the same at any time.
+//! What goes into the command log: only what changed something, in a form that gives the same at
+//! any time.
 
 use crate::generate;
 use std::collections::BTreeMap;

@@ -1,10 +1,12 @@
-//! A log whose files fail under load: nothing that was acknowledged is lost, and nothing is acknowledged that was not kept.
+//! A log whose files fail under load: nothing that was acknowledged is lost, and nothing is
+//! acknowledged that was not kept.
 //!
-//! The engine writes its log over a medium in memory that lets any one operation fail (a write, a short write, a sync, a
-//! rename, the sync of a directory), for once or for good, while several sessions write and the log is rewritten. Then
-//! the process is gone: what write(2) took is there; or the power is: with `always`, only what was synced is there. The
-//! log is replayed, and each session must find the state after some prefix of its transactions, from the last
-//! acknowledged to the last sent.
+//! The engine writes its log over a medium in memory that lets any one operation fail (a write, a
+//! short write, a sync, a rename, the sync of a directory), for once or for good, while several
+//! sessions write and the log is rewritten. Then the process is gone: what write(2) took is there;
+//! or the power is: with `always`, only what was synced is there. The log is replayed, and each
+//! session must find the state after some prefix of its transactions, from the last acknowledged to
+//! the last sent.
 
 use std::sync::Arc;
 use std::thread;
@@ -106,7 +108,8 @@ fn check_image(image: &Medium, policy: Fsync, counts: &[Counts]) -> Result<(), S
     Ok(())
 }
 
-/// A life under load in which an operation fails, then an end: by the process, or with `always` by the power.
+/// A life under load in which an operation fails, then an end: by the process, or with `always` by
+/// the power.
 fn life(policy: Fsync, seed: u64, settle: bool) -> Result<bool, String> {
     let mut random = Rng::with_seed(seed);
     let medium = Medium::default();
@@ -157,7 +160,8 @@ fn replies_that_do_not_wait_for_the_log_are_noticed() {
     assert!(noticed, "acknowledging before the log is settled was not noticed");
 }
 
-/// In one shard, so that what decides is the key: what was executed and not written is refused, all else is answered.
+/// In one shard, so that what decides is the key: what was executed and not written is refused, all
+/// else is answered.
 #[test]
 fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
     let medium = Medium::default();
@@ -207,8 +211,8 @@ fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
     }
 }
 
-/// A life on a disk that is full again and again, beside a rewrite; how many transactions were executed, and how many of
-/// them were acknowledged.
+/// A life on a disk that is full again and again, beside a rewrite; how many transactions were
+/// executed, and how many of them were acknowledged.
 fn full_life(policy: Fsync, seed: u64) -> Result<Counts, String> {
     let mut random = Rng::with_seed(seed);
     let medium = Medium::default();

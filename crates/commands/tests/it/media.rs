@@ -1,5 +1,5 @@
-//! The medium loses bytes under an engine: whatever command meets a key that was lost with its name tells of the damage,
-//! and not of a key that never was.
+//! The medium loses bytes under an engine: whatever command meets a key that was lost with its name
+//! tells of the damage, and not of a key that never was.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -108,14 +108,16 @@ fn ask(client: &mut Client, way: Way, i: usize) -> String {
     wire::show(reply.strip_prefix(b"*1\r\n").unwrap_or(&reply))
 }
 
-/// A page is lost while a transaction holds its shard, a second thread waits to settle the loss, and others to read a key.
+/// A page is lost while a transaction holds its shard, a second thread waits to settle the loss,
+/// and others to read a key.
 fn lose_while_others_wait(way: Way) -> Vec<String> {
     let pool = Pool::new("SET KEY the-value-of-this-key,-which-is-a-bit-longer");
     let keyspace = &pool.keyspace;
     pool.lose(pool.place(KEYS / 2));
     std::thread::scope(|scope| {
         let held = keyspace.begin_one(0, 0);
-        // Whoever comes first to the lock, the answer must be right; mostly it is the one who waits longer.
+        // Whoever comes first to the lock, the answer must be right; mostly it is the one who waits
+        // longer.
         let waits = || std::thread::sleep(Duration::from_millis(5));
         scope.spawn(|| keyspace.settle());
         waits();

@@ -100,8 +100,8 @@ fn info(client: &mut Client, field: &str) -> String {
     page[start..].split('\\').next().unwrap_or_default().to_owned()
 }
 
-/// Small values fill the heap, then large ones take their place, then small ones again: blocks of one size do not serve
-/// another, so that the heap is full before as much is used as it may hold.
+/// Small values fill the heap, then large ones take their place, then small ones again: blocks of
+/// one size do not serve another, so that the heap is full before as much is used as it may hold.
 #[test]
 fn keys_are_evicted_where_the_heap_is_full() {
     for (policy, lens) in [
@@ -122,7 +122,8 @@ fn keys_are_evicted_where_the_heap_is_full() {
     }
 }
 
-/// With a policy that finds no key, or none, the whole heap can be filled, and what is refused is counted and named.
+/// With a policy that finds no key, or none, the whole heap can be filled, and what is refused is
+/// counted and named.
 #[test]
 fn a_full_heap_is_told_from_a_limit_that_was_set() {
     let value = "v".repeat(10_000);
@@ -170,7 +171,8 @@ fn a_transaction_that_is_run_again_publishes_and_is_monitored_once() {
     assert_eq!(heard(&monitor, "\"PUBLISH\" \"news\" \"extra\""), 2);
 }
 
-/// A log that notes how much a client had been sent of a word when the effects of a transaction came.
+/// A log that notes how much a client had been sent of a word when the effects of a transaction
+/// came.
 struct Witness {
     client: OnceLock<Arc<commands::Client>>,
     had_mail: AtomicBool,
@@ -210,7 +212,8 @@ impl CommandLog for Witness {
     }
 }
 
-/// What a transaction sends, one of each kind; the listeners are told nothing before its effects are in the log.
+/// What a transaction sends, one of each kind; the listeners are told nothing before its effects
+/// are in the log.
 #[test]
 fn a_transaction_sends_nothing_before_its_commit() {
     for (listen, lines, expected) in [
@@ -241,7 +244,8 @@ fn a_transaction_sends_nothing_before_its_commit() {
     }
 }
 
-/// The receivers are those that listen when the command is executed, whatever follows in the same transaction.
+/// The receivers are those that listen when the command is executed, whatever follows in the same
+/// transaction.
 #[test]
 fn a_transaction_publishes_to_those_who_listened_at_the_command() {
     let mut client = Client::new(&Arc::new(Engine::new(EngineOptions::new(volatile(2, 64 << 20)))));

@@ -1,8 +1,10 @@
-//! What is owed for a change of the data is paid whoever changes it: a command by itself, a pipelined run, an EXEC, the
-//! operation of a blocked client that is served, expiry, eviction, or a reader that finds a key expired.
+//! What is owed for a change of the data is paid whoever changes it: a command by itself, a
+//! pipelined run, an EXEC, the operation of a blocked client that is served, expiry, eviction, or a
+//! reader that finds a key expired.
 //!
-//! Each way of changing a key is put together with each thing that is owed for it. And the source is searched: a transaction
-//! of the keyspace is begun and committed in `src/execute` alone, so that there is no other way.
+//! Each way of changing a key is put together with each thing that is owed for it. And the source
+//! is searched: a transaction of the keyspace is begun and committed in `src/execute` alone, so
+//! that there is no other way.
 
 use std::fs;
 use std::path::{Path, PathBuf};

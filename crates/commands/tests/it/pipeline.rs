@@ -191,7 +191,8 @@ fn a_run_is_logged_as_its_commands_are() {
     assert!(in_runs > 1000, "only {in_runs} commands in runs");
 }
 
-/// What expired before a run is deleted in the log before the command that found it so, or after the run.
+/// What expired before a run is deleted in the log before the command that found it so, or after
+/// the run.
 #[test]
 fn a_run_logs_what_it_found_expired() {
     let check = |lines: &[&str], expected: &[&str]| {

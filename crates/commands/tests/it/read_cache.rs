@@ -1,7 +1,7 @@
 //! The same random requests to two engines, of which one has a read cache: every reply is the same.
 //!
-//! Two sessions, several databases, MULTI with commands that fail, WATCH, pipelined runs, time that passes, and the steps
-//! that a server takes in the background.
+//! Two sessions, several databases, MULTI with commands that fail, WATCH, pipelined runs, time that
+//! passes, and the steps that a server takes in the background.
 
 use std::sync::Arc;
 

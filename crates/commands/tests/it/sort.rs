@@ -1,5 +1,5 @@
-//! SORT: what the random comparison with a real server leaves to chance, and what it cannot show: who is locked, served and
-//! told.
+//! SORT: what the random comparison with a real server leaves to chance, and what it cannot show:
+//! who is locked, served and told.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! MULTI, EXEC and WATCH: as a whole or not at all, for other clients and for the clients themselves.
+//! MULTI, EXEC and WATCH: as a whole or not at all, for other clients and for the clients
+//! themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

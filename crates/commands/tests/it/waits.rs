@@ -1,9 +1,10 @@
-//! What a reply waits for, with a log whose every write is synced (`always`): whatever a reply shows of another's write, be it a value,
-//! an error, a null or the end of a wait, it leaves after that write is durable.
+//! What a reply waits for, with a log whose every write is synced (`always`): whatever a reply
+//! shows of another's write, be it a value, an error, a null or the end of a wait, it leaves after
+//! that write is durable.
 //!
-//! The oracle knows no command. The same requests go to two engines with the same data, of which one has one more write, not
-//! durable yet. Where the replies differ, the reply shows that write, so it must wait for its position in the log. Cases
-//! are made from the command table.
+//! The oracle knows no command. The same requests go to two engines with the same data, of which
+//! one has one more write, not durable yet. Where the replies differ, the reply shows that write,
+//! so it must wait for its position in the log. Cases are made from the command table.
 
 use crate::generate;
 use std::collections::BTreeSet;
@@ -320,7 +321,8 @@ fn what_another_thread_writes_is_waited_for_as_soon_as_it_is_seen() {
     }
 }
 
-/// What is sent to a client beside its replies: how the client listens, and what tells it something.
+/// What is sent to a client beside its replies: how the client listens, and what tells it
+/// something.
 const SENT: &[(&str, &[&str])] = &[
     ("SUBSCRIBE c", &["SET a 2", "PUBLISH c it"]),
     ("PSUBSCRIBE c*", &["SET a 2", "PUBLISH c it"]),

@@ -6,7 +6,7 @@
 //! 8192       published zones      4 KiB   one word: how many zones are in use
 //! 12288      shard areas          2 KiB each: tail, fenced, counters, roots
 //!            rings                one for each shard, each `ring_parts * ring_part` bytes
-//!            zones                `zone_spans` spans of 64 KiB; the first ones hold the zone's span table
+//!            zones                `zone_spans` spans of 64 KiB, at first the zone's span table
 //! ```
 //!
 //! The geometry is fixed when the pool is made; only the number of zones grows.

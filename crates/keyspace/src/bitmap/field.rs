@@ -53,8 +53,9 @@ impl Str<'_> {
 }
 
 impl Txn<'_> {
-    /// Reads and changes integers inside a string, in this order: their answers, `None` for one that does not fit, and
-    /// whether the value changed. The string becomes as long as what is changed takes, even where nothing is written.
+    /// Reads and changes integers inside a string, in this order: their answers, `None` for one
+    /// that does not fit, and whether the value changed. The string becomes as long as what is
+    /// changed takes, even where nothing is written.
     pub fn change_bit_fields(
         &mut self,
         db: Db,

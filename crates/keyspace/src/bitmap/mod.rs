@@ -1,7 +1,7 @@
 //! Bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
 //!
-//! A bit behind the end of a string reads as 0, and writing one there makes the string as long as it takes. Commands and
-//! the library both come here: what a bit means stands nowhere else.
+//! A bit behind the end of a string reads as 0, and writing one there makes the string as long as
+//! it takes. Commands and the library both come here: what a bit means stands nowhere else.
 
 mod field;
 mod integer;
@@ -71,7 +71,8 @@ impl Str<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Nothing,
-    /// It is to be no longer kept as an integer or as a string that was written as a whole; its value stays.
+    /// It is to be no longer kept as an integer or as a string that was written as a whole; its
+    /// value stays.
     Form,
     /// It grows, or is made.
     Room,
@@ -104,7 +105,8 @@ impl Txn<'_> {
         Ok((was, changed))
     }
 
-    /// The string at a key of which bits up to number `last` are to be written, and what it needs whatever the bits are.
+    /// The string at a key of which bits up to number `last` are to be written, and what it needs
+    /// whatever the bits are.
     fn open_bits(
         &mut self,
         db: Db,

@@ -16,8 +16,8 @@ pub enum BitOperation {
 }
 
 impl Txn<'_> {
-    /// Makes a key hold what an operation makes of the strings at others: its length in bytes, and whether anything was
-    /// written. Where that is empty, the key is deleted.
+    /// Makes a key hold what an operation makes of the strings at others: its length in bytes, and
+    /// whether anything was written. Where that is empty, the key is deleted.
     pub fn combine_bits(
         &mut self,
         db: Db,
@@ -41,7 +41,8 @@ impl Txn<'_> {
     ) -> Result<Vec<u8>, Error> {
         let mut result: Option<Vec<u8>> = None;
         for key in sources {
-            // As for a write: one that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+            // As for a write: one that has expired is deleted first, so that a replay, for which
+            // nothing expires, reads the same.
             let bytes = match self.find_mut(db, key)? {
                 Some(entry) => self.string(&entry)?.to_vec()?,
                 None => Vec::new(),

@@ -13,7 +13,8 @@ impl Bits {
         Bits { from: 0, to: len as u64 * 8 }
     }
 
-    /// From `start` to `end`, both included and negative from the end, counted in bits or bytes; `None` for none.
+    /// From `start` to `end`, both included and negative from the end, counted in bits or bytes;
+    /// `None` for none.
     pub fn within(len: usize, start: i64, end: i64, in_bits: bool) -> Option<Bits> {
         let unit = if in_bits { 1 } else { 8 };
         let total = (len as u64 * 8 / unit) as i64;

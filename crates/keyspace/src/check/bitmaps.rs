@@ -1,11 +1,13 @@
-//! Rebuilding bitmaps from what can be reached: a block to which an entry, an index or the free queue leads is in use.
+//! Rebuilding bitmaps from what can be reached: a block to which an entry, an index or the free
+//! queue leads is in use.
 //!
-//! All blocks of a shard's spans count as allocated while it is walked, so that the walk goes on through those whose bits
-//! were lost. The bits of what it reached are added by ordinary transactions; what has a bit and was not reached is freed
-//! by the repair that follows. Nothing is reserved in the shard before its bits are there.
+//! All blocks of a shard's spans count as allocated while it is walked, so that the walk goes on
+//! through those whose bits were lost. The bits of what it reached are added by ordinary
+//! transactions; what has a bit and was not reached is freed by the repair that follows. Nothing is
+//! reserved in the shard before its bits are there.
 //!
-//! This relies on the indexes: where one of the same shard is damaged too, entries in use would look free. Then nothing more
-//! is changed.
+//! This relies on the indexes: where one of the same shard is damaged too, entries in use would
+//! look free. Then nothing more is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +19,9 @@ use crate::Keyspace;
 use crate::damage::Hits;
 
 impl Keyspace {
-    /// Makes a pool ready for [`Keyspace::repair`] that lists losses, or was stopped for one: rebuilds the bitmaps that were
-    /// lost, and marks the keys that were. How many blocks got their bit again. At rest: nobody else uses the keyspace.
+    /// Makes a pool ready for [`Keyspace::repair`] that lists losses, or was stopped for one:
+    /// rebuilds the bitmaps that were lost, and marks the keys that were. How many blocks got their
+    /// bit again. At rest: nobody else uses the keyspace.
     pub fn begin_repair(&self) -> Result<u64, Refusal> {
         let region = self.heap().region();
         region.repair();

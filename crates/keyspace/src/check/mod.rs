@@ -1,8 +1,9 @@
-//! Verifying a whole keyspace: every checksum, every count, and that what is reachable is what is allocated.
+//! Verifying a whole keyspace: every checksum, every count, and that what is reachable is what is
+//! allocated.
 //!
-//! For `perdura check` and for tests: it takes as long as the pool is large, a shard at a time, and goes on behind
-//! whatever is wrong, so that one pass names it all. Entries are read in the order of their places, as the medium likes
-//! it best, not in that of the index.
+//! For `perdura check` and for tests: it takes as long as the pool is large, a shard at a time, and
+//! goes on behind whatever is wrong, so that one pass names it all. Entries are read in the order
+//! of their places, as the medium likes it best, not in that of the index.
 
 mod bitmaps;
 mod problem;
@@ -17,8 +18,8 @@ pub use repair::{Refusal, Repaired};
 use crate::Keyspace;
 
 impl Keyspace {
-    /// Verifies everything, and answers the first thing that is wrong. The keyspace must be at rest: no other thread
-    /// writes.
+    /// Verifies everything, and answers the first thing that is wrong. The keyspace must be at
+    /// rest: no other thread writes.
     pub fn check(&self) -> Result<Checked, CheckError> {
         let mut checked = Checked::default();
         let mut problems: Vec<CheckError> =
@@ -29,8 +30,8 @@ impl Keyspace {
         problems.into_iter().next().map_or(Ok(checked), Err)
     }
 
-    /// Verifies one shard while holding its lock; `problem` hears of everything that is wrong there, `read` of bytes as
-    /// they were verified. [`heap::Heap::check_spans`] says the rest.
+    /// Verifies one shard while holding its lock; `problem` hears of everything that is wrong
+    /// there, `read` of bytes as they were verified. [`heap::Heap::check_spans`] says the rest.
     pub fn inspect(
         &self,
         shard: usize,

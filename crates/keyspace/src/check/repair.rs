@@ -1,7 +1,8 @@
 //! Putting right what a check found: by ordinary transactions, each whole or not at all.
 //!
-//! What is damaged is cut out and named; what can be made again from the rest (indexes, counts, the room of blocks that
-//! nothing leads to) is. Where the heap's own tables are damaged nothing is touched.
+//! What is damaged is cut out and named; what can be made again from the rest (indexes, counts, the
+//! room of blocks that nothing leads to) is. Where the heap's own tables are damaged nothing is
+//! touched.
 
 use std::collections::BTreeSet;
 
@@ -157,7 +158,8 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Takes a damaged entry out of the indexes. Its blocks stay: what it says of them is not believed.
+    /// Takes a damaged entry out of the indexes. Its blocks stay: what it says of them is not
+    /// believed.
     pub(crate) fn cut(&self, shard: &mut Shard<'_>, key: &DamagedKey) {
         let db = self.physical_of(key.db);
         let at = Ptr::from_raw(key.entry);
@@ -219,8 +221,8 @@ impl Keyspace {
     }
 }
 
-/// The slot of an entry that may have lost its name, and a hash that leads there: a split puts it where zeros belong, and not
-/// where the hash says.
+/// The slot of an entry that may have lost its name, and a hash that leads there: a split puts it
+/// where zeros belong, and not where the hash says.
 pub(crate) fn slot_of(shard: &Shard<'_>, index: Index, hash: u64, at: Ptr) -> Option<(Slot, u64)> {
     let mut slot = index.find(shard, hash, |entry| entry == at).map(|slot| (slot, hash));
     if slot.is_none() {

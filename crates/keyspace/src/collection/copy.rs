@@ -1,7 +1,8 @@
-//! Copying a collection into another shard, or the same: COPY, and RENAME to a key of another shard.
+//! Copying a collection into another shard, or the same: COPY, and RENAME to a key of another
+//! shard.
 //!
-//! Who renames gives the source up. So a copy is whole or an error: in a durable heap everything is verified as it is read,
-//! and what was copied must be as many as there are said to be.
+//! Who renames gives the source up. So a copy is whole or an error: in a durable heap everything is
+//! verified as it is read, and what was copied must be as many as there are said to be.
 
 use heap::{Ptr, Shard};
 use structures::blob::Blob;

@@ -13,9 +13,10 @@ impl Txn<'_> {
         }
     }
 
-    /// Shows about `count` elements of a list, a set or a sorted set from `cursor` on (0: the beginning), all of a small set,
-    /// and answers where to go on (0: the end). A list comes from its head, a sorted set from its lowest score, a set in no
-    /// order. Each element comes once if the value does not change between.
+    /// Shows about `count` elements of a list, a set or a sorted set from `cursor` on (0: the
+    /// beginning), all of a small set, and answers where to go on (0: the end). A list comes from
+    /// its head, a sorted set from its lowest score, a set in no order. Each element comes once if
+    /// the value does not change between.
     pub fn each_element(
         &self,
         entry: &Entry,
@@ -37,8 +38,8 @@ impl Txn<'_> {
         Ok(if next < self.element_count(entry)? { next } else { 0 })
     }
 
-    /// Shows elements of a list or a sorted set in its order, or `backwards`, from number `first` on, counted from where it
-    /// begins, until `visit` answers `false`.
+    /// Shows elements of a list or a sorted set in its order, or `backwards`, from number `first`
+    /// on, counted from where it begins, until `visit` answers `false`.
     pub fn elements_in_order(
         &self,
         entry: &Entry,

@@ -1,8 +1,8 @@
 //! Changing a set or a hash.
 //!
-//! A packed one is read into DRAM, changed there, and written back when the command is through with it: in place where it
-//! only grew at its end, else as a new block. It becomes a table as soon as it is too large for that. A table is changed
-//! member by member.
+//! A packed one is read into DRAM, changed there, and written back when the command is through with
+//! it: in place where it only grew at its end, else as a new block. It becomes a table as soon as
+//! it is too large for that. A table is changed member by member.
 
 use heap::{Ptr, Shard, View};
 use structures::blob::{Blob, MAX_BLOCK_LEN};
@@ -25,9 +25,11 @@ use crate::{Db, Error, Event, Expire, Key, Txn};
 /// Up to which size Redis calls a collection small; its directives of like names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most elements: `hash-max-listpack-entries`, `set-max-intset-entries`, `zset-max-listpack-entries`.
+    /// Most elements: `hash-max-listpack-entries`, `set-max-intset-entries`,
+    /// `zset-max-listpack-entries`.
     pub entries: usize,
-    /// Longest element, in bytes: `hash-max-listpack-value`, `zset-max-listpack-value`. No matter for sets.
+    /// Longest element, in bytes: `hash-max-listpack-value`, `zset-max-listpack-value`. No matter
+    /// for sets.
     pub value: usize,
 }
 
@@ -36,19 +38,21 @@ impl Limits {
     pub const NONE: Limits = Limits { entries: 0, value: 0 };
 }
 
-/// Bytes, and elements, up to which what Redis calls large is packed nevertheless: it costs one block, where a table
-/// costs a segment of an index.
+/// Bytes, and elements, up to which what Redis calls large is packed nevertheless: it costs one
+/// block, where a table costs a segment of an index.
 const PACKED_BYTES: usize = 1024;
 const PACKED_COUNT: u32 = 64;
 
-/// Whether so many bytes and elements are packed. What Redis calls small always is, while it can be.
+/// Whether so many bytes and elements are packed. What Redis calls small always is, while it can
+/// be.
 pub(super) fn is_packed(bytes: usize, count: u32, is_small: bool) -> bool {
     let (most_bytes, most) =
         if is_small { (MAX_BLOCK_LEN as usize, Head::MOST) } else { (PACKED_BYTES, PACKED_COUNT) };
     bytes <= most_bytes && count <= most
 }
 
-/// A set or hash that is being changed, there or not. Nothing is written before [`Edit::finish`], but for tables.
+/// A set or hash that is being changed, there or not. Nothing is written before [`Edit::finish`],
+/// but for tables.
 pub(crate) struct Edit {
     pub(super) place: Place,
     pub(super) old: Option<Old>,
@@ -79,8 +83,8 @@ pub(super) enum State {
 }
 
 impl Txn<'_> {
-    /// Begins to change a set or hash; a key of another type is refused. Of a hash the caller lets go first what has expired
-    /// ([`Edit::expire`]).
+    /// Begins to change a set or hash; a key of another type is refused. Of a hash the caller lets
+    /// go first what has expired ([`Edit::expire`]).
     pub(crate) fn edit(
         &mut self,
         db: Db,
@@ -132,8 +136,8 @@ impl Txn<'_> {
 }
 
 impl Txn<'_> {
-    /// Gives fields of a hash their values, or adds members (whose values are empty) to a set, in order; makes the key where
-    /// there is none. How many are new.
+    /// Gives fields of a hash their values, or adds members (whose values are empty) to a set, in
+    /// order; makes the key where there is none. How many are new.
     pub fn put_members<'a>(
         &mut self,
         db: Db,
@@ -152,8 +156,8 @@ impl Txn<'_> {
         Ok(new)
     }
 
-    /// Takes fields of a hash, or members of a set, out; a key of which nothing is left goes. How many were there, and
-    /// whether the key is gone.
+    /// Takes fields of a hash, or members of a set, out; a key of which nothing is left goes. How
+    /// many were there, and whether the key is gone.
     pub fn remove_members<'a>(
         &mut self,
         db: Db,
@@ -477,7 +481,8 @@ impl Written<'_> {
     }
 }
 
-/// Packed bytes in the place of those behind `before`, of which the first `kept` are all that lie there.
+/// Packed bytes in the place of those behind `before`, of which the first `kept` are all that lie
+/// there.
 fn write_packed(
     shard: &mut Shard<'_>,
     before: Option<u64>,

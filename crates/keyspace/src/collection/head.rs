@@ -20,13 +20,15 @@ use crate::value::{Encoding, Type};
 pub(crate) enum Form {
     /// The cell is the word of a blob of packed items, never empty, never large.
     Packed,
-    /// As `Packed`, of a hash of which a field has, or had, a time: each element is field, value, time (0: none).
+    /// As `Packed`, of a hash of which a field has, or had, a time: each element is field, value,
+    /// time (0: none).
     Timed,
     /// The cell is the place of a table's header.
     Table,
     /// The cell is the word of a list.
     List,
-    /// The cell is the place of the header of a table with a tree of its members in the order of their scores.
+    /// The cell is the place of the header of a table with a tree of its members in the order of
+    /// their scores.
     Ranked,
     /// The cell is the word of a stream.
     Stream,

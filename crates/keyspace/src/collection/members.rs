@@ -1,7 +1,8 @@
 //! Reading a set or a hash where it lies.
 //!
-//! A set is read as a hash whose values are empty. In a durable heap the packed bytes are verified when a reader begins,
-//! and each member of a table when it is read: what is damaged is refused, never served.
+//! A set is read as a hash whose values are empty. In a durable heap the packed bytes are verified
+//! when a reader begins, and each member of a table when it is read: what is damaged is refused,
+//! never served.
 
 use heap::{Ptr, Shard, View};
 use structures::Damaged;
@@ -20,7 +21,8 @@ use crate::{Error, Type};
 /// How often a random pick may meet a field whose time has come before any other will do.
 const RANDOM_TRIES: usize = 100;
 
-/// The members of a set, or the fields of a hash with their values; a field whose time has come is absent.
+/// The members of a set, or the fields of a hash with their values; a field whose time has come is
+/// absent.
 pub struct Members<'t> {
     shard: &'t Shard<'t>,
     hashing: Hashing,
@@ -52,8 +54,8 @@ pub(super) fn packed_bytes<'t>(
     if bytes.is_empty() != (head.count == 0) { Err(damaged) } else { Ok(bytes) }
 }
 
-/// The table at `word`, of the entry `at`. One whose number of members cannot be read is not to be relied on: it would pass
-/// for empty, and its key would go with the next member.
+/// The table at `word`, of the entry `at`. One whose number of members cannot be read is not to be
+/// relied on: it would pass for empty, and its key would go with the next member.
 pub(super) fn sound_table(shard: &Shard<'_>, at: Ptr, word: u64) -> Result<Dict, Error> {
     let dict = Dict::at(Ptr::from_raw(word));
     if dict.has_sound_len(shard) { Ok(dict) } else { Err(Error::Damaged(at.raw())) }
@@ -169,8 +171,8 @@ impl<'t> Members<'t> {
         self.get(field).map(|value| value.is_some())
     }
 
-    /// Visits all, with their values (empty in a set): a packed hash in the order in which the fields came, integers in
-    /// ascending order.
+    /// Visits all, with their values (empty in a set): a packed hash in the order in which the
+    /// fields came, integers in ascending order.
     pub fn visit(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
         let mut cursor = 0;
         loop {
@@ -181,7 +183,8 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// Visits about `count` from `cursor` on, all of them where it is packed, and answers where to go on (0: the end).
+    /// Visits about `count` from `cursor` on, all of them where it is packed, and answers where to
+    /// go on (0: the end).
     pub fn scan(
         &self,
         cursor: u64,
@@ -296,7 +299,8 @@ impl<'t> Members<'t> {
     }
 }
 
-/// Where an element begins in packed bytes, and its value if elements have one; a time behind it is passed over.
+/// Where an element begins in packed bytes, and its value if elements have one; a time behind it is
+/// passed over.
 pub(super) fn find<'b>(
     bytes: &'b [u8],
     items: usize,

@@ -7,8 +7,8 @@ use heap::{Full, Ptr, Shard, View};
 use structures::stream::{self, Consumer, Group, Id, Pending, Stream};
 use structures::{Damaged, Store};
 
-/// A step through a stream, for the defragmenter: its word if that changes, and the place to go on with (0: the end). Of a
-/// damaged one nothing moves.
+/// A step through a stream, for the defragmenter: its word if that changes, and the place to go on
+/// with (0: the end). Of a damaged one nothing moves.
 pub(crate) fn relocate<S: Store>(
     store: &mut S,
     word: u64,
@@ -48,7 +48,8 @@ pub(super) fn check<V: View>(
     first
 }
 
-/// Copies a stream into another shard, or the same; the word of the copy. A damaged one is not copied in part.
+/// Copies a stream into another shard, or the same; the word of the copy. A damaged one is not
+/// copied in part.
 pub(super) fn copy(
     shards: &mut [Shard<'_>],
     (from, to): (usize, usize),
@@ -118,7 +119,8 @@ fn copy_consumers(
     Ok(copies)
 }
 
-/// Each is found by its ID, which is greater than that of the one before; and in the end all of them are there.
+/// Each is found by its ID, which is greater than that of the one before; and in the end all of
+/// them are there.
 fn copy_pending(
     shards: &mut [Shard<'_>],
     (from, to): (usize, usize),

@@ -1,8 +1,9 @@
 //! Going through large tables, and long lists, in steps, beside a walk through the keys.
 //!
-//! A walk takes some keys at a time, from a cursor of the index of keys. Where there are tables among them, the walk stops
-//! behind these keys and goes through their tables, one after the other in the order of their keys' hashes; each by a
-//! cursor of its own. Between two steps keys may come, go and move: a table that is not there any more is left out.
+//! A walk takes some keys at a time, from a cursor of the index of keys. Where there are tables
+//! among them, the walk stops behind these keys and goes through their tables, one after the other
+//! in the order of their keys' hashes; each by a cursor of its own. Between two steps keys may
+//! come, go and move: a table that is not there any more is left out.
 
 use heap::{Ptr, Shard, View};
 use structures::dict::Dict;

@@ -1,12 +1,13 @@
 //! Fields of hashes that have a time of their own.
 //!
-//! Packed, each element of such a hash is three items: field, value, time (0: none). In a table the member has the time, and the
-//! table a tree of those that have one. The entry's expiry word says that there are any, so that the entry is in the index of
-//! expiry times, where the background finds it, and so that no other key is asked.
+//! Packed, each element of such a hash is three items: field, value, time (0: none). In a table the
+//! member has the time, and the table a tree of those that have one. The entry's expiry word says
+//! that there are any, so that the entry is in the index of expiry times, where the background
+//! finds it, and so that no other key is asked.
 //!
-//! A field whose time has come is absent for whoever reads. Who writes to the hash deletes it first, and lists that: all of a
-//! packed hash, some of a table and those that the command names. When the time of the last field has come the key has expired
-//! as if by a time of its own.
+//! A field whose time has come is absent for whoever reads. Who writes to the hash deletes it
+//! first, and lists that: all of a packed hash, some of a table and those that the command names.
+//! When the time of the last field has come the key has expired as if by a time of its own.
 
 use heap::{Ptr, View};
 use structures::blob::Blob;
@@ -85,7 +86,8 @@ pub(super) fn time_at(bytes: &[u8], at: usize) -> Option<u64> {
     Items::of(&bytes[at..]).nth(2).and_then(|(_, item)| time_in(item))
 }
 
-/// The elements of packed bytes of three items each: where each begins and ends, field, value, time.
+/// The elements of packed bytes of three items each: where each begins and ends, field, value,
+/// time.
 pub(super) fn elements(bytes: &[u8]) -> impl Iterator<Item = Element<'_>> {
     let mut all = Items::of(bytes);
     std::iter::from_fn(move || {
@@ -119,7 +121,8 @@ fn dict(word: u64) -> Dict {
     Dict::at(Ptr::from_raw(word))
 }
 
-/// Whether it is of a kind that can have times: the expiry word, which says that it has, has no checksum.
+/// Whether it is of a kind that can have times: the expiry word, which says that it has, has no
+/// checksum.
 pub(crate) fn can_have_times(head: Head) -> bool {
     head.form == Form::Timed || head.form == Form::Table && head.what == Type::Hash
 }
@@ -136,7 +139,8 @@ pub(crate) fn has_times<V: View>(view: &V, head: Head, word: u64) -> bool {
     }
 }
 
-/// Whether the time of every field has come. What is damaged has not: it is refused when it is read.
+/// Whether the time of every field has come. What is damaged has not: it is refused when it is
+/// read.
 pub(crate) fn is_spent<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
     match head.form {
         Form::Timed => {
@@ -325,7 +329,8 @@ impl Edit {
 }
 
 impl Txn<'_> {
-    /// Gives fields of a hash their values, in order, and each this time; makes the key where there is none. How many are new.
+    /// Gives fields of a hash their values, in order, and each this time; makes the key where there
+    /// is none. How many are new.
     pub fn put_fields<'a>(
         &mut self,
         db: Db,
@@ -344,8 +349,8 @@ impl Txn<'_> {
         Ok(new)
     }
 
-    /// Shows the time of each of these fields, in order (`None`: the field is absent), and does with the field what `change`
-    /// answers.
+    /// Shows the time of each of these fields, in order (`None`: the field is absent), and does
+    /// with the field what `change` answers.
     pub fn change_fields<'a>(
         &mut self,
         db: Db,
@@ -389,7 +394,8 @@ impl Txn<'_> {
         Ok(expired)
     }
 
-    /// Deletes all fields of a hash whose time has come, however many: for one who stores what is read of it.
+    /// Deletes all fields of a hash whose time has come, however many: for one who stores what is
+    /// read of it.
     pub fn delete_due_fields(&mut self, db: Db, key: &Key<'_>) -> Result<(), Error> {
         while self.expire_fields(db, key)? > 0 {}
         Ok(())

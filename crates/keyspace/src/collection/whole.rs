@@ -77,7 +77,8 @@ pub(crate) fn release<S: Store>(
     }
 }
 
-/// Moves what hangs from the cell out of a sparse span, but not what is behind it; the cell's new word if it changes.
+/// Moves what hangs from the cell out of a sparse span, but not what is behind it; the cell's new
+/// word if it changes.
 pub(crate) fn relocate<S: Store>(
     store: &mut S,
     head: Head,
@@ -167,8 +168,8 @@ fn dict_memory(shard: &Shard<'_>, dict: Dict) -> u64 {
     shard.capacity(dict.ptr()) as u64 + members + all * INDEX_COST
 }
 
-/// Visits about `count` elements from `cursor` on, all of a packed form, item by item; where to go on (0: the end). A score
-/// comes before its member, as ZADD has it, and lower scores come first.
+/// Visits about `count` elements from `cursor` on, all of a packed form, item by item; where to go
+/// on (0: the end). A score comes before its member, as ZADD has it, and lower scores come first.
 pub(crate) fn pieces<V: View>(
     view: &V,
     head: Head,
@@ -213,8 +214,8 @@ pub(crate) fn pieces<V: View>(
     }
 }
 
-/// A step through a list, for the defragmenter: the list if its word changes, and the element to go on with (0: the end). Of a
-/// damaged one nothing moves.
+/// A step through a list, for the defragmenter: the list if its word changes, and the element to go
+/// on with (0: the end). Of a damaged one nothing moves.
 pub(crate) fn relocate_list<S: Store>(
     store: &mut S,
     list: List,

@@ -1,10 +1,11 @@
 //! What is known of damage while the keyspace is in use, and finding out what lost bytes meant.
 //!
-//! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business), and the loss is
-//! *unsettled*: nothing commits, and whoever read meanwhile reads again. [`Keyspace::settle`] finds the owner of each lost
-//! byte. The entry that it hit is marked, in its value word, by an ordinary transaction, so that the mark outlives a
-//! restart; an index is made anew from the entries; what the heap knows it makes again. What nothing tells any more stops
-//! the store: no write is taken, and every command on data is answered with the reason.
+//! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business),
+//! and the loss is *unsettled*: nothing commits, and whoever read meanwhile reads again.
+//! [`Keyspace::settle`] finds the owner of each lost byte. The entry that it hit is marked, in its
+//! value word, by an ordinary transaction, so that the mark outlives a restart; an index is made
+//! anew from the entries; what the heap knows it makes again. What nothing tells any more stops the
+//! store: no write is taken, and every command on data is answered with the reason.
 
 mod nameless;
 
@@ -93,8 +94,8 @@ impl Damage {
 pub(crate) type Hits = HashMap<u64, Vec<(u64, u64)>>;
 
 impl Keyspace {
-    /// Whether bytes were lost and nobody knows yet what they were: what was read in a transaction that is still open may
-    /// be zeros. One load.
+    /// Whether bytes were lost and nobody knows yet what they were: what was read in a transaction
+    /// that is still open may be zeros. One load.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
         self.heap().region().has_unresolved_losses()
@@ -106,8 +107,9 @@ impl Keyspace {
         Losses(self.heap().region().resolutions())
     }
 
-    /// Whether what was read and asked since may be untrue: zeros in the place of lost bytes, even if the loss was settled by
-    /// another thread in between, or a key not found whose damage was not known yet. Two loads.
+    /// Whether what was read and asked since may be untrue: zeros in the place of lost bytes, even
+    /// if the loss was settled by another thread in between, or a key not found whose damage was
+    /// not known yet. Two loads.
     #[inline]
     pub fn has_lost_since(&self, losses: Losses) -> bool {
         self.heap().region().has_lost_since(losses.0)
@@ -169,7 +171,8 @@ impl Keyspace {
         }
     }
 
-    /// Stops the store if its file was cut short, before anything is written into the gap. Returns true if so.
+    /// Stops the store if its file was cut short, before anything is written into the gap. Returns
+    /// true if so.
     pub fn stop_if_cut_short(&self) -> bool {
         let region = self.heap().region();
         let Some(found) = region.cut_short() else { return false };
@@ -185,8 +188,8 @@ impl Keyspace {
         true
     }
 
-    /// Finds the owner of each lost byte. What is durably resolved: of a stopped store the marks of entries are not, and
-    /// what it was stopped for stays recorded.
+    /// Finds the owner of each lost byte. What is durably resolved: of a stopped store the marks of
+    /// entries are not, and what it was stopped for stays recorded.
     fn resolve(&self, lost: Vec<Lost>) -> Vec<Lost> {
         let restored = self.heap().restore(&lost);
         if let Some(lost) = restored.irreplaceable {
@@ -196,7 +199,8 @@ impl Keyspace {
         if self.heap().is_poisoned() { restored.resolved } else { lost }
     }
 
-    /// Takes over what earlier incarnations knew of damage: a stop, and entries that were lost with their names.
+    /// Takes over what earlier incarnations knew of damage: a stop, and entries that were lost with
+    /// their names.
     pub(crate) fn take_over_damage(&self) {
         if let Some(stop) = self.heap().stopped() {
             self.tell_stopped(stop, UNTIL_REPAIR);
@@ -252,12 +256,13 @@ impl Keyspace {
                 self.stop(refusal.to_string(), true);
             }
         }
-        // Behind the entries: this makes indexes anew, which leaves out what was not found to be lost.
+        // Behind the entries: this makes indexes anew, which leaves out what was not found to be
+        // lost.
         roots.into_iter().for_each(|(shard, from, to)| self.settle_roots(shard, from, to));
     }
 
-    /// Lost root words read as zero. Counts and the index of expiry times follow from the keys; what the free queue led to is
-    /// lost room; the map of databases is known.
+    /// Lost root words read as zero. Counts and the index of expiry times follow from the keys;
+    /// what the free queue led to is lost room; the map of databases is known.
     fn settle_roots(&self, shard: usize, from: usize, to: usize) {
         if from < expiry_root(0) {
             let what = format!("the medium lost where shard {shard} keeps the indexes of its keys");
@@ -399,7 +404,8 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Marks an entry as damaged, so that reads of its key are refused from here on, and remembers it.
+    /// Marks an entry as damaged, so that reads of its key are refused from here on, and remembers
+    /// it.
     pub(crate) fn mark(
         &self,
         shard: &mut Shard<'_>,

@@ -1,9 +1,10 @@
 //! Entries that were lost with their names, and the keys that may have led to them.
 //!
-//! An entry whose key is lost cannot be found by name. It is remembered here, in DRAM, by what its slot says of its hash:
-//! the 16 bits of the tag and the prefix of the segment. A command that names a key whose hash fits is answered with the
-//! damage and not with "no such key". An entry may fit a key that is not its own. Such a key is *cleared*: one that is there
-//! under its name, and one whose delete or overwriting has cut an entry that fitted it as well.
+//! An entry whose key is lost cannot be found by name. It is remembered here, in DRAM, by what its
+//! slot says of its hash: the 16 bits of the tag and the prefix of the segment. A command that
+//! names a key whose hash fits is answered with the damage and not with "no such key". An entry may
+//! fit a key that is not its own. Such a key is *cleared*: one that is there under its name, and
+//! one whose delete or overwriting has cut an entry that fitted it as well.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -101,14 +102,15 @@ impl Keyspace {
         }
     }
 
-    /// Where an entry lies that lost its name and may have been this key's: for a key that was not found, while its shard is
-    /// held.
+    /// Where an entry lies that lost its name and may have been this key's: for a key that was not
+    /// found, while its shard is held.
     pub(crate) fn may_have_lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
         let name = self.name(db, key);
         lock(&self.damage.nameless).find(&name).map(|lost| lost.at.raw())
     }
 
-    /// Takes a lost entry that this key led to out of the indexes: whoever names it deletes or overwrites it.
+    /// Takes a lost entry that this key led to out of the indexes: whoever names it deletes or
+    /// overwrites it.
     pub fn cut_nameless(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
         let Some(Harm::Nameless(at)) = self.harm(db, key) else { return Ok(()) };
         let mut shard = self.heap().lock(key.shard());
@@ -143,7 +145,8 @@ impl Keyspace {
         }
     }
 
-    /// The entries of a database in a shard that are remembered without a name, and what is known of their hashes.
+    /// The entries of a database in a shard that are remembered without a name, and what is known
+    /// of their hashes.
     pub(crate) fn nameless_of(&self, shard: &Shard<'_>, db: u8) -> Vec<(Ptr, u64)> {
         let nameless = lock(&self.damage.nameless);
         let here = nameless.entries.iter().filter(|lost| (lost.shard, lost.db) == (shard.id(), db));
@@ -152,7 +155,8 @@ impl Keyspace {
             .collect()
     }
 
-    /// Remembers the entries of a shard that are marked as damaged and have no name. Looks at a line of each entry.
+    /// Remembers the entries of a shard that are marked as damaged and have no name. Looks at a
+    /// line of each entry.
     pub(super) fn find_nameless(&self, shard: usize) {
         let shard = self.heap().lock(shard);
         let mut ledger = Ledger::of(&shard, &mut |_| {});
@@ -193,7 +197,8 @@ impl Keyspace {
         Name { shard: key.shard(), db: self.physical_of(db.number()), hash: key.hash }
     }
 
-    /// Clears a key that is there under its name; whether it is. While its shard is held, so that it is not lost meanwhile.
+    /// Clears a key that is there under its name; whether it is. While its shard is held, so that
+    /// it is not lost meanwhile.
     fn clear_whole(&self, name: Name, key: &Key<'_>) -> bool {
         let shard = self.heap().lock(key.shard());
         // Where nothing could be marked, an entry with its name may be a lost one too.
@@ -267,7 +272,8 @@ impl Txn<'_> {
         self.live(place, at) && (Kind::decode(shard.word(at)).is_some() || named())
     }
 
-    /// Where an entry lies that lost its name and may have been this key's, if the key is not there.
+    /// Where an entry lies that lost its name and may have been this key's, if the key is not
+    /// there.
     pub fn lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
         if !self.keyspace.has_alert() || self.slot(self.place(db, key), key).is_some() {
             return None;

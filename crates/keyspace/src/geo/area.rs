@@ -67,7 +67,8 @@ impl Area {
         }
     }
 
-    /// So many halvings make cells of which the centre's and those around it cover the area, in most cases.
+    /// So many halvings make cells of which the centre's and those around it cover the area, in
+    /// most cases.
     fn steps(&self) -> u32 {
         let mut reach = self.reach();
         if reach == 0.0 {
@@ -84,7 +85,8 @@ impl Area {
         (step - 2 - narrow).clamp(1, STEPS as i32) as u32
     }
 
-    /// The cells that cover it, some of them twice where they are so large that they meet behind the Earth.
+    /// The cells that cover it, some of them twice where they are so large that they meet behind
+    /// the Earth.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let (low, high) = self.corners();
         let mut cell = Cell::of(self.centre, self.steps());

@@ -1,7 +1,7 @@
 //! Cells: the Earth halved again and again, by longitude and latitude in turn.
 //!
-//! A cell of `step` halvings of each has as many bits of each, interleaved, those of the longitude above. A point's score is
-//! the number of its cell of 26 steps.
+//! A cell of `step` halvings of each has as many bits of each, interleaved, those of the longitude
+//! above. A point's score is the number of its cell of 26 steps.
 
 use super::point::{MAX_LATITUDE, MAX_LONGITUDE, Point};
 
@@ -67,8 +67,8 @@ impl Cell {
 
     /// The cell so many to the east and to the north, around the Earth.
     ///
-    /// A point on the eastern or northern limit lies in a cell behind the last one, as in Redis, which only a step in its
-    /// direction leads back from.
+    /// A point on the eastern or northern limit lies in a cell behind the last one, as in Redis,
+    /// which only a step in its direction leads back from.
     pub(super) fn neighbour(self, east: i64, north: i64) -> Cell {
         let mask = (1u64 << self.step) - 1;
         let moved = |number: u64, by: i64| match by {
@@ -103,7 +103,8 @@ pub fn point_of(score: f64) -> Point {
     }
 }
 
-/// The geohash of a score as others write it: eleven digits, of which the last is always 0, since 52 bits are ten and a bit.
+/// The geohash of a score as others write it: eleven digits, of which the last is always 0, since
+/// 52 bits are ten and a bit.
 pub fn geohash(score: f64) -> [u8; 11] {
     const DIGITS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     let Point { longitude, latitude } = point_of(score);

@@ -1,8 +1,9 @@
 //! Places on the Earth: sorted sets whose scores are interleaved coordinates.
 //!
-//! A score is a whole number of 52 bits, 26 of the longitude and 26 of the latitude by turns, so that places that are near each
-//! other have near scores more often than not: a search looks at the ranges of scores of a few cells. The numbers are Redis's,
-//! so that a sorted set that one of them made means the same to the other.
+//! A score is a whole number of 52 bits, 26 of the longitude and 26 of the latitude by turns, so
+//! that places that are near each other have near scores more often than not: a search looks at the
+//! ranges of scores of a few cells. The numbers are Redis's, so that a sorted set that one of them
+//! made means the same to the other.
 
 mod area;
 mod cell;

@@ -1,5 +1,5 @@
-//! MurmurHash64A (Austin Appleby, public domain) with Redis's seed: which register an element falls into, and what it
-//! says there.
+//! MurmurHash64A (Austin Appleby, public domain) with Redis's seed: which register an element falls
+//! into, and what it says there.
 
 use super::registers::{COUNT, INDEX_BITS};
 

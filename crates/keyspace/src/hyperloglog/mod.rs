@@ -1,7 +1,7 @@
 //! HyperLogLogs: how many different elements were added, about, in 12 KiB at most.
 //!
-//! They are strings in Redis's own form, sparse and dense, so that a plain read, a plain write and the command log carry
-//! them between the two. The standard error of an estimate is 0.81 %.
+//! They are strings in Redis's own form, sparse and dense, so that a plain read, a plain write and
+//! the command log carry them between the two. The standard error of an estimate is 0.81 %.
 
 mod hash;
 mod registers;
@@ -28,7 +28,8 @@ impl Txn<'_> {
         HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
     }
 
-    /// The HyperLogLog at a key, for an operation that changes it: one that has expired is deleted first.
+    /// The HyperLogLog at a key, for an operation that changes it: one that has expired is deleted
+    /// first.
     pub fn hyperloglog_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
         let Some(entry) = self.find_mut(db, key)? else { return Ok(None) };
         HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
@@ -44,8 +45,9 @@ impl Txn<'_> {
         self.set_built(db, key, sketch.as_bytes(), Expire::Keep)
     }
 
-    /// Adds elements to the HyperLogLog at a key, which is made where there is none; whether anything changed. One that
-    /// would take more than `limit` bytes in the sparse form becomes dense.
+    /// Adds elements to the HyperLogLog at a key, which is made where there is none; whether
+    /// anything changed. One that would take more than `limit` bytes in the sparse form becomes
+    /// dense.
     pub fn add_to_hyperloglog<'e>(
         &mut self,
         db: Db,
@@ -67,8 +69,8 @@ impl Txn<'_> {
         Ok(changed)
     }
 
-    /// How many different elements were added to the HyperLogLogs at some keys together, about, and whether anything was
-    /// written: a single one remembers the estimate.
+    /// How many different elements were added to the HyperLogLogs at some keys together, about, and
+    /// whether anything was written: a single one remembers the estimate.
     pub fn count_hyperloglogs(&mut self, db: Db, keys: &[Key<'_>]) -> Result<(u64, bool), Error> {
         let [key] = keys else {
             let mut registers = [0; COUNT];
@@ -88,8 +90,9 @@ impl Txn<'_> {
         Ok((count, true))
     }
 
-    /// Adds to the HyperLogLog at a key, which is made where there is none, what was added to others. One that would take
-    /// more than `limit` bytes in the sparse form becomes dense, and so it does where one of the others is.
+    /// Adds to the HyperLogLog at a key, which is made where there is none, what was added to
+    /// others. One that would take more than `limit` bytes in the sparse form becomes dense, and so
+    /// it does where one of the others is.
     pub fn merge_hyperloglogs(
         &mut self,
         db: Db,
@@ -100,7 +103,8 @@ impl Txn<'_> {
         let mut registers = [0; COUNT];
         let mut dense = false;
         for key in std::iter::once(target).chain(sources) {
-            // As for a write: one that has expired is deleted first, so that a replay, for which nothing expires, reads the same.
+            // As for a write: one that has expired is deleted first, so that a replay, for which
+            // nothing expires, reads the same.
             if let Some(sketch) = self.hyperloglog_mut(db, key)? {
                 dense |= !sketch.is_sparse();
                 sketch.raise_all(&mut registers)?;

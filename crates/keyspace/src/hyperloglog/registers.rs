@@ -1,7 +1,8 @@
 //! The registers of a HyperLogLog, and how many elements they tell of.
 //!
-//! The estimate is Otmar Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches", 2017), which needs no
-//! correction for small or large counts; Redis uses it too, so that the numbers are the same.
+//! The estimate is Otmar Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches",
+//! 2017), which needs no correction for small or large counts; Redis uses it too, so that the
+//! numbers are the same.
 
 /// Bits of the hash that choose a register.
 pub(super) const INDEX_BITS: u32 = 14;

@@ -66,7 +66,8 @@ impl HyperLogLog {
         sparse::runs(&self.bytes[HEADER..])
     }
 
-    /// Raises a register; whether it changed. A sparse one that would take more than `limit` bytes becomes dense.
+    /// Raises a register; whether it changed. A sparse one that would take more than `limit` bytes
+    /// becomes dense.
     pub fn raise(&mut self, register: usize, value: u8, limit: usize) -> Result<bool, Error> {
         if self.is_sparse() {
             let mut runs = self.bytes.split_off(HEADER);

@@ -6,8 +6,9 @@
 //! 1vvvvvnn            n + 1 registers of v + 1
 //! ```
 //!
-//! A change splits one run into up to three, then joins what became equal around it, in the way of Redis: the bytes are
-//! the same as Redis's after the same elements, so that either server reads what the other wrote.
+//! A change splits one run into up to three, then joins what became equal around it, in the way of
+//! Redis: the bytes are the same as Redis's after the same elements, so that either server reads
+//! what the other wrote.
 
 use super::registers::{COUNT, Registers};
 

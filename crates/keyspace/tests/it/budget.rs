@@ -1,7 +1,8 @@
-//! What each kind of write costs until its reply may leave: one fence, the lines of its new bytes, two for the record.
+//! What each kind of write costs until its reply may leave: one fence, the lines of its new bytes,
+//! two for the record.
 //!
-//! Counted over a file with the instructions of persistent memory, where retiring (amortised) is left out by taking
-//! the least of several runs.
+//! Counted over a file with the instructions of persistent memory, where retiring (amortised) is
+//! left out by taking the least of several runs.
 
 use crate::common::{self, NOW, db, emulated};
 use keyspace::{Expire, Keyspace, Txn};

@@ -1,4 +1,5 @@
-//! Sets and hashes hold what they were given, in every form, through everything that is done with keys of any type.
+//! Sets and hashes hold what they were given, in every form, through everything that is done with
+//! keys of any type.
 
 use std::collections::BTreeMap;
 use std::fs;

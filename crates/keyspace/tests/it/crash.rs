@@ -1,5 +1,5 @@
-//! Random transactions on a tiny pool, crashed at every fence and between: each is whole or absent afterwards, and
-//! what is reachable is what is allocated.
+//! Random transactions on a tiny pool, crashed at every fence and between: each is whole or absent
+//! afterwards, and what is reachable is what is allocated.
 
 use std::collections::BTreeMap;
 

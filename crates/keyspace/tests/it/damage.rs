@@ -1,4 +1,5 @@
-//! A check finds each kind of damage and names it; a repair cuts it out and leaves everything else as it was.
+//! A check finds each kind of damage and names it; a repair cuts it out and leaves everything else
+//! as it was.
 //!
 //! Bits are flipped in the file of a closed pool, at places that the test looks for by content.
 
@@ -16,7 +17,8 @@ struct Pool {
 }
 
 impl Pool {
-    /// One shard with short values, integers, a blob of one block, one of many, and some expiry times; closed.
+    /// One shard with short values, integers, a blob of one block, one of many, and some expiry
+    /// times; closed.
     fn new() -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = Pool { path: folder.path().join("pool"), _folder: folder };

@@ -1,4 +1,5 @@
-//! Fields of hashes with times of their own: packed and as tables, through everything that is done with keys.
+//! Fields of hashes with times of their own: packed and as tables, through everything that is done
+//! with keys.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,9 @@
-//! Bits flipped anywhere in a pool: opening, checking and repairing end, say something, and never make it worse.
+//! Bits flipped anywhere in a pool: opening, checking and repairing end, say something, and never
+//! make it worse.
 //!
-//! After a repair the pool is sound, and every key has the value that it had, or was named as cut out, or its loss could not be
-//! noticed: a key's name, an integer and the words that the log changes have no checksum of the value's own.
+//! After a repair the pool is sound, and every key has the value that it had, or was named as cut
+//! out, or its loss could not be noticed: a key's name, an integer and the words that the log
+//! changes have no checksum of the value's own.
 
 use crate::common::{NOW, db, emulated, get, set, set_until, write};
 use fastrand::Rng;
@@ -272,7 +274,8 @@ fn run(rounds: usize, seed: u64) {
     assert!(tally.repaired > rounds / 4 && tally.cut > rounds / 4, "{tally:?}");
 }
 
-/// More of them, for minutes: `FLIP_ROUNDS=1500 FLIP_SEED=7 cargo test -p perdura-keyspace --test it flips::`.
+/// More of them, for minutes: `FLIP_ROUNDS=1500 FLIP_SEED=7 cargo test -p perdura-keyspace --test
+/// it flips::`.
 #[test]
 fn bits_flipped_anywhere_are_survived() {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();

@@ -1,4 +1,5 @@
-//! Large strings are written before, and read after, their shard is locked; what was prepared in vain was never there.
+//! Large strings are written before, and read after, their shard is locked; what was prepared in
+//! vain was never there.
 
 use crate::common::{self, NOW, check, db, emulated, set, volatile};
 use keyspace::{Error, Expire, Keyspace};

@@ -1,4 +1,5 @@
-//! No limit on how a value is kept makes a sound value look damaged: random changes under random limits, of every type.
+//! No limit on how a value is kept makes a sound value look damaged: random changes under random
+//! limits, of every type.
 
 use crate::common::{NOW, db, emulated, write};
 use fastrand::Rng;
@@ -25,7 +26,8 @@ fn stream_limits(rng: &mut Rng) -> StreamLimits {
     StreamLimits::new(bytes, [0, 1, 100, 32_767, 32_768, usize::MAX][rng.usize(..6)])
 }
 
-/// Short for the most part; now and then about as long as what is kept in one block, or in one node.
+/// Short for the most part; now and then about as long as what is kept in one block, or in one
+/// node.
 fn value(rng: &mut Rng) -> Vec<u8> {
     let len = match rng.u8(..40) {
         0 => rng.usize(65_400..65_600),
@@ -36,7 +38,8 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     vec![b'a' + rng.u8(..26); len]
 }
 
-/// A run of changes under one limit, so that nodes get as large as it lets them: pushes at one end, pops at the other.
+/// A run of changes under one limit, so that nodes get as large as it lets them: pushes at one end,
+/// pops at the other.
 fn change_list(ks: &Keyspace, rng: &mut Rng, model: &mut u64) {
     let side = if rng.u8(..4) == 0 { Side::Head } else { Side::Tail };
     let (limits, len, keep) = (node_limits(rng), 1 + rng.usize(..3000), rng.u64(1..60));

@@ -1,10 +1,11 @@
-//! Lines lost anywhere in what keys own: each key is intact afterwards, or named as damaged; it is never absent, never empty, and
-//! never holds what was not written to it.
+//! Lines lost anywhere in what keys own: each key is intact afterwards, or named as damaged; it is
+//! never absent, never empty, and never holds what was not written to it.
 //!
-//! A line is lost in one of two ways. *Signalled*: the access raises the signal that persistent memory raises, here by a file
-//! that is cut short under its mapping (a page at a time), and the keyspace finds out what it was. *Silently*: the line reads as
-//! zeros and nobody says so, as after a loss that was put right in place before a process ended; a scrub has to find it. Either
-//! may be followed by the end of the process, with or without the log being closed, and by another start.
+//! A line is lost in one of two ways. *Signalled*: the access raises the signal that persistent
+//! memory raises, here by a file that is cut short under its mapping (a page at a time), and the
+//! keyspace finds out what it was. *Silently*: the line reads as zeros and nobody says so, as after
+//! a loss that was put right in place before a process ended; a scrub has to find it. Either may be
+//! followed by the end of the process, with or without the log being closed, and by another start.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, OpenOptions};
@@ -161,7 +162,8 @@ fn scrub(ks: &Keyspace) {
 struct Sound {
     bytes: Vec<u8>,
     content: BTreeMap<Vec<u8>, Content>,
-    /// The lines of blocks that hold something, by the size of their block: each kind of block has a size of its own, nearly.
+    /// The lines of blocks that hold something, by the size of their block: each kind of block has
+    /// a size of its own, nearly.
     lines: BTreeMap<usize, Vec<u64>>,
 }
 
@@ -302,7 +304,8 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// More of them: `LINE_ROUNDS=1000 LINE_SEED=7 cargo test -p perdura-keyspace --test it lost_lines::`.
+/// More of them: `LINE_ROUNDS=1000 LINE_SEED=7 cargo test -p perdura-keyspace --test it
+/// lost_lines::`.
 #[test]
 fn a_key_whose_line_reads_as_zeros_is_intact_or_named() {
     search(number("LINE_ROUNDS", 30), number("LINE_SEED", 1), silently);

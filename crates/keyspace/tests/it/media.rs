@@ -317,8 +317,8 @@ fn a_scrub_makes_an_index_anew_whose_slot_leads_astray() {
     assert!(pool.ks.damage_news().join("\n").contains("made anew"));
 }
 
-/// A name with the same known bits of the hash as one of `lost`, keys by their entries in the last page; and which. Loses
-/// that page.
+/// A name with the same known bits of the hash as one of `lost`, keys by their entries in the last
+/// page; and which. Loses that page.
 fn twin(pool: &Pool, lost: &HashMap<u64, String>) -> (String, String) {
     pool.lose(pool.last_page());
     pool.ks.settle();

@@ -353,7 +353,8 @@ fn taking_nearly_all_members_is_a_small_transaction() {
     }
 }
 
-/// Flips a bit in every node of a tree that is no leaf, in the file of a closed pool; how many there are.
+/// Flips a bit in every node of a tree that is no leaf, in the file of a closed pool; how many
+/// there are.
 fn flip_trees(file: &std::path::Path) -> usize {
     let mut pool = fs::read(file).expect("the pool");
     let node = |height: u8| [height, b't', b'r', b'e', 0, 0, 0, 0];

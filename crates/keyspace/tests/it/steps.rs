@@ -80,7 +80,8 @@ fn evict(ks: &Keyspace, now: u64) -> Vec<String> {
 
 const KEYS: u64 = 2000;
 
-/// `key:0` is the least recently and least frequently used, and the first to expire; every second key expires.
+/// `key:0` is the least recently and least frequently used, and the first to expire; every second
+/// key expires.
 fn aged(policy: Policy) -> Keyspace {
     let ks = volatile(2, 64 << 20);
     ks.set_eviction(eviction(policy, 0), NOW);
@@ -99,7 +100,8 @@ fn aged(policy: Policy) -> Keyspace {
     ks
 }
 
-/// Evicts a quarter by the policy, and says how far down the order by age those that went stood on average, 0 to 1.
+/// Evicts a quarter by the policy, and says how far down the order by age those that went stood on
+/// average, 0 to 1.
 fn check_policy(policy: Policy) -> f64 {
     let ks = aged(policy);
     let used = ks.heap().used();

@@ -1,4 +1,5 @@
-//! The medium loses bytes under a store in use: the keys that they were answer with the damage, all others as before.
+//! The medium loses bytes under a store in use: the keys that they were answer with the damage, all
+//! others as before.
 
 use perdura::{Error, Options, Perdura};
 use std::fs::{self, OpenOptions};

@@ -1,5 +1,5 @@
-//! Payloads and files that are cut, changed or made up: an error or a value, never a panic, never memory that the input does not
-//! account for.
+//! Payloads and files that are cut, changed or made up: an error or a value, never a panic, never
+//! memory that the input does not account for.
 
 use proptest::prelude::*;
 use rdb::{

@@ -1,7 +1,8 @@
-//! Dumps of a real redis-server: read, they are what was put in; written again, they are the same bytes.
+//! Dumps of a real redis-server: read, they are what was put in; written again, they are the same
+//! bytes.
 //!
-//! Sizes are chosen at the limits of each encoding. Where Redis's bytes depend on chance (the order of a hash table) only
-//! their content is compared.
+//! Sizes are chosen at the limits of each encoding. Where Redis's bytes depend on chance (the order
+//! of a hash table) only their content is compared.
 
 use rdb::{
     Error, Kind, ListLimit, ListNodes, ListpackBuilder, Part, StreamId, StreamLimit, StreamNodes,

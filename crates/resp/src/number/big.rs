@@ -77,7 +77,8 @@ impl Big {
         self.trim();
     }
 
-    /// The highest 128 bits (all, if there are fewer), how many lower ones there are, and whether any of those is set.
+    /// The highest 128 bits (all, if there are fewer), how many lower ones there are, and whether
+    /// any of those is set.
     pub(super) fn top(&self) -> (u128, u32, bool) {
         let below = self.bits().saturating_sub(128);
         let mut top = 0u128;
@@ -87,7 +88,8 @@ impl Big {
         (top, below, (0..below).any(|at| self.bit(at)))
     }
 
-    /// The quotient by `divisor`, and whether there is a remainder. The quotient must have at most 128 bits.
+    /// The quotient by `divisor`, and whether there is a remainder. The quotient must have at most
+    /// 128 bits.
     pub(super) fn divide(&self, divisor: &Big) -> (u128, bool) {
         let whole = divisor.bits().saturating_sub(1).min(self.bits());
         let mut rest = self.high_bits(whole);

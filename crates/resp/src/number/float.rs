@@ -11,7 +11,8 @@ const LEAST: i64 = -1074;
 /// `%.17g` writes a power of ten from here on.
 const SIGNIFICANT: i32 = 17;
 
-/// Reads a double, all of the text: no white space, no NaN, nothing that is too large for a double or rounds to zero.
+/// Reads a double, all of the text: no white space, no NaN, nothing that is too large for a double
+/// or rounds to zero.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let (negative, unsigned) = sign(text);
     let magnitude = match unsigned {
@@ -23,8 +24,9 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
-/// Reads a double as SORT does, which leaves all to C's `strtod`: white space before it does not matter, nor what stands
-/// behind a zero byte, and no text is 0. No NaN, nothing that is too large for a double, or so small that digits are lost.
+/// Reads a double as SORT does, which leaves all to C's `strtod`: white space before it does not
+/// matter, nor what stands behind a zero byte, and no text is 0. No NaN, nothing that is too large
+/// for a double, or so small that digits are lost.
 pub fn parse_f64_loosely(text: &[u8]) -> Option<f64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     if text.is_empty() {

@@ -1,8 +1,8 @@
 //! The 80-bit floating-point numbers of x87, in which Redis counts INCRBYFLOAT and HINCRBYFLOAT.
 //!
-//! They are computed here in integers, so that a reply is the same on every machine and the same as that of a
-//! redis-server on x86-64: 64 bits of mantissa, rounded half to even after reading and after the addition, and
-//! written with 17 decimals (C's `%.17Lf`) without trailing zeros.
+//! They are computed here in integers, so that a reply is the same on every machine and the same as
+//! that of a redis-server on x86-64: 64 bits of mantissa, rounded half to even after reading and
+//! after the addition, and written with 17 decimals (C's `%.17Lf`) without trailing zeros.
 //!
 //! Invariant: the mantissa of a finite number is zero or has its highest bit set.
 
@@ -36,8 +36,8 @@ enum Magnitude {
 use Magnitude::{Finite, Infinite};
 
 impl LongDouble {
-    /// Reads a number as C's `strtold` does, all of the text: no white space, no NaN, nothing that is too large or rounds
-    /// to zero.
+    /// Reads a number as C's `strtold` does, all of the text: no white space, no NaN, nothing that
+    /// is too large or rounds to zero.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= MAX_TEXT {
             return None;
@@ -77,7 +77,8 @@ impl LongDouble {
 
     /// The sum with a number whose exponent is not above this one's, or which is zero.
     fn add_smaller(self, other: LongDouble) -> Option<LongDouble> {
-        // Below the 64 bits of the larger number stand 63 more of the smaller, and beyond them the fact that there were some.
+        // Below the 64 bits of the larger number stand 63 more of the smaller, and beyond them the
+        // fact that there were some.
         const ROOM: u32 = 63;
         let (Finite { mantissa: large, exponent }, Finite { mantissa: small, exponent: below }) =
             (self.magnitude, other.magnitude)
@@ -102,7 +103,8 @@ impl LongDouble {
         Some(LongDouble::finite(self.negative, mantissa, exponent)).filter(LongDouble::is_finite)
     }
 
-    /// The number times a thousand, without a fraction: the next integer that is not below it. None where it does not fit.
+    /// The number times a thousand, without a fraction: the next integer that is not below it. None
+    /// where it does not fit.
     pub fn ceil_thousandfold(&self) -> Option<i64> {
         let Finite { mantissa, exponent } = self.magnitude else { return None };
         let product = u128::from(mantissa) * 1000;
@@ -121,7 +123,8 @@ impl LongDouble {
         i64::try_from(if self.negative { -whole } else { whole }).ok()
     }
 
-    /// Appends the number with up to 17 decimals and without a power of ten, as INCRBYFLOAT replies and stores it.
+    /// Appends the number with up to 17 decimals and without a power of ten, as INCRBYFLOAT replies
+    /// and stores it.
     pub fn write(&self, out: &mut Vec<u8>) {
         let Finite { mantissa, exponent } = self.magnitude else {
             return out.extend_from_slice(if self.negative { b"-inf" } else { b"inf" });
@@ -158,7 +161,8 @@ impl From<i64> for LongDouble {
     }
 }
 
-/// The rounded number of decimal digits with or without a point and a power of ten, and whether the digits are all zero.
+/// The rounded number of decimal digits with or without a point and a power of ten, and whether the
+/// digits are all zero.
 fn from_decimal(unsigned: &[u8]) -> Option<(bool, (u64, i64))> {
     let at = unsigned.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (digits, power) = match at {
@@ -180,7 +184,8 @@ fn from_decimal(unsigned: &[u8]) -> Option<(bool, (u64, i64))> {
 
 /// `significand * 10^power`, rounded.
 fn scaled(mut significand: Big, power: i64) -> (u64, i64) {
-    // Far beyond the format's range on either side, whatever the significand: it has at most MAX_TEXT digits.
+    // Far beyond the format's range on either side, whatever the significand: it has at most
+    // MAX_TEXT digits.
     if power > 5_000 {
         return (1, TOO_LARGE);
     }

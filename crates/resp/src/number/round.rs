@@ -1,7 +1,8 @@
-//! Rounding to a binary floating-point format, half to even, as the hardware and C's conversions do.
+//! Rounding to a binary floating-point format, half to even, as the hardware and C's conversions
+//! do.
 
-/// Rounds `mantissa * 2^exponent` (plus something less than one unit of `mantissa`, if `inexact`) to at most
-/// `precision` bits, none of them below `2^least`. Gives mantissa and exponent.
+/// Rounds `mantissa * 2^exponent` (plus something less than one unit of `mantissa`, if `inexact`)
+/// to at most `precision` bits, none of them below `2^least`. Gives mantissa and exponent.
 ///
 /// With `inexact` the mantissa must have at least two bits more than `precision`.
 pub(super) fn round(
@@ -33,8 +34,9 @@ pub(super) fn round(
     }
 }
 
-/// Reads what stands behind `0x` as C does: hexadecimal digits with or without a point, then perhaps `p` and a power
-/// of two. Gives the digits' value with its exponent, and whether digits were cut off.
+/// Reads what stands behind `0x` as C does: hexadecimal digits with or without a point, then
+/// perhaps `p` and a power of two. Gives the digits' value with its exponent, and whether digits
+/// were cut off.
 pub(super) fn parse_hex(text: &[u8]) -> Option<(u128, i64, bool)> {
     let (mut mantissa, mut exponent, mut inexact) = (0u128, 0i64, false);
     let (mut digits, mut point) = (false, false);
@@ -64,7 +66,8 @@ pub(super) fn parse_hex(text: &[u8]) -> Option<(u128, i64, bool)> {
     digits.then_some((mantissa, exponent, inexact))
 }
 
-/// Reads an exponent: a sign perhaps, then digits. What is beyond any format's range is cut to something that still is.
+/// Reads an exponent: a sign perhaps, then digits. What is beyond any format's range is cut to
+/// something that still is.
 pub(super) fn parse_power(text: &[u8]) -> Option<i64> {
     const ENOUGH: i64 = 1 << 40;
     let (negative, digits) = super::sign(text);

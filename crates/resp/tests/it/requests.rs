@@ -1,4 +1,5 @@
-//! The request parser: what it takes, what it refuses, and that it does not matter where the stream is cut.
+//! The request parser: what it takes, what it refuses, and that it does not matter where the stream
+//! is cut.
 
 use proptest::prelude::*;
 use redis_protocol::resp2::decode::decode;
@@ -8,7 +9,8 @@ use resp::{BIG_BULK, Limits, Next, Parser, ProtocolError};
 /// The commands in a stream, and how it ends.
 type Outcome = (Vec<Vec<Vec<u8>>>, Result<Next, ProtocolError>);
 
-/// Feeds the pieces one after another through a buffer that drops what is done, as a connection does.
+/// Feeds the pieces one after another through a buffer that drops what is done, as a connection
+/// does.
 fn parse(pieces: &[&[u8]], limits: &Limits) -> Outcome {
     let (mut parser, mut buffer, mut commands) = (Parser::new(), Vec::new(), Vec::new());
     let mut last = Ok(Next::Partial { missing: 1 });

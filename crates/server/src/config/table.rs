@@ -34,7 +34,8 @@ pub struct Row {
 pub enum Change {
     /// At start only.
     Fixed,
-    /// At start only; to set what it is already is no mistake, so that clients may set all they got.
+    /// At start only; to set what it is already is no mistake, so that clients may set all they
+    /// got.
     Pinned,
     /// By `CONFIG SET` too.
     Live,
@@ -50,8 +51,9 @@ pub enum Usage {
     Used,
     /// It is accepted and stored, and does nothing.
     Ignored(Why),
-    /// It is not built, and to ignore it would change who may do what, where data goes, or who is asked: its default is
-    /// accepted and nothing else. The text says what is missing, and what would follow.
+    /// It is not built, and to ignore it would change who may do what, where data goes, or who is
+    /// asked: its default is accepted and nothing else. The text says what is missing, and what
+    /// would follow.
     Refused(&'static str),
 }
 use Usage::{Ignored, Refused, Used};
@@ -154,7 +156,8 @@ pub fn find(name: &[u8]) -> Option<(usize, &'static Row)> {
     rows().enumerate().find(|(_, row)| is(row.name) || row.alias.is_some_and(is))
 }
 
-/// Directives without a value of their own that are refused as `Usage::Refused` is, with the reason.
+/// Directives without a value of their own that are refused as `Usage::Refused` is, with the
+/// reason.
 pub const REFUSED_LINES: [(&str, &str); 4] = [
     ("user", "users and permissions are not supported: everybody could do everything"),
     ("rename-command", "commands keep their names: what it hides would be open to everybody"),

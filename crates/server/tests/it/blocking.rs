@@ -1,4 +1,5 @@
-//! Blocked clients with real connections: who is served, who is not, and that nothing is lost or taken twice.
+//! Blocked clients with real connections: who is served, who is not, and that nothing is lost or
+//! taken twice.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -115,8 +116,8 @@ fn a_connection_that_ends_while_it_waits_takes_nothing() {
     admin.check("LRANGE k 0 -1", "[\"2\"]");
 }
 
-/// Whether a client whose wait ended at `since` or later is there when it speaks again, somewhat before its timeout of a
-/// second. It may be gone only where that became too late.
+/// Whether a client whose wait ended at `since` or later is there when it speaks again, somewhat
+/// before its timeout of a second. It may be gone only where that became too late.
 #[track_caller]
 fn speaks_again(client: &mut Client, since: Instant, lines: &str) -> bool {
     std::thread::sleep(Duration::from_millis(850));
@@ -193,7 +194,8 @@ fn a_client_that_wants_no_reply_gets_none_when_it_is_served() {
     admin.check("EXISTS k", "(integer) 0");
 }
 
-/// Clients pop, others push, some of each connection's waits end by their time: each element comes out once.
+/// Clients pop, others push, some of each connection's waits end by their time: each element comes
+/// out once.
 #[test]
 fn elements_are_neither_lost_nor_taken_twice_while_waits_time_out() {
     const EACH: usize = 300;

@@ -1,8 +1,10 @@
-//! Kill -9 while clients are blocked and being served: nothing acknowledged is lost, nothing comes out twice.
+//! Kill -9 while clients are blocked and being served: nothing acknowledged is lost, nothing comes
+//! out twice.
 //!
-//! Clients push numbered elements to two lists. Others wait for them: some take them away (BLPOP), some move them to a third
-//! list (BLMOVE). After the kill each element is in one place or has been handed to one client. Those that take lose at
-//! most the one element each that was on its way to them; those that move lose none.
+//! Clients push numbered elements to two lists. Others wait for them: some take them away (BLPOP),
+//! some move them to a third list (BLMOVE). After the kill each element is in one place or has been
+//! handed to one client. Those that take lose at most the one element each that was on its way to
+//! them; those that move lose none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +24,8 @@ struct Seen {
     thread: JoinHandle<Vec<String>>,
 }
 
-/// Sends the same kind of command until the connection breaks; keeps what `of` reads from each reply.
+/// Sends the same kind of command until the connection breaks; keeps what `of` reads from each
+/// reply.
 fn client(
     server: &Server,
     command: impl Fn(usize) -> Vec<String> + Send + 'static,

@@ -73,7 +73,8 @@ fn strangers_are_turned_away_unless_there_is_a_password() {
 fn port_and_addresses_change_while_serving() {
     let server = start(&[]);
     let mut client = server.client();
-    // Not one of those that the kernel gives to whoever connects: another test's client could be that.
+    // Not one of those that the kernel gives to whoever connects: another test's client could be
+    // that.
     let bind = || std::net::TcpListener::bind(("127.0.0.1", testkit::free_port())).ok();
     let free = std::iter::repeat_with(bind).flatten().next().expect("a free port");
     let port = free.local_addr().expect("an address").port();

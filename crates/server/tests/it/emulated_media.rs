@@ -13,7 +13,8 @@ use std::process::{Child, Command, Stdio};
 
 const NOW: u64 = 1_700_000_000_000;
 
-/// A keyspace on a medium that counts and delays nothing, behind a simulated cache of so many bytes.
+/// A keyspace on a medium that counts and delays nothing, behind a simulated cache of so many
+/// bytes.
 fn keyspace(pool: &Path, cache: u64) -> Keyspace {
     let map =
         MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(64 << 20) };
@@ -73,8 +74,9 @@ fn a_read_is_charged_for_the_lines_that_no_cache_holds_and_once() {
         (0..2).for_each(|_| set(&ks, key, len));
     }
     let (_, record) = charged(|| set(&ks, "other", 32));
-    // What is streamed is on the medium only; the rest of the entry is in the cache, from where it was flushed.
-    // The log is streamed too: the record of a short value as much as that of a long one.
+    // What is streamed is on the medium only; the rest of the entry is in the cache, from where it
+    // was flushed. The log is streamed too: the record of a short value as much as that of a long
+    // one.
     let (_, counters) = charged(|| set(&ks, "key", 4096));
     let value = counters.streamed - record.streamed;
     assert!(value >= 62 * 64, "{counters:?} {record:?}");

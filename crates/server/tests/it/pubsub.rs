@@ -1,4 +1,5 @@
-//! Publish and subscribe over real connections on several threads, beside redis-server where replies are certain.
+//! Publish and subscribe over real connections on several threads, beside redis-server where
+//! replies are certain.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,8 @@ fn heard(client: &mut Client) -> String {
     client.receive().expect("a reply").to_string()
 }
 
-/// Sends lines of one connection and collects all that comes back, up to the answer to a last PING. What it subscribed to
-/// is given up before the next session.
+/// Sends lines of one connection and collects all that comes back, up to the answer to a last PING.
+/// What it subscribed to is given up before the next session.
 fn session(server: &Server, lines: &[&str]) -> Vec<String> {
     let mut client = server.client();
     let words = |line: &&str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();

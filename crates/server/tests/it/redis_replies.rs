@@ -1,7 +1,8 @@
 //! Scripts of several clients, on Perdura and on a redis-server: each reply is the same.
 //!
-//! The differential tests of the commands try many requests of one client. Here are the places where what one client did shows
-//! in the reply to another, and where administration has words of its own.
+//! The differential tests of the commands try many requests of one client. Here are the places
+//! where what one client did shows in the reply to another, and where administration has words of
+//! its own.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ impl Both {
         }
     }
 
-    /// Plays lines such as `a GET k`, separated by `; `, after a FLUSHALL, and compares what each client hears.
+    /// Plays lines such as `a GET k`, separated by `; `, after a FLUSHALL, and compares what each
+    /// client hears.
     #[track_caller]
     fn check(&self, script: &str) -> Vec<Reply> {
         let (ours, theirs) = (play(&self.ours, script), play(&self.theirs, script));

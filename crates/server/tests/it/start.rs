@@ -89,7 +89,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The parts of the refusal that are due: how each other store that holds data is named, and how it is served.
+/// The parts of the refusal that are due: how each other store that holds data is named, and how it
+/// is served.
 fn refusal(asked: Asked, pool: Stored, log: Stored, dump: bool) -> Vec<&'static str> {
     let mut says = Vec::new();
     if pool == Data && asked.served() != "pmem" {

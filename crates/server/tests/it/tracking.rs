@@ -1,4 +1,5 @@
-//! Client-side caching over real connections on several threads, beside redis-server where replies are certain.
+//! Client-side caching over real connections on several threads, beside redis-server where replies
+//! are certain.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -308,8 +309,8 @@ fn a_change_is_told_once_where_others_waited_for_it() {
     assert_eq!(told, 250);
 }
 
-/// A reader on one thread and a writer on another meet at a key, again and again: what the reader keeps afterwards is what the
-/// writer left.
+/// A reader on one thread and a writer on another meet at a key, again and again: what the reader
+/// keeps afterwards is what the writer left.
 #[test]
 fn no_change_is_missed() {
     const ROUNDS: usize = 3000;

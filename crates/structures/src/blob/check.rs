@@ -23,7 +23,8 @@ pub(super) fn check<V: View>(view: &V, blob: Blob) -> Result<(), Damaged> {
     }
 }
 
-/// Verifies the words of a table, and visits each of its chunks: where it lies, how many bytes it stores, and their checksum.
+/// Verifies the words of a table, and visits each of its chunks: where it lies, how many bytes it
+/// stores, and their checksum.
 pub(super) fn sums<V: View>(
     view: &V,
     blob: Blob,

@@ -1,18 +1,21 @@
 //! Byte strings of up to 512 MiB.
 //!
-//! The caller keeps one word. Up to 65528 bytes a blob is one block; beyond that it is a table of chunks of
-//! 64 KiB, so that no length needs a large free stretch, and a change copies one chunk at most. Nothing is
-//! allocated for zeros behind what was written: a string made long by one far write stays small.
+//! The caller keeps one word. Up to 65528 bytes a blob is one block; beyond that it is a table of
+//! chunks of 64 KiB, so that no length needs a large free stretch, and a change copies one chunk at
+//! most. Nothing is allocated for zeros behind what was written: a string made long by one far
+//! write stays small.
 //!
-//! Bytes that a reader may see never change. An append writes behind the published length; every other change
-//! copies the block or the chunk. Beside each length stands the CRC-32C of the bytes, in the same word, so
-//! that the two change in one. Every word of a blob checks itself whenever it is read: a lost one is damage, and neither
-//! an empty string nor a hole. What is copied is verified first, so that no copy makes damaged bytes look sound.
+//! Bytes that a reader may see never change. An append writes behind the published length; every
+//! other change copies the block or the chunk. Beside each length stands the CRC-32C of the bytes,
+//! in the same word, so that the two change in one. Every word of a blob checks itself whenever it
+//! is read: a lost one is damage, and neither an empty string nor a hole. What is copied is
+//! verified first, so that no copy makes damaged bytes look sound.
 //!
 //! A large blob is freed in steps, from its end: see [`Blob::free_step`] and [`crate::reclaim`].
 //! `docs/format/blob.md` has the format and the counts.
 //!
-//! Blobs know neither keys nor encodings; short values are better kept inside the caller's own entry.
+//! Blobs know neither keys nor encodings; short values are better kept inside the caller's own
+//! entry.
 
 mod block;
 mod check;
@@ -38,8 +41,9 @@ pub const MAX_BLOCK_LEN: u64 = block::MAX as u64;
 
 /// A byte string, as the one word that the caller keeps: 0 is the empty string.
 ///
-/// A change answers the blob's new word, which the caller stores where the old one was if it differs. A blob is
-/// owned by one word: after a change of the blob, an older word of it means nothing.
+/// A change answers the blob's new word, which the caller stores where the old one was if it
+/// differs. A blob is owned by one word: after a change of the blob, an older word of it means
+/// nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blob(u64);
 
@@ -107,8 +111,8 @@ impl Blob {
         }
     }
 
-    /// A blob of `len` bytes, at most [`MAX_LEN`], which `source` writes in pieces of up to 64 KiB, in order: it
-    /// gets the piece's offset and room.
+    /// A blob of `len` bytes, at most [`MAX_LEN`], which `source` writes in pieces of up to 64 KiB,
+    /// in order: it gets the piece's offset and room.
     pub fn create_with<F: Fill>(
         fill: &mut F,
         len: u64,
@@ -124,7 +128,8 @@ impl Blob {
         Blob::create(fill, &bytes)
     }
 
-    /// Visits the bytes of a range, cut to the blob's length, as slices in order: up to where a damaged word is met.
+    /// Visits the bytes of a range, cut to the blob's length, as slices in order: up to where a
+    /// damaged word is met.
     pub fn read<'v, V: View>(
         self,
         view: &'v V,
@@ -171,7 +176,8 @@ impl Blob {
 
     /// Adds bytes at the end; the caller has checked that at most [`MAX_LEN`] result.
     ///
-    /// In place while the last block has room. Else the block grows to twice what is needed, up to its largest size.
+    /// In place while the last block has room. Else the block grows to twice what is needed, up to
+    /// its largest size.
     pub fn append<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Error> {
         if bytes.is_empty() {
             return Ok(self);
@@ -194,8 +200,8 @@ impl Blob {
         }
     }
 
-    /// Overwrites from `at` on, with zeros in front where the blob was shorter. The caller has checked that at most
-    /// [`MAX_LEN`] result. Nothing happens if there are no bytes to write.
+    /// Overwrites from `at` on, with zeros in front where the blob was shorter. The caller has
+    /// checked that at most [`MAX_LEN`] result. Nothing happens if there are no bytes to write.
     pub fn set_range<S: Store>(self, store: &mut S, at: u64, bytes: &[u8]) -> Result<Blob, Error> {
         if bytes.is_empty() {
             return Ok(self);
@@ -218,8 +224,8 @@ impl Blob {
         Ok(Blob::table(table))
     }
 
-    /// Puts other bytes, at most [`MAX_BLOCK_LEN`], in the place of a blob of one block or none, with as much room behind
-    /// them as there was, at most as many again.
+    /// Puts other bytes, at most [`MAX_BLOCK_LEN`], in the place of a blob of one block or none,
+    /// with as much room behind them as there was, at most as many again.
     pub fn rewrite<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Full> {
         match self.form() {
             Form::Block(block) if !bytes.is_empty() => {
@@ -235,8 +241,8 @@ impl Blob {
         }
     }
 
-    /// Frees about `budget` blocks of a blob that nothing else refers to, from its end; answers what is left of it
-    /// ([`Blob::EMPTY`]: nothing) and how many blocks were freed.
+    /// Frees about `budget` blocks of a blob that nothing else refers to, from its end; answers
+    /// what is left of it ([`Blob::EMPTY`]: nothing) and how many blocks were freed.
     pub fn free_step<S: Store>(self, store: &mut S, budget: usize) -> (Blob, usize) {
         match self.form() {
             Form::Empty => (Blob::EMPTY, 0),
@@ -273,8 +279,9 @@ impl Blob {
         check::check(view, self)
     }
 
-    /// Verifies the words of a large blob, and visits each of its chunks: where it lies, how many bytes it stores, and their
-    /// checksum. Bytes that it shows do not change while they are pinned.
+    /// Verifies the words of a large blob, and visits each of its chunks: where it lies, how many
+    /// bytes it stores, and their checksum. Bytes that it shows do not change while they are
+    /// pinned.
     pub fn sums<V: View>(
         self,
         view: &V,

@@ -1,8 +1,9 @@
 //! Blocks for a blob that is written while its shard is not locked.
 //!
-//! A value of many kilobytes would keep the lock for as long as its bytes take to the medium. So its blocks are
-//! reserved under the lock, filled and fenced without it, and adopted under it again, in the transaction that
-//! refers to them. A reservation that is dropped, or never adopted because of a crash, was never allocated.
+//! A value of many kilobytes would keep the lock for as long as its bytes take to the medium. So
+//! its blocks are reserved under the lock, filled and fenced without it, and adopted under it
+//! again, in the transaction that refers to them. A reservation that is dropped, or never adopted
+//! because of a crash, was never allocated.
 
 use std::collections::VecDeque;
 
@@ -44,9 +45,11 @@ impl<'h> Reservation<'h> {
         Ok(self.sizes.is_empty())
     }
 
-    /// Fills the blocks from a source, as [`Blob::create_with`] does, and makes them durable. No lock is needed.
+    /// Fills the blocks from a source, as [`Blob::create_with`] does, and makes them durable. No
+    /// lock is needed.
     ///
-    /// `Full` if not all blocks are reserved. The blob may be referred to by a transaction that adopts it.
+    /// `Full` if not all blocks are reserved. The blob may be referred to by a transaction that
+    /// adopts it.
     pub fn fill(&mut self, source: impl FnMut(u64, &mut [u8])) -> Result<Blob, Full> {
         let blob = Blob::create_with(self, self.len, source)?;
         Detached::persist(&self.blocks);
@@ -62,7 +65,8 @@ impl<'h> Reservation<'h> {
     }
 }
 
-/// Hands out the reserved blocks in order: the blob asks for them in the order in which `new` listed them.
+/// Hands out the reserved blocks in order: the blob asks for them in the order in which `new`
+/// listed them.
 impl Fill for Reservation<'_> {
     type Fresh = usize;
 

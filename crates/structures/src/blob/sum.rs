@@ -1,7 +1,7 @@
 //! A length and the CRC-32C of as many bytes, in one word: both change at once.
 //!
-//! The word has a checksum of itself too. The bytes of a long value are verified now and then, its lengths whenever they are
-//! read: a lost word must not be taken for an empty value.
+//! The word has a checksum of itself too. The bytes of a long value are verified now and then, its
+//! lengths whenever they are read: a lost word must not be taken for an empty value.
 //!
 //! ```text
 //!  63                      32 31           17 16            0

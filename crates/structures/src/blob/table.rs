@@ -1,15 +1,16 @@
 //! A blob of many chunks: a top block, leaves, chunks.
 //!
-//! The top has the blob's length and a word for each leaf; a leaf has two words for each chunk: where it is,
-//! and length and checksum of what is stored in it. A chunk stands for 64 KiB of the blob, the last one for the
-//! rest; what a chunk's block stores may be shorter, and the rest of it reads as zeros, as does a chunk or a
-//! whole leaf that is null. So a far write costs no more than a near one.
+//! The top has the blob's length and a word for each leaf; a leaf has two words for each chunk:
+//! where it is, and length and checksum of what is stored in it. A chunk stands for 64 KiB of the
+//! blob, the last one for the rest; what a chunk's block stores may be shorter, and the rest of it
+//! reads as zeros, as does a chunk or a whole leaf that is null. So a far write costs no more than
+//! a near one.
 //!
-//! A leaf has room for the smallest power of two, at least four, of chunks that covers those of the blob. Words
-//! behind those of the last chunk are null, except in a blob that is being freed.
+//! A leaf has room for the smallest power of two, at least four, of chunks that covers those of the
+//! blob. Words behind those of the last chunk are null, except in a blob that is being freed.
 //!
-//! Every word is self-checked, null words too: a lost word reads as zeros, which must not pass for a hole, nor for a blob
-//! without bytes.
+//! Every word is self-checked, null words too: a lost word reads as zeros, which must not pass for
+//! a hole, nor for a blob without bytes.
 
 use std::ops::Range;
 
@@ -261,7 +262,8 @@ impl Table {
         Ok(())
     }
 
-    /// Writes within one chunk of a blob that was `len` bytes long: in place behind what is stored, if it has room.
+    /// Writes within one chunk of a blob that was `len` bytes long: in place behind what is stored,
+    /// if it has room.
     fn write_piece<S: Store>(
         self,
         store: &mut S,
@@ -336,8 +338,9 @@ impl Table {
         Ok(())
     }
 
-    /// Frees `budget` blocks from the end, and the leaf and the top behind them; answers whether something is left, and how many
-    /// were freed. What damaged words led to is not found: its room is lost.
+    /// Frees `budget` blocks from the end, and the leaf and the top behind them; answers whether
+    /// something is left, and how many were freed. What damaged words led to is not found: its room
+    /// is lost.
     pub(super) fn free_step<S: Store>(self, store: &mut S, budget: usize) -> (bool, usize) {
         let mut chunks = self.len(store).map_or(0, chunks);
         let mut freed = 0;
@@ -368,7 +371,8 @@ impl Table {
         (true, freed)
     }
 
-    /// Moves the top and the leaves out of sparse spans; chunks fill spans of their own. A damaged table stays where it is.
+    /// Moves the top and the leaves out of sparse spans; chunks fill spans of their own. A damaged
+    /// table stays where it is.
     pub(super) fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Table>, Full> {
         let Ok(len) = self.check_spare(store).and_then(|()| self.len(store)) else {
             return Ok(None);

@@ -9,7 +9,8 @@
 //! .    value; likewise
 //! ```
 //!
-//! A member never changes: another value, or another time, is another block. What a time means is the caller's.
+//! A member never changes: another value, or another time, is another block. What a time means is
+//! the caller's.
 
 use std::borrow::Cow;
 
@@ -56,7 +57,8 @@ impl Member {
         bytes.try_into().map_or(0, u32::from_le_bytes)
     }
 
-    /// Where the field begins, and the lengths of field and value; a damaged one is no longer than a blob may be.
+    /// Where the field begins, and the lengths of field and value; a damaged one is no longer than
+    /// a blob may be.
     #[inline]
     fn shape<V: View>(self, view: &V) -> (usize, usize, usize) {
         let lens = view.bytes(self.0, 8).try_into().map_or(0, u64::from_le_bytes);
@@ -187,7 +189,8 @@ impl Member {
         Ok(Member(fill.publish(fresh, len)))
     }
 
-    /// The same member with another time, or with none, in a new block that owns what is large from now on; this one is freed.
+    /// The same member with another time, or with none, in a new block that owns what is large from
+    /// now on; this one is freed.
     pub(super) fn retime<S: Store>(
         self,
         store: &mut S,

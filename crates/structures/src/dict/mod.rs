@@ -1,18 +1,19 @@
 //! The table form of a collection: a hash index over blocks of members.
 //!
-//! The caller keeps one word, the place of a header block; behind it stand an [`Index`] and a block for each member, a
-//! field with its value. A new value of a field is a new block and one slot; nothing else moves. A look-up reads a line
-//! of the index and the member. Deleting the whole pushes the index onto the free queue, whatever its size.
+//! The caller keeps one word, the place of a header block; behind it stand an [`Index`] and a block
+//! for each member, a field with its value. A new value of a field is a new block and one slot;
+//! nothing else moves. A look-up reads a line of the index and the member. Deleting the whole
+//! pushes the index onto the free queue, whatever its size.
 //!
 //! ```text
 //! header:  0   root word of the index     logged
 //!          8   number of members, sealed  logged
-//!          16  root word of a tree: of a sorted set, its own (`ranked`); else without items    logged
+//!          16  root word of a tree: of a sorted set (`ranked`); else without items      logged
 //!          24  root word of a tree of the members that have a time (`times`)    logged
 //! ```
 //!
-//! Fields are told apart by their bytes; their hash is given by the caller, by the same function always. A table knows
-//! neither keys nor what its values mean.
+//! Fields are told apart by their bytes; their hash is given by the caller, by the same function
+//! always. A table knows neither keys nor what its values mean.
 
 mod member;
 mod times;
@@ -71,7 +72,8 @@ impl Dict {
         Ok(Dict { header: store.publish(fresh, HEADER) })
     }
 
-    /// The root word of a tree beside the table, for what a caller keeps of all members: without items in a new table.
+    /// The root word of a tree beside the table, for what a caller keeps of all members: without
+    /// items in a new table.
     pub(crate) const fn spare(self) -> Ptr {
         self.header.add(SPARE[0])
     }
@@ -85,7 +87,8 @@ impl Dict {
         sealed::open(view.word(self.header.add(COUNT))).unwrap_or(0)
     }
 
-    /// Whether the number of members can be read. Where it cannot, it is told as 0, and nothing may be changed.
+    /// Whether the number of members can be read. Where it cannot, it is told as 0, and nothing may
+    /// be changed.
     #[inline]
     pub fn has_sound_len<V: View>(self, view: &V) -> bool {
         sealed::open(view.word(self.header.add(COUNT))).is_some()
@@ -200,9 +203,9 @@ impl Dict {
         }
     }
 
-    /// Gives up the header, and all else to the free queue, which names `members` when it frees the members, and `times` for the
-    /// items of the tree of those with a time, which own nothing. A damaged header, or what is none, is given up with all that
-    /// it leads to.
+    /// Gives up the header, and all else to the free queue, which names `members` when it frees the
+    /// members, and `times` for the items of the tree of those with a time, which own nothing. A
+    /// damaged header, or what is none, is given up with all that it leads to.
     pub fn release<S: Store>(
         self,
         store: &mut S,
@@ -237,8 +240,8 @@ impl Dict {
         Ok(Some(Dict { header }))
     }
 
-    /// A step of defragmentation of index and members, as [`Index::defragment`], where the caller moves a member: it answers
-    /// where it is then, or `None` to leave it.
+    /// A step of defragmentation of index and members, as [`Index::defragment`], where the caller
+    /// moves a member: it answers where it is then, or `None` to leave it.
     pub(crate) fn defragment_with<S: Store>(
         self,
         store: &mut S,
@@ -251,8 +254,8 @@ impl Dict {
         })
     }
 
-    /// Verifies all but the trees beside the members, as [`Dict::check`], where these words of the header must lead to no tree; how many
-    /// members have a time.
+    /// Verifies all but the trees beside the members, as [`Dict::check`], where these words of the
+    /// header must lead to no tree; how many members have a time.
     pub(crate) fn check_with<V: View>(
         self,
         view: &V,

@@ -1,9 +1,10 @@
 //! Members with a time, found in the order of their times.
 //!
-//! A time is a number that the caller gives a member; what it means is the caller's. It stands in the member's block. Beside the
-//! index, a counted [`Tree`] holds the members that have one, in the order of (time, place of the block): so the earliest are
-//! found without a look at the others, and how many have a time up to some number is known in one way down. A table of which
-//! no member has a time has no tree, and costs nothing more.
+//! A time is a number that the caller gives a member; what it means is the caller's. It stands in
+//! the member's block. Beside the index, a counted [`Tree`] holds the members that have one, in the
+//! order of (time, place of the block): so the earliest are found without a look at the others, and
+//! how many have a time up to some number is known in one way down. A table of which no member has
+//! a time has no tree, and costs nothing more.
 //!
 //! ```text
 //! header:           its spare word at 24 is the tree's root word    logged
@@ -20,7 +21,8 @@ use super::{Dict, Member, Place, SPARE, check_member};
 use crate::tree::{self, Item, Kind, Tree};
 use crate::{Damaged, Error, Store};
 
-/// Set in a cursor of [`Dict::defragment`] and [`Dict::check_step`] that is a number in the tree; the others are those of the index.
+/// Set in a cursor of [`Dict::defragment`] and [`Dict::check_step`] that is a number in the tree;
+/// the others are those of the index.
 const IN_TREE: u64 = 1 << 63;
 const _: () = assert!(crate::index::CURSOR_BITS < 63);
 
@@ -131,7 +133,8 @@ impl Dict {
         self.times().insert(store, &at, new)
     }
 
-    /// Takes a member out of the tree, if it has a time. (In a damaged tree it may stay: who follows an item verifies it.)
+    /// Takes a member out of the tree, if it has a time. (In a damaged tree it may stay: who
+    /// follows an item verifies it.)
     #[inline]
     pub(super) fn delist<S: Store>(self, store: &mut S, member: Member) {
         let Some(time) = member.time(store) else { return };
@@ -142,8 +145,8 @@ impl Dict {
         }
     }
 
-    /// A step of defragmentation: first the index with its members, about `count` at a time, then leaf by leaf the tree. Where
-    /// to go on (0: the end); `moved` hears of each member that moved.
+    /// A step of defragmentation: first the index with its members, about `count` at a time, then
+    /// leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member that moved.
     pub fn defragment<S: Store>(
         self,
         store: &mut S,
@@ -184,8 +187,8 @@ impl Dict {
         Ok(Some(new))
     }
 
-    /// Verifies some members, about `count` at a time, then leaf by leaf the tree with the slots that lead to its members; where
-    /// to go on (0: the end), and how many bytes were read.
+    /// Verifies some members, about `count` at a time, then leaf by leaf the tree with the slots
+    /// that lead to its members; where to go on (0: the end), and how many bytes were read.
     pub fn check_step<V: View>(
         self,
         view: &V,
@@ -229,9 +232,11 @@ impl Dict {
         Damaged::unless_equal("slot of a member", member.ptr(), member.ptr().raw(), found)
     }
 
-    /// Verifies everything, and shows each block once it is verified, so that on `Ok` all of them were shown.
+    /// Verifies everything, and shows each block once it is verified, so that on `Ok` all of them
+    /// were shown.
     ///
-    /// `room` says how many bytes the block that begins at a place holds, 0 where none does. A block is not read before.
+    /// `room` says how many bytes the block that begins at a place holds, 0 where none does. A
+    /// block is not read before.
     pub fn check<V: View>(
         self,
         view: &V,

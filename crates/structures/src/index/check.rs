@@ -1,7 +1,7 @@
 //! Verifies an index: every invariant of its format, and that each entry is where its hash says.
 //!
-//! It visits each block and each entry once, so that the caller can compare what is reachable with what is
-//! allocated. It is for a pool at rest: it takes as long as the index is large.
+//! It visits each block and each entry once, so that the caller can compare what is reachable with
+//! what is allocated. It is for a pool at rest: it takes as long as the index is large.
 
 use heap::{Ptr, View};
 
@@ -49,7 +49,8 @@ pub(super) fn check<V: View>(
     Ok(())
 }
 
-/// Verifies what can be seen of segments without a look at their entries, from one position of a scan to another (0: the end).
+/// Verifies what can be seen of segments without a look at their entries, from one position of a
+/// scan to another (0: the end).
 pub(super) fn check_step<V: View>(view: &V, root: Ptr, from: u64, to: u64) -> Result<(), Damaged> {
     let end = (to != 0).then(|| Position::from_cursor(to));
     let is_before = |position: &Position| end.is_none_or(|end| position.prefix < end.prefix);

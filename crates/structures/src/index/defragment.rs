@@ -1,8 +1,8 @@
-//! Giving room back online: moves entries, segments and nodes out of sparse spans, and merges halves that
-//! have become nearly empty.
+//! Giving room back online: moves entries, segments and nodes out of sparse spans, and merges
+//! halves that have become nearly empty.
 //!
-//! A step has a cursor of its own, in the scan's order, and handles at most one segment's block and some of
-//! its entries. Merging needs no hash: the home buckets of two halves are the same.
+//! A step has a cursor of its own, in the scan's order, and handles at most one segment's block and
+//! some of its entries. Merging needs no hash: the home buckets of two halves are the same.
 
 use heap::{Full, Ptr};
 
@@ -13,7 +13,8 @@ use super::segment::visit_home;
 use super::split;
 use crate::Store;
 
-/// Two halves with at most this many entries become one segment, which then has room for as many again.
+/// Two halves with at most this many entries become one segment, which then has room for as many
+/// again.
 const WORTH_A_MERGE: usize = ROOM * 2 / 5;
 
 pub(super) fn defragment<S: Store>(

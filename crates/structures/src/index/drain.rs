@@ -1,7 +1,8 @@
 //! Freeing a whole index that nothing refers to any more, in steps.
 //!
-//! Order: that of a scan. The cursor says what is gone: all entries before it, all segments and nodes whose
-//! range ends before it. Words that refer to what is gone stay as they are, since nobody follows them again.
+//! Order: that of a scan. The cursor says what is gone: all entries before it, all segments and
+//! nodes whose range ends before it. Words that refer to what is gone stay as they are, since
+//! nobody follows them again.
 
 use heap::{Full, Ptr};
 

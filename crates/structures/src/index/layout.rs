@@ -2,9 +2,10 @@
 //!
 //! `docs/format/index.md` has the same as diagrams; the assertions below bind the two.
 //!
-//! The hash's top [`MAX_DEPTH`] bits choose the segment, its low 16 bits are the tag. The tag alone decides
-//! the home bucket, so that a scan, a displacement and a removal know an entry's home without a look at the
-//! entry; only a split must ask for the whole hash, because it needs the next bit from the top.
+//! The hash's top [`MAX_DEPTH`] bits choose the segment, its low 16 bits are the tag. The tag alone
+//! decides the home bucket, so that a scan, a displacement and a removal know an entry's home
+//! without a look at the entry; only a split must ask for the whole hash, because it needs the next
+//! bit from the top.
 
 use heap::{Ptr, View};
 
@@ -21,7 +22,8 @@ const TAGS_PER_HOME: usize = (1 << 16) / HOMES;
 /// Entries that a segment holds without overflow blocks.
 pub(super) const ROOM: usize = (HOMES + STASH) * SLOTS;
 
-/// A segment: one line of header, the home buckets, the stash. Fifteen of them fill a span of the heap.
+/// A segment: one line of header, the home buckets, the stash. Fifteen of them fill a span of the
+/// heap.
 pub(super) const SEGMENT: usize = 4352;
 pub(super) const SEGMENT_WORDS: usize = SEGMENT / WORD;
 /// Header words of a segment.
@@ -64,7 +66,8 @@ pub(super) const fn is_used(slot: u64) -> bool {
     slot > EMPTY
 }
 
-/// A slot's word: the entry's place below, its tag in the top 16 bits; [`EMPTY`] while there is none.
+/// A slot's word: the entry's place below, its tag in the top 16 bits; [`EMPTY`] while there is
+/// none.
 pub(super) const fn slot(tag: u16, entry: Ptr) -> u64 {
     (tag as u64) << 48 | entry.raw() & ENTRY_MASK
 }

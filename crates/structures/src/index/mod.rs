@@ -1,20 +1,23 @@
 //! A persistent hash index: extendible hashing whose directory never doubles.
 //!
-//! It maps 64-bit hashes to entries, which are places in the pool that only the caller understands: the caller
-//! says whether an entry is the one looked for and what an entry's hash is, owns the entries' blocks, and keeps
-//! their number. The index owns all blocks behind its root word.
+//! It maps 64-bit hashes to entries, which are places in the pool that only the caller understands:
+//! the caller says whether an entry is the one looked for and what an entry's hash is, owns the
+//! entries' blocks, and keeps their number. The index owns all blocks behind its root word.
 //!
-//! Why so. A lookup reads the trie (two levels of 2 KiB nodes lead to some 20 million entries), one line of
-//! eight slots in most cases, and the entry. A slot is one word, so an insert, a replacement and a removal
-//! log one word each, rarely two or three. A full segment splits out of place in one record, and nothing else
-//! moves: growth never stops the world. `docs/format/index.md` has the format and the counts.
+//! Why so. A lookup reads the trie (two levels of 2 KiB nodes lead to some 20 million entries), one
+//! line of eight slots in most cases, and the entry. A slot is one word, so an insert, a
+//! replacement and a removal log one word each, rarely two or three. A full segment splits out of
+//! place in one record, and nothing else moves: growth never stops the world.
+//! `docs/format/index.md` has the format and the counts.
 //!
 //! Invariants:
-//! - an entry is reached through the top bits of its hash, and in its segment through the home bucket that its
-//!   tag, the low 16 bits of the hash, chooses: `segment` says where that may be;
-//! - a segment of depth `d` is referred to by all words of one node (or the root word) that the `d` bits lead to;
-//! - every operation is bounded: one split at most for an insert, some hundred slots for anything else, except
-//!   that equal hashes beyond some forty are chained and searched as a chain (`overflow`).
+//! - an entry is reached through the top bits of its hash, and in its segment through the home
+//!   bucket that its tag, the low 16 bits of the hash, chooses: `segment` says where that may be;
+//! - a segment of depth `d` is referred to by all words of one node (or the root word) that the `d`
+//!   bits lead to;
+//! - every operation is bounded: one split at most for an insert, some hundred slots for anything
+//!   else, except that equal hashes beyond some forty are chained and searched as a chain
+//!   (`overflow`).
 //!
 //! The index does not know keys, shards or other databases.
 
@@ -39,7 +42,8 @@ use crate::{Damaged, Store};
 use layout::{bucket_at, entry_of, home, neighbour, tag, tag_of};
 use path::Place;
 
-/// How many low bits of a `u64` a scan cursor uses; the caller may keep something of its own above them.
+/// How many low bits of a `u64` a scan cursor uses; the caller may keep something of its own above
+/// them.
 pub const CURSOR_BITS: u32 = 47;
 
 /// A hash index, known by the address of its root word: 0 while the index has never held an entry.
@@ -48,8 +52,8 @@ pub struct Index {
     root: Ptr,
 }
 
-/// Where an entry was found. Any change of the index but [`Index::replace`] in this slot invalidates it. The default is
-/// where nothing is.
+/// Where an entry was found. Any change of the index but [`Index::replace`] in this slot
+/// invalidates it. The default is where nothing is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     at: Ptr,
@@ -72,8 +76,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Second stage of a prefetch, some lookups later: asks for the first two lines of the likely entry, and answers its
-    /// slot for [`Index::find_seen`].
+    /// Second stage of a prefetch, some lookups later: asks for the first two lines of the likely
+    /// entry, and answers its slot for [`Index::find_seen`].
     #[inline]
     pub fn prefetch_entry<V: View>(&self, view: &V) -> Option<Slot> {
         let mut lines = self.lines().into_iter();
@@ -107,7 +111,8 @@ impl Index {
         self.find_seen(view, hash, Slot::default(), equal)
     }
 
-    /// As [`Index::find`], beginning with the slot where a prefetch saw it, which may hold something else by now.
+    /// As [`Index::find`], beginning with the slot where a prefetch saw it, which may hold
+    /// something else by now.
     #[inline]
     pub fn find_seen<V: View>(
         &self,
@@ -125,7 +130,8 @@ impl Index {
         segment::find(view, segment, tag(hash), equal).map(slot)
     }
 
-    /// Adds an entry, which the caller knows to be absent. `rehash` gives the hash of an entry already here.
+    /// Adds an entry, which the caller knows to be absent. `rehash` gives the hash of an entry
+    /// already here.
     ///
     /// After `Full` nothing is staged, except in a split: roll back.
     pub fn insert<S: Store>(
@@ -139,7 +145,8 @@ impl Index {
         let Some(place) = Place::of(store, self.root, hash) else {
             return match store.word(self.root) {
                 0 => split::first_segment(store, self.root, slot),
-                // An index that leads nowhere takes nothing: another one in its place would hide the other entries.
+                // An index that leads nowhere takes nothing: another one in its place would hide
+                // the other entries.
                 _ => Err(Full),
             };
         };
@@ -167,10 +174,11 @@ impl Index {
         }
     }
 
-    /// Visits about `count` entries from `cursor` on (0: from the start), and answers where to go on (0: the end).
+    /// Visits about `count` entries from `cursor` on (0: from the start), and answers where to go
+    /// on (0: the end).
     ///
-    /// An entry that is in the index from the first call to the last is visited at least once. A call visits
-    /// whole home buckets, at most ten for each entry asked for: it may visit none.
+    /// An entry that is in the index from the first call to the last is visited at least once. A
+    /// call visits whole home buckets, at most ten for each entry asked for: it may visit none.
     pub fn scan<V: View>(
         &self,
         view: &V,
@@ -181,8 +189,8 @@ impl Index {
         scan::scan(view, self.root, cursor, (count, 0), visit)
     }
 
-    /// The same, of no fewer home buckets than a segment has: an index of one segment is visited at once, unless it has more
-    /// entries than asked for.
+    /// The same, of no fewer home buckets than a segment has: an index of one segment is visited at
+    /// once, unless it has more entries than asked for.
     pub fn scan_segments<V: View>(
         &self,
         view: &V,
@@ -195,12 +203,14 @@ impl Index {
 
     /// An entry picked nearly uniformly with the random numbers given.
     ///
-    /// `None` also when the index is so sparse that a bounded search found none: then a scan finds one.
+    /// `None` also when the index is so sparse that a bounded search found none: then a scan finds
+    /// one.
     pub fn random<V: View>(&self, view: &V, random: impl FnMut() -> u64) -> Option<Ptr> {
         pick::random(view, self.root, random)
     }
 
-    /// First stage of a prefetch: asks for the two bucket lines that a lookup of this hash reads first.
+    /// First stage of a prefetch: asks for the two bucket lines that a lookup of this hash reads
+    /// first.
     #[inline]
     pub fn prefetch_bucket<V: View>(&self, view: &V, hash: u64) -> Option<Bucket> {
         let segment = Place::of(view, self.root, hash)?.segment;
@@ -209,11 +219,13 @@ impl Index {
         Some(bucket)
     }
 
-    /// A step of defragmentation from `cursor` on, over about `count` entries; answers where to go on (0: the end).
+    /// A step of defragmentation from `cursor` on, over about `count` entries; answers where to go
+    /// on (0: the end).
     ///
-    /// `relocate` may move an entry: it answers the new place after copying it and freeing the old one, or
-    /// `None` to leave it. At the start of a segment, the step also merges it with its other half if both are
-    /// nearly empty, or moves it out of a sparse span. A scan under way keeps its guarantee.
+    /// `relocate` may move an entry: it answers the new place after copying it and freeing the old
+    /// one, or `None` to leave it. At the start of a segment, the step also merges it with its
+    /// other half if both are nearly empty, or moves it out of a sparse span. A scan under way
+    /// keeps its guarantee.
     pub fn defragment<S: Store>(
         &self,
         store: &mut S,
@@ -224,8 +236,8 @@ impl Index {
         defragment::defragment(store, self.root, cursor, count, relocate)
     }
 
-    /// Verifies the segments between two cursors of a scan, but for the one that the scan was in: that the trie leads there, and
-    /// that no slot was lost.
+    /// Verifies the segments between two cursors of a scan, but for the one that the scan was in:
+    /// that the trie leads there, and that no slot was lost.
     pub fn check_step<V: View>(&self, view: &V, from: u64, to: u64) -> Result<(), Damaged> {
         check::check_step(view, self.root, from, to)
     }
@@ -242,10 +254,11 @@ impl Index {
         check::check(view, self.root, 0, &mut rehash, &mut visit)
     }
 
-    /// Shows every block and entry that can be reached, and all that is wrong, in an index that may be damaged.
+    /// Shows every block and entry that can be reached, and all that is wrong, in an index that may
+    /// be damaged.
     ///
-    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or is no allocated block
-    /// of so many bytes.
+    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
+    /// is no allocated block of so many bytes.
     pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
         survey::survey(view, self.root, &mut visit);
     }

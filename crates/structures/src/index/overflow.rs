@@ -1,12 +1,13 @@
 //! Entries that no split can separate: many equal hashes.
 //!
-//! A segment that is full although it holds few entries, or that may split no further, keeps the rest in a
-//! chain of overflow blocks. All blocks but the first are full, so that an insert looks at the first alone; a
-//! removal fills its gap from the first. A lookup of such a hash walks the chain, as in any chained table: the
-//! hash is keyed, so that only chance, a test or a lost key leads here.
+//! A segment that is full although it holds few entries, or that may split no further, keeps the
+//! rest in a chain of overflow blocks. All blocks but the first are full, so that an insert looks
+//! at the first alone; a removal fills its gap from the first. A lookup of such a hash walks the
+//! chain, as in any chained table: the hash is keyed, so that only chance, a test or a lost key
+//! leads here.
 //!
-//! A segment with more than [`SPLITTABLE`] overflow blocks is not split any more, so that a split stays
-//! bounded; the rest of the index is not concerned.
+//! A segment with more than [`SPLITTABLE`] overflow blocks is not split any more, so that a split
+//! stays bounded; the rest of the index is not concerned.
 
 use heap::{Full, Ptr, View};
 
@@ -85,7 +86,8 @@ pub(super) fn insert<S: Store>(store: &mut S, segment: Ptr, slot: u64) -> Result
     Ok(())
 }
 
-/// Writes a chain of new blocks that holds these slots, in front of `next`; answers its first block.
+/// Writes a chain of new blocks that holds these slots, in front of `next`; answers its first
+/// block.
 pub(super) fn build<S: Store>(store: &mut S, slots: &[u64], next: Ptr) -> Result<Ptr, Full> {
     let mut first = next;
     for some in slots.rchunks(OVERFLOW_WORDS - 1) {

@@ -1,10 +1,11 @@
 //! The way from the root word to a segment.
 //!
-//! The root word, and each word of a node, refers to a node (its lowest bit is set) or to a segment. A word
-//! reached through `covered` bits of the hash refers to a segment of depth at most `covered`; if it is less,
-//! the neighbouring words of the same node refer to the segment as well: `2^(covered - depth)` of them, from
-//! one whose number is a multiple of that count. That is extendible hashing inside one node; a segment whose
-//! depth equals `covered` can split only into a node of its own, so that no directory is ever doubled.
+//! The root word, and each word of a node, refers to a node (its lowest bit is set) or to a
+//! segment. A word reached through `covered` bits of the hash refers to a segment of depth at most
+//! `covered`; if it is less, the neighbouring words of the same node refer to the segment as well:
+//! `2^(covered - depth)` of them, from one whose number is a multiple of that count. That is
+//! extendible hashing inside one node; a segment whose depth equals `covered` can split only into a
+//! node of its own, so that no directory is ever doubled.
 
 use heap::{Ptr, View};
 

@@ -1,7 +1,8 @@
 //! A random entry.
 //!
-//! Hashes are uniform, so a segment that holds a share of the hash range holds that share of the entries, but
-//! for chance: a random hash chooses the segment, a random draw among its entries the entry.
+//! Hashes are uniform, so a segment that holds a share of the hash range holds that share of the
+//! entries, but for chance: a random hash chooses the segment, a random draw among its entries the
+//! entry.
 
 use heap::{Ptr, View};
 

@@ -1,11 +1,12 @@
 //! A scan in pieces, over an index that changes between them.
 //!
-//! Order: by hash prefix, then by home bucket. A cursor is a position in it: prefix, depth of that prefix,
-//! home bucket, and means "visited: all entries with a smaller prefix, and of this prefix all whose home
-//! bucket is smaller". An entry's hash, hence its home bucket, never changes, and it is visited with its home
-//! wherever it is stored; so displacements lose none. When the segment has split since, its first half goes
-//! on at the home bucket, later halves are visited whole; when it has merged, the merged segment is visited
-//! whole. So an entry may come twice, and one that stays throughout is never missed.
+//! Order: by hash prefix, then by home bucket. A cursor is a position in it: prefix, depth of that
+//! prefix, home bucket, and means "visited: all entries with a smaller prefix, and of this prefix
+//! all whose home bucket is smaller". An entry's hash, hence its home bucket, never changes, and it
+//! is visited with its home wherever it is stored; so displacements lose none. When the segment has
+//! split since, its first half goes on at the home bucket, later halves are visited whole; when it
+//! has merged, the merged segment is visited whole. So an entry may come twice, and one that stays
+//! throughout is never missed.
 
 use heap::{Ptr, View};
 
@@ -17,7 +18,8 @@ const HOME_BITS: u32 = 6;
 const _: () = assert!(HOMES == 1 << HOME_BITS);
 const _: () = assert!(MAX_DEPTH + 1 + HOME_BITS == super::CURSOR_BITS);
 
-/// How many home buckets a call visits for each entry asked for, so that a sparse index costs no more.
+/// How many home buckets a call visits for each entry asked for, so that a sparse index costs no
+/// more.
 const HOMES_PER_ENTRY: usize = 10;
 
 /// Where a scan stands.

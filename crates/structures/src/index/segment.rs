@@ -1,11 +1,13 @@
 //! Placing entries in one segment, and finding them there.
 //!
-//! An entry is in its home bucket, in the neighbour behind it, in the stash, or in an overflow block. An
-//! insert takes the emptier of the two buckets; else it displaces an entry of either that has room in its own
-//! other bucket; else it uses the stash, and says so by the home's bit in the word `STASHED`, so that only
-//! lookups of such homes look there. The bit may be set without need, never clear in need.
+//! An entry is in its home bucket, in the neighbour behind it, in the stash, or in an overflow
+//! block. An insert takes the emptier of the two buckets; else it displaces an entry of either that
+//! has room in its own other bucket; else it uses the stash, and says so by the home's bit in the
+//! word `STASHED`, so that only lookups of such homes look there. The bit may be set without need,
+//! never clear in need.
 //!
-//! The same code places entries in a segment of the pool, by staged words, and in the image of a new one.
+//! The same code places entries in a segment of the pool, by staged words, and in the image of a
+//! new one.
 
 use heap::{Ptr, View};
 
@@ -104,7 +106,8 @@ fn displace(cells: &mut impl Cells, home: usize) -> Option<usize> {
         .or_else(|| move_away(cells, home, before(home), before(home)))
 }
 
-/// Moves an entry whose home is `of` from bucket `from` to bucket `to`, if there is one and room for it.
+/// Moves an entry whose home is `of` from bucket `from` to bucket `to`, if there is one and room
+/// for it.
 fn move_away(cells: &mut impl Cells, from: usize, of: usize, to: usize) -> Option<usize> {
     let room = vacancy(cells, to)?.word;
     let slots = cells.bucket(from);
@@ -130,8 +133,9 @@ pub(super) fn mark_stashed(cells: &mut impl Cells, slot: u64) {
     }
 }
 
-/// Visits the place and content of each slot that may hold an entry of this home, until `visit` answers
-/// something: the two buckets, then the stash and the overflow blocks if the home has entries there.
+/// Visits the place and content of each slot that may hold an entry of this home, until `visit`
+/// answers something: the two buckets, then the stash and the overflow blocks if the home has
+/// entries there.
 #[inline]
 pub(super) fn search<V: View, T>(
     view: &V,

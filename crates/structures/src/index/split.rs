@@ -1,11 +1,12 @@
 //! Growth: a full segment becomes two.
 //!
-//! The two are filled in memory, the entry that found no room included, written to fresh blocks, and then the
-//! words that refer to the old segment are staged: readers see the old segment until the commit, the halves
-//! after it. A segment to which one word alone refers gets a node of its own instead, in which each half has
-//! 128 words.
+//! The two are filled in memory, the entry that found no room included, written to fresh blocks,
+//! and then the words that refer to the old segment are staged: readers see the old segment until
+//! the commit, the halves after it. A segment to which one word alone refers gets a node of its own
+//! instead, in which each half has 128 words.
 //!
-//! An insert splits at most one segment, once. What finds no room even then goes to overflow blocks.
+//! An insert splits at most one segment, once. What finds no room even then goes to overflow
+//! blocks.
 
 use heap::{Full, Ptr};
 
@@ -16,8 +17,8 @@ use super::segment::{Cells, Image, mark_stashed, place};
 use crate::Store;
 use crate::fault_points::FaultPoint;
 
-/// A segment with fewer entries than this, and yet no room for one more, holds many of one home bucket: it
-/// would not gain by a split.
+/// A segment with fewer entries than this, and yet no room for one more, holds many of one home
+/// bucket: it would not gain by a split.
 const WORTH_A_SPLIT: usize = ROOM / 2;
 
 /// An entry to be placed: its hash, and the slot's word.

@@ -1,8 +1,10 @@
-//! Walking an index that may be damaged: everything that can be reached is shown, and all that is wrong is named.
+//! Walking an index that may be damaged: everything that can be reached is shown, and all that is
+//! wrong is named.
 //!
-//! Each block is shown before it is read, and read only if the visitor says that it is one of this shard's and was not
-//! seen before: a flipped pointer leads nowhere twice, so that the walk ends on any bytes. An entry is shown with what
-//! its place says of its hash; whether the entry's own hash agrees is the visitor's to see, in an order that it likes.
+//! Each block is shown before it is read, and read only if the visitor says that it is one of this
+//! shard's and was not seen before: a flipped pointer leads nowhere twice, so that the walk ends on
+//! any bytes. An entry is shown with what its place says of its hash; whether the entry's own hash
+//! agrees is the visitor's to see, in an order that it likes.
 
 use heap::{Ptr, View};
 

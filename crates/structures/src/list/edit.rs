@@ -1,4 +1,5 @@
-//! Changes anywhere in a list: a node's elements are laid out anew, with the change, in as many nodes as they need.
+//! Changes anywhere in a list: a node's elements are laid out anew, with the change, in as many
+//! nodes as they need.
 
 use heap::Full;
 
@@ -142,8 +143,8 @@ impl List {
         Ok(List::single(left))
     }
 
-    /// Lays a node out anew, with what `change` makes of its elements. Blobs of elements that `change` drops are its to give up.
-    /// `copy` is for the node's bytes.
+    /// Lays a node out anew, with what `change` makes of its elements. Blobs of elements that
+    /// `change` drops are its to give up. `copy` is for the node's bytes.
     pub(super) fn rebuild<'a, S: Store>(
         self,
         store: &mut S,

@@ -7,8 +7,9 @@
 //! 24  number of elements in the tree, sealed          logged
 //! ```
 //!
-//! The ends stand beside the tree so that pushing and popping, which is what lists are for, looks at one node and changes no
-//! weight. A node goes into the tree when another one is begun outside of it, and comes back when that one is empty.
+//! The ends stand beside the tree so that pushing and popping, which is what lists are for, looks
+//! at one node and changes no weight. A node goes into the tree when another one is begun outside
+//! of it, and comes back when that one is empty.
 
 use heap::{Full, Ptr, View};
 

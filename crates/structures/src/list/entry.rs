@@ -1,7 +1,9 @@
-//! An element as it stands in a node: a packed item, and behind it its length, to be read from the right.
+//! An element as it stands in a node: a packed item, and behind it its length, to be read from the
+//! right.
 //!
-//! So a node is read from both ends. The length has seven bits in each byte, the lowest in the last one; every byte but the first
-//! has its high bit set, which says that another one stands to its left.
+//! So a node is read from both ends. The length has seven bits in each byte, the lowest in the last
+//! one; every byte but the first has its high bit set, which says that another one stands to its
+//! left.
 
 use crate::packed::Item;
 

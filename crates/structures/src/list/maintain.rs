@@ -22,8 +22,8 @@ pub enum Found {
 }
 
 impl List {
-    /// Gives the whole list up: at once if it is one node, else through the free queue, which is told that its nodes are
-    /// `owner`'s.
+    /// Gives the whole list up: at once if it is one node, else through the free queue, which is
+    /// told that its nodes are `owner`'s.
     pub fn release<S: Store>(self, store: &mut S, queue: Queue, owner: u16) -> Result<(), Full> {
         match self.shape() {
             Shape::Empty => Ok(()),
@@ -52,7 +52,8 @@ impl List {
         node_blocks(view, NodeRef::from_word(item.second), visit);
     }
 
-    /// Visits each block of a list that can be reached, also one that cannot be read: `check` says why.
+    /// Visits each block of a list that can be reached, also one that cannot be read: `check` says
+    /// why.
     pub fn blocks<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
         match self.shape() {
             Shape::Empty => {}
@@ -73,8 +74,9 @@ impl List {
         }
     }
 
-    /// Moves the node of element number `index`, and what is above it, out of sparse spans; the list's word if it changes, and the
-    /// number of the next node's first element (0: there is none).
+    /// Moves the node of element number `index`, and what is above it, out of sparse spans; the
+    /// list's word if it changes, and the number of the next node's first element (0: there is
+    /// none).
     pub fn relocate<S: Store>(
         self,
         store: &mut S,
@@ -97,8 +99,8 @@ impl List {
         Ok(((list != self).then_some(list), next))
     }
 
-    /// Verifies the node of element number `index`: the number of the next node's first element (0: there is none), and how
-    /// many bytes were read.
+    /// Verifies the node of element number `index`: the number of the next node's first element (0:
+    /// there is none), and how many bytes were read.
     pub fn check_node<V: View>(self, view: &V, index: u64) -> Result<(u64, u64), Damaged> {
         let Some((found, own)) = self.locate(view, index)? else { return Ok((0, 0)) };
         let count = check_node(view, found.node)?;
@@ -137,10 +139,11 @@ impl List {
         }
     }
 
-    /// Shows every block that can be reached in a list that may be damaged, and what is wrong of it: the first thing in each node.
+    /// Shows every block that can be reached in a list that may be damaged, and what is wrong of
+    /// it: the first thing in each node.
     ///
-    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or is no allocated block of at
-    /// least so many bytes.
+    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
+    /// is no allocated block of at least so many bytes.
     pub fn survey<V: View>(self, view: &V, mut visit: impl FnMut(Found) -> bool) {
         match self.shape() {
             Shape::Empty => {}

@@ -1,18 +1,22 @@
-//! Lists: sequences of byte strings and integers, pushed and popped at both ends, read and changed anywhere.
+//! Lists: sequences of byte strings and integers, pushed and popped at both ends, read and changed
+//! anywhere.
 //!
-//! The caller keeps one word. A list of some elements is one node, a block of packed elements; a longer one has a header with the
-//! nodes at its two ends, and the others between them in a counted tree, found by the number of elements before them. An
-//! element that is too long for a node is a blob, in the place of a node.
+//! The caller keeps one word. A list of some elements is one node, a block of packed elements; a
+//! longer one has a header with the nodes at its two ends, and the others between them in a counted
+//! tree, found by the number of elements before them. An element that is too long for a node is a
+//! blob, in the place of a node.
 //!
-//! Why so. Lists are queues and stacks: pushing writes the element behind the others of the node at that end, and logs two words, its
-//! length and its window; popping logs one. Nodes that were begun at the head stand reversed, so that this holds at both
-//! ends. In the middle a change copies a node, which is a few kilobytes at most.
+//! Why so. Lists are queues and stacks: pushing writes the element behind the others of the node at
+//! that end, and logs two words, its length and its window; popping logs one. Nodes that were begun
+//! at the head stand reversed, so that this holds at both ends. In the middle a change copies a
+//! node, which is a few kilobytes at most.
 //!
-//! Bytes that a reader may see never change. What was popped is not written over: a node whose end was popped is copied if it
-//! is small, else left as it is while another one takes what comes.
+//! Bytes that a reader may see never change. What was popped is not written over: a node whose end
+//! was popped is copied if it is small, else left as it is while another one takes what comes.
 //!
-//! A list knows neither keys nor numbers of blocked clients, nor whether a string spells an integer: the caller says what its items
-//! are. `docs/format/list.md` has the format and the counts.
+//! A list knows neither keys nor numbers of blocked clients, nor whether a string spells an
+//! integer: the caller says what its items are. `docs/format/list.md` has the format and the
+//! counts.
 
 mod edit;
 mod ends;
@@ -37,8 +41,9 @@ pub use maintain::Found as Part;
 
 /// A list, as the one word that the caller keeps: 0 is the empty list.
 ///
-/// A change answers the list's new word, which the caller stores where the old one was if it differs. A list is owned by one word:
-/// after a change an older word of it means nothing. After an error nothing is to be stored: roll back.
+/// A change answers the list's new word, which the caller stores where the old one was if it
+/// differs. A list is owned by one word: after a change an older word of it means nothing. After an
+/// error nothing is to be stored: roll back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct List(u64);
 
@@ -80,7 +85,8 @@ pub struct Limits {
 impl Limits {
     /// Some bytes less than `bytes`, and at most `count` elements; cut to what a node can hold.
     ///
-    /// So many bytes less that nodes of a whole number of kilobytes, with their headers, fill blocks of the heap.
+    /// So many bytes less that nodes of a whole number of kilobytes, with their headers, fill
+    /// blocks of the heap.
     pub fn new(bytes: usize, count: usize) -> Limits {
         let bytes = bytes.saturating_sub(node::LESS).clamp(64, node::MAX_BYTES);
         Limits { bytes, count: count.clamp(1, node::MAX_COUNT) }
@@ -218,9 +224,11 @@ impl List {
         }
     }
 
-    /// Takes the element at one end off, after `take` has seen it. Nothing is taken from an empty list.
+    /// Takes the element at one end off, after `take` has seen it. Nothing is taken from an empty
+    /// list.
     ///
-    /// With `verify` the bytes of a node that is short enough are compared with their checksum first.
+    /// With `verify` the bytes of a node that is short enough are compared with their checksum
+    /// first.
     pub fn pop<S: Store>(
         self,
         store: &mut S,
@@ -250,7 +258,8 @@ impl List {
         self.drop_node(store, queue, &end)
     }
 
-    /// Visits elements from number `index`, counted from the head, on, away from a side, until `visit` answers `false`.
+    /// Visits elements from number `index`, counted from the head, on, away from a side, until
+    /// `visit` answers `false`.
     pub fn visit<V: View>(
         self,
         view: &V,
@@ -409,7 +418,8 @@ impl List {
     }
 }
 
-/// Which elements of a node stay, in the order in which they are shown, and whether that is the end.
+/// Which elements of a node stay, in the order in which they are shown, and whether that is the
+/// end.
 fn judge<S: Store>(
     store: &S,
     found: &Found,

@@ -6,11 +6,12 @@
 //! 16  elements
 //! ```
 //!
-//! What is pushed at the end of the bytes is written behind them; what is popped at either end narrows the window. Bytes that a
-//! reader may have seen are never written again: an element goes behind the length, not behind the window's end.
+//! What is pushed at the end of the bytes is written behind them; what is popped at either end
+//! narrows the window. Bytes that a reader may have seen are never written again: an element goes
+//! behind the length, not behind the window's end.
 //!
-//! A node has a direction. In one that was begun at the head of a list the elements stand from the list's end to its begin, so
-//! that pushing at the head writes behind the bytes too.
+//! A node has a direction. In one that was begun at the head of a list the elements stand from the
+//! list's end to its begin, so that pushing at the head writes behind the bytes too.
 
 use heap::{Full, Ptr, View};
 
@@ -28,10 +29,12 @@ pub(super) const MAX_BYTES: usize = (64 << 10) - LESS;
 pub(super) const LESS: usize = 64 + HEADER;
 /// The most elements: their number has 15 bits.
 pub(super) const MAX_COUNT: usize = 0x7fff;
-/// Up to so many bytes a node is copied where it cannot grow in place; what is larger is left, and another one is begun.
+/// Up to so many bytes a node is copied where it cannot grow in place; what is larger is left, and
+/// another one is begun.
 pub(super) const SMALL: usize = 512;
 
-/// Bytes of elements for which a node is made where many will come: one of eight of a span of the heap.
+/// Bytes of elements for which a node is made where many will come: one of eight of a span of the
+/// heap.
 pub(super) const ROOM: usize = 8128 - HEADER;
 
 const _: () = assert!(HEADER + MAX_BYTES <= heap::MAX_BLOCK && MAX_BYTES <= u16::MAX as usize);
@@ -147,7 +150,8 @@ impl Node {
             return Ok(Pushed::NoRoom);
         }
         let outward = (side == Side::Head) == window.reversed;
-        // What was popped counts: offsets go as far as a node's bytes, of which the window may be the last few.
+        // What was popped counts: offsets go as far as a node's bytes, of which the window may be
+        // the last few.
         let fits = self.stored() + new <= limits.bytes;
         let grows = outward && window.end == self.stored() && fits;
         if grows && HEADER + self.stored() + new <= store.capacity(self.at) {
@@ -207,7 +211,8 @@ impl Node {
     }
 }
 
-/// A node of elements that stand as they are to lie in it, with room for so many bytes in all if there is such a block.
+/// A node of elements that stand as they are to lie in it, with room for so many bytes in all if
+/// there is such a block.
 pub(super) fn create<S: Store>(
     store: &mut S,
     bytes: &[u8],

@@ -10,7 +10,8 @@ use crate::reclaim::Queue;
 use crate::tree::{self, Item};
 use crate::{Damaged, Store};
 
-/// Set in a cursor of [`Ranked::defragment`] that is a rank in the tree; the others are those of the index.
+/// Set in a cursor of [`Ranked::defragment`] that is a rank in the tree; the others are those of
+/// the index.
 const IN_TREE: u64 = 1 << 63;
 const _: () = assert!(crate::index::CURSOR_BITS < 63);
 
@@ -18,8 +19,8 @@ const _: () = assert!(crate::index::CURSOR_BITS < 63);
 const TREE_COST: u64 = 24;
 
 impl Ranked {
-    /// Gives up the header, and all else to the free queue, which names `members` when it frees the members; the tree owns
-    /// nothing that its items refer to.
+    /// Gives up the header, and all else to the free queue, which names `members` when it frees the
+    /// members; the tree owns nothing that its items refer to.
     pub fn release<S: Store>(
         self,
         store: &mut S,
@@ -39,8 +40,8 @@ impl Ranked {
         Ok(self.dict.relocate(store)?.map(|dict| Ranked { dict }))
     }
 
-    /// A step of defragmentation: first the index with its members, about `count` at a time, then leaf by leaf the tree. Where
-    /// to go on (0: the end); `moved` hears of each member that moved.
+    /// A step of defragmentation: first the index with its members, about `count` at a time, then
+    /// leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member that moved.
     pub fn defragment<S: Store>(
         self,
         store: &mut S,
@@ -79,8 +80,9 @@ impl Ranked {
         Ok(Some(new))
     }
 
-    /// Verifies a leaf of the tree, at number `rank` of the members, with these members and the slots that lead to them; the
-    /// number to go on with (0: the end), and how many bytes were read.
+    /// Verifies a leaf of the tree, at number `rank` of the members, with these members and the
+    /// slots that lead to them; the number to go on with (0: the end), and how many bytes were
+    /// read.
     pub fn check_leaf<V: View>(
         self,
         view: &V,

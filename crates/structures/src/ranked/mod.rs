@@ -1,18 +1,21 @@
-//! A sorted set in its large form: members with scores, found by name, and by place in the order of scores.
+//! A sorted set in its large form: members with scores, found by name, and by place in the order of
+//! scores.
 //!
-//! A [`Dict`] leads from a member to its score, and a counted [`Tree`] holds the members in the order of (score, member): both
-//! refer to the same block of the member, whose value is the score. So a score is found in a line of the index and the
-//! member, and a rank, or the member of a rank, on one way down the tree. The tree's items are the score, as a number that
-//! rises with it, and the member's place; where two scores are the same the members' bytes decide, which the tree's comparison
-//! reads where they lie.
+//! A [`Dict`] leads from a member to its score, and a counted [`Tree`] holds the members in the
+//! order of (score, member): both refer to the same block of the member, whose value is the score.
+//! So a score is found in a line of the index and the member, and a rank, or the member of a rank,
+//! on one way down the tree. The tree's items are the score, as a number that rises with it, and
+//! the member's place; where two scores are the same the members' bytes decide, which the tree's
+//! comparison reads where they lie.
 //!
 //! ```text
 //! header:  as a table's; its spare word at 16 is the tree's root word   logged
 //! member:  as a table's; its value are the eight bytes of the score
 //! ```
 //!
-//! Invariants: index and tree refer to the same members; an item's first word is that of its member's score; the number of
-//! members is the weight of the tree. Zero has one place in the order, whatever its sign.
+//! Invariants: index and tree refer to the same members; an item's first word is that of its
+//! member's score; the number of members is the weight of the tree. Zero has one place in the
+//! order, whatever its sign.
 
 mod maintain;
 
@@ -159,8 +162,8 @@ impl Ranked {
         Ok(self.tree().rank(view, &self.place(view, found, member)?))
     }
 
-    /// How many members stand before the first of which `before`, which is true up to some place and of none behind it, is
-    /// not true.
+    /// How many members stand before the first of which `before`, which is true up to some place
+    /// and of none behind it, is not true.
     pub fn count_before<V: View>(
         self,
         view: &V,
@@ -187,9 +190,10 @@ impl Ranked {
         Ok(found.0)
     }
 
-    /// Shows members with their scores from number `rank` on, counted from the lowest, upwards or downwards, until `visit` answers
-    /// `false`. With `verify`, each is compared with what was written, and so is the way to the first. Where the tree has fewer
-    /// than there are this is an error; it never shows more.
+    /// Shows members with their scores from number `rank` on, counted from the lowest, upwards or
+    /// downwards, until `visit` answers `false`. With `verify`, each is compared with what was
+    /// written, and so is the way to the first. Where the tree has fewer than there are this is an
+    /// error; it never shows more.
     pub fn visit<V: View>(
         self,
         view: &V,
@@ -287,8 +291,8 @@ impl Ranked {
         Ok(())
     }
 
-    /// Takes out up to `count` members from number `rank` on, and shows each with its score. With `verify`, each is compared with
-    /// what was written, and so is the way to them.
+    /// Takes out up to `count` members from number `rank` on, and shows each with its score. With
+    /// `verify`, each is compared with what was written, and so is the way to them.
     pub fn remove_range<S: Store>(
         self,
         store: &mut S,

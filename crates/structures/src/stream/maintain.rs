@@ -1,4 +1,5 @@
-//! What is done with a stream as a whole: freeing, copying, moving, verifying, showing its blocks. Of its groups that is in `group`.
+//! What is done with a stream as a whole: freeing, copying, moving, verifying, showing its blocks.
+//! Of its groups that is in `group`.
 
 use std::collections::HashSet;
 
@@ -38,7 +39,8 @@ impl NodeCopy {
 }
 
 impl Stream {
-    /// Gives the stream up: its header and last node at once, the rest through the free queue, which is told whose items are whose.
+    /// Gives the stream up: its header and last node at once, the rest through the free queue,
+    /// which is told whose items are whose.
     pub fn release<S: Store>(
         store: &mut S,
         queue: Queue,
@@ -72,7 +74,8 @@ impl Stream {
         }
     }
 
-    /// Visits each block of a stream that can be reached, also one that cannot be read: `survey` says why.
+    /// Visits each block of a stream that can be reached, also one that cannot be read: `survey`
+    /// says why.
     pub fn blocks<V: View>(view: &V, word: u64, mut visit: impl FnMut(Ptr)) {
         visit(Ptr::from_raw(word));
         let Ok(stream) = Stream::open(view, word) else { return };
@@ -165,10 +168,11 @@ impl Stream {
         Damaged::unless_equal("way to the node before", own, before, found)
     }
 
-    /// Shows every block that can be reached in a stream that may be damaged, and what is wrong of it: the first thing in each part.
+    /// Shows every block that can be reached in a stream that may be damaged, and what is wrong of
+    /// it: the first thing in each part.
     ///
-    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or is no allocated block of at
-    /// least so many bytes.
+    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
+    /// is no allocated block of at least so many bytes.
     pub fn survey<V: View>(view: &V, word: u64, mut visit: impl FnMut(Found) -> bool) {
         let at = Ptr::from_raw(word);
         if !visit(Found::Block(at, words::size(WORDS, ROOTS))) {

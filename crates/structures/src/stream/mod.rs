@@ -1,14 +1,17 @@
-//! Streams: entries of fields and values in the order of their IDs, which only grow; and groups of consumers.
+//! Streams: entries of fields and values in the order of their IDs, which only grow; and groups of
+//! consumers.
 //!
-//! The caller keeps one word. It refers to a header, from which hang the last node of entries, a sorted tree of the nodes
-//! before it, and a tree of groups.
+//! The caller keeps one word. It refers to a header, from which hang the last node of entries, a
+//! sorted tree of the nodes before it, and a tree of groups.
 //!
-//! Why so. A stream grows at its end: an entry is written behind the others of the last node, and logs the node's two words and
-//! those of the header that change. With the last node in the tree each entry would go down the tree first; and a short stream
-//! needs no tree at all. Old entries go from the front: whole nodes at once, of the first one by a word. What goes elsewhere costs a
+//! Why so. A stream grows at its end: an entry is written behind the others of the last node, and
+//! logs the node's two words and those of the header that change. With the last node in the tree
+//! each entry would go down the tree first; and a short stream needs no tree at all. Old entries go
+//! from the front: whole nodes at once, of the first one by a word. What goes elsewhere costs a
 //! copy of its node.
 //!
-//! A change is made to a [`Stream`] that was opened, and to the heap; [`Stream::save`] logs the header in the end.
+//! A change is made to a [`Stream`] that was opened, and to the heap; [`Stream::save`] logs the
+//! header in the end.
 //!
 //! A stream knows neither keys nor clocks. `docs/format/stream.md` has the format and the counts.
 
@@ -82,7 +85,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Nodes of fewer than `bytes` bytes and of at most `count` entries; 0 for as many as fit in a node.
+    /// Nodes of fewer than `bytes` bytes and of at most `count` entries; 0 for as many as fit in a
+    /// node.
     pub fn new(bytes: usize, count: usize) -> Limits {
         let bytes = if bytes == 0 { usize::MAX } else { bytes.saturating_sub(node::LESS).max(64) };
         let count = if count == 0 { usize::MAX } else { count };
@@ -196,7 +200,8 @@ impl Stream {
         nodes.min(self.head.len)
     }
 
-    /// Whether it has more than one node, or groups: what is done with the whole of it goes in steps.
+    /// Whether it has more than one node, or groups: what is done with the whole of it goes in
+    /// steps.
     pub fn is_long<V: View>(&self, view: &V) -> bool {
         !self.nodes().is_empty(view) || !self.group_tree().is_empty(view)
     }

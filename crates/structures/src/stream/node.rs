@@ -3,12 +3,12 @@
 //! ```text
 //! 0   length of all bytes u32 | their crc32c u32                                  logged
 //! 8   window: begin u16 | entries in use u16 | entries ever u15 | apart u1, sealed   logged
-//! 16  bytes: milliseconds u64, sequence number u64 of the first entry that it had; then its content
+//! 16  bytes: milliseconds u64, sequence number u64 of the first entry it had; then its content
 //! ```
 //!
-//! The content is the shared fields, then the entries; *apart*, it is the word of a blob that holds these, since an entry is
-//! longer than a block. New entries are written behind the bytes, old ones go by the window's begin; what goes between is left
-//! out of a copy.
+//! The content is the shared fields, then the entries; *apart*, it is the word of a blob that holds
+//! these, since an entry is longer than a block. New entries are written behind the bytes, old ones
+//! go by the window's begin; what goes between is left out of a copy.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -38,7 +38,8 @@ const _: () = assert!(HEADER + MAX_BYTES <= heap::MAX_BLOCK && MAX_BYTES <= u16:
 /// Which entries are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Window {
-    /// Offset in the content where the first one begins; 0 when nothing went from the front, and when the content is apart.
+    /// Offset in the content where the first one begins; 0 when nothing went from the front, and
+    /// when the content is apart.
     begin: usize,
     live: usize,
     /// Those that were taken out, too.
@@ -226,7 +227,8 @@ impl Node {
         store.set(self.at.add(WINDOW), Window { live, begin, ..self.window }.word());
     }
 
-    /// Takes so many entries out, and leaves those that lie in these bytes of the content, in order; the node that has them.
+    /// Takes so many entries out, and leaves those that lie in these bytes of the content, in
+    /// order; the node that has them.
     pub(super) fn with_only<S: Store>(
         &self,
         store: &mut S,
@@ -352,7 +354,8 @@ impl<'v> Content<'v> {
         Ok(&self.bytes[self.begin()?..])
     }
 
-    /// The entries in use. Who goes through all of them counts them: it ends early in a damaged node.
+    /// The entries in use. Who goes through all of them counts them: it ends early in a damaged
+    /// node.
     pub(super) fn entries(&self) -> Result<Entries<'_>, Damaged> {
         let (used, live) = (self.used()?, self.node.window.live);
         Ok(Entries::of(self.node.base, self.shared()?, used, live))

@@ -1,6 +1,8 @@
-//! A stream's parts in a row, for what goes through it in steps: its nodes, what it says of itself, then group after group.
+//! A stream's parts in a row, for what goes through it in steps: its nodes, what it says of itself,
+//! then group after group.
 //!
-//! A place in the row is one number, 0 for the begin, and found without a walk over what is before it:
+//! A place in the row is one number, 0 for the begin, and found without a walk over what is before
+//! it:
 //!
 //! ```text
 //!  63            36 35                 0
@@ -53,8 +55,8 @@ impl Stream {
         })
     }
 
-    /// The place behind `done` parts of one, those of its kind; 0 where the row ends. `done` is 0 where there are no more of
-    /// the kind.
+    /// The place behind `done` parts of one, those of its kind; 0 where the row ends. `done` is 0
+    /// where there are no more of the kind.
     pub fn behind<V: View>(&self, view: &V, place: u64, done: u64) -> Result<u64, Damaged> {
         let next_group = ((place >> WITHIN) + 1) << WITHIN;
         let next = match self.piece(view, place)? {
@@ -74,7 +76,8 @@ impl Stream {
         Ok(if ends { 0 } else { next })
     }
 
-    /// Verifies what stands at a place: the place to go on with (0: the end), and how many bytes were read.
+    /// Verifies what stands at a place: the place to go on with (0: the end), and how many bytes
+    /// were read.
     pub fn check_step<V: View>(&self, view: &V, place: u64) -> Result<(u64, u64), Damaged> {
         let (done, bytes) = match self.piece(view, place)? {
             Piece::Node(number) => (1, self.check_node(view, number)?),
@@ -86,8 +89,8 @@ impl Stream {
         Ok((self.behind(view, place, done)?, bytes))
     }
 
-    /// Moves what stands at a place, and what is above it, out of sparse spans; with the first place the header. The stream's word, and the
-    /// place to go on with (0: the end).
+    /// Moves what stands at a place, and what is above it, out of sparse spans; with the first
+    /// place the header. The stream's word, and the place to go on with (0: the end).
     pub fn relocate<S: Store>(
         &mut self,
         store: &mut S,

@@ -29,12 +29,13 @@ pub struct Trim {
     pub most: u64,
 }
 
-/// The most nodes that a trim takes out one by one; of more, the front of the tree is cut off as a whole.
+/// The most nodes that a trim takes out one by one; of more, the front of the tree is cut off as a
+/// whole.
 const ONE_BY_ONE: usize = 16;
 
 impl Stream {
-    /// Takes entries out, by their IDs in rising order; how many there were. Each node is written again once, however many of its
-    /// entries go.
+    /// Takes entries out, by their IDs in rising order; how many there were. Each node is written
+    /// again once, however many of its entries go.
     pub fn delete<S: Store>(
         &mut self,
         store: &mut S,
@@ -103,8 +104,8 @@ impl Stream {
         Ok(gone)
     }
 
-    /// Takes old entries out; how many. Of many nodes the blocks are freed through the free queue, which is told that they are
-    /// `owner`'s: the transaction does not grow with them.
+    /// Takes old entries out; how many. Of many nodes the blocks are freed through the free queue,
+    /// which is told that they are `owner`'s: the transaction does not grow with them.
     pub fn trim<S: Store>(
         &mut self,
         store: &mut S,
@@ -159,8 +160,8 @@ impl Stream {
         Ok(gone)
     }
 
-    /// Takes all nodes out that go as a whole, of which there may be any number; how many entries went. What is left to do is in the
-    /// first node that stays.
+    /// Takes all nodes out that go as a whole, of which there may be any number; how many entries
+    /// went. What is left to do is in the first node that stays.
     fn cut<S: Store>(
         &mut self,
         store: &mut S,
@@ -177,8 +178,8 @@ impl Stream {
         Ok(count)
     }
 
-    /// The first node that does not go as a whole, and how many entries are before it: looked for from both ends, since most may go
-    /// or few.
+    /// The first node that does not go as a whole, and how many entries are before it: looked for
+    /// from both ends, since most may go or few.
     fn first_to_stay<V: View>(
         &self,
         view: &V,

@@ -116,8 +116,8 @@ impl Stream {
         self.back(view, place.unwrap_or_else(|| self.nodes().end(view)))
     }
 
-    /// Shows the entries of some IDs, the first one first, until `visit` answers `false`. With `verify` the bytes of each node are
-    /// compared with their checksum.
+    /// Shows the entries of some IDs, the first one first, until `visit` answers `false`. With
+    /// `verify` the bytes of each node are compared with their checksum.
     pub fn visit<V: View>(
         &self,
         view: &V,

@@ -1,7 +1,8 @@
 //! Verifies a tree: every invariant of its format.
 //!
-//! It visits each block and each item once, in order, so that the caller can compare what is reachable with what is allocated. It
-//! is for a pool at rest: it takes as long as the tree is large. The recursion is as deep as the tree is high.
+//! It visits each block and each item once, in order, so that the caller can compare what is
+//! reachable with what is allocated. It is for a pool at rest: it takes as long as the tree is
+//! large. The recursion is as deep as the tree is high.
 
 use heap::{Ptr, View};
 

@@ -1,7 +1,8 @@
 //! A place in a tree: the way from the root to an item, or to the end.
 //!
-//! A cursor stands before an item. Behind the last item of a leaf it stands before the first of the next one, which it goes to
-//! when it is asked for; where it is an insertion's place, the item goes into the leaf that has been found.
+//! A cursor stands before an item. Behind the last item of a leaf it stands before the first of the
+//! next one, which it goes to when it is asked for; where it is an insertion's place, the item goes
+//! into the leaf that has been found.
 
 use heap::View;
 
@@ -24,8 +25,9 @@ pub(super) struct Step {
 }
 
 impl Cursor {
-    /// The way to a leaf from the node that a root word refers to. `choose` answers the position in each inner node, below
-    /// its count, and in the leaf, up to its count. Without a step where there is no tree, or none that makes sense.
+    /// The way to a leaf from the node that a root word refers to. `choose` answers the position in
+    /// each inner node, below its count, and in the leaf, up to its count. Without a step where
+    /// there is no tree, or none that makes sense.
     pub(super) fn descend<V: View>(
         view: &V,
         root: heap::Ptr,
@@ -113,7 +115,8 @@ impl Cursor {
         }
     }
 
-    /// Goes to the begin of the next leaf, or behind the end of the one before; stays, and answers `false`, where there is none.
+    /// Goes to the begin of the next leaf, or behind the end of the one before; stays, and answers
+    /// `false`, where there is none.
     fn turn<V: View>(&mut self, view: &V, forward: bool) -> bool {
         let inner = &self.steps[..self.levels - 1];
         let can_go = |step: &Step| {

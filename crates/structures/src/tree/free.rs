@@ -1,7 +1,7 @@
 //! Freeing a tree that nothing else refers to, leaf by leaf from its end.
 //!
-//! What is left is a tree at every commit, but for its weights, which nobody asks for any more: so a step logs no more than one word for
-//! each node that keeps some of its children.
+//! What is left is a tree at every commit, but for its weights, which nobody asks for any more: so
+//! a step logs no more than one word for each node that keeps some of its children.
 
 use heap::{Full, Ptr};
 
@@ -11,7 +11,8 @@ use super::layout::{is_empty_root, root_word};
 use super::node::Node;
 use crate::Store;
 
-/// Frees about `budget` blocks, those that the callback counts included; answers how many. The tree is empty once all is free.
+/// Frees about `budget` blocks, those that the callback counts included; answers how many. The tree
+/// is empty once all is free.
 pub(super) fn free_step<S: Store>(
     store: &mut S,
     root: Ptr,
@@ -27,7 +28,8 @@ pub(super) fn free_step<S: Store>(
             store.set(root, root_word(Ptr::NULL));
             break;
         };
-        // A damaged leaf may be another's by now, and so may what it leads to: all that is given up.
+        // A damaged leaf may be another's by now, and so may what it leads to: all that is given
+        // up.
         if leaf.node.sum_of_content(store) == leaf.node.sum() {
             for position in 0..leaf.node.count() {
                 let item = leaf.node.item(store, position);

@@ -1,8 +1,9 @@
 //! Insertion, and the split of what is full.
 //!
-//! The left half of a split stays where it is: its order forgets the slots of the right half, which goes to a new block. So a
-//! split writes one block and frees none. An item behind all others begins a new leaf and leaves the full one full: what
-//! grows at its end, as lists, streams and rising scores do, fills its leaves.
+//! The left half of a split stays where it is: its order forgets the slots of the right half, which
+//! goes to a new block. So a split writes one block and frees none. An item behind all others
+//! begins a new leaf and leaves the full one full: what grows at its end, as lists, streams and
+//! rising scores do, fills its leaves.
 
 use heap::{Full, Ptr};
 
@@ -25,7 +26,8 @@ pub(super) fn insert<K: Kind, S: Store>(
     item: Item,
 ) -> Result<(), Full> {
     let Some((leaf, above)) = at.steps().split_last() else {
-        // A tree whose root makes no sense takes nothing: what it is to lead to must not be there without it.
+        // A tree whose root makes no sense takes nothing: what it is to lead to must not be there
+        // without it.
         if !is_empty_root(store.word(root)) {
             return Err(Full);
         }

@@ -2,9 +2,10 @@
 //!
 //! `docs/format/tree.md` has the same as diagrams; the assertions below bind the two.
 //!
-//! Both are an array of slots with a header that says which slots are in use and in what order, so that an insertion
-//! writes one free slot and some words of the header, and nothing is shifted. The fields of the slots stand field by
-//! field: a search reads the first words of all slots, which are few lines.
+//! Both are an array of slots with a header that says which slots are in use and in what order, so
+//! that an insertion writes one free slot and some words of the header, and nothing is shifted. The
+//! fields of the slots stand field by field: a search reads the first words of all slots, which are
+//! few lines.
 
 use heap::{Ptr, View};
 
@@ -37,7 +38,8 @@ pub(super) const SECOND: usize = 1;
 pub(super) const CHILD: usize = 2;
 pub(super) const WEIGHT: usize = 3;
 
-/// Levels that a tree can have: growing by one takes some fifteen times the insertions of the one before.
+/// Levels that a tree can have: growing by one takes some fifteen times the insertions of the one
+/// before.
 pub(super) const MAX_LEVELS: usize = 14;
 
 /// `KIND` is the height in its lowest byte, this, and a leaf's sum above: "tre" in ASCII.
@@ -91,7 +93,8 @@ pub(super) const fn height_of(kind: u64) -> Option<usize> {
 
 /// The root word of a tree whose top node is at `node`; null: of one without items.
 ///
-/// It is self-checked, that of an empty tree too: a lost word reads as zeros, and an empty tree is what nobody would miss.
+/// It is self-checked, that of an empty tree too: a lost word reads as zeros, and an empty tree is
+/// what nobody would miss.
 pub(crate) fn root_word(node: Ptr) -> u64 {
     sealed::seal(node.raw())
 }

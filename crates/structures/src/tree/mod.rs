@@ -1,18 +1,23 @@
 //! A counted B+tree: an ordered sequence of items of two words, found by order or by weight.
 //!
-//! The caller says what an item's weight is and, where the items are sorted, which item stands before which place; what an
-//! item refers to is the caller's. Sorted sets keep (score, member) with weight 1, lists the nodes of their elements with as
-//! much weight as each has elements, unsorted: rank and place are found by the sum of weights.
+//! The caller says what an item's weight is and, where the items are sorted, which item stands
+//! before which place; what an item refers to is the caller's. Sorted sets keep (score, member)
+//! with weight 1, lists the nodes of their elements with as much weight as each has elements,
+//! unsorted: rank and place are found by the sum of weights.
 //!
-//! Why so. A node is an array of slots and a header that says in what order they stand: an insertion writes a free slot, few words of
-//! the header, and one weight for each level above; a removal writes the header and the weights. All of these are logged
-//! words: nothing is allocated, copied or freed but when a node splits or is given up, and a split leaves its left half where
-//! it is. A copied leaf would cost as many lines as it has. `docs/format/tree.md` has the format and the counts.
+//! Why so. A node is an array of slots and a header that says in what order they stand: an
+//! insertion writes a free slot, few words of the header, and one weight for each level above; a
+//! removal writes the header and the weights. All of these are logged words: nothing is allocated,
+//! copied or freed but when a node splits or is given up, and a split leaves its left half where it
+//! is. A copied leaf would cost as many lines as it has. `docs/format/tree.md` has the format and
+//! the counts.
 //!
 //! Invariants:
-//! - every leaf is on the same level; no node is empty; the root has at least two children or is a leaf;
-//! - in a sorted tree the separator of each child but a node's first is the first item below that child, word for word: an item that is gone
-//!   is nowhere in the tree, so that a comparison may follow what an item refers to;
+//! - every leaf is on the same level; no node is empty; the root has at least two children or is a
+//!   leaf;
+//! - in a sorted tree the separator of each child but a node's first is the first item below that
+//!   child, word for word: an item that is gone is nowhere in the tree, so that a comparison may
+//!   follow what an item refers to;
 //! - the weight beside a child is the sum of the weights of the items below it;
 //! - a leaf's sum is that of its items and their order.
 //!
@@ -65,7 +70,8 @@ pub fn empty_root() -> u64 {
 
 /// What the items of a tree are.
 pub trait Kind: Copy {
-    /// Whether places are found by comparison. Where they are found by weight alone, separators are not kept.
+    /// Whether places are found by comparison. Where they are found by weight alone, separators are
+    /// not kept.
     const SORTED: bool;
 
     /// How much an item counts: at least 1.
@@ -96,8 +102,8 @@ impl<K: Kind> Tree<K> {
         if end.prev(view) { self.rank(view, &end) + end.item(view).map_or(0, K::weight) } else { 0 }
     }
 
-    /// The sum of all weights, of a tree that may be damaged: each weight that it is made of is compared with the node that it
-    /// tells of.
+    /// The sum of all weights, of a tree that may be damaged: each weight that it is made of is
+    /// compared with the node that it tells of.
     pub fn weight_sound<V: View>(&self, view: &V) -> Result<u64, Damaged> {
         way::check_weights::<K, V>(view, &self.end(view))?;
         Ok(self.weight(view))
@@ -114,12 +120,14 @@ impl<K: Kind> Tree<K> {
         Cursor::descend(view, self.root, last)
     }
 
-    /// Before the first item of which `before`, which is true of items up to some place and of none behind it, is not true.
+    /// Before the first item of which `before`, which is true of items up to some place and of none
+    /// behind it, is not true.
     pub fn seek<V: View>(&self, view: &V, before: impl FnMut(Item) -> bool) -> Cursor {
         self.seek_by(view, |_| None, before)
     }
 
-    /// As [`Tree::seek`], where `first` knows of most items by their first word alone whether they are before the place.
+    /// As [`Tree::seek`], where `first` knows of most items by their first word alone whether they
+    /// are before the place.
     pub fn seek_by<V: View>(
         &self,
         view: &V,
@@ -132,8 +140,8 @@ impl<K: Kind> Tree<K> {
         })
     }
 
-    /// Before the item in which this much weight before it ends, and how much of it is the item's own; at the end where
-    /// there is not more in all.
+    /// Before the item in which this much weight before it ends, and how much of it is the item's
+    /// own; at the end where there is not more in all.
     pub fn seek_weight<V: View>(&self, view: &V, weight: u64) -> (Cursor, u64) {
         let mut left = weight;
         let cursor = Cursor::descend(view, self.root, |node| {
@@ -164,7 +172,8 @@ impl<K: Kind> Tree<K> {
         Ok((cursor, left))
     }
 
-    /// Whether the leaf of a cursor's item has the sum of its items; the end of an empty tree is sound.
+    /// Whether the leaf of a cursor's item has the sum of its items; the end of an empty tree is
+    /// sound.
     pub fn is_leaf_sound<V: View>(&self, view: &V, at: &Cursor) -> bool {
         let mut at = *at;
         at.settle(view);
@@ -174,7 +183,8 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Whether nothing stands behind a cursor, or, `backwards`, before it: and not only nothing that can be reached.
+    /// Whether nothing stands behind a cursor, or, `backwards`, before it: and not only nothing
+    /// that can be reached.
     pub fn is_edge<V: View>(&self, view: &V, at: &Cursor, backwards: bool) -> bool {
         let is_edge = if backwards { at.is_at_the_begin() } else { at.is_at_the_end() };
         is_edge && at.leaf().is_some() || self.is_empty(view)
@@ -192,8 +202,8 @@ impl<K: Kind> Tree<K> {
         cursor.steps().iter().map(before).fold(0, u64::wrapping_add)
     }
 
-    /// The item that a cursor stands before, verified; none at the end. A leaf that is not as it was written, and a way that is
-    /// lost before the end, are damage.
+    /// The item that a cursor stands before, verified; none at the end. A leaf that is not as it
+    /// was written, and a way that is lost before the end, are damage.
     pub fn item_at<V: View>(&self, view: &V, at: &Cursor) -> Result<Option<Item>, Damaged> {
         let mut at = *at;
         check_leaf_of(view, &at)?;
@@ -209,8 +219,8 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Where the item of this number stands, and the item, verified as by [`Tree::item_at`]; none where there are no more. For trees
-    /// whose items weigh 1.
+    /// Where the item of this number stands, and the item, verified as by [`Tree::item_at`]; none
+    /// where there are no more. For trees whose items weigh 1.
     pub fn numbered<V: View>(
         &self,
         view: &V,
@@ -226,7 +236,8 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Puts an item before a cursor's. In a damaged tree without a way to the cursor's leaf nothing happens.
+    /// Puts an item before a cursor's. In a damaged tree without a way to the cursor's leaf nothing
+    /// happens.
     pub fn insert<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) -> Result<(), Full> {
         insert::insert::<K, S>(store, self.root, at, item)
     }
@@ -238,8 +249,8 @@ impl<K: Kind> Tree<K> {
         item
     }
 
-    /// Takes out up to `most` items from a cursor on, in order, as many as stand in one leaf: the step of a bulk removal. Answers how
-    /// many; 0 at the end.
+    /// Takes out up to `most` items from a cursor on, in order, as many as stand in one leaf: the
+    /// step of a bulk removal. Answers how many; 0 at the end.
     pub fn remove_run<S: Store>(
         &self,
         store: &mut S,
@@ -250,13 +261,15 @@ impl<K: Kind> Tree<K> {
         remove::remove_run::<K, S>(store, self.root, at, most, taken)
     }
 
-    /// Takes all items before a cursor out at once, for the free queue: the root word of a tree that has them. Changes and
-    /// writes at most one node for each level, however many items there are.
+    /// Takes all items before a cursor out at once, for the free queue: the root word of a tree
+    /// that has them. Changes and writes at most one node for each level, however many items there
+    /// are.
     pub fn cut_front<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<u64, Full> {
         cut::cut_front::<K, S>(store, self.root, at)
     }
 
-    /// Puts another item, which belongs to the same place, in the place of a cursor's; the cursor stays valid.
+    /// Puts another item, which belongs to the same place, in the place of a cursor's; the cursor
+    /// stays valid.
     pub fn replace<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) {
         let mut at = *at;
         if !at.settle(store) {
@@ -278,8 +291,8 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Frees about `budget` blocks of a tree that nothing else refers to, from its end; answers how many. The tree is empty
-    /// once all is free.
+    /// Frees about `budget` blocks of a tree that nothing else refers to, from its end; answers how
+    /// many. The tree is empty once all is free.
     ///
     /// `free_item` frees what an item owns and answers how many blocks that were.
     pub fn free_step<S: Store>(
@@ -291,9 +304,11 @@ impl<K: Kind> Tree<K> {
         free::free_step(store, self.root, budget, free_item)
     }
 
-    /// A step of defragmentation over the leaf at a sum of weights; answers where to go on (0: the end).
+    /// A step of defragmentation over the leaf at a sum of weights; answers where to go on (0: the
+    /// end).
     ///
-    /// `relocate_item` may move what an item owns: it answers the item as it is then, or `None` to leave it.
+    /// `relocate_item` may move what an item owns: it answers the item as it is then, or `None` to
+    /// leave it.
     pub fn relocate<S: Store>(
         &self,
         store: &mut S,
@@ -303,16 +318,16 @@ impl<K: Kind> Tree<K> {
         relocate::relocate(store, *self, weight, relocate_item)
     }
 
-    /// Moves the leaf of a cursor's item, and the nodes above it that it is the first below, out of sparse spans. The cursor is
-    /// invalid then.
+    /// Moves the leaf of a cursor's item, and the nodes above it that it is the first below, out of
+    /// sparse spans. The cursor is invalid then.
     pub fn relocate_leaf<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<(), Full> {
         let mut at = *at;
         at.settle(store);
         relocate::move_nodes(store, self.root, &at)
     }
 
-    /// Verifies the leaf in which this much weight before an item ends, and the way to it, and visits its items; the sum of the
-    /// weights up to the next leaf (0: there is none).
+    /// Verifies the leaf in which this much weight before an item ends, and the way to it, and
+    /// visits its items; the sum of the weights up to the next leaf (0: there is none).
     pub fn check_leaf<V: View>(
         &self,
         view: &V,
@@ -339,8 +354,8 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Verifies the whole tree, and visits each of its blocks, and its items in order. `rises(a, b)` says whether item `b` may
-    /// stand behind `a`.
+    /// Verifies the whole tree, and visits each of its blocks, and its items in order. `rises(a,
+    /// b)` says whether item `b` may stand behind `a`.
     ///
     /// Takes as long as the tree is large: for a pool at rest.
     pub fn check<V: View>(
@@ -352,15 +367,17 @@ impl<K: Kind> Tree<K> {
         check::check(view, self.root, &Rules::of::<K>(), &mut rises, &mut visit)
     }
 
-    /// Shows every block and item that can be reached, and all that is wrong, in a tree that may be damaged.
+    /// Shows every block and item that can be reached, and all that is wrong, in a tree that may be
+    /// damaged.
     ///
-    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or is no allocated block
-    /// of at least so many bytes.
+    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
+    /// is no allocated block of at least so many bytes.
     pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
         survey::survey::<K, V>(view, self.root, &mut visit);
     }
 
-    /// Visits the blocks that can be reached and were not seen, each once, in a tree that may be damaged.
+    /// Visits the blocks that can be reached and were not seen, each once, in a tree that may be
+    /// damaged.
     pub fn survey_blocks<V: View>(
         &self,
         view: &V,

@@ -1,7 +1,8 @@
 //! A node as a transaction sees it: its header read once, its slots read as they are needed.
 //!
-//! A change stages only the words that differ. A leaf's sum is kept by difference: what goes in is added, what goes out is
-//! taken away, so that a change costs the same in a full leaf, and what is damaged stays known to be.
+//! A change stages only the words that differ. A leaf's sum is kept by difference: what goes in is
+//! added, what goes out is taken away, so that a change costs the same in a full leaf, and what is
+//! damaged stays known to be.
 
 use heap::{Full, Ptr, View};
 
@@ -120,8 +121,9 @@ impl Node {
         (0..self.count()).map(|position| self.child(view, position))
     }
 
-    /// How many positions from the begin, of a node whose items or separators rise, are before a place. `first` says it of an
-    /// item by its first word alone where that is enough, `before` by both.
+    /// How many positions from the begin, of a node whose items or separators rise, are before a
+    /// place. `first` says it of an item by its first word alone where that is enough, `before` by
+    /// both.
     #[inline]
     pub(super) fn partition<V: View>(
         &self,
@@ -171,7 +173,8 @@ impl Node {
         set_if_changed(store, self.place(SECOND, slot), item.second);
     }
 
-    /// Stages another order, and in a leaf the sum that goes with it and with items of this difference.
+    /// Stages another order, and in a leaf the sum that goes with it and with items of this
+    /// difference.
     fn set_order<S: Store>(&mut self, store: &mut S, order: Order, difference: u32) {
         for number in (0..ORDER_WORDS).filter(|&n| order.word(n) != self.order.word(n)) {
             store.set(word_at(self.at, ORDER + number), order.word(number));
@@ -239,7 +242,8 @@ impl Node {
     }
 }
 
-/// How many entries a node has, without a look at anything else of it: in a damaged one, any number.
+/// How many entries a node has, without a look at anything else of it: in a damaged one, any
+/// number.
 pub(super) fn count_at<V: View>(view: &V, node: Ptr) -> usize {
     let mut words = [0; ORDER_WORDS];
     words[0] = view.word(word_at(node, ORDER));

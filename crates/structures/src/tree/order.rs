@@ -1,4 +1,5 @@
-//! Which slots of a node are in use, and in what order: a count and as many slot numbers, in four logged words.
+//! Which slots of a node are in use, and in what order: a count and as many slot numbers, in four
+//! logged words.
 //!
 //! On a damaged pool a number may be anything: what is read here is cut to what a node has.
 

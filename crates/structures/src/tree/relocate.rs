@@ -7,8 +7,8 @@ use super::layout::root_word;
 use super::{Item, Kind, Tree};
 use crate::Store;
 
-/// A step over the leaf at a cursor: the leaf, the inner nodes that it is the first below, its items. Where to go on is behind
-/// `rank`.
+/// A step over the leaf at a cursor: the leaf, the inner nodes that it is the first below, its
+/// items. Where to go on is behind `rank`.
 pub(super) fn relocate<K: Kind, S: Store>(
     store: &mut S,
     tree: Tree<K>,

@@ -1,7 +1,8 @@
 //! Removal, and what becomes of nodes that have few entries left.
 //!
-//! A node without entries goes at once. One that holds together with a neighbour no more than half a node is merged with it: the
-//! right one's entries move into free slots of the left one. A root with one child gives way to that child.
+//! A node without entries goes at once. One that holds together with a neighbour no more than half
+//! a node is merged with it: the right one's entries move into free slots of the left one. A root
+//! with one child gives way to that child.
 
 use heap::{Ptr, View};
 
@@ -73,8 +74,8 @@ fn remove_node<K: Kind, S: Store>(store: &mut S, root: Ptr, above: &[Step], node
     merge(store, higher, parent.count());
 }
 
-/// Merges the node that the last of these steps leads to, which has `count` entries, with a neighbour below the same parent,
-/// if both are small, and so on upwards. Whether it was merged.
+/// Merges the node that the last of these steps leads to, which has `count` entries, with a
+/// neighbour below the same parent, if both are small, and so on upwards. Whether it was merged.
 fn merge<S: Store>(store: &mut S, above: &[Step], count: usize) -> bool {
     let Some((step, higher)) = above.split_last() else { return false };
     let most = slots(step.node.height - 1) / 2;

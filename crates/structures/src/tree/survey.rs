@@ -1,8 +1,10 @@
-//! Walking a tree that may be damaged: everything that can be reached is shown, and all that is wrong is named.
+//! Walking a tree that may be damaged: everything that can be reached is shown, and all that is
+//! wrong is named.
 //!
-//! Each block is shown before it is read, and read only if the visitor says that it is one of this shard's and was not seen before:
-//! a flipped pointer leads nowhere twice, and a child is lower than its parent, so that the walk ends on any bytes. The items of a
-//! leaf whose sum is wrong are not shown: one of them may be anything.
+//! Each block is shown before it is read, and read only if the visitor says that it is one of this
+//! shard's and was not seen before: a flipped pointer leads nowhere twice, and a child is lower
+//! than its parent, so that the walk ends on any bytes. The items of a leaf whose sum is wrong are
+//! not shown: one of them may be anything.
 
 use heap::{Ptr, View};
 

@@ -1,7 +1,8 @@
 //! Verifies the way to a leaf: that the weights on it are the sums of what is below them.
 //!
-//! Who goes through a tree by weight must come on: where the weight of a child is wrong, every number leads to the same leaf,
-//! or to none. A step compares each node on its way with its parent, so that a walk over all leaves compares every weight.
+//! Who goes through a tree by weight must come on: where the weight of a child is wrong, every
+//! number leads to the same leaf, or to none. A step compares each node on its way with its parent,
+//! so that a walk over all leaves compares every weight.
 
 use heap::{Ptr, View};
 
@@ -44,7 +45,8 @@ pub(super) fn check<K: Kind, V: View>(view: &V, root: Ptr, at: &Cursor) -> Resul
     Err(Damaged::new("weight of a tree node", leaf.node.at, count, count + 1))
 }
 
-/// Verifies every weight in the nodes on the way to a cursor: that each is the sum of what the child says.
+/// Verifies every weight in the nodes on the way to a cursor: that each is the sum of what the
+/// child says.
 pub(super) fn check_weights<K: Kind, V: View>(view: &V, at: &Cursor) -> Result<(), Damaged> {
     for Step { node, .. } in at.steps().iter().filter(|step| step.node.height > 0) {
         for i in 0..node.count() {

@@ -248,7 +248,8 @@ fn table_words(memory: &Memory, blob: Blob) -> Vec<Ptr> {
     all
 }
 
-/// Zeros are what a lost line reads as: every word of them is damage to a check, and to whoever reads the word.
+/// Zeros are what a lost line reads as: every word of them is damage to a check, and to whoever
+/// reads the word.
 #[test]
 fn a_lost_word_is_neither_an_empty_string_nor_a_hole() {
     let mut short = Pair::new(bytes(1, 60_000));

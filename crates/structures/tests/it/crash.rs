@@ -1,5 +1,5 @@
-//! Structures on a simulated medium, crashed everywhere: each transaction is whole or absent, every checksum
-//! holds, and what is allocated is what is reachable, the free queue included.
+//! Structures on a simulated medium, crashed everywhere: each transaction is whole or absent, every
+//! checksum holds, and what is allocated is what is reachable, the free queue included.
 
 use crate::pool;
 use crate::store::{Plan, State, read, run};
@@ -80,7 +80,8 @@ fn check(seed: u64, crash: Crash) {
     }
 }
 
-/// Two seeds, or those that are asked for: `CRASH_SEEDS=100..120 cargo test -p perdura-structures --test it crash::`.
+/// Two seeds, or those that are asked for: `CRASH_SEEDS=100..120 cargo test -p perdura-structures
+/// --test it crash::`.
 fn seeds() -> std::ops::Range<u64> {
     let asked = std::env::var("CRASH_SEEDS").unwrap_or_else(|_| "0..2".into());
     let (from, to) = asked.split_once("..").expect("CRASH_SEEDS=FROM..TO");

@@ -1,5 +1,6 @@
-//! Groups of consumers on a simulated medium, crashed everywhere: each transaction is whole or absent, both trees of a pending entry lead
-//! to it or neither does, and what is allocated is what is reachable, the free queue included.
+//! Groups of consumers on a simulated medium, crashed everywhere: each transaction is whole or
+//! absent, both trees of a pending entry lead to it or neither does, and what is allocated is what
+//! is reachable, the free queue included.
 
 use crate::pool;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! The entries of a stream on a simulated medium, crashed everywhere: each transaction is whole or absent, and what is allocated is
-//! what is reachable, the free queue included.
+//! The entries of a stream on a simulated medium, crashed everywhere: each transaction is whole or
+//! absent, and what is allocated is what is reachable, the free queue included.
 
 use crate::pool;
 use std::collections::BTreeMap;

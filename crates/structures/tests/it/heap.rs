@@ -1,4 +1,5 @@
-//! The structures on the heap itself: fences and lines of a commit, blobs filled without the lock, a full heap.
+//! The structures on the heap itself: fences and lines of a commit, blobs filled without the lock,
+//! a full heap.
 
 use std::sync::Arc;
 

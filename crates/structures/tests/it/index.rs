@@ -97,7 +97,8 @@ impl Pair {
         self.memory.commit()
     }
 
-    /// Everything that the model has is found, nothing else is; the structure is sound; no block leaks.
+    /// Everything that the model has is found, nothing else is; the structure is sound; no block
+    /// leaks.
     fn check(&self) {
         for (&key, &value) in &self.model {
             let slot = self.find(key).expect("a key of the model");

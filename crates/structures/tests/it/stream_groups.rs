@@ -1,4 +1,5 @@
-//! Groups of consumers against a model of maps, what their operations cost, and what becomes of flipped bits.
+//! Groups of consumers against a model of maps, what their operations cost, and what becomes of
+//! flipped bits.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;

@@ -1,4 +1,5 @@
-//! A table whose members have times is a map with an order beside it, and costs what its format says.
+//! A table whose members have times is a map with an order beside it, and costs what its format
+//! says.
 
 use std::collections::BTreeMap;
 

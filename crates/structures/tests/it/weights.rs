@@ -1,6 +1,7 @@
 //! Counted trees whose weights are wrong: every walk ends, and what verifies says so.
 //!
-//! A weight has no checksum beside it: it is compared with what is below. Each weight of the inner nodes is changed, bit by bit.
+//! A weight has no checksum beside it: it is compared with what is below. Each weight of the inner
+//! nodes is changed, bit by bit.
 
 use crate::memory::Memory;
 use heap::{Ptr, View};
@@ -38,7 +39,8 @@ fn weights(view: &Memory, node: Ptr) -> Vec<Ptr> {
     all
 }
 
-/// Flips every few bits of the weights below a root word, one at a time; `walk` must end and find it.
+/// Flips every few bits of the weights below a root word, one at a time; `walk` must end and find
+/// it.
 fn with_each_flipped(memory: &mut Memory, root: Ptr, mut walk: impl FnMut(&mut Memory, &str)) {
     let root = structures::sealed::open(memory.word(root)).expect("a root");
     let root = Ptr::from_raw(root);

@@ -1,4 +1,5 @@
-//! Several clients at once, with keys that all of them share: a counter, and two keys that one MSET sets alike.
+//! Several clients at once, with keys that all of them share: a counter, and two keys that one MSET
+//! sets alike.
 
 use crate::load::step::{BRIEF, databases};
 use crate::load::{Habits, Knowledge, Load, Stop, Violation, lock};
@@ -31,8 +32,8 @@ impl View {
         }
     }
 
-    /// To be called after the copy was taken: what has been sent since the beginning may be in it. The clients given
-    /// back are to verify a server over the copy.
+    /// To be called after the copy was taken: what has been sent since the beginning may be in it.
+    /// The clients given back are to verify a server over the copy.
     pub fn end(&self) -> Crew {
         let of = |(number, habits, knowledge): &(usize, Habits, Arc<Mutex<Knowledge>>)| {
             let known = lock(knowledge).viewed.take().unwrap_or_default();
@@ -54,8 +55,8 @@ impl Crew {
         Crew { loads: (0..clients).map(|number| Load::new(number, seed, habits)).collect() }
     }
 
-    /// Loads a server through connections that `connect` makes while `meanwhile` runs, which is to end the server.
-    /// Says how many clients were told that nothing more can be written.
+    /// Loads a server through connections that `connect` makes while `meanwhile` runs, which is to
+    /// end the server. Says how many clients were told that nothing more can be written.
     pub fn run<T>(
         &mut self,
         connect: impl Fn() -> io::Result<Client> + Sync,

@@ -1,9 +1,10 @@
 //! Clients under which a server is killed: each knows what it sent and what was acknowledged.
 //!
-//! A client's commands run in the order in which they were sent. What it finds after a crash must be the state after
-//! some prefix of them: none that was acknowledged may be missing, none may be there without those before it, and a
-//! transaction is there as a whole or not at all. Expiry times are part of the state; a key that expires meanwhile may
-//! be gone from then on, and only then. [`Load`] is one client, [`Crew`] several that share some keys besides.
+//! A client's commands run in the order in which they were sent. What it finds after a crash must
+//! be the state after some prefix of them: none that was acknowledged may be missing, none may be
+//! there without those before it, and a transaction is there as a whole or not at all. Expiry times
+//! are part of the state; a key that expires meanwhile may be gone from then on, and only then.
+//! [`Load`] is one client, [`Crew`] several that share some keys besides.
 //!
 //! Everything goes over a connection, so that the server may run anywhere.
 
@@ -63,9 +64,11 @@ struct Known {
     state: State,
     /// What was sent and not yet acknowledged, oldest first.
     open: VecDeque<Step>,
-    /// Increments of the counter that all clients share: acknowledged, and sent without an acknowledgement.
+    /// Increments of the counter that all clients share: acknowledged, and sent without an
+    /// acknowledgement.
     shared: (i64, i64),
-    /// The largest value of that counter that a reply told: it counts increments of others too, which this one has seen.
+    /// The largest value of that counter that a reply told: it counts increments of others too,
+    /// which this one has seen.
     seen: i64,
 }
 
@@ -119,7 +122,8 @@ impl Load {
         Load { knowledge: Arc::new(Mutex::new(knowledge)), ..Load::new(number, 0, habits) }
     }
 
-    /// Sends bursts until the connection breaks or writes are refused for good; a wrong reply is a violation.
+    /// Sends bursts until the connection breaks or writes are refused for good; a wrong reply is a
+    /// violation.
     pub fn run(&mut self, client: &mut Client) -> Result<Stop, Violation> {
         let mut selected = 0;
         loop {
@@ -161,7 +165,8 @@ impl Load {
         self.acknowledge_shared(client, shared.len())
     }
 
-    /// Reads the replies to the oldest open step and checks them; a text if nothing more will be taken.
+    /// Reads the replies to the oldest open step and checks them; a text if nothing more will be
+    /// taken.
     fn acknowledge(
         &mut self,
         client: &mut Client,
@@ -215,7 +220,8 @@ impl Load {
         Ok(Ok(None))
     }
 
-    /// Compares what the server has now with every state that the rule admits, and goes on from there.
+    /// Compares what the server has now with every state that the rule admits, and goes on from
+    /// there.
     pub fn verify(&mut self, client: &mut Client) -> Result<(), Violation> {
         let began = now();
         let found = self.read(client).map_err(|error| Violation(format!("reading: {error}")))?;
@@ -280,7 +286,8 @@ fn receive(client: &mut Client, replies: usize) -> io::Result<Vec<Reply>> {
     (0..replies).map(|_| client.receive()).collect()
 }
 
-/// What every client does to the keys that all of them share: count, and set two keys to the same value.
+/// What every client does to the keys that all of them share: count, and set two keys to the same
+/// value.
 fn for_all_clients(value: u64, selected: &mut u8) -> Vec<Words> {
     let value = value.to_string();
     let lines = [

@@ -1,8 +1,9 @@
 //! The state that a client's commands make, as Redis would make it.
 //!
-//! The model gives the reply that Redis gives, so that wrong replies are noticed before any crash. A command that is
-//! refused for want of room changes nothing; inside a transaction the others count. Where it is not known whether a
-//! command was refused, since its reply never came, [`Step::outcomes`] gives every state that may have followed.
+//! The model gives the reply that Redis gives, so that wrong replies are noticed before any crash.
+//! A command that is refused for want of room changes nothing; inside a transaction the others
+//! count. Where it is not known whether a command was refused, since its reply never came,
+//! [`Step::outcomes`] gives every state that may have followed.
 
 use crate::Reply;
 use crate::load::step::{Step, What};
@@ -145,7 +146,8 @@ impl Step {
         length
     }
 
-    /// Takes the reply into account that came: the state after it, or what the reply should have been.
+    /// Takes the reply into account that came: the state after it, or what the reply should have
+    /// been.
     pub(crate) fn settle(&self, state: &mut State, found: &Reply) -> Result<(), Reply> {
         match (&self.what, found) {
             (What::Exec(steps), Reply::Array(items)) => self.settle_all(steps, state, items),
@@ -174,7 +176,8 @@ impl Step {
         items.next().map_or(Ok(()), |_| Err(Reply::Nil))
     }
 
-    /// The states that may follow if it is not known what was replied. Without `refusals` that is one.
+    /// The states that may follow if it is not known what was replied. Without `refusals` that is
+    /// one.
     pub(crate) fn outcomes(&self, before: &State, refusals: bool) -> Vec<State> {
         let mut states = vec![before.clone()];
         let steps = match &self.what {

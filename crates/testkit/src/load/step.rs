@@ -1,7 +1,8 @@
 //! What one client does: a command, or a transaction from MULTI to EXEC.
 //!
-//! Keys are few, so that they are rewritten often, and lie in several databases: one of all clients' (0), another (3),
-//! one of the client's own, which it may flush, and one for keys that expire while the test runs ([`BRIEF`]).
+//! Keys are few, so that they are rewritten often, and lie in several databases: one of all
+//! clients' (0), another (3), one of the client's own, which it may flush, and one for keys that
+//! expire while the test runs ([`BRIEF`]).
 
 use crate::load::model::{Bytes, FAR_AHEAD};
 use fastrand::Rng;

@@ -21,7 +21,8 @@ fn set(n: usize, value: &str) -> Step {
     step(Set(key(n), bytes(value)))
 }
 
-/// After steps that were acknowledged and steps that were only sent, the server has what `found` makes of nothing.
+/// After steps that were acknowledged and steps that were only sent, the server has what `found`
+/// makes of nothing.
 fn admits(habits: Habits, acknowledged: &[Step], sent: &[Step], found: &[Step]) -> bool {
     let mut known = Known { open: sent.iter().cloned().collect(), ..Known::default() };
     acknowledged.iter().for_each(|step| drop(step.apply(&mut known.state)));

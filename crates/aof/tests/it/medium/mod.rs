@@ -1,8 +1,9 @@
 //! A place for files in memory that knows what a power cut would leave, and fails when told to.
 //!
-//! A file's bytes are durable up to its last sync; a name is durable after its directory was synced. What a cut
-//! leaves of the rest is open, so an image is made with none of it and with all of it, names and bytes apart.
-//! Every operation that changes something is numbered: a test can look at the state behind each, or make one fail.
+//! A file's bytes are durable up to its last sync; a name is durable after its directory was
+//! synced. What a cut leaves of the rest is open, so an image is made with none of it and with all
+//! of it, names and bytes apart. Every operation that changes something is numbered: a test can
+//! look at the state behind each, or make one fail.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
@@ -123,7 +124,8 @@ impl Medium {
         self.lock().operations
     }
 
-    /// The operation so many from now fails, after `short` bytes if it is a write; `dead`: all later ones too.
+    /// The operation so many from now fails, after `short` bytes if it is a write; `dead`: all
+    /// later ones too.
     pub fn fail_at(&self, number: usize, short: usize, dead: bool) {
         let mut state = self.lock();
         state.fail_at = Some(state.operations + number);

@@ -1,10 +1,12 @@
 //! DUMP and RESTORE: a value as the bytes that Redis makes of it, and back.
 //!
-//! What DUMP answers for a value is what redis-server 7.0 answers for it, in the order of elements that a table here has. A hash
-//! of which fields have times is dumped as Redis 7.4 does, since 7.0 has no form for it. RESTORE takes the payloads of all
-//! versions up to Redis 8 and Valkey 9 (`docs/format/rdb.md`); each is validated as Redis does with `sanitize-dump-payload yes`.
+//! What DUMP answers for a value is what redis-server 7.0 answers for it, in the order of elements
+//! that a table here has. A hash of which fields have times is dumped as Redis 7.4 does, since 7.0
+//! has no form for it. RESTORE takes the payloads of all versions up to Redis 8 and Valkey 9
+//! (`docs/format/rdb.md`); each is validated as Redis does with `sanitize-dump-payload yes`.
 //!
-//! A value is stored in batches, all of one transaction: an error on the way leaves what was there before.
+//! A value is stored in batches, all of one transaction: an error on the way leaves what was there
+//! before.
 
 mod read;
 mod store;

@@ -1,7 +1,7 @@
 //! A value as the payload of DUMP.
 //!
-//! Lists and streams are gone through twice, since the number of their nodes comes first: once to count them, once to write
-//! them, so that no more than the payload and one node is in memory.
+//! Lists and streams are gone through twice, since the number of their nodes comes first: once to
+//! count them, once to write them, so that no more than the payload and one node is in memory.
 
 use std::io;
 

@@ -1,7 +1,7 @@
 //! A value out of a payload, stored under a key that is not there.
 //!
-//! Parts are kept until there are enough of them for one change of the key. What comes twice within a value is found out by the
-//! key itself: less is new than was given.
+//! Parts are kept until there are enough of them for one change of the key. What comes twice within
+//! a value is found out by the key itself: less is new than was given.
 
 use keyspace::{
     Db, Expire, FieldChange, Key, Side, StreamConsumer, StreamEdit, StreamGroup, StreamId, Txn,
@@ -242,7 +242,8 @@ impl StreamWriter<'_, '_, '_> {
         Ok(())
     }
 
-    /// Puts a part in; whether that is possible: each name is new, and a group comes before what belongs to it.
+    /// Puts a part in; whether that is possible: each name is new, and a group comes before what
+    /// belongs to it.
     fn put(&mut self, part: &StreamPart, place: &mut StreamPlace) -> Result<bool, keyspace::Error> {
         match part {
             StreamPart::Entry(id, words) => {

@@ -94,7 +94,8 @@ fn xinfo_consumers(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// All groups with their consumers, and up to `most` pending entries of each group and of each consumer; 0 for all.
+/// All groups with their consumers, and up to `most` pending entries of each group and of each
+/// consumer; 0 for all.
 pub(in crate::streams) fn full(
     out: &mut Writer,
     stream: &StreamRef<'_>,

@@ -1,8 +1,10 @@
-//! Groups of consumers: each entry is delivered to one consumer of a group, and pending until that acknowledges it.
+//! Groups of consumers: each entry is delivered to one consumer of a group, and pending until that
+//! acknowledges it.
 //!
-//! What a group's commands leave in the command log is not what was asked for, but what came of it: an XCLAIM with time and count for each
-//! entry that was delivered, an XACK for each that was taken out, and an XGROUP SETID where the group has read on. So a replay has the
-//! same effect at any time, whatever the stream holds then.
+//! What a group's commands leave in the command log is not what was asked for, but what came of it:
+//! an XCLAIM with time and count for each entry that was delivered, an XACK for each that was taken
+//! out, and an XGROUP SETID where the group has read on. So a replay has the same effect at any
+//! time, whatever the stream holds then.
 
 mod ack;
 mod auto_claim;
@@ -57,7 +59,8 @@ fn no_group_of(key: &[u8], group: &[u8]) -> Failure {
     Failure::text(parts.concat())
 }
 
-/// The stream at the first key and its group of the name that is the second argument, to be read; where there is no such, an error.
+/// The stream at the first key and its group of the name that is the second argument, to be read;
+/// where there is no such, an error.
 fn group<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,

@@ -73,7 +73,8 @@ fn xreadgroup(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// The ID behind which the consumer wants to see again what is pending of it; none where it wants what is new.
+/// The ID behind which the consumer wants to see again what is pending of it; none where it wants
+/// what is new.
 fn wanted(
     call: &Call<'_>,
     txn: &mut Txn<'_>,

@@ -1,7 +1,8 @@
 //! Changing a sorted set.
 //!
-//! As with sets and hashes: a packed one is read into DRAM, changed there, and written back when the command is through with
-//! it; it becomes a table as soon as it is too large for that, and a table is changed member by member.
+//! As with sets and hashes: a packed one is read into DRAM, changed there, and written back when
+//! the command is through with it; it becomes a table as soon as it is too large for that, and a
+//! table is changed member by member.
 
 use heap::{Ptr, View};
 use structures::ranked::Ranked;
@@ -19,7 +20,8 @@ use crate::txn::Place;
 use crate::value::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
 
-/// A sorted set that is being changed, there or not. Of a packed one nothing is written before [`SortedEdit::finish`].
+/// A sorted set that is being changed, there or not. Of a packed one nothing is written before
+/// [`SortedEdit::finish`].
 #[must_use = "what was changed is written when it is finished"]
 pub struct SortedEdit {
     place: Place,
@@ -64,7 +66,8 @@ impl Txn<'_> {
         Ok(was_there || is_there)
     }
 
-    /// Begins to change a sorted set, which Redis calls small within `limits`; a key of another type is refused.
+    /// Begins to change a sorted set, which Redis calls small within `limits`; a key of another
+    /// type is refused.
     pub fn edit_sorted(
         &mut self,
         db: Db,
@@ -132,8 +135,8 @@ impl SortedEdit {
         }
     }
 
-    /// Gives a member the score that `decide` makes of its present one (`None`: there is no such member), if any. A score is
-    /// never NaN.
+    /// Gives a member the score that `decide` makes of its present one (`None`: there is no such
+    /// member), if any. A score is never NaN.
     pub fn change(
         &mut self,
         txn: &mut Txn<'_>,
@@ -258,7 +261,8 @@ impl SortedEdit {
         Ok(true)
     }
 
-    /// Takes out up to `count` members from number `rank` on, and shows each with its score, the lowest first; how many.
+    /// Takes out up to `count` members from number `rank` on, and shows each with its score, the
+    /// lowest first; how many.
     pub fn remove_range(
         &mut self,
         txn: &mut Txn<'_>,

@@ -1,7 +1,9 @@
-//! Sorted sets: members with scores, in the order of these, members of equal score in the order of their bytes.
+//! Sorted sets: members with scores, in the order of these, members of equal score in the order of
+//! their bytes.
 //!
-//! Packed, a sorted set is members each before its score, in their order, so that it is read as it is shown; what comes last
-//! is appended. The large form is a table with a counted tree beside it (`structures::ranked`). An empty one has no key.
+//! Packed, a sorted set is members each before its score, in their order, so that it is read as it
+//! is shown; what comes last is appended. The large form is a table with a counted tree beside it
+//! (`structures::ranked`). An empty one has no key.
 
 mod edit;
 pub(super) mod packed;

@@ -1,7 +1,7 @@
 //! The packed form of a sorted set: each member before its score, lower scores first.
 //!
-//! A score that is a whole number is an integer, any other one is a string of its eight bytes. As with Redis's small form, a
-//! negative zero becomes a zero where it is kept as an integer.
+//! A score that is a whole number is an integer, any other one is a string of its eight bytes. As
+//! with Redis's small form, a negative zero becomes a zero where it is kept as an integer.
 
 use std::cmp::Ordering;
 

@@ -131,10 +131,12 @@ impl<'t> Sorted<'t> {
         }
     }
 
-    /// The ranks of the members that are neither `below` a range of names nor `above` it, where all scores are the same.
+    /// The ranks of the members that are neither `below` a range of names nor `above` it, where all
+    /// scores are the same.
     ///
-    /// Where they are not, the range means little; of a packed set it is then, as in Redis, what follows the first member that
-    /// is not below, or, `backwards`, what goes before the last one that is not above.
+    /// Where they are not, the range means little; of a packed set it is then, as in Redis, what
+    /// follows the first member that is not below, or, `backwards`, what goes before the last one
+    /// that is not above.
     pub fn between(
         &self,
         below: impl Fn(&[u8]) -> bool,
@@ -158,7 +160,8 @@ impl<'t> Sorted<'t> {
         Ok(range.start..range.end.max(range.start))
     }
 
-    /// Shows members with their scores from number `rank` on, upwards or `backwards`, until `visit` answers `false`.
+    /// Shows members with their scores from number `rank` on, upwards or `backwards`, until `visit`
+    /// answers `false`.
     pub fn visit(
         &self,
         rank: u64,
@@ -186,8 +189,8 @@ impl<'t> Sorted<'t> {
         }
     }
 
-    /// Visits about `count` members from `cursor` on, all of them where it is packed, and answers where to go on (0: the end). A
-    /// member that stays throughout is never missed.
+    /// Visits about `count` members from `cursor` on, all of them where it is packed, and answers
+    /// where to go on (0: the end). A member that stays throughout is never missed.
     pub fn scan(
         &self,
         cursor: u64,

@@ -80,7 +80,8 @@ impl Group {
         Ok(Consumer { at, name: blob, seen })
     }
 
-    /// Takes a consumer out with all that is pending of it; how many entries that were. It takes as long as these are many.
+    /// Takes a consumer out with all that is pending of it; how many entries that were. It takes as
+    /// long as these are many.
     pub fn drop_consumer<S: Store>(
         &self,
         store: &mut S,

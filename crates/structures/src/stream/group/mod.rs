@@ -1,15 +1,17 @@
 //! Groups of consumers: what of a stream was delivered to whom, and was not acknowledged yet.
 //!
-//! A stream has a tree of groups in the order of their names. From a group hang a tree of its consumers, in the order of their
-//! names, and one of its pending entries, in the order of their IDs; from a consumer hangs a tree of its own pending entries. What
-//! is pending is a record of its own, to which both trees refer.
+//! A stream has a tree of groups in the order of their names. From a group hang a tree of its
+//! consumers, in the order of their names, and one of its pending entries, in the order of their
+//! IDs; from a consumer hangs a tree of its own pending entries. What is pending is a record of its
+//! own, to which both trees refer.
 //!
-//! Why so. An entry is looked for by group, by consumer, and by ID within either; it is taken away or given to another consumer;
-//! and a group has millions of them or none. Each of these is one way down a tree, and all that changes is logged words: nothing is
-//! copied. The record says who has the entry, so that an acknowledgement finds the other tree.
+//! Why so. An entry is looked for by group, by consumer, and by ID within either; it is taken away
+//! or given to another consumer; and a group has millions of them or none. Each of these is one way
+//! down a tree, and all that changes is logged words: nothing is copied. The record says who has
+//! the entry, so that an acknowledgement finds the other tree.
 //!
-//! Who owns what: a group its record, its name, its consumers and its pending entries; a consumer its record, its name and the blocks
-//! of its tree, but not what that refers to.
+//! Who owns what: a group its record, its name, its consumers and its pending entries; a consumer
+//! its record, its name and the blocks of its tree, but not what that refers to.
 
 mod check;
 mod consumer;
@@ -139,7 +141,8 @@ impl Stream {
         Ok(Group { at, name: blob, saved, last, read })
     }
 
-    /// Takes a group out; whether there was one of this name. What hangs from it goes through the free queue.
+    /// Takes a group out; whether there was one of this name. What hangs from it goes through the
+    /// free queue.
     pub fn drop_group<S: Store>(
         &self,
         store: &mut S,

@@ -1,4 +1,5 @@
-//! Names of groups and consumers: blobs, whose words stand last in the records, found by their bytes.
+//! Names of groups and consumers: blobs, whose words stand last in the records, found by their
+//! bytes.
 
 use std::cmp::Ordering;
 
@@ -28,8 +29,8 @@ pub(super) fn read<V: View>(view: &V, name: Blob) -> Result<Vec<u8>, Damaged> {
     name.to_vec(view)
 }
 
-/// Before the first record of which the name is not less than this one, and its item if it has this name. The word of the name is
-/// number `words - 1` of each record.
+/// Before the first record of which the name is not less than this one, and its item if it has this
+/// name. The word of the name is number `words - 1` of each record.
 pub(super) fn find<V: View>(
     view: &V,
     tree: Tree<Records>,

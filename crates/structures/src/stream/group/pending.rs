@@ -105,7 +105,8 @@ impl Group {
         item.map(|item| Ok(Pending::read(view, Ptr::from_raw(item.second))?.id)).transpose()
     }
 
-    /// Says that an entry, of which nothing is pending in the group, was delivered to a consumer: when (unix ms), and how often.
+    /// Says that an entry, of which nothing is pending in the group, was delivered to a consumer:
+    /// when (unix ms), and how often.
     pub fn deliver<S: Store>(
         &self,
         store: &mut S,

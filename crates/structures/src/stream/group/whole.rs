@@ -31,7 +31,8 @@ pub struct Owners {
 const MOVED_AT_ONCE: u64 = 64;
 
 impl Group {
-    /// Gives it up: its record and name at once, where that is short, the rest through the free queue. How many blocks were freed.
+    /// Gives it up: its record and name at once, where that is short, the rest through the free
+    /// queue. How many blocks were freed.
     pub(in crate::stream) fn release<S: Store>(
         &self,
         store: &mut S,
@@ -61,7 +62,8 @@ impl Group {
         });
     }
 
-    /// Moves its record, which an item of the stream's tree of groups refers to, and its name out of sparse spans.
+    /// Moves its record, which an item of the stream's tree of groups refers to, and its name out
+    /// of sparse spans.
     fn relocate<S: Store>(mut self, store: &mut S) -> Result<Option<Ptr>, Error> {
         if let Some(name) = self.name.relocate(store)? {
             self.name = name;
@@ -77,7 +79,8 @@ impl Group {
         Ok(Some(at))
     }
 
-    /// A step of defragmentation over the consumers of a leaf from number `from` on; the number behind them, or 0 for the end.
+    /// A step of defragmentation over the consumers of a leaf from number `from` on; the number
+    /// behind them, or 0 for the end.
     pub(in crate::stream) fn relocate_consumers<S: Store>(
         &self,
         store: &mut S,
@@ -177,7 +180,8 @@ impl Consumer {
 }
 
 impl Pending {
-    /// Moves the leaf of its consumer's tree out of a sparse span, and its record, of which both trees are told.
+    /// Moves the leaf of its consumer's tree out of a sparse span, and its record, of which both
+    /// trees are told.
     fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Ptr>, Error> {
         let tree = Consumer::read(store, self.consumer)?.pending_tree();
         let cursor = self.place(store, tree)?;

@@ -1,7 +1,8 @@
 //! A store in plain memory that counts what is logged and refuses every breach of the heap's rules.
 //!
-//! It panics when a structure writes to bytes that a reader may see, changes a word of a block that is not
-//! allocated, frees twice, publishes bytes that it did not write, or reads as bytes what is logged as words.
+//! It panics when a structure writes to bytes that a reader may see, changes a word of a block that
+//! is not allocated, frees twice, publishes bytes that it did not write, or reads as bytes what is
+//! logged as words.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -165,8 +166,8 @@ impl Memory {
     }
 }
 
-/// Tries a property with this many cases. Failures are stored in `tests/proptest-regressions`, to be
-/// committed.
+/// Tries a property with this many cases. Failures are stored in `tests/proptest-regressions`, to
+/// be committed.
 pub(crate) fn cases(cases: u32) -> Config {
     Config::with_cases(cases)
 }

@@ -1,4 +1,5 @@
-//! A store of each structure in one shard: a model of what it holds, and transactions that change both.
+//! A store of each structure in one shard: a model of what it holds, and transactions that change
+//! both.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 mod blobs;

@@ -12,7 +12,8 @@ use super::keys::hash;
 use super::lists::read_list;
 use super::{BLOBS, FIRST_BLOB, INDEX, OWNER_LIST, QUEUE, State, TREE};
 
-/// The state, and every block that is reachable; checks all that the structures can check of themselves.
+/// The state, and every block that is reachable; checks all that the structures can check of
+/// themselves.
 pub fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
     let mut state = State::default();
     let mut reachable = Vec::new();
