@@ -10,8 +10,8 @@ pub struct Arguments {
     /// The folder for report.html and csv/
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Also write comparison.md, pictures/*.svg and report.html to DIR/results/<date of the
-    /// measurement>
+    /// Also write comparison.md, pictures/*.svg and report.html to DIR/results/DATE, by the date
+    /// of the measurement
     #[arg(long, value_name = "DIR")]
     pub(crate) docs: Option<PathBuf>,
     /// Renew the marked section of a document: a table of all systems beside the first, and with a
