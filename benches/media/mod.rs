@@ -23,7 +23,7 @@ pub(crate) enum Medium {
 pub(crate) const ALL: [Medium; 3] = [Medium::Volatile, Medium::Process, Medium::Clwb];
 
 impl Medium {
-    /// As it stands in the name of a benchmark.
+    /// As it is in the name of a benchmark.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Medium::Volatile => "volatile",

@@ -9,7 +9,7 @@
 //! program.
 //!
 //! It is a program, so that it can end with a table: `make compat`, or a part of it by `make compat
-//! UNITS="set hash"`. `COMPAT_RENEW=1` writes `left-out.tsv` anew: it runs redis-server with those
+//! UNITS="set hash"`. `COMPAT_RENEW=1` writes `left-out.tsv` again: it runs redis-server with those
 //! commands taken away, and writes down what no longer passes.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! So many power cuts, in rounds of several kinds, so that few of them already see most of what
+//! This many power cuts, in rounds of several kinds, so that few of them already see most of what
 //! there is to see.
 
 use crate::Bed;
@@ -40,7 +40,7 @@ impl Round {
     }
 }
 
-/// Runs so many cuts: one in eight, and at least three, of the whole machine; the others are
+/// Runs this many cuts: one in eight, and at least three, of the whole machine; the others are
 /// snapshots.
 pub(crate) fn run(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
     let mut random = Rng::with_seed(seed);

@@ -149,7 +149,7 @@ impl<'b> Subject<'b> {
         Ok(())
     }
 
-    /// Loads the machine, copies its medium so many times meanwhile, and cuts its power.
+    /// Loads the machine, copies its medium this many times meanwhile, and cuts its power.
     pub(crate) fn cut(
         &mut self,
         machine: Machine,

@@ -3,7 +3,7 @@
 //! lost=0`; without that command, which builds a server that runs in a guest, nothing is done here,
 //! since each boot takes seconds.
 //!
-//! What this shows: that `MAP_SYNC` is granted and believed where it should be and nowhere else;
+//! What this shows: that `MAP_SYNC` is granted and accepted where it should be and nowhere else;
 //! that a pool, its growth included, survives what a real file system does with its metadata and
 //! its journal at a power cut; that the server comes back with every acknowledged write.
 //!

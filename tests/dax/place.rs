@@ -1,7 +1,7 @@
 //! Where the bed keeps its things, and how it runs the programs of others.
 //!
 //! All files lie below the target directory: what was fetched stays there, images and logs are
-//! written anew by each run.
+//! written again by each run.
 
 use std::env;
 use std::fmt;

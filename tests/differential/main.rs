@@ -26,7 +26,7 @@ use testkit::Launch;
 
 /// Sequences without a limit of time.
 const SEQUENCES: u64 = 240;
-/// Servers are new after so many sequences.
+/// Servers are new after this many sequences.
 const SERVERS_LIVE: u64 = 60;
 
 fn number(name: &str) -> Option<u64> {

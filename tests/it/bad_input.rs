@@ -15,7 +15,7 @@ use testkit::{Launch, Medium, Server};
 /// Said of a conversation that the server ends.
 const CLOSED: &str = " closed";
 
-/// Sends raw bytes and reads until the server closes, or says nothing more after so many bytes.
+/// Sends raw bytes and reads until the server closes, or says nothing more after this many bytes.
 fn converse(server: &Server, bytes: &[u8], awaited: usize) -> String {
     let mut stream = TcpStream::connect(server.address()).expect("a connection");
     let _ = stream.write_all(bytes);

@@ -148,7 +148,7 @@ fn forgetful_proxy(server: SocketAddr) -> SocketAddr {
     proxy(server, 10)
 }
 
-/// Stands between clients and a server, and forgets every so many SETs. It goes on until the test's
+/// Stands between clients and a server, and forgets every N SETs. It goes on until the test's
 /// process ends.
 fn proxy(server: SocketAddr, drop_every: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -28,7 +28,7 @@ use testkit::load::{Crew, Violation};
 use testkit::{Client, Server};
 
 const CLIENTS: usize = 5;
-/// A round of SIGTERM follows so many kills.
+/// A round of SIGTERM follows this many kills.
 const TERMINATE_EVERY: u64 = 6;
 /// After every third round the next start is killed too, in recovery or while the log is loaded.
 const KILL_START_EVERY: u64 = 3;

@@ -28,7 +28,7 @@ struct Arguments {
     /// A rough run of some five minutes, on a slow machine with fewer rounds.
     #[arg(long)]
     quick: bool,
-    /// Begins no round that would not end within so many seconds [default: none, quick 330].
+    /// Begins no round that would not end within this many seconds [default: none, quick 330].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     time_limit: Option<u64>,
     /// How often everything is measured [default: 5, quick 3].

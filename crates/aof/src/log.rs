@@ -3,8 +3,8 @@
 //! Two locks. The buffer's is held for a copy of bytes, also by those who hold shards: the order in
 //! which threads get it is the order of the log. The writer's is held by whoever writes out, over
 //! its I/O. A thread that needs something durable takes the writer's lock and becomes the leader:
-//! it writes and syncs all that is buffered. Those who queued behind it find themselves covered, or
-//! lead the next group.
+//! it writes and syncs all that is buffered. Threads that queued after it find themselves covered,
+//! or lead the next group.
 //!
 //! Offsets count appended bytes since the log was opened. `written` and `durable` only grow.
 

@@ -36,11 +36,11 @@ impl<'a> Command<'a> {
 /// What stands at the beginning of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A command of so many bytes; [`Parser::command`] has its words.
+    /// A command of this many bytes; [`Parser::command`] has its words.
     Command(usize),
-    /// A line of annotation of so many bytes.
+    /// A line of annotation of this many bytes.
     Annotation(usize),
-    /// The beginning of something, which is at least so many bytes long.
+    /// The beginning of something, which is at least this many bytes long.
     Incomplete(usize),
     /// Neither.
     Malformed {

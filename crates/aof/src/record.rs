@@ -1,4 +1,4 @@
-//! How a command stands in the files: a RESP array of bulk strings.
+//! How a command is in the files: a RESP array of bulk strings.
 
 /// What stands before commands that take effect together or not at all.
 pub const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";

@@ -45,9 +45,9 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 /// When the log has grown enough to be rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
-    /// By so many percent (`auto-aof-rewrite-percentage`); 0 for never.
+    /// By this many percent (`auto-aof-rewrite-percentage`); 0 for never.
     pub percentage: u64,
-    /// And to more than so many bytes (`auto-aof-rewrite-min-size`).
+    /// And to more than this many bytes (`auto-aof-rewrite-min-size`).
     pub min_size: u64,
 }
 

@@ -5,7 +5,7 @@
 //! What was not written goes back to the front of the buffer, and the ticker tries again: it was
 //! not acknowledged, and until the write succeeds nothing else is taken (`health`). With `always`,
 //! where a read waits for what it saw, nobody is shown it meanwhile. Three failures end the log's
-//! life: a part of a write that could not be taken back, since the next try would stand behind it,
+//! life: a part of a write that could not be taken back, since the next try would stand after it,
 //! a write to a file that is not listed, and a failed sync: the kernel may have dropped the pages,
 //! so a second one would prove nothing.
 //!

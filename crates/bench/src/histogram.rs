@@ -72,7 +72,7 @@ impl Histogram {
         self.0.max() as f64 / 1e3
     }
 
-    /// The value in microseconds that so many percent stay at or below; 0 when empty.
+    /// The value in microseconds that this many percent stay at or below; 0 when empty.
     pub fn percentile(&self, percent: f64) -> f64 {
         // 99.9 % of 10,000 are 9,990 and not, as in floating point, a little more.
         let quantile = (percent - 1e-9) / 100.0;
@@ -135,7 +135,7 @@ impl Histogram {
         BASE64.encode(bytes)
     }
 
-    /// From such a text, whose values are so many nanoseconds each; `None` where it is none.
+    /// From such a text, whose values are this many nanoseconds each; `None` where it is none.
     pub fn decode(text: &str, nanoseconds: u64) -> Option<Histogram> {
         let bytes = BASE64.decode(text).ok()?;
         let read = Deserializer::new().deserialize::<u64, _>(&mut bytes.as_slice()).ok()?;

@@ -1,7 +1,7 @@
 //! The report in a real browser: headless Chromium lays the page out, and a probe in it tells what
 //! a reader would miss.
 //!
-//! The page has no script, and forbids any. So it stands in frames of another page, one for each
+//! The page has no script, and forbids any. So it is in frames of another page, one for each
 //! width, whose script looks at the charts and writes what it found into the document that
 //! `--dump-dom` prints. Frames with planted faults show that the probe can fail. A browser is
 //! installed with `.ci/packages chromium` where that is possible; else this is skipped, and says

@@ -61,7 +61,7 @@ Examples:\n  perdura check /mnt/pmem0/perdura.pool\n  perdura check --repair --j
 pub struct Check {
     /// The pool's file
     pub pool: PathBuf,
-    /// Cut out damaged keys, make damaged indexes anew, set counts right, free what nothing leads
+    /// Cut out damaged keys, rebuild damaged indexes, set counts right, free what nothing leads
     /// to. Asks nothing; says what it did. Nothing is changed where the pool's own tables are
     /// damaged
     #[arg(long)]

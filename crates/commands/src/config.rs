@@ -96,7 +96,7 @@ impl Config {
         self.proto_max_bulk_len.store(bytes, Relaxed);
     }
 
-    /// The database of this number, if there are so many (`databases`).
+    /// The database of this number, if there are this many (`databases`).
     pub fn database(&self, number: usize) -> Option<Db> {
         Db::new(number).filter(|_| number < self.databases.load(Relaxed))
     }

@@ -12,9 +12,9 @@ use crate::engine::Engine;
 use crate::session::Session;
 use crate::table::{Command, Lookup};
 
-/// Keys of a command; so many without the heap.
+/// Keys of a command; this many without the heap.
 pub(crate) type Keys<'a> = SmallVec<[Key<'a>; 4]>;
-/// Requests of a batch, and keys of all of them; so many without the heap.
+/// Requests of a batch, and keys of all of them; this many without the heap.
 const USUAL: usize = 64;
 
 /// The words of a request with what the engine knows of them.

@@ -76,9 +76,9 @@ impl Engine {
         true
     }
 
-    /// Makes room for a command of so many bytes that found no block for the `tries`-th time: frees
-    /// what deletes left, lets all shards have what each has to spare, else evicts; true if that
-    /// may have helped. No shard may be locked by this thread.
+    /// Makes room for a command of this many bytes that found no block for the `tries`-th time:
+    /// frees what deletes left, lets all shards have what each has to spare, else evicts; true if
+    /// that may have helped. No shard may be locked by this thread.
     pub(crate) fn find_room(&self, bytes: usize, tries: usize) -> bool {
         let freed = self.free_garbage();
         let shared = self.keyspace().heap().share_free_spans();

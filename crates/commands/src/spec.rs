@@ -109,7 +109,7 @@ pub struct CommandSpec {
     pub since: &'static str,
     /// Documentation group.
     pub group: Group,
-    /// Number of arguments, the name included; negative: at least so many.
+    /// Number of arguments, the name included; negative: at least this many.
     pub arity: i32,
     /// Flags of [`crate::spec`]: `WRITE | DENYOOM` ...
     pub flags: u32,

@@ -1,6 +1,6 @@
 //! Reading a string through the heap's read cache: DRAM in front of a slower medium.
 //!
-//! What is cached is the bytes of a string that stands in one block: its key's entry, or the one
+//! What is cached is the bytes of a string that is in one block: its key's entry, or the one
 //! block of a blob. The index and the entry's words (value word, expiry time, key) are read from
 //! the pool every time, so that whether a key is there, expired or marked as damaged is never a
 //! matter of the cache. When its bytes are stale the heap knows: see there.

@@ -43,7 +43,7 @@ struct Noted {
     event: Event,
     /// Index of the shard among those of the transaction.
     shard: u16,
-    /// Where the key ends, and where the field behind it does.
+    /// Where the key ends, and where the field after it does.
     key_end: u32,
     end: u32,
 }

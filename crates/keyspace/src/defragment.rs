@@ -146,7 +146,7 @@ impl Keyspace {
         let mut bytes: Vec<u8> = (0..size.div_ceil(8) as u64)
             .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
             .collect();
-        // Not the room behind it: the next append would falsify what is published here.
+        // Not the room after it: the next append would falsify what is published here.
         if FaultPoint::MoveWithoutRoom.is_enabled() {
             bytes.truncate(size);
         }

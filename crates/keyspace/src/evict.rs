@@ -3,7 +3,7 @@
 //! Redis samples some keys, keeps the sixteen best candidates it has met, and evicts the best. Here
 //! each shard has such a pool, and a step takes a shard at random, by its number of keys: the hash
 //! spreads keys evenly, so the best of a shard is nearly the best of all. A candidate that was used
-//! since it was sampled is judged anew when its turn comes. Evictions are ordinary transactions.
+//! since it was sampled is judged again when its turn comes. Evictions are ordinary transactions.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -16,7 +16,7 @@ const SLOTS: u16 = 16384;
 const XMODEM: crc::Crc<u16, crc::Table<16>> =
     crc::Crc::<u16, crc::Table<16>>::new(&crc::CRC_16_XMODEM);
 
-/// The number of a database, as clients see it (SWAPDB changes which data stand behind it).
+/// The number of a database, as clients see it (SWAPDB changes which data it means).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Db(u8);
 

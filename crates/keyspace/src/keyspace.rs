@@ -210,7 +210,7 @@ impl Keyspace {
         stats
     }
 
-    /// Starts counting anew.
+    /// Starts counting from zero.
     pub fn reset_stats(&self) {
         self.sides.iter().for_each(|side| side.counters.reset());
     }

@@ -12,7 +12,7 @@
 //! 50..66   per physical database: hashes with field expiration u32 | those of them without an
 //!          expiry time u32
 //! 66..127  zero
-//! 127      an index that is being made anew by a repair; else 0
+//! 127      an index that is being rebuilt by a repair; else 0
 //! ```
 //!
 //! Entry block:
@@ -37,7 +37,7 @@ pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
 pub(crate) const MAP_ROOT: usize = QUEUE_ROOT + 1;
 const FIELDS_ROOT: usize = MAP_ROOT + 1;
 const _: () = assert!(FIELDS_ROOT + DATABASES < SCRATCH_ROOT);
-/// An index that is being made anew.
+/// An index that is being rebuilt.
 pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 
 /// Logical database n on physical database n.
@@ -88,9 +88,9 @@ pub(crate) const STREAM_OWNERS: Owners =
 pub(crate) const EXPIRY_AT: u64 = 8;
 pub(crate) const KEY_LEN_AT: u64 = 16;
 pub(crate) const HEADER: usize = 24;
-/// The longest key that stands in the entry itself.
+/// The longest key that is in the entry itself.
 pub(crate) const KEY_INLINE: usize = 32 << 10;
-/// The longest string that stands in the entry itself.
+/// The longest string that is in the entry itself.
 pub(crate) const VALUE_INLINE: usize = 4 << 10;
 const _: () = assert!(HEADER + KEY_INLINE + 2 * VALUE_INLINE + 8 <= heap::MAX_BLOCK);
 // 16 bytes of key and 32 of value: a block of 72 bytes.

@@ -256,7 +256,7 @@ impl Txn<'_> {
         })
     }
 
-    /// Takes so many elements off the head and off the tail.
+    /// Takes this many elements off the head and off the tail.
     pub fn trim(&mut self, db: Db, key: &Key<'_>, head: u64, tail: u64) -> Result<(), Error> {
         self.edit_list(db, key, |edit, list| {
             let list = list.trim(edit.shard, edit.queue, Side::Head, head)?;

@@ -12,7 +12,7 @@ use crate::{Db, Txn};
 pub(crate) struct MeanTtl(AtomicU64);
 
 impl MeanTtl {
-    /// Takes in what a step saw: the sum of the times to live of so many keys. Steps of a shard
+    /// Takes in what a step saw: the sum of the times to live of this many keys. Steps of a shard
     /// have its lock.
     pub(crate) fn note(&self, sum: u128, keys: u128) {
         let Some(seen) = sum.checked_div(keys).map(|mean| mean as u64) else { return };

@@ -6,7 +6,7 @@
 
 use crate::{Db, Key, Txn};
 
-/// So many are remembered; the others are left to the background.
+/// This many are remembered; the others are left to the background.
 const MOST: usize = 64;
 
 /// Keys that were found expired.

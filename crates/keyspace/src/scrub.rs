@@ -3,7 +3,7 @@
 //! A step verifies some entries under the shard's lock, in the order of a scan. The chunks of large
 //! values are verified after the lock was released, pinned: their bytes do not change. What is
 //! found to be damaged is marked, as after a media error, so that clients are told; an index that
-//! does not lead to its own entries is made anew.
+//! does not lead to its own entries is rebuilt.
 
 use heap::{Pin, Ptr, Shard};
 use structures::index::{Found, Index, Near};
@@ -87,7 +87,7 @@ impl Keyspace {
         Ok((next, usize::from(next.db) < DATABASES))
     }
 
-    /// Verifies what comes next under the lock; the cursor behind it.
+    /// Verifies what comes next under the lock; the cursor after it.
     fn look(&self, shard: &Shard<'_>, next: &mut Scrub, rest: &mut Rest) -> u64 {
         let index = Index::at(shard.root(keys_root(next.db)));
         let (mut cursor, mut entries) = (next.cursor, Vec::new());

@@ -59,7 +59,7 @@ fn texts(pairs: Pairs<'_>) -> impl Iterator<Item = (Text<'_>, Text<'_>)> {
     pairs.map(|(field, value)| (Text::of(field), Text::of(value)))
 }
 
-/// A part of a stream, as a snapshot tells it: each in its turn makes the stream anew.
+/// A part of a stream, as a snapshot tells it: each in its turn rebuilds the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamPart {
     /// An entry: fields before their values.

@@ -1,6 +1,6 @@
 //! Writing strings.
 //!
-//! A short string stands in its key's entry: overwriting makes a new entry and swings one slot of
+//! A short string is in its key's entry: overwriting makes a new entry and swings one slot of
 //! the index, while an integer over an integer changes one word. A long string is a blob: the entry
 //! stays and its cell changes.
 

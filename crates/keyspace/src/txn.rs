@@ -34,7 +34,7 @@ use crate::{
     collection, entry,
 };
 
-/// Shards of a transaction; so many without the heap.
+/// Shards of a transaction; this many without the heap.
 const SHARDS: usize = 4;
 
 /// A key that was found. Valid until the transaction changes anything.

@@ -91,14 +91,14 @@ impl GeoSearch {
         self
     }
 
-    /// At most so many, of those that come first.
+    /// At most this many, of those that come first.
     #[must_use]
     pub fn count(mut self, most: usize) -> GeoSearch {
         (self.wanted.count, self.wanted.any) = (Some(most), false);
         self
     }
 
-    /// At most so many, whichever are found soonest.
+    /// At most this many, whichever are found soonest.
     #[must_use]
     pub fn any(mut self, most: usize) -> GeoSearch {
         (self.wanted.count, self.wanted.any) = (Some(most), true);

@@ -6,7 +6,7 @@
 
 use crate::{Error, Perdura, Transaction};
 
-/// Up to so many bytes it is kept in the sparse form: Redis's own default.
+/// Up to this many bytes it is kept in the sparse form: Redis's own default.
 const SPARSE_LIMIT: usize = 3000;
 
 impl Transaction<'_> {

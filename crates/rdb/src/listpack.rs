@@ -8,7 +8,7 @@ use crate::item::{Item, canonical_int};
 
 const HEAD: usize = 6;
 const END: u8 = 0xff;
-/// The number of elements of a listpack that has at least so many.
+/// The number of elements of a listpack that has at least this many.
 const UNCOUNTED: u16 = u16::MAX;
 
 /// A listpack that was validated as a whole.
@@ -19,7 +19,7 @@ pub(crate) struct Listpack<'b> {
 }
 
 impl<'b> Listpack<'b> {
-    /// Validates a listpack: its size, each element's form and length behind it, the number of
+    /// Validates a listpack: its size, each element's form and length after it, the number of
     /// elements.
     pub(crate) fn parse(bytes: &'b [u8]) -> Option<Listpack<'b>> {
         let size = u32::from_le_bytes(*bytes.first_chunk()?);
@@ -72,7 +72,7 @@ impl<'b> Iterator for Items<'b> {
     }
 }
 
-/// The first element, and the bytes that it takes without the length behind it.
+/// The first element, and the bytes that it takes without the length after it.
 fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let first = *bytes.first()?;
     let text = |head: usize, len: usize| {

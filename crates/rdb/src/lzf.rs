@@ -1,6 +1,6 @@
 //! LZF: literal runs and references to what was there before, in whole bytes.
 //!
-//! A first byte below 32 begins a run of so many literals and one; any other is a reference: its
+//! A first byte below 32 begins a run of this many literals and one; any other is a reference: its
 //! upper three bits are the length less two (seven: a further byte is added), its lower five and
 //! the last byte the distance less one.
 //!
@@ -142,7 +142,7 @@ impl Compressor<'_> {
         if !is_near || self.input[before..before + 3] != self.input[at..at + 3] {
             return None;
         }
-        // Redis's compressor looks at 16 bytes at once where there are so many, and then at one
+        // Redis's compressor looks at 16 bytes at once where there are this many, and then at one
         // more.
         let most = match self.input.len() - at - 2 {
             most @ ..=16 => most.max(3),

@@ -35,7 +35,7 @@ pub enum Origin {
     Valkey,
 }
 
-/// What stands in a dump, one after the other.
+/// What is in a dump, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record {

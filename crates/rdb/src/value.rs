@@ -116,8 +116,8 @@ fn each<R: Read, E: From<Error>>(
     Ok(())
 }
 
-/// A score as a length and so many characters, of which three lengths stand for what is no decimal
-/// number.
+/// A score as a length and this many characters, of which three lengths stand for what is no
+/// decimal number.
 fn text_score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
     let len = source.byte()?;
     match len {

@@ -6,7 +6,7 @@ use crate::checksum::{self, Checksum};
 use crate::item::canonical_int;
 use crate::{Kind, StreamId, lzf};
 
-/// Integers are looked for in strings of up to so many bytes.
+/// Integers are looked for in strings of up to this many bytes.
 const LONGEST_INT: usize = 11;
 /// Strings of more bytes than this are compressed.
 const SHORTEST_COMPRESSED: usize = 20;

@@ -265,7 +265,7 @@ impl Writer {
         self.aggregate(self.or_array(b'>'), len);
     }
 
-    /// The header of a map of `pairs` that comments the reply behind it. RESP3 only, as in Redis: a
+    /// The header of a map of `pairs` that comments the reply after it. RESP3 only, as in Redis: a
     /// RESP2 client must not be sent one.
     pub fn attribute(&mut self, pairs: usize) {
         debug_assert_eq!(self.protocol, Protocol::Resp3, "RESP2 has no attributes");

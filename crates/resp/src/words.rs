@@ -101,7 +101,7 @@ fn word(line: &[u8], start: usize, unescaped: &mut Vec<u8>) -> Result<(Word, usi
     Ok((Word::Plain(start, at), at))
 }
 
-/// Unescapes up to the closing quote and gives the position behind it.
+/// Unescapes up to the closing quote and gives the position after it.
 fn double_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, Unbalanced> {
     loop {
         match line.get(at..).ok_or(Unbalanced)? {
@@ -130,7 +130,7 @@ fn double_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize,
     }
 }
 
-/// Unescapes up to the closing quote and gives the position behind it.
+/// Unescapes up to the closing quote and gives the position after it.
 fn single_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, Unbalanced> {
     loop {
         match line.get(at..).ok_or(Unbalanced)? {

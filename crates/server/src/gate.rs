@@ -1,7 +1,7 @@
 //! Replies that wait for the command log: one write, and one sync, for all connections of a worker.
 //!
 //! A connection whose replies depend on the log up to some offset enters the gate and sleeps. Its
-//! entry wakes the worker's flusher, a task that stands in the queue behind all connections that
+//! entry wakes the worker's flusher, a task that is in the queue behind all connections that
 //! were ready at the same time; so it runs when they all have executed and entered. It asks the log
 //! to do what its policy demands (`always`: write and sync; else: write), right there on the
 //! worker's thread, since a hop to another thread costs more than it would save, and wakes

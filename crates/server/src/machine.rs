@@ -70,7 +70,7 @@ pub(crate) fn open_files() -> u64 {
     limit.current.unwrap_or(u64::MAX)
 }
 
-/// Asks for at least so many open files; says how many there may be.
+/// Asks for at least this many open files; says how many there may be.
 pub(crate) fn want_open_files(wanted: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -144,7 +144,7 @@ fn one(shared: &Arc<Shared>, keyspace: &Keyspace, shard: usize, found: &mut u64)
     true
 }
 
-/// Rests as long as the rate demands for so many bytes, ready for the server's end.
+/// Rests as long as the rate demands for this many bytes, ready for the server's end.
 fn rest(shared: &Shared, bytes: u64) {
     let rate = shared.limits.scrub_rate.load(Relaxed).max(1);
     let until = Instant::now() + Duration::from_secs_f64(bytes as f64 / rate as f64);

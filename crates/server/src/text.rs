@@ -1,6 +1,6 @@
 //! Small texts that several modules need: the system's error words, dates.
 
-/// What the system says about an error, without Rust's number behind it.
+/// What the system says about an error, without Rust's number after it.
 pub(crate) fn os_error(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

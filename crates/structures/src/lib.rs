@@ -1,10 +1,10 @@
 //! Redis's data types as persistent structures over the heap.
 //!
 //! A structure hangs from one word, given by its caller: the caller owns that word, the structure
-//! owns every block behind it. Each change of a structure is part of the transaction that is open
-//! on the shard: it becomes durable and visible with that transaction's commit, or not at all. An
-//! operation that answers [`heap::Full`] may have staged a part of its changes; the caller rolls
-//! the transaction back to its savepoint.
+//! owns every block that hangs from it. Each change of a structure is part of the transaction that
+//! is open on the shard: it becomes durable and visible with that transaction's commit, or not at
+//! all. An operation that answers [`heap::Full`] may have staged a part of its changes; the caller
+//! rolls the transaction back to its savepoint.
 //!
 //! No operation takes longer than some fixed number of blocks, whatever the structure's size: what
 //! is large goes in steps.

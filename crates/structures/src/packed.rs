@@ -151,7 +151,7 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Whether the bytes are so many items, and nothing else.
+/// Whether the bytes are this many items, and nothing else.
 pub fn is_whole(bytes: &[u8], items: usize) -> bool {
     let mut all = Items::of(bytes);
     all.by_ref().count() == items && all.offset() == bytes.len()

@@ -121,8 +121,8 @@ impl Launch {
         self
     }
 
-    /// No file may become longer than so many KiB: what is written beyond fails as on a full disk,
-    /// until [`Server::lift_limit`].
+    /// No file may become longer than this many KiB: what is written beyond fails as on a full
+    /// disk, until [`Server::lift_limit`].
     pub fn longest_file(mut self, kib: u64) -> Launch {
         self.longest_file = Some(kib);
         self

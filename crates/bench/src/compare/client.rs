@@ -63,7 +63,7 @@ pub(super) fn key(number: u64) -> String {
     format!("memtier-{number}")
 }
 
-/// Sets keys 1 to `keys` to values of so many bytes.
+/// Sets keys 1 to `keys` to values of this many bytes.
 pub(super) fn fill(connection: &mut Connection, keys: u64, value_bytes: usize) -> RedisResult<()> {
     let value = vec![b'x'; value_bytes];
     let step = u64::try_from((1 << 20) / (value_bytes + 64)).unwrap_or(1).clamp(1, 1000);

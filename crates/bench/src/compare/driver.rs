@@ -67,8 +67,8 @@ pub(super) fn refuses(driver: Driver, load: &Load) -> Option<String> {
     }
 }
 
-/// Loads a server with a job for so many seconds. The calling thread stays on the generator's cores
-/// afterwards.
+/// Loads a server with a job for this many seconds. The calling thread stays on the generator's
+/// cores afterwards.
 pub(super) fn drive(
     driver: Driver,
     job: &Job,
@@ -128,8 +128,8 @@ fn options(driver: Driver, job: &Job, port: u16, seconds: f64) -> load::Options 
     options
 }
 
-/// The share of writes in the smallest numbers: a generator sends so many of one, then so many of
-/// the other.
+/// The share of writes in the smallest numbers: a generator sends this many of one, then this many
+/// of the other.
 fn ratio(writes_percent: u32) -> Ratio {
     let (writes, reads) = (u64::from(writes_percent), u64::from(100 - writes_percent.min(100)));
     let divides = |by: &u64| writes.is_multiple_of(*by) && reads.is_multiple_of(*by);

@@ -8,8 +8,8 @@
 //! A limit of time cuts whole *stages*, never systems: a stage is a round, or the recovery of one
 //! size by all systems. The first round comes first, then recovery and media, once, and further
 //! rounds use the time that is left. Time for [`FEWEST`] rounds is set aside before anything else
-//! may repeat, and where a limit has no room for so many, runs are shorter ([`Shape::fit`]): three
-//! short rounds say more than a long one, which has no spread.
+//! may repeat, and where a limit has no room for this many, runs are shorter ([`Shape::fit`]):
+//! three short rounds say more than a long one, which has no spread.
 
 use super::options::Options;
 use crate::results;
@@ -184,7 +184,7 @@ impl Shape {
 pub(super) enum Stage {
     /// A round, from 0: every system with every workload.
     Load(u32),
-    /// A data set of so many bytes, recovered by every system.
+    /// A data set of this many bytes, recovered by every system.
     Recovery {
         /// From 0.
         round: u32,

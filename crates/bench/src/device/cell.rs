@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Slices of a cell: rates, latencies, rates, ...
 const SLICES: usize = 5;
 
-/// Without a clock between them, at most so many operations.
+/// Without a clock between them, at most this many operations.
 const LONGEST_GROUP: u64 = 256;
 
 /// A group of operations grows until it takes this long.

@@ -120,7 +120,7 @@ impl Log {
     }
 }
 
-/// The cost of a record by one method, so many of them at once.
+/// The cost of a record by one method, this many of them at once.
 fn append(target: &mut Target, method: Method, batch: u32) -> std::io::Result<AppendCost> {
     let mut at = 0;
     let record = u64::from(batch) * LINE;

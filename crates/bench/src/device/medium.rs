@@ -1,7 +1,7 @@
 //! What lies under a directory, as far as durability goes.
 //!
 //! The kernel is asked, as the server asks it: only persistent memory accepts `MAP_SYNC`.
-//! Everything else is DRAM that stands in for it as long as instructions write to it, whatever file
+//! Everything else is DRAM that emulates it as long as instructions write to it, whatever file
 //! system it is; and a file system that lives in memory keeps nothing at all over a power loss.
 
 use super::error::DeviceError;

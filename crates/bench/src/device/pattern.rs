@@ -65,7 +65,7 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// Operations inside of a file of so many bytes, at least as many as the largest block.
+    /// Operations inside of a file of this many bytes, at least as many as the largest block.
     pub(crate) fn new(streams: &[Stream], file: u64, seed: u64) -> Generator {
         let mut rng = Rng::with_seed(seed);
         let mut placed = Vec::with_capacity(streams.len());

@@ -6,7 +6,7 @@ use super::Error;
 use super::options::Options;
 use super::types::Pattern;
 
-/// Refuses what cannot be followed, and sees to it that so many connections may be opened.
+/// Refuses what cannot be followed, and sees to it that this many connections may be opened.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
     match complaint(options) {
         Some(complaint) => Err(Error::Options(complaint)),

@@ -25,8 +25,8 @@ impl Range {
         (self.high - self.low).saturating_add(1)
     }
 
-    /// The part of one of so many clients. The parts are of one size, give or take a key; together
-    /// they are the range. Clients beyond the number of keys have none.
+    /// The part of one of this many clients. The parts are of one size, give or take a key;
+    /// together they are the range. Clients beyond the number of keys have none.
     pub(crate) fn part(self, client: u64, of: u64) -> Option<Range> {
         let at = |client: u64| {
             let keys = u128::from(self.len()) * u128::from(client) / u128::from(of);

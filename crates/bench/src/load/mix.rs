@@ -8,7 +8,7 @@ use super::types::Ratio;
 /// A choice between kinds of requests, each with its number.
 #[derive(Clone, Debug)]
 pub(crate) enum Mix {
-    /// So many of the first, then so many of the second, and round again, as memtier_benchmark
+    /// This many of the first, then this many of the second, and round again, as memtier_benchmark
     /// does.
     Rows(Rows),
     /// Drawn by weight: each with the sum of the weights up to it.

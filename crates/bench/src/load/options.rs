@@ -53,10 +53,10 @@ pub struct Options {
     /// The number of the database
     #[arg(long, value_name = "DB", default_value_t = 0, help_heading = "Connection")]
     pub select_db: u32,
-    /// Give up on a connection that is not made after so many seconds (0: never)
+    /// Give up on a connection that is not made after this many seconds (0: never)
     #[arg(long, value_name = "SECONDS", default_value_t = 0, help_heading = "Connection")]
     pub connection_timeout: u64,
-    /// Connect anew after so many requests
+    /// Connect again after this many requests
     #[arg(long, value_name = "REQUESTS", help_heading = "Connection")]
     pub reconnect_interval: Option<u64>,
 
@@ -91,7 +91,7 @@ pub struct Options {
     /// SETs to GETs
     #[arg(long, value_name = "SET:GET", default_value_t = Ratio(1, 10), help_heading = "Requests")]
     pub ratio: Ratio,
-    /// Read up to so many keys with one MGET in place of GETs
+    /// Read up to this many keys with one MGET in place of GETs
     #[arg(long, value_name = "KEYS", help_heading = "Requests")]
     pub multi_key_get: Option<u64>,
     /// Let values expire after a number of seconds from this range

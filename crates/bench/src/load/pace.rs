@@ -27,7 +27,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// So many requests a second, the first at `began`.
+    /// This many requests a second, the first at `began`.
     pub(crate) fn new(began: Instant, rate: u64) -> Schedule {
         Schedule { began, rate, next: 0 }
     }

@@ -14,9 +14,9 @@ use super::values::Values;
 pub(crate) enum Many {
     /// One key, or as the command says.
     One,
-    /// Up to so many keys, each chosen for itself.
+    /// Up to this many keys, each chosen for itself.
     UpTo(u64),
-    /// Up to so many keys of consecutive numbers.
+    /// Up to this many keys of consecutive numbers.
     Run(u64),
     /// One key, and when its value is there, a SET of the same key.
     Twice,

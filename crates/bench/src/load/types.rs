@@ -156,7 +156,7 @@ impl fmt::Display for Patterns {
 /// How many requests a client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requests {
-    /// So many.
+    /// This many.
     Each(u64),
     /// As many as there are keys; with the pattern `P:P`, as many as there are in the client's
     /// part.

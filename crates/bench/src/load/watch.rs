@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use super::client::Progress;
 use super::options::Options;
 
-/// How often the line is written anew.
+/// How often the line is written again.
 const EACH: Duration = Duration::from_millis(250);
 
 /// How soon the end of a run is noticed.

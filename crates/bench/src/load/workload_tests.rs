@@ -3,7 +3,7 @@
 use super::*;
 use crate::load::types::Ratio;
 
-/// The first so many requests of a connection, as words.
+/// The first this many requests of a connection, as words.
 fn requests(options: &Options, connection: u64, count: usize) -> Vec<String> {
     let workload = Workload::new(options).expect("a workload");
     let mut source = workload.source(connection);

@@ -7,7 +7,7 @@
 //! | C | read | scrambled Zipf |
 //! | D | 95 % read, 5 % insert | the latest most often |
 //! | E | 95 % scan, 5 % insert | scrambled Zipf, up to 100 keys from there |
-//! | F | 50 % read, 50 % read, then write what was read anew | scrambled Zipf |
+//! | F | 50 % read, 50 % read, then write the same key | scrambled Zipf |
 //!
 //! A store of keys has no order to scan in: E reads keys of consecutive numbers with one MGET,
 //! which costs the server what a scan of a table would not. D may read a key whose insert is still

@@ -168,7 +168,7 @@ fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Resul
     Ok(())
 }
 
-/// All rounds of one system with so many keys: its cell.
+/// All rounds of one system with this many keys: its cell.
 fn of(
     options: &Options,
     bench: &Bench<'_>,
@@ -224,7 +224,7 @@ fn kill(options: &Options, bench: &Bench<'_>, host: &mut Host, keys: u64) -> Res
     Ok(())
 }
 
-/// The time from exec until an answer of so many bytes.
+/// The time from exec until an answer of this many bytes.
 fn first_answer(
     bench: &Bench<'_>,
     host: &mut Host,

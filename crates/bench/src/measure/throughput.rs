@@ -113,7 +113,7 @@ struct Samples {
     cpu: Vec<f64>,
 }
 
-/// One run of SET or GET by so many clients, added to the samples and the raw figures.
+/// One run of SET or GET by this many clients, added to the samples and the raw figures.
 struct Run<'r> {
     bench: &'r Bench<'r>,
     kind: &'static str,

@@ -97,7 +97,7 @@ fn horizontal(chart: &Chart) -> Axis {
     let places: Vec<f64> = chart.x.places.iter().map(|(place, _)| *place).collect();
     let low = places.iter().copied().fold(f64::INFINITY, f64::min);
     let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // A place that stands alone stands in the middle.
+    // A place that stands alone is in the middle.
     let (low, high) = match (low == high, chart.x.log) {
         (true, true) => (low / 2.0, high * 2.0),
         (true, false) => (low - 1.0, high + 1.0),

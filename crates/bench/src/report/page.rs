@@ -2,7 +2,7 @@
 //! browser.
 //!
 //! Its order is that of a reader's questions: what came out, can I trust it, where exactly, what
-//! was lost, how can I do it again. A chart stands in a box of its own that scrolls on a narrow
+//! was lost, how can I do it again. A chart is in a box of its own that scrolls on a narrow
 //! screen; its figures stand below it as a table.
 
 use super::chart::Chart;

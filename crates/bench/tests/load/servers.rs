@@ -125,7 +125,7 @@ fn connections_are_made_anew_when_asked() {
     assert_eq!(whole(&options).totals.operations, 2000);
     let after = server.client().info("stats")["total_connections_received"].clone();
     let number = |text: String| text.parse::<u64>().expect("a number");
-    // Ten connections, each three times anew, and one to ask.
+    // Ten connections, each made again three times, and one to ask.
     assert_eq!(number(after) - number(before), 41);
 }
 

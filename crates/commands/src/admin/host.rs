@@ -135,7 +135,7 @@ pub struct Persistence {
     pub pool_space: u64,
     /// Time from opening the pool to being ready, in microseconds.
     pub recovery_us: u64,
-    /// Log records believed at the start.
+    /// Log records accepted at the start.
     pub recovery_records: u64,
     /// Words stored again at the start.
     pub recovery_words: u64,

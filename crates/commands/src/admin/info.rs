@@ -1,7 +1,7 @@
 //! INFO: sections of `name:value` lines, in Redis's order and with Redis's names.
 //!
 //! Fields whose subject does not exist here (replicas, scripts, forks) keep the value that Redis
-//! gives when it is idle, since monitoring tools read them. What persistence really does stands in
+//! gives when it is idle, since monitoring tools read them. What persistence really does is in
 //! the section of that name.
 
 mod data;

@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::failure::{Done, Failure};
 use crate::rewrite::commands_of;
 
-/// So many keys are one transaction.
+/// This many keys are one transaction.
 const KEYS_AT_ONCE: i64 = 100;
 
 pub(super) fn populate(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {

@@ -34,7 +34,7 @@ pub struct State {
 }
 
 impl State {
-    /// State for so many commands and threads.
+    /// State for this many commands and threads.
     pub fn new(commands: usize, threads: usize, now_ms: u64, seed: u64) -> State {
         State {
             slow_log: SlowLog::default(),

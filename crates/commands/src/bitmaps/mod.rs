@@ -24,7 +24,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
 
 const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 
-/// The argument as the number of a bit; with `width`, `#n` means the nth integer of so many bits.
+/// The argument as the number of a bit; with `width`, `#n` means the nth integer of this many bits.
 fn bit_offset(call: &Call<'_>, at: usize, width: Option<u32>) -> Result<u64, Failure> {
     let text = call.arg(at)?;
     let (text, scale) = match (text.strip_prefix(b"#"), width) {

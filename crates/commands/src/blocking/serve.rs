@@ -63,7 +63,7 @@ enum Attempt {
     Served,
     /// There is nothing for it in the key.
     Nothing,
-    /// It cannot be served now, nor can those behind it.
+    /// It cannot be served now, nor can those after it.
     Stuck,
     /// Not under these locks.
     NotLocked,

@@ -31,7 +31,7 @@ pub(crate) fn count(call: &Call<'_>, at: usize) -> Result<i64, Failure> {
     Ok(count)
 }
 
-/// Picks so many.
+/// Picks this many.
 pub(crate) fn pick(members: &Members<'_>, count: i64, random: &mut Rng) -> Result<Picked, Failure> {
     let wanted = count.unsigned_abs();
     if count < 0 {

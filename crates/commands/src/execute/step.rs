@@ -17,7 +17,7 @@ pub(crate) struct Step<'a> {
     pub(crate) keys: &'a [Key<'a>],
 }
 
-/// How a step that failed ended: its error stands in the place of its reply.
+/// How a step that failed ended: its error is in the place of its reply.
 pub(crate) struct Failed {
     /// The heap was full.
     pub(crate) no_room: bool,

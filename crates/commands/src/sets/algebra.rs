@@ -210,7 +210,7 @@ fn sets<'t>(
     read.collect()
 }
 
-/// Members of all sets, at most so many.
+/// Members of all sets, at most this many.
 fn intersect(
     call: &Call<'_>,
     txn: &mut Txn<'_>,

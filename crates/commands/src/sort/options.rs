@@ -18,7 +18,7 @@ pub(super) struct Options<'a> {
     pub(super) alpha: bool,
     pub(super) descending: bool,
     pub(super) gets: SmallVec<[Pattern<'a>; 4]>,
-    /// Whether there is a STORE: the key behind it is the last of the request's keys.
+    /// Whether there is a STORE: the key after it is the last of the request's keys.
     pub(super) stores: bool,
     offset: i64,
     count: i64,
@@ -92,7 +92,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Which of so many are wanted.
+    /// Which of this many are wanted.
     pub(super) fn range(&self, len: u64) -> Range<u64> {
         let first = u64::try_from(self.offset).unwrap_or(0).min(len);
         match u64::try_from(self.count) {

@@ -40,7 +40,7 @@ impl Row {
     }
 }
 
-/// The first so many rows, in order.
+/// The first this many rows, in order.
 ///
 /// Rows are collected until there are twice as many; then the worse half goes. So each costs a
 /// constant number of comparisons, however many are wanted, and only those that are wanted are

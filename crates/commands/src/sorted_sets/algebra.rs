@@ -309,7 +309,7 @@ fn combine(
     Ok((members, options.with_scores))
 }
 
-/// The options from this argument on, for so many keys.
+/// The options from this argument on, for this many keys.
 fn parse(
     call: &Call<'_>,
     from: usize,

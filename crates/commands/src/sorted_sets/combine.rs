@@ -126,7 +126,7 @@ pub(super) fn unite(mut inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Result<
     Ok(all.into_iter().collect())
 }
 
-/// Members that all keys have, at most so many.
+/// Members that all keys have, at most this many.
 pub(super) fn intersect(
     mut inputs: Vec<Input<'_>>,
     aggregate: Aggregate,

@@ -84,7 +84,7 @@ pub(crate) fn sorted<'t>(
     sorted_at(call, txn, &call.key(0))
 }
 
-/// The header of a reply of so many members, each to be written by [`reply_member`].
+/// The header of a reply of this many members, each to be written by [`reply_member`].
 fn reply_header(call: &mut Call<'_>, count: usize, with_scores: bool) {
     let flat = with_scores && call.out.protocol() == resp::Protocol::Resp2;
     call.out.array(if flat { 2 * count } else { count });

@@ -67,7 +67,7 @@ fn parse(call: &Call<'_>) -> Result<(i64, bool), Failure> {
     }
 }
 
-/// So many different members, or as many picks as a negative number says.
+/// This many different members, or as many picks as a negative number says.
 fn pick(sorted: &Sorted<'_>, count: i64, random: &mut Rng) -> Result<Scored, Failure> {
     let (wanted, len) = (count.unsigned_abs(), sorted.len());
     if count < 0 {

@@ -88,7 +88,7 @@ fn decrby(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     add(call, txn, by)
 }
 
-/// A number has at most so many characters; what is longer is none.
+/// A number has at most this many characters; what is longer is none.
 const LONGEST_NUMBER: usize = 20;
 
 fn add(call: &mut Call<'_>, txn: &mut Txn<'_>, by: i64) -> Done {

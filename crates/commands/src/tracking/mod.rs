@@ -58,7 +58,7 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// Nobody, for a keyspace of so many shards.
+    /// Nobody, for a keyspace of this many shards.
     pub(crate) fn new(shards: usize) -> Tracker {
         let (clients, prefixes) = (AtomicUsize::new(0), Prefixes::default());
         Tracker { clients, keys: CachedKeys::new(shards), prefixes }

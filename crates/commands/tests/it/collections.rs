@@ -27,7 +27,7 @@ fn strings(client: &mut Client, line: &str) -> Vec<Vec<u8>> {
     items(&parse(&client.raw(&words))).iter().map(bytes).collect()
 }
 
-/// A hash and a set of so many, packed or as tables.
+/// A hash and a set of this many, packed or as tables.
 fn client(count: usize) -> Client {
     let mut client = Client::new(&engine());
     for n in 0..count {

@@ -37,7 +37,7 @@ fn stored(version: u32) -> PathBuf {
     folder().join(format!("format-{version}.runs"))
 }
 
-/// The words of a pool as runs: a length and a word; or a length, marked, and so many words.
+/// The words of a pool as runs: a length and a word; or a length, marked, and this many words.
 fn pack(bytes: &[u8]) -> Vec<u8> {
     let words: Vec<&[u8]> = bytes.chunks(8).collect();
     let (mut out, mut at) = (Vec::new(), 0);

@@ -160,7 +160,7 @@ fn check(joined: &Arc<Engine>, single: &Arc<Engine>) {
     }
 }
 
-/// Each command of a run stands in the log as if it had been executed by itself.
+/// Each command of a run is in the log as if it had been executed by itself.
 #[test]
 fn a_run_is_logged_as_its_commands_are() {
     let logged = || {

@@ -110,7 +110,7 @@ fn a_large_sorted_set_replies_as_redis_does() {
     both("OBJECT ENCODING z");
 }
 
-/// A sorted set of so many, packed or a table with a tree.
+/// A sorted set of this many, packed or a table with a tree.
 fn client(count: usize) -> Client {
     let mut client = Client::new(&engine());
     for n in 0..count {

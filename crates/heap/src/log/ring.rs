@@ -72,7 +72,7 @@ pub(crate) struct Ring {
     section_words: usize,
     /// What the tail has not passed, oldest first.
     sections: VecDeque<Section>,
-    /// So many of the oldest were flushed by the commit that was placed last: fenced before the
+    /// This many of the oldest were flushed by the commit that was placed last: fenced before the
     /// next one is placed.
     flushed: usize,
     /// The part being written, and the line after its last record.

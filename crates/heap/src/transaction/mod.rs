@@ -1,6 +1,6 @@
 //! Transactions: from the lock of a shard to the commit.
 //!
-//! A [`heap::Heap`] is a pool in use; each of its shards has a lock, and behind it the
+//! A [`heap::Heap`] is a pool in use; each of its shards has a lock, which guards the
 //! [`state::ShardState`] of the open transaction, the log and the allocator. A locked shard
 //! ([`shard::Shard`]) reserves blocks, writes them, and stages changes of words (`staged`). A
 //! commit (`commit`, `commit_many`) works out what it will do (`plan`), writes one record

@@ -22,12 +22,12 @@ pub enum BitOverflow {
 pub(super) const SPAN: usize = 9;
 
 impl BitInteger {
-    /// A signed one of so many bits; `None` unless they are 1 to 64.
+    /// A signed one of this many bits; `None` unless they are 1 to 64.
     pub fn signed(bits: u32) -> Option<BitInteger> {
         (1..=64).contains(&bits).then_some(BitInteger { signed: true, bits })
     }
 
-    /// An unsigned one of so many bits; `None` unless they are 1 to 63.
+    /// An unsigned one of this many bits; `None` unless they are 1 to 63.
     pub fn unsigned(bits: u32) -> Option<BitInteger> {
         (1..=63).contains(&bits).then_some(BitInteger { signed: false, bits })
     }

@@ -100,7 +100,7 @@ pub enum CheckError {
         db: usize,
         /// The entry's byte offset in the pool.
         at: u64,
-        /// Whether it stands in the index.
+        /// Whether it is in the index.
         listed: bool,
     },
     /// The counts of a database are not those of its indexes.

@@ -1,4 +1,4 @@
-//! Making an index anew from the entries themselves, each of which holds its key.
+//! Rebuilding an index from the entries themselves, each of which holds its key.
 //!
 //! The new index grows from a root word of its own, in transactions of bounded size, and takes the
 //! old one's place in one more. A crash before that leaves the old index as it was, and blocks that
@@ -31,7 +31,7 @@ pub(crate) struct Rebuilt {
 }
 
 impl Keyspace {
-    /// Makes both indexes of a database in a locked shard anew. Damaged keys without a name that
+    /// Rebuilds both indexes of a database in a locked shard. Damaged keys without a name that
     /// nobody remembers are left out.
     pub(crate) fn rebuild(&self, shard: &mut Shard<'_>, db: u8) -> Result<Rebuilt, Refusal> {
         let nameless = self.nameless_of(shard, db);

@@ -25,7 +25,7 @@ const AT_ONCE: usize = 256;
 pub struct Repaired {
     /// Keys that were cut out.
     pub cut: Vec<DamagedKey>,
-    /// Databases whose indexes were made anew: shard, and number as clients know it.
+    /// Databases whose indexes were rebuilt: shard, and number as clients know it.
     pub rebuilt: Vec<(usize, usize)>,
     /// Keys that no slot led to and that are found again.
     pub found: u64,
@@ -51,7 +51,7 @@ pub enum Refusal {
          pool"
     )]
     Metadata(String),
-    /// There is no room for what must be made anew.
+    /// There is no room for what must be rebuilt.
     #[error("the pool has no room for the repair: let it grow (--pool-size), or delete keys first")]
     Full,
     /// A transaction failed.
@@ -151,7 +151,7 @@ impl Keyspace {
 
     fn repair_key(&self, key: &DamagedKey, done: &mut Repaired) -> Result<(), Refusal> {
         let mut shard = self.heap().lock(key.shard);
-        // Where its index was made anew, the key is gone already.
+        // Where its index was rebuilt, the key is gone already.
         self.cut(&mut shard, key);
         shard.commit()?;
         done.cut.push(key.clone());
@@ -159,7 +159,7 @@ impl Keyspace {
     }
 
     /// Takes a damaged entry out of the indexes. Its blocks stay: what it says of them is not
-    /// believed.
+    /// accepted.
     pub(crate) fn cut(&self, shard: &mut Shard<'_>, key: &DamagedKey) {
         let db = self.physical_of(key.db);
         let at = Ptr::from_raw(key.entry);
@@ -172,7 +172,7 @@ impl Keyspace {
         let expiring = Index::at(shard.root(expiry_root(db)));
         if let Some((slot, _)) = slot_of(shard, expiring, key.hash, at) {
             expiring.remove(shard, slot);
-            // What the damaged entry says may be wrong: then a repair counts anew.
+            // What the damaged entry says may be wrong: then a repair counts again.
             let said = FieldCounts::of(crate::entry::expiry_word(shard, at));
             let root = shard.root(fields_root(db));
             let fields = FieldCounts::decode(shard.word(root));

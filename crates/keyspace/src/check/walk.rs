@@ -1,6 +1,6 @@
 //! The walk through one shard: indexes, entries, free queue, and what of its blocks was not met.
 //!
-//! Bytes are verified before what they lead to is believed: a damaged blob reaches nothing, so that
+//! Bytes are verified before what they lead to is accepted: a damaged blob reaches nothing, so that
 //! it cannot make another key's blocks look as if they were in use twice.
 
 use std::borrow::Cow;

@@ -43,7 +43,7 @@ impl Limits {
 const PACKED_BYTES: usize = 1024;
 const PACKED_COUNT: u32 = 64;
 
-/// Whether so many bytes and elements are packed. What Redis calls small always is, while it can
+/// Whether this many bytes and elements are packed. What Redis calls small always is, while it can
 /// be.
 pub(super) fn is_packed(bytes: usize, count: u32, is_small: bool) -> bool {
     let (most_bytes, most) =
@@ -74,7 +74,7 @@ pub(super) enum State {
     Packed {
         bytes: Vec<u8>,
         count: u32,
-        /// So many bytes are as they lie in the heap, if that is all of them that lie there.
+        /// This many bytes are as they lie in the heap, if that is all of them that lie there.
         kept: Option<usize>,
         /// Whether each element of a hash has a time.
         timed: bool,
@@ -228,7 +228,7 @@ impl Edit {
                     Some(_) if items == 1 => return Ok(false),
                     Some(at) => {
                         self.changed = true;
-                        // The value, and the time behind it, alone are exchanged.
+                        // The value, and the time after it, alone are exchanged.
                         let begin = at + name.encoded_len();
                         let mut old = Item::decode(&bytes[begin..]).map_or(0, |(_, len)| len);
                         if *timed {
@@ -414,7 +414,7 @@ pub(super) struct Written<'w> {
 }
 
 pub(super) enum Content<'w> {
-    /// Packed bytes, of which so many are all that lie in the heap.
+    /// Packed bytes, of which this many are all that lie in the heap.
     Packed { bytes: &'w [u8], kept: Option<usize> },
     /// The header of a table or of its like.
     At(Ptr),

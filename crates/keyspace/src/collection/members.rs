@@ -299,7 +299,7 @@ impl<'t> Members<'t> {
     }
 }
 
-/// Where an element begins in packed bytes, and its value if elements have one; a time behind it is
+/// Where an element begins in packed bytes, and its value if elements have one; a time after it is
 /// passed over.
 pub(super) fn find<'b>(
     bytes: &'b [u8],

@@ -77,7 +77,7 @@ pub(crate) fn release<S: Store>(
     }
 }
 
-/// Moves what hangs from the cell out of a sparse span, but not what is behind it; the cell's new
+/// Moves what hangs from the cell out of a sparse span, but not what is after it; the cell's new
 /// word if it changes.
 pub(crate) fn relocate<S: Store>(
     store: &mut S,

@@ -3,8 +3,8 @@
 //! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business),
 //! and the loss is *unsettled*: nothing commits, and whoever read meanwhile reads again.
 //! [`Keyspace::settle`] finds the owner of each lost byte. The entry that it hit is marked, in its
-//! value word, by an ordinary transaction, so that the mark outlives a restart; an index is made
-//! anew from the entries; what the heap knows it makes again. What nothing tells any more stops the
+//! value word, by an ordinary transaction, so that the mark outlives a restart; an index is rebuilt
+//! from the entries; what the heap knows it makes again. What nothing tells any more stops the
 //! store: no write is taken, and every command on data is answered with the reason.
 
 mod nameless;
@@ -256,7 +256,7 @@ impl Keyspace {
                 self.stop(refusal.to_string(), true);
             }
         }
-        // Behind the entries: this makes indexes anew, which leaves out what was not found to be
+        // Behind the entries: this rebuilds indexes, which leaves out what was not found to be
         // lost.
         roots.into_iter().for_each(|(shard, from, to)| self.settle_roots(shard, from, to));
     }
@@ -292,7 +292,7 @@ impl Keyspace {
     }
 
     fn settle_blocks(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
-        // Before an index is made anew, which leaves out what was not found to be lost.
+        // Before an index is rebuilt, which leaves out what was not found to be lost.
         self.settle_entries(shard, hits)?;
         let (keys, all) = self.hit_indexes(shard, hits);
         if keys.len() > 1 {

@@ -67,7 +67,7 @@ impl Area {
         }
     }
 
-    /// So many halvings make cells of which the centre's and those around it cover the area, in
+    /// This many halvings make cells of which the centre's and those around it cover the area, in
     /// most cases.
     fn steps(&self) -> u32 {
         let mut reach = self.reach();

@@ -28,7 +28,7 @@ fn number(value: f64, (min, max): Limits, step: u32) -> u64 {
     ((value - min) / (max - min) * (1u64 << step) as f64) as u64
 }
 
-/// Where number `number` of so many parts begins.
+/// Where number `number` of this many parts begins.
 fn edge(number: u64, (min, max): Limits, step: u32) -> f64 {
     min + (number as f64 / (1u64 << step) as f64) * (max - min)
 }
@@ -65,7 +65,7 @@ impl Cell {
         ((self.bits() << shift) as f64, ((self.bits() + 1) << shift) as f64)
     }
 
-    /// The cell so many to the east and to the north, around the Earth.
+    /// The cell this many to the east and to the north, around the Earth.
     ///
     /// A point on the eastern or northern limit lies in a cell behind the last one, as in Redis,
     /// which only a step in its direction leads back from.

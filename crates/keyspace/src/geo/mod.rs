@@ -20,7 +20,7 @@ pub use point::Point;
 pub struct Wanted {
     /// The farthest first (`true`) or the nearest; `None`: in any order.
     pub descending: Option<bool>,
-    /// At most so many; the nearest, unless an order is named.
+    /// At most this many; the nearest, unless an order is named.
     pub count: Option<usize>,
     /// Any that are found first will do.
     pub any: bool,

@@ -43,7 +43,7 @@ impl Point {
         EARTH_RADIUS * (radians(other.latitude) - radians(self.latitude)).abs()
     }
 
-    /// The corners, south-west and north-east, of what is within so many metres to each side.
+    /// The corners, south-west and north-east, of what is within this many metres to each side.
     pub(super) fn surroundings(self, width: f64, height: f64) -> (Point, Point) {
         let latitudes = (height / EARTH_RADIUS).to_degrees();
         // The side that is nearer to a pole is the wider one.

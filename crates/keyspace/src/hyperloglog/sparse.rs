@@ -35,12 +35,12 @@ pub(super) enum Raised {
     TooLarge,
 }
 
-/// So many registers of one value.
+/// This many registers of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The value.
     pub value: u8,
-    /// So many.
+    /// This many.
     pub len: usize,
     /// Bytes that it takes.
     size: usize,

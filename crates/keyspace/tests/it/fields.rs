@@ -205,7 +205,7 @@ fn fields_go_when_their_time_comes_and_no_sooner() {
     }
 }
 
-/// A hash of so many fields, each but the first with the next time; `long` makes it a table.
+/// A hash of this many fields, each but the first with the next time; `long` makes it a table.
 fn filled(ks: &Keyspace, key: &str, count: usize, long: bool) {
     let pad = if long { "long".repeat(300) } else { String::new() };
     put(ks, NOW, key, &[("field0".into(), format!("0{pad}"))], FieldTime::Clear);

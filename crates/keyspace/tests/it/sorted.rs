@@ -262,7 +262,7 @@ fn sorted_sets_are_those_of_a_model_in_a_pool() {
     lives(&emulated(&folder.path().join("pool"), 2), 9, 500);
 }
 
-/// So many members, whose names tell their key.
+/// This many members, whose names tell their key.
 fn fill(ks: &Keyspace, key: &str, count: usize) {
     let members: Vec<String> = (0..count).map(|n| format!("{n} of {key}")).collect();
     let members: Vec<(&str, f64)> =

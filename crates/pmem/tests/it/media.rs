@@ -22,7 +22,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// So many pages, each word of which holds its own offset.
+    /// This many pages, each word of which holds its own offset.
     fn new(pages: u64) -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");

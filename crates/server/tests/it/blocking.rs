@@ -20,7 +20,7 @@ fn allow_many_clients() {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("the hard limit");
 }
 
-/// Returns when so many clients are blocked.
+/// Returns when this many clients are blocked.
 #[track_caller]
 fn await_blocked(client: &mut Client, count: usize) {
     let begin = Instant::now();

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 
 /// When the first incarnation begins.
 const BEGIN: u64 = 1_700_000_000_000;
-/// So many actions fill a pool in which indexes are to split.
+/// This many actions fill a pool in which indexes are to split.
 const FILLS: usize = 10;
 /// Connections of each thread.
 const CONNECTIONS: usize = 3;

@@ -126,7 +126,7 @@ pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     assert!(found == value || found == [&value[..], b"tail"].concat());
 }
 
-/// A process died while it wrote the second copy of the header; the next one believed that copy,
+/// A process died while it wrote the second copy of the header; the next one accepted that copy,
 /// which was in the cache only, and wrote over the first. A power cut then took both.
 pub(crate) fn a_header_that_is_believed_is_durable_before_the_other_is_written_over() {
     let made = Medium::new();

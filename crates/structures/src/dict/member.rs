@@ -21,7 +21,7 @@ use crate::reclaim::Queue;
 use crate::{Damaged, Error, Fill, Store};
 
 const HEADER: usize = 12;
-/// The longest field or value that stands in the block itself.
+/// The longest field or value that is in the block itself.
 const INLINE: usize = 8 << 10;
 const WORD: usize = 8;
 const _: () = assert!(HEADER + WORD + 2 * INLINE <= heap::MAX_BLOCK);
@@ -212,7 +212,7 @@ impl Member {
         let (field, value) = self.parts(store);
         let blobs = [field.blob(), value.blob()];
         let mut freed = 1;
-        // What a damaged member says of its blobs is not believed: their room is lost.
+        // What a damaged member says of its blobs is not trusted: their room is lost.
         if blobs != [None, None] && self.check(store).is_ok() {
             for blob in blobs.into_iter().flatten() {
                 freed += queue.release_blob(store, blob)?;

@@ -1,6 +1,6 @@
 //! The table form of a collection: a hash index over blocks of members.
 //!
-//! The caller keeps one word, the place of a header block; behind it stand an [`Index`] and a block
+//! The caller keeps one word, the place of a header block, from which hang an [`Index`] and a block
 //! for each member, a field with its value. A new value of a field is a new block and one slot;
 //! nothing else moves. A look-up reads a line of the index and the member. Deleting the whole
 //! pushes the index onto the free queue, whatever its size.

@@ -1,6 +1,6 @@
 //! Members with a time, found in the order of their times.
 //!
-//! A time is a number that the caller gives a member; what it means is the caller's. It stands in
+//! A time is a number that the caller gives a member; what it means is the caller's. It is in
 //! the member's block. Beside the index, a counted [`Tree`] holds the members that have one, in the
 //! order of (time, place of the block): so the earliest are found without a look at the others, and
 //! how many have a time up to some number is known in one way down. A table of which no member has

@@ -258,7 +258,7 @@ impl Index {
     /// be damaged.
     ///
     /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
-    /// is no allocated block of so many bytes.
+    /// is no allocated block of this many bytes.
     pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
         survey::survey(view, self.root, &mut visit);
     }

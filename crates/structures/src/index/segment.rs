@@ -1,6 +1,6 @@
 //! Placing entries in one segment, and finding them there.
 //!
-//! An entry is in its home bucket, in the neighbour behind it, in the stash, or in an overflow
+//! An entry is in its home bucket, in the neighbour after it, in the stash, or in an overflow
 //! block. An insert takes the emptier of the two buckets; else it displaces an entry of either that
 //! has room in its own other bucket; else it uses the stash, and says so by the home's bit in the
 //! word `STASHED`, so that only lookups of such homes look there. The bit may be set without need,

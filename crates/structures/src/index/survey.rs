@@ -15,7 +15,7 @@ use crate::Damaged;
 /// What a survey comes by.
 #[derive(Clone, Copy, Debug)]
 pub enum Found {
-    /// A block of the index, of so many bytes. The answer says whether it is read.
+    /// A block of the index, of this many bytes. The answer says whether it is read.
     Block(Ptr, usize),
     /// A slot in use.
     Entry(Slot, Near),

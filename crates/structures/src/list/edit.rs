@@ -1,4 +1,4 @@
-//! Changes anywhere in a list: a node's elements are laid out anew, with the change, in as many
+//! Changes anywhere in a list: a node's elements are laid out again, with the change, in as many
 //! nodes as they need.
 
 use heap::Full;
@@ -143,7 +143,7 @@ impl List {
         Ok(List::single(left))
     }
 
-    /// Lays a node out anew, with what `change` makes of its elements. Blobs of elements that
+    /// Lays a node out again, with what `change` makes of its elements. Blobs of elements that
     /// `change` drops are its to give up. `copy` is for the node's bytes.
     pub(super) fn rebuild<'a, S: Store>(
         self,

@@ -1,4 +1,4 @@
-//! An element as it stands in a node: a packed item, and behind it its length, to be read from the
+//! An element as it is in a node: a packed item, and after it its length, to be read from the
 //! right.
 //!
 //! So a node is read from both ends. The length has seven bits in each byte, the lowest in the last

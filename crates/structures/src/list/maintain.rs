@@ -15,7 +15,7 @@ use crate::{Damaged, Store};
 /// What a survey of a list comes by.
 #[derive(Clone, Copy, Debug)]
 pub enum Found {
-    /// A block, of at least so many bytes. The answer says whether it is read.
+    /// A block, of at least this many bytes. The answer says whether it is read.
     Block(Ptr, usize),
     /// Something is wrong.
     Damage(Damaged),
@@ -143,7 +143,7 @@ impl List {
     /// it: the first thing in each node.
     ///
     /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
-    /// is no allocated block of at least so many bytes.
+    /// is no allocated block of at least this many bytes.
     pub fn survey<V: View>(self, view: &V, mut visit: impl FnMut(Found) -> bool) {
         match self.shape() {
             Shape::Empty => {}

@@ -85,7 +85,7 @@ pub struct Limits {
 impl Limits {
     /// Some bytes less than `bytes`, and at most `count` elements; cut to what a node can hold.
     ///
-    /// So many bytes less that nodes of a whole number of kilobytes, with their headers, fill
+    /// This many bytes less that nodes of a whole number of kilobytes, with their headers, fill
     /// blocks of the heap.
     pub fn new(bytes: usize, count: usize) -> Limits {
         let bytes = bytes.saturating_sub(node::LESS).clamp(64, node::MAX_BYTES);
@@ -109,7 +109,7 @@ pub enum Sift {
     Keep,
     /// It goes.
     Drop,
-    /// It stays, and so do all behind it.
+    /// It stays, and so do all after it.
     Stop,
 }
 

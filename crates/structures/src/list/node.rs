@@ -29,8 +29,8 @@ pub(super) const MAX_BYTES: usize = (64 << 10) - LESS;
 pub(super) const LESS: usize = 64 + HEADER;
 /// The most elements: their number has 15 bits.
 pub(super) const MAX_COUNT: usize = 0x7fff;
-/// Up to so many bytes a node is copied where it cannot grow in place; what is larger is left, and
-/// another one is begun.
+/// Up to this many bytes a node is copied where it cannot grow in place; what is larger is left,
+/// and another one is begun.
 pub(super) const SMALL: usize = 512;
 
 /// Bytes of elements for which a node is made where many will come: one of eight of a span of the
@@ -180,7 +180,7 @@ impl Node {
         Ok(Pushed::Copied(at))
     }
 
-    /// Takes so many elements, that take so many bytes and are not all, off one side.
+    /// Takes this many elements, that take this many bytes and are not all, off one side.
     pub(super) fn narrow<S: Store>(&self, store: &mut S, side: Side, count: usize, bytes: usize) {
         let Window { begin, end, .. } = self.window;
         let at_begin = (side == Side::Head) != self.window.reversed;
@@ -211,7 +211,7 @@ impl Node {
     }
 }
 
-/// A node of elements that stand as they are to lie in it, with room for so many bytes in all if
+/// A node of elements that stand as they are to lie in it, with room for this many bytes in all if
 /// there is such a block.
 pub(super) fn create<S: Store>(
     store: &mut S,

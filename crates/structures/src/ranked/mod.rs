@@ -163,7 +163,7 @@ impl Ranked {
     }
 
     /// How many members stand before the first of which `before`, which is true up to some place
-    /// and of none behind it, is not true.
+    /// and of none after it, is not true.
     pub fn count_before<V: View>(
         self,
         view: &V,

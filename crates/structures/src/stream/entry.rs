@@ -1,4 +1,4 @@
-//! An entry as it stands in a node: packed items.
+//! An entry as it is in a node: packed items.
 //!
 //! ```text
 //! milliseconds, then sequence number, each less the node's   2 integers, modulo 2^64
@@ -57,7 +57,7 @@ impl<'v> Iterator for Pairs<'v> {
     }
 }
 
-/// The item that some bytes begin with; the bytes are those behind it then.
+/// The item that some bytes begin with; the bytes are those after it then.
 fn take<'v>(bytes: &mut &'v [u8]) -> Option<Item<'v>> {
     let (item, len) = Item::decode(bytes)?;
     *bytes = &bytes[len..];
@@ -177,7 +177,7 @@ impl<'v> Iterator for Entries<'v> {
 }
 
 impl Limits {
-    /// Whether a node of so many bytes and entries takes another one of this length.
+    /// Whether a node of this many bytes and entries takes another one of this length.
     pub(super) fn admit(self, bytes: usize, entries: usize, new: usize) -> bool {
         bytes + new < self.bytes && entries < self.count
     }

@@ -16,7 +16,7 @@ use crate::{Damaged, Store};
 /// What a survey of a stream comes by.
 #[derive(Clone, Copy, Debug)]
 pub enum Found {
-    /// A block, of at least so many bytes. The answer says whether it is read.
+    /// A block, of at least this many bytes. The answer says whether it is read.
     Block(Ptr, usize),
     /// Something is wrong.
     Damage(Damaged),
@@ -172,7 +172,7 @@ impl Stream {
     /// it: the first thing in each part.
     ///
     /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
-    /// is no allocated block of at least so many bytes.
+    /// is no allocated block of at least this many bytes.
     pub fn survey<V: View>(view: &V, word: u64, mut visit: impl FnMut(Found) -> bool) {
         let at = Ptr::from_raw(word);
         if !visit(Found::Block(at, words::size(WORDS, ROOTS))) {

@@ -53,7 +53,7 @@ impl Id {
     /// The greatest.
     pub const MAX: Id = Id { ms: u64::MAX, seq: u64::MAX };
 
-    /// The one behind it, if there is one.
+    /// The one after it, if there is one.
     pub fn next(self) -> Option<Id> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(Id { seq, ..self }),

@@ -119,7 +119,7 @@ impl Node {
         Id { ms: word(0), seq: word(1) }
     }
 
-    /// A node of one entry, with room for so many bytes in all if there is such a block.
+    /// A node of one entry, with room for this many bytes in all if there is such a block.
     pub(super) fn create<S: Store>(
         store: &mut S,
         id: Id,
@@ -221,13 +221,13 @@ impl Node {
         Ok([&self.base.to_bytes(), content.shared()?.all, content.used()?].concat())
     }
 
-    /// Takes the first entries out, so many and not all, which end at an offset of the content.
+    /// Takes the first entries out, this many and not all, which end at an offset of the content.
     pub(super) fn narrow<S: Store>(&self, store: &mut S, count: u64, begin: usize) {
         let live = self.window.live - count as usize;
         store.set(self.at.add(WINDOW), Window { live, begin, ..self.window }.word());
     }
 
-    /// Takes so many entries out, and leaves those that lie in these bytes of the content, in
+    /// Takes this many entries out, and leaves those that lie in these bytes of the content, in
     /// order; the node that has them.
     pub(super) fn with_only<S: Store>(
         &self,
@@ -302,7 +302,7 @@ impl Node {
         Ok(apart + 1)
     }
 
-    /// Only so many of its entries can be read.
+    /// Only this many of its entries can be read.
     pub(super) fn lacks_entries(&self, found: u64) -> Damaged {
         Damaged::new("stream node's entries", self.at, self.live(), found)
     }

@@ -24,11 +24,11 @@ const WITHIN: u32 = 36;
 /// What stands at a place in the row.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece {
-    /// Node number so many.
+    /// The node of this number, counted from 0.
     Node(u64),
     /// The stream itself.
     Head,
-    /// Group number so many.
+    /// The group of this number, counted from 0.
     Group(u64, Group),
     /// The consumers of a group from this number on.
     Consumers(Group, u64),

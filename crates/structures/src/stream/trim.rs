@@ -12,7 +12,7 @@ use crate::{Damaged, Store};
 /// What is left by a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// At most so many entries.
+    /// At most this many entries.
     Len(u64),
     /// None with a lesser ID.
     Id(Id),

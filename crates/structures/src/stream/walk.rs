@@ -88,7 +88,7 @@ impl Stream {
         if left == 0 { self.tail_place(view) } else { Ok(None) }
     }
 
-    /// The node in which an ID is, if it is in any: the last one that does not begin behind it.
+    /// The node in which an ID is, if it is in any: the last one that does not begin after it.
     pub(super) fn locate<V: View>(&self, view: &V, id: Id) -> Result<Option<Located>, Damaged> {
         if let Some(tail) = self.tail_place(view)?
             && tail.node.base <= id

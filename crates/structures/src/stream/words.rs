@@ -23,7 +23,7 @@ pub(super) fn root(at: Ptr, words: usize, number: usize) -> Ptr {
     at.add(8 * (1 + words + number) as u64)
 }
 
-/// Bytes of a record of so many words and roots.
+/// Bytes of a record of this many words and roots.
 pub(super) const fn size(words: usize, roots: usize) -> usize {
     8 * (1 + words + roots)
 }

@@ -13,7 +13,7 @@ use super::node::{Child, Node, write_inner, write_leaf};
 use super::{Item, Kind};
 use crate::Store;
 
-/// What became of a node: its own weight where it was split, and the new node behind it.
+/// What became of a node: its own weight where it was split, and the new node after it.
 struct Split {
     left: u64,
     right: Child,

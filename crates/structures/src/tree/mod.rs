@@ -121,7 +121,7 @@ impl<K: Kind> Tree<K> {
     }
 
     /// Before the first item of which `before`, which is true of items up to some place and of none
-    /// behind it, is not true.
+    /// after it, is not true.
     pub fn seek<V: View>(&self, view: &V, before: impl FnMut(Item) -> bool) -> Cursor {
         self.seek_by(view, |_| None, before)
     }
@@ -371,7 +371,7 @@ impl<K: Kind> Tree<K> {
     /// damaged.
     ///
     /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
-    /// is no allocated block of at least so many bytes.
+    /// is no allocated block of at least this many bytes.
     pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
         survey::survey::<K, V>(view, self.root, &mut visit);
     }
@@ -410,7 +410,7 @@ impl<K: Kind> Tree<K> {
     }
 }
 
-/// Verifies the leaf that a cursor stands in.
+/// Verifies the leaf that a cursor is in.
 fn check_leaf_of<V: View>(view: &V, at: &Cursor) -> Result<(), Damaged> {
     let Some(leaf) = at.leaf() else { return Ok(()) };
     let (own, said) = (leaf.node.sum_of_content(view), leaf.node.sum());

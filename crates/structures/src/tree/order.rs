@@ -5,7 +5,7 @@
 
 use super::layout::{ORDER_BYTES, ORDER_WORDS, WORD};
 
-/// Byte 0 is the count, the bytes behind it the slots in order, the rest 0.
+/// Byte 0 is the count, the bytes after it the slots in order, the rest 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order([u8; ORDER_BYTES]);
 
@@ -47,7 +47,7 @@ impl Order {
         self.0[1..=self.count()].iter().map(|&slot| usize::from(slot))
     }
 
-    /// Whether a node of so many slots has all that are listed.
+    /// Whether a node of this many slots has all that are listed.
     #[inline]
     pub(super) fn fits(&self, slots: usize) -> bool {
         let count = self.count() as u8;
@@ -62,7 +62,7 @@ impl Order {
         usize::from(self.0[1 + position])
     }
 
-    /// A slot that is not in use, of so many.
+    /// A slot that is not in use, of this many.
     pub(super) fn free(&self, slots: usize) -> Option<usize> {
         let used = self.slots().fold(0u64, |used, slot| used | 1 << (slot % 64));
         let free = used.trailing_ones() as usize;
@@ -85,7 +85,7 @@ impl Order {
         self.0[0] = (count - some) as u8;
     }
 
-    /// Whether each slot stands here once, and is one of so many, and all other bytes are 0.
+    /// Whether each slot stands here once, and is one of this many, and all other bytes are 0.
     pub(super) fn is_sound(&self, slots: usize) -> bool {
         let count = usize::from(self.0[0]);
         if count > slots {

@@ -100,7 +100,7 @@ fn merge<S: Store>(store: &mut S, above: &[Step], count: usize) -> bool {
     merged
 }
 
-/// Merges a child with the one behind it, if both are small.
+/// Merges a child with the one after it, if both are small.
 fn merge_pair<S: Store>(store: &mut S, mut parent: Node, position: usize) -> bool {
     let height = parent.height - 1;
     let (left, right) = (parent.child(store, position), parent.child(store, position + 1));

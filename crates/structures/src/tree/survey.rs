@@ -16,7 +16,7 @@ use crate::Damaged;
 /// What a survey comes by.
 #[derive(Clone, Copy, Debug)]
 pub enum Found {
-    /// A block of the tree, of at least so many bytes. The answer says whether it is read.
+    /// A block of the tree, of at least this many bytes. The answer says whether it is read.
     Block(Ptr, usize),
     /// An item of a sound leaf.
     Item(Item),

@@ -75,7 +75,7 @@ impl<K: Kind> Pair<K> {
         self.memory.commit()
     }
 
-    /// Takes out what stands in one leaf, up to `most`.
+    /// Takes out what is in one leaf, up to `most`.
     fn remove_run(&mut self, number: usize, most: usize) {
         let at = self.nth(number);
         let mut taken = Vec::new();

@@ -50,7 +50,7 @@ impl Crew {
         View { loads: self.loads.iter().map(of).collect() }
     }
 
-    /// So many clients, at most 6, whose commands follow from the seed.
+    /// This many clients, at most 6, whose commands follow from the seed.
     pub fn new(clients: usize, seed: u64, habits: Habits) -> Crew {
         Crew { loads: (0..clients).map(|number| Load::new(number, seed, habits)).collect() }
     }

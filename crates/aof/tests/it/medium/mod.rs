@@ -124,7 +124,7 @@ impl Medium {
         self.lock().operations
     }
 
-    /// The operation so many from now fails, after `short` bytes if it is a write; `dead`: all
+    /// The operation this many from now fails, after `short` bytes if it is a write; `dead`: all
     /// later ones too.
     pub fn fail_at(&self, number: usize, short: usize, dead: bool) {
         let mut state = self.lock();
@@ -139,7 +139,7 @@ impl Medium {
         state.dead = false;
     }
 
-    /// So many bytes more can be written, as on a disk that fills up; any number for `None`.
+    /// This many bytes more can be written, as on a disk that fills up; any number for `None`.
     pub fn room(&self, bytes: Option<usize>) {
         self.lock().room = bytes;
     }

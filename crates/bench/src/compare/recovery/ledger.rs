@@ -31,7 +31,7 @@ pub(super) struct Verdict {
 }
 
 impl Ledger {
-    /// So many keys, none of which was written yet.
+    /// This many keys, none of which was written yet.
     pub(super) fn new(keys: u64, value_bytes: usize) -> Ledger {
         let none = || (0..keys).map(|_| AtomicU32::new(0)).collect();
         Ledger { acknowledged: none(), sent: none(), value_bytes: value_bytes.max(HEAD) }

@@ -40,7 +40,7 @@ enum State {
     Packed {
         bytes: Vec<u8>,
         count: u32,
-        /// So many bytes are as they lie in the heap, if that is all of them that lie there.
+        /// This many bytes are as they lie in the heap, if that is all of them that lie there.
         kept: Option<usize>,
     },
     Table(Ranked),

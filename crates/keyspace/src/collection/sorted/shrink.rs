@@ -12,7 +12,7 @@ use crate::key::Hashing;
 
 /// Removals of fewer members are made one by one.
 const MANY: u64 = 256;
-/// So many members go for each one that is written again.
+/// This many members go for each one that is written again.
 const FOR_EACH: u64 = 8;
 
 /// A set of what stays when `count` members from a rank on go; none where it is better to take them
@@ -56,7 +56,7 @@ fn write(
     Ok(few)
 }
 
-/// Shows so many members from a rank on.
+/// Shows this many members from a rank on.
 pub(super) fn show(
     shard: &Shard<'_>,
     ranked: Ranked,

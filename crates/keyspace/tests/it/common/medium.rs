@@ -59,7 +59,7 @@ impl Pool {
         file.write_all_at(&[self.bytes()[at as usize] ^ 1], at).expect("a write");
     }
 
-    /// Loses one page and leaves what lies behind it.
+    /// Loses one page and leaves what lies after it.
     pub(crate) fn lose_one(&self, page: u64) {
         let bytes = self.bytes();
         let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");

@@ -180,7 +180,7 @@ impl Pending {
         words::write(store, self.at, PENDING, &self.words(), &new.words());
     }
 
-    /// Where it stands in a tree, in which it has to be.
+    /// Where it is in a tree, in which it has to be.
     pub(super) fn place<V: View>(&self, view: &V, tree: Tree<Records>) -> Result<Cursor, Damaged> {
         match seek(view, tree, self.id)? {
             (cursor, Some(item)) if item == self.item() => Ok(cursor),
