@@ -53,7 +53,7 @@ fn repaired(done: &Repaired) {
         println!("cut out: {key}");
     }
     for (shard, db) in &done.rebuilt {
-        println!("made anew: the indexes of database {db} in shard {shard}");
+        println!("rebuilt: the indexes of database {db} in shard {shard}");
     }
     if done.allocated > 0 {
         println!("allocated again: {} blocks in use that looked free", done.allocated);

@@ -327,8 +327,8 @@ impl Connection {
         if self.input.len() - self.filled >= least {
             return;
         }
-        let believed = self.filled.max(CLAIM);
-        let more = if large { self.missing.min(believed) } else { self.filled.max(ROOM / 4) };
+        let trusted = self.filled.max(CLAIM);
+        let more = if large { self.missing.min(trusted) } else { self.filled.max(ROOM / 4) };
         let room = (self.filled + more).max(ROOM);
         if self.input.is_empty() {
             // Zeros that the allocator has: pages that no input reaches are never touched.

@@ -141,8 +141,8 @@ fn connections_draw_the_same_unless_told_otherwise() {
     let distinct = Options { distinct_client_seed: true, ..Options::default() };
     assert_ne!(requests(&distinct, 0, 20), requests(&distinct, 1, 20));
     assert_eq!(requests(&distinct, 1, 20), requests(&distinct, 1, 20));
-    let anew = Options { randomize: true, ..Options::default() };
-    assert_ne!(requests(&anew, 0, 20), requests(&anew, 0, 20));
+    let randomized = Options { randomize: true, ..Options::default() };
+    assert_ne!(requests(&randomized, 0, 20), requests(&randomized, 0, 20));
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn what_blocks_is_answered_when_it_is_run_again() {
     client.check(&format!("BLPOP {} 0", name(i)), &format!("[\"{}\", \"x\"]", name(i)));
     assert_eq!(client.outcome.next, Next::Reply);
     let news = pool.keyspace.damage_news().join("\n");
-    assert!(news.contains("was made anew"), "{news}");
+    assert!(news.contains("was rebuilt"), "{news}");
     pool.lose(pool.place(KEYS / 2 + 1));
     check_lost(&client.run(&format!("BLPOP {} 0", name(KEYS / 2 + 1))));
     assert_eq!(client.outcome.next, Next::Reply);

@@ -157,7 +157,7 @@ impl Keyspace {
             region.repair();
             if region.failed() && !self.heap().is_poisoned() {
                 self.heap().stop();
-                let text = "Media error: a page that the medium lost could not be written anew. No write is taken any more";
+                let text = "Media error: a page that the medium lost could not be written again. No write is taken any more";
                 self.damage.tell(text.into());
             }
             for lost in &lost {
@@ -217,7 +217,7 @@ impl Keyspace {
     pub(crate) fn tell_rebuilt(&self, shard: usize, db: u8) {
         let db = self.logical_of(db);
         self.damage
-            .tell(format!("An index of database {db} in shard {shard} was damaged and made anew"));
+            .tell(format!("An index of database {db} in shard {shard} was damaged and rebuilt"));
     }
 
     fn stop(&self, why: String, hides_keys: bool) {
@@ -302,7 +302,7 @@ impl Keyspace {
         for &db in &all {
             let done = self.rebuild(shard, db)?;
             self.damage.tell(format!(
-                "Media error: an index of shard {} was made anew: {} keys, {} of them found again",
+                "Media error: an index of shard {} was rebuilt: {} keys, {} of them found again",
                 shard.id(),
                 done.keys,
                 done.found

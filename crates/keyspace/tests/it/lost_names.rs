@@ -64,7 +64,7 @@ fn lost_names_are_known_when_the_index_was_made_anew() {
     pool.lose_one(index_page(&pool, &lost));
     pool.ks.settle();
     let news = pool.ks.damage_news().join("\n");
-    assert!(news.contains("was made anew"), "{news}");
+    assert!(news.contains("was rebuilt"), "{news}");
     check_lost(&pool, &lost);
 }
 
@@ -78,7 +78,7 @@ fn names_that_are_lost_together_with_a_part_of_the_index_are_known() {
     pool.lose_one(page);
     pool.ks.settle();
     let news = pool.ks.damage_news().join("\n");
-    assert!(news.contains("was made anew"), "{news}");
+    assert!(news.contains("was rebuilt"), "{news}");
     // Nothing leads to those whose slots were in the lost page.
     let known = lost.iter().filter(|&&i| read(&pool.ks, &name(i)).is_err()).count();
     assert!(known > lost.len() / 2, "{known} of {}", lost.len());
@@ -162,7 +162,7 @@ fn an_index_made_anew_does_not_lead_to_a_block_that_was_given_up() {
     pool.lose_one(index_page(&pool, &[]));
     pool.ks.settle();
     let news = pool.ks.damage_news().join("\n");
-    assert!(news.contains("was made anew: 4000 keys"), "{news}");
+    assert!(news.contains("was rebuilt: 4000 keys"), "{news}");
     assert_eq!(pool.ks.count(db(0)).0, KEYS as u64);
     check_lost(&pool, &[]);
 }

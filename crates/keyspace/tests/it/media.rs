@@ -107,7 +107,7 @@ fn a_lost_part_of_an_index_is_made_anew_from_the_entries() {
         assert_eq!(read(&pool.ks, &name(i)), Ok(Some(value(i))), "key {i}");
     }
     let news = pool.ks.damage_news().join("\n");
-    assert!(news.contains("was made anew: 400 keys"), "{news}");
+    assert!(news.contains("was rebuilt: 400 keys"), "{news}");
     assert_eq!(pool.ks.damaged_keys(), 0);
     pool.ks.settle();
     let mut found = Vec::new();
@@ -314,7 +314,7 @@ fn a_scrub_makes_an_index_anew_whose_slot_leads_astray() {
     assert_eq!(read(&pool.ks, &name(9)), Ok(None), "the tag hides it");
     scrub(&pool.ks);
     assert_eq!(read(&pool.ks, &name(9)), Ok(Some(value(9))));
-    assert!(pool.ks.damage_news().join("\n").contains("made anew"));
+    assert!(pool.ks.damage_news().join("\n").contains("rebuilt"));
 }
 
 /// A name with the same known bits of the hash as one of `lost`, keys by their entries in the last

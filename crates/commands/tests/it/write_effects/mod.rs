@@ -13,17 +13,18 @@
 //! The request is executed alone, as a transaction, within one, pipelined, and when it had to wait.
 //! `WRITE_EFFECTS=name` runs one command.
 
+mod peer;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
+use self::peer::{Redis, redis};
 use crate::support::data::{self, Data, data};
-use crate::support::wire::{Remote, Reply, parse, tell};
+use crate::support::wire::{Reply, parse, tell};
 use crate::support::{self, Client, MemoryLog, TestClock, requests, volatile};
 use crate::writes::{self, State, WAIT, WRITES, Write};
 use commands::spec::WRITE;
 use commands::{Clock, CommandLog, Engine, EngineOptions};
-use testkit::Launch;
 
 const NOW: u64 = 1_700_000_000_000;
 /// Databases and keys that are watched. Nothing may ever touch `x`, unless it touches all keys.
@@ -413,74 +414,6 @@ fn with_dumps(line: Vec<Vec<u8>>, call: &mut dyn FnMut(&[Vec<u8>]) -> Reply) -> 
     line.into_iter().map(fill).collect()
 }
 
-/// Clients of a redis-server: one that writes, one for each watched key.
-struct Redis {
-    client: Remote,
-    /// The one that blocks.
-    waiting: Remote,
-    watchers: Vec<Remote>,
-}
-
-impl Redis {
-    fn of(server: &testkit::Server) -> Redis {
-        let mut client = Remote::connect(server.address());
-        client.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
-        // It looks for who has waited long enough as often as that.
-        client.call(&["CONFIG", "SET", "hz", "500"]);
-        let watchers = WATCHED.map(|(db, _)| {
-            let mut watcher = Remote::connect(server.address());
-            watcher.call(&["SELECT", &db.to_string()]);
-            watcher
-        });
-        let waiting = Remote::connect(server.address());
-        Redis { client, waiting, watchers: watchers.into() }
-    }
-
-    fn run(&mut self, case: &Case) -> Outcome {
-        let lines = case.setup.iter().filter(|line| *line != WAIT).map(|line| case.words(line));
-        let setup: Vec<_> = [writes::words("FLUSHALL ASYNC")].into_iter().chain(lines).collect();
-        self.client.send(&setup);
-        self.client.receive(setup.len());
-        if case.setup.iter().any(|line| line == WAIT) {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let client = &mut self.client;
-        let lines: Vec<Vec<Vec<u8>>> = case
-            .lines()
-            .iter()
-            .map(|line| with_dumps(case.words(line), &mut |words| client.call(words)))
-            .collect();
-        for ((_, key), watcher) in WATCHED.iter().zip(&mut self.watchers) {
-            watcher.send(&[[b"WATCH".to_vec(), case.name(key)]]);
-        }
-        self.watchers.iter_mut().for_each(|watcher| drop(watcher.receive(1)));
-        let reply = match case.mode {
-            Mode::Blocked(_) => self.block(&lines),
-            _ => {
-                self.client.send(&lines);
-                self.client.receive(lines.len()).last().map(tell).expect("a request")
-            }
-        };
-        self.watchers.iter_mut().for_each(|watcher| watcher.send(&[["MULTI"], ["EXEC"]]));
-        let ends = self.watchers.iter_mut().map(|watcher| watcher.receive(2));
-        let broken = ends.map(|replies| replies[1] == Reply::Many(b'*', None)).collect();
-        Outcome { reply, broken }
-    }
-}
-
-impl Redis {
-    /// The reply to a request that waits for another.
-    fn block(&mut self, lines: &[Vec<Vec<u8>>]) -> String {
-        self.waiting.send(&lines[..1]);
-        let is_blocked = |client: &mut Remote| {
-            tell(&client.call(&["INFO", "clients"])).contains("blocked_clients:1")
-        };
-        assert!((0..10_000).any(|_| is_blocked(&mut self.client)), "it blocks");
-        self.client.call(&lines[1]);
-        tell(&self.waiting.receive(1)[0])
-    }
-}
-
 /// What a case may show to be wrong, in one line each.
 fn violations(case: &Case, ours: &Ours) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -542,18 +475,6 @@ fn report(wrong: &[(String, String)]) {
     let lines = wrong.iter().take(SHOWN).map(|(what, how)| format!("{what:.500}\n    {how:.600}"));
     let lines = lines.collect::<Vec<_>>().join("\n");
     assert!(wrong.is_empty(), "{} violations\n{lines}", wrong.len());
-}
-
-/// The system's redis-server, if it has one.
-fn redis() -> Option<testkit::Server> {
-    let version = std::process::Command::new("redis-server").arg("--version").output();
-    match version {
-        Ok(_) => Some(Launch::redis().start()),
-        Err(_) => {
-            println!("there is no redis-server: what it does is not compared");
-            None
-        }
-    }
 }
 
 #[test]
