@@ -13,9 +13,9 @@ use crate::collection::edit::{Content, Written, is_packed};
 use crate::collection::members::{find, packed_bytes, sound_table};
 use crate::collection::{Form, Head, Limits, Text, item};
 use crate::entry;
+use crate::entry::Old;
 use crate::key::Hashing;
 use crate::layout::{Kind, OWNER_MEMBERS, OWNER_RANKS};
-use crate::strings::Old;
 use crate::txn::Place;
 use crate::value::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
@@ -79,7 +79,7 @@ impl Txn<'_> {
         let mut encoding = Encoding::Listpack;
         let mut state = State::Packed { bytes: Vec::new(), count: 0, kept: None };
         if let Some(old) = old {
-            let Kind::Collection(head) = old.kind() else { return Err(Error::WrongType) };
+            let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
             if head.what != Type::SortedSet {
                 return Err(Error::WrongType);
             }

@@ -5,9 +5,12 @@
 //! spreads keys evenly, so the best of a shard is nearly the best of all. A candidate that was used
 //! since it was sampled is judged again when its turn comes. Evictions are ordinary transactions.
 
+pub(crate) mod access;
+mod uses;
+
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::access::Which;
+use crate::eviction::access::Which;
 use crate::txn::Place;
 use crate::{Db, Error, Event, Keyspace, Txn, entry};
 

@@ -4,6 +4,12 @@
 //! more than that it is a stream. Unlike other collections it may be empty: its last ID is worth
 //! keeping.
 
+mod groups;
+mod progress;
+
+pub use groups::GroupRead;
+pub use progress::StreamProgress;
+
 use std::ops::RangeInclusive;
 
 use heap::{Shard, View};
@@ -349,7 +355,7 @@ impl Txn<'_> {
         let verify = shard.heap().is_durable();
         let (stream, at) = match old {
             Some(old) => {
-                match old.kind() {
+                match old.kind {
                     Kind::Collection(head) if head.what == Type::Stream => {}
                     _ => return Err(Error::WrongType),
                 }

@@ -1,6 +1,6 @@
 //! What a transaction notes and tells of the uses of keys, in the shard's [`AccessTable`].
 //!
-//! [`AccessTable`]: crate::access::AccessTable
+//! [`AccessTable`]: crate::eviction::access::AccessTable
 
 use crate::txn::{Entry, Place};
 use crate::{Db, Key, Txn};

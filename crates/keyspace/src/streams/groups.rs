@@ -6,7 +6,7 @@ use structures::stream;
 
 use crate::Error;
 use crate::layout::STREAM_OWNERS;
-use crate::stream_progress::StreamProgress;
+use crate::streams::progress::StreamProgress;
 use crate::streams::{
     StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamId, StreamPending, StreamRef,
 };

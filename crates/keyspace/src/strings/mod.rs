@@ -4,55 +4,21 @@
 //! the index, while an integer over an integer changes one word. A long string is a blob: the entry
 //! stays and its cell changes.
 
+mod cached;
+mod large;
+
+pub use large::{Pinned, Prepared};
+
 use heap::Ptr;
 use structures::blob::Blob;
-use structures::index::Slot;
 
-use crate::entry::{self, Value};
+use crate::entry::{self, Old, Value};
 use crate::error::refused;
 use crate::fault_points::FaultPoint;
-use crate::layout::{Counts, EXPIRY_AT, FIELDS, KEY_INLINE, Kind, VALUE_INLINE, body_at, int_cell};
+use crate::layout::{Kind, VALUE_INLINE, body_at, int_cell};
 use crate::txn::Place;
 use crate::value::canonical_int;
-use crate::{Db, Error, Event, Key, Keyspace, Prepared, Str, Txn};
-
-/// What becomes of the expiry time when a value is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expire {
-    /// None from now on.
-    Clear,
-    /// As it was.
-    Keep,
-    /// At this unix time in milliseconds.
-    At(u64),
-}
-
-impl Expire {
-    fn resolve(self, old: u64) -> u64 {
-        match self {
-            Expire::Clear => 0,
-            // No hash is left that could have fields with times.
-            Expire::Keep => old & !FIELDS,
-            Expire::At(at) => at,
-        }
-    }
-}
-
-/// A key's entry as a writer found it.
-#[derive(Clone, Copy)]
-pub(crate) struct Old {
-    pub(crate) slot: Slot,
-    pub(crate) at: Ptr,
-    /// Its expiry word.
-    pub(crate) expiry: u64,
-    kind: Kind,
-}
-
-impl Old {
-    pub(crate) fn kind(&self) -> Kind {
-        self.kind
-    }
-}
+use crate::{Db, Error, Event, Expire, Key, Keyspace, Str, Txn};
 
 impl<'k> Txn<'k> {
     /// Sets a large string that was written before the key's shard was locked. It counts as a use
@@ -331,19 +297,6 @@ impl Txn<'_> {
         }
     }
 
-    /// As [`Txn::open`], for a change that needs the value as it is.
-    pub(crate) fn open_sound(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-    ) -> Result<(Place, Option<Old>), Error> {
-        let (place, old) = self.open(db, key)?;
-        if let Some(old) = old {
-            entry::sound(&self.shards[place.shard], old.at)?;
-        }
-        Ok((place, old))
-    }
-
     /// As [`Txn::open_sound`], for a change that needs a string.
     fn open_string(&mut self, db: Db, key: &Key<'_>) -> Result<(Place, Option<Old>), Error> {
         let (place, old) = self.open_sound(db, key)?;
@@ -351,154 +304,6 @@ impl Txn<'_> {
             Some(Kind::Collection(_)) => Err(Error::WrongType),
             _ => Ok((place, old)),
         }
-    }
-
-    /// Where a key belongs, and its entry; one that has expired is deleted.
-    #[inline]
-    pub(crate) fn open(&mut self, db: Db, key: &Key<'_>) -> Result<(Place, Option<Old>), Error> {
-        if key.bytes.len() > Keyspace::MAX_KEY {
-            return Err(Error::KeyTooLong);
-        }
-        let place = self.place(db, key);
-        let Some(slot) = self.slot(place, key) else { return Ok((place, None)) };
-        let old = self.old(place, slot);
-        if old.expiry != 0 && !self.live(place, old.at) {
-            self.expire(place, db, key, slot)?;
-            return Ok((place, None));
-        }
-        Ok((place, Some(old)))
-    }
-
-    #[inline]
-    pub(crate) fn old(&self, place: Place, slot: Slot) -> Old {
-        let shard = &self.shards[place.shard];
-        let at = slot.entry();
-        Old { slot, at, expiry: entry::expiry_word(shard, at), kind: entry::kind(shard, at) }
-    }
-
-    /// Makes a new entry for the key, in place of the old one.
-    #[inline]
-    pub(crate) fn put(
-        &mut self,
-        place: Place,
-        key: &Key<'_>,
-        old: Option<Old>,
-        value: Value<'_>,
-        spare: usize,
-        expire: Expire,
-    ) -> Result<(), Error> {
-        let expiry = expire.resolve(old.map_or(0, |old| old.expiry));
-        let shard = &mut self.shards[place.shard];
-        if let Some(old) = old {
-            shard.expect_free(old.at);
-        }
-        let new = entry::create(shard, key.bytes, expiry, value, spare)?;
-        self.link(place, key, old, new, expiry)?;
-        match old {
-            None => {}
-            // It owns nothing.
-            Some(Old { at, kind: Kind::Inline { .. } | Kind::Int, .. })
-                if key.bytes.len() <= KEY_INLINE =>
-            {
-                self.shards[place.shard].free(at);
-            }
-            Some(old) => {
-                let queue = self.queue(place.shard);
-                entry::release(&mut self.shards[place.shard], queue, old.at)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes both indexes lead to `new`, whose expiry word says `expiry`, where they led to `old`.
-    #[inline]
-    pub(crate) fn link(
-        &mut self,
-        place: Place,
-        key: &Key<'_>,
-        old: Option<Old>,
-        new: Ptr,
-        expiry: u64,
-    ) -> Result<(), Error> {
-        self.forget();
-        let index = self.keys_index(place);
-        let hashing = &self.keyspace.hashing;
-        let shard = &mut self.shards[place.shard];
-        match old {
-            Some(old) => {
-                let slot = index.replace(shard, old.slot, new);
-                self.remember(place, key, slot);
-            }
-            None => {
-                index.insert(shard, key.hash, new, |s, at| entry::hash(s, at, hashing))?;
-                let counts = self.counts(place);
-                self.set_counts(place, Counts { keys: counts.keys + 1, ..counts });
-                let side = self.side(place.shard);
-                side.access.begin(place.which(key.hash), self.now(), self.keyspace.lfu());
-            }
-        }
-        if expiry == 0 && old.is_none_or(|old| old.expiry == 0) {
-            return Ok(());
-        }
-        let before = old.filter(|old| old.expiry != 0).map(|old| old.at);
-        self.count_fields_of(place, old.map_or(0, |old| old.expiry), expiry);
-        self.link_expiry(place, key.hash, before, (expiry != 0).then_some(new))
-    }
-
-    /// Changes the expiry word of an entry that stays, and its place in the index of expiry times.
-    pub(crate) fn move_expiry(
-        &mut self,
-        place: Place,
-        key: &Key<'_>,
-        old: Old,
-        expiry: u64,
-    ) -> Result<(), Error> {
-        if expiry == old.expiry {
-            return Ok(());
-        }
-        self.shards[place.shard].set(old.at.add(EXPIRY_AT), expiry);
-        let before = (old.expiry != 0).then_some(old.at);
-        self.count_fields_of(place, old.expiry, expiry);
-        self.link_expiry(place, key.hash, before, (expiry != 0).then_some(old.at))
-    }
-
-    /// Makes the index of expiry times lead to `after` where it led to `before`.
-    #[inline]
-    pub(crate) fn link_expiry(
-        &mut self,
-        place: Place,
-        hash: u64,
-        before: Option<Ptr>,
-        after: Option<Ptr>,
-    ) -> Result<(), Error> {
-        if before == after {
-            return Ok(());
-        }
-        let index = self.expiry_index(place);
-        let hashing = &self.keyspace.hashing;
-        let shard = &mut self.shards[place.shard];
-        let slot = before.and_then(|old| index.find(shard, hash, |at| at == old));
-        let change: i32 = match (slot, after) {
-            (Some(slot), Some(new)) => {
-                index.replace(shard, slot, new);
-                0
-            }
-            (Some(slot), None) => {
-                index.remove(shard, slot);
-                -1
-            }
-            (None, Some(new)) => {
-                index.insert(shard, hash, new, |s, at| entry::hash(s, at, hashing))?;
-                1
-            }
-            (None, None) => 0,
-        };
-        if change != 0 {
-            let counts = self.counts(place);
-            let expiring = counts.expiring.wrapping_add_signed(change);
-            self.set_counts(place, Counts { expiring, ..counts });
-        }
-        Ok(())
     }
 }
 

@@ -5,6 +5,10 @@
 //! Bytes of a published entry never change; the value word, the expiry word and the cell do,
 //! through the log.
 
+mod write;
+
+pub(crate) use write::Old;
+
 use std::borrow::Cow;
 
 use heap::{Full, Ptr, Shard, View};
