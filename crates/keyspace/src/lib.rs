@@ -48,7 +48,7 @@ pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bit
 pub use changes::{Change, Event};
 pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
 pub use collection::{
-    FieldChange, FieldTime, Limits, Members, Sorted, SortedEdit, Text, TimedField,
+    FieldChange, FieldTime, Limits, Members, SortedSetEdit, SortedSetRef, Text, TimedField,
 };
 pub use damage::{Harm, Losses};
 pub use error::{CommitError, Error};

@@ -1,13 +1,13 @@
 //! Places on the Earth: sorted sets whose members have places.
 //!
 //! A place is kept as the score of its member, to about half a metre, in Redis's own form. Members
-//! are taken out with [`Transaction::sorted_remove`] and counted with [`Transaction::sorted_len`].
-//! Degrees are decimal, lengths are in metres.
+//! are taken out with [`Transaction::sorted_set_remove`] and counted with
+//! [`Transaction::sorted_set_len`]. Degrees are decimal, lengths are in metres.
 
 use keyspace::Entry;
 use keyspace::geo::{self, Area, Point, Shape, Wanted, point_of, score_of};
 
-use crate::sorted::LIMITS;
+use crate::sorted_sets::LIMITS;
 use crate::{Error, Perdura, Scored, Transaction};
 
 /// A member that was found.
@@ -131,7 +131,7 @@ impl Transaction<'_> {
         member: impl AsRef<[u8]>,
         place: Point,
     ) -> Result<bool, Error> {
-        self.sorted_set(key, member, score_of(check_point(place)?) as f64)
+        self.sorted_set_add(key, member, score_of(check_point(place)?) as f64)
     }
 
     /// The place of a member, as its score has kept it; `None` where it has none.
@@ -140,7 +140,7 @@ impl Transaction<'_> {
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
     ) -> Result<Option<Point>, Error> {
-        Ok(self.sorted_score(key, member)?.map(point_of))
+        Ok(self.sorted_set_score(key, member)?.map(point_of))
     }
 
     /// Metres between two members, along a great circle; `None` where one of them has no place.
@@ -191,7 +191,7 @@ impl Transaction<'_> {
             let entry = tx.txn.find_mut(tx.db, &source)?;
             let found = tx.found(entry, search)?.into_iter();
             let members: Vec<Scored> = found.map(|found| (found.member, found.score)).collect();
-            tx.txn.set_sorted(tx.db, &target, &members, LIMITS)?;
+            tx.txn.put_sorted_set(tx.db, &target, &members, LIMITS)?;
             Ok(members.len() as u64)
         })
     }
@@ -203,12 +203,14 @@ impl Transaction<'_> {
             check_point(*point)?;
         }
         let Some(entry) = entry else { return Ok(Vec::new()) };
-        let sorted = self.txn.sorted(&entry)?;
+        let sorted_set = self.txn.sorted_set(&entry)?;
         let centre = match centre {
             Centre::Point(point) => *point,
-            Centre::Member(member) => point_of(sorted.score(member)?.ok_or(Error::NoSuchMember)?),
+            Centre::Member(member) => {
+                point_of(sorted_set.score(member)?.ok_or(Error::NoSuchMember)?)
+            }
         };
-        Ok(geo::search(&sorted, &Area { centre, shape }, *wanted)?)
+        Ok(geo::search(&sorted_set, &Area { centre, shape }, *wanted)?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use keyspace::Txn;
 
-use super::sorted;
+use super::sorted_set;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
@@ -64,10 +64,10 @@ fn rank(call: &mut Call<'_>, txn: &mut Txn<'_>, from_top: bool) -> Done {
     if with_score && !call.is(3, "WITHSCORE") {
         return Err(SYNTAX.into());
     }
-    let found = match sorted(call, txn)? {
-        Some(sorted) => sorted
-            .rank(call.args[2])?
-            .map(|(rank, score)| (if from_top { sorted.len() - 1 - rank } else { rank }, score)),
+    let found = match sorted_set(call, txn)? {
+        Some(sorted_set) => sorted_set.rank(call.args[2])?.map(|(rank, score)| {
+            (if from_top { sorted_set.len() - 1 - rank } else { rank }, score)
+        }),
         None => None,
     };
     match found {

@@ -97,8 +97,8 @@ impl Keyspace {
             Some((_, Large::Table(dict))) => {
                 dict.defragment(&mut locked, within.cursor, budget, || moved += 1)
             }
-            Some((_, Large::Ranked(ranked))) => {
-                ranked.defragment(&mut locked, within.cursor, budget, || moved += 1)
+            Some((_, Large::SortedSet(sorted_set))) => {
+                sorted_set.defragment(&mut locked, within.cursor, budget, || moved += 1)
             }
             Some((at, Large::List(list))) => relocate_nodes(&mut locked, at, list, within.cursor),
             Some((at, Large::Stream(stream))) => {

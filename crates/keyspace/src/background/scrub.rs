@@ -126,9 +126,9 @@ impl Keyspace {
                         Err(_) => damaged = true,
                     }
                 }
-                Large::Ranked(ranked) => {
+                Large::SortedSet(sorted_set) => {
                     let hash = |member: &[u8]| self.hashing.hash(member);
-                    match ranked.check_leaf(shard, within.cursor, hash) {
+                    match sorted_set.check_leaf(shard, within.cursor, hash) {
                         Ok((behind, bytes)) => {
                             next.bytes += bytes;
                             cursor = behind;

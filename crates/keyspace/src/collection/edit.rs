@@ -112,7 +112,7 @@ impl Txn<'_> {
                     State::Packed { bytes, count: head.count, kept, timed }
                 }
                 Form::Table => State::Table(sound_table(shard, old.at, word)?),
-                Form::List | Form::Ranked | Form::Stream => return Err(Error::WrongType),
+                Form::List | Form::SortedSet | Form::Stream => return Err(Error::WrongType),
             };
             self.touch_key(place, key);
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use heap::{Ptr, Shard, View};
 use structures::Damaged;
 use structures::dict::Member;
-use structures::ranked::{Found, Ranked};
+use structures::sorted_set::{Found, SortedSet};
 
 use super::packed::{Pair, pairs};
 use crate::collection::members::{find, packed_bytes, sound_table};
@@ -16,7 +16,7 @@ use crate::layout::Kind;
 use crate::{Entry, Error, Txn, Type};
 
 /// A sorted set, read where it lies. Ranks count from 0, the lowest score.
-pub struct Sorted<'t> {
+pub struct SortedSetRef<'t> {
     shard: &'t Shard<'t>,
     hashing: Hashing,
     at: Ptr,
@@ -26,36 +26,36 @@ pub struct Sorted<'t> {
 
 enum Repr<'t> {
     Packed(&'t [u8]),
-    Table(Ranked),
+    Table(SortedSet),
 }
 
 impl Txn<'_> {
     /// The sorted set of an entry.
-    pub fn sorted(&self, entry: &Entry) -> Result<Sorted<'_>, Error> {
+    pub fn sorted_set(&self, entry: &Entry) -> Result<SortedSetRef<'_>, Error> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
             Kind::Collection(head) if head.what == Type::SortedSet => {
-                Sorted::read(shard, self.keyspace.hashing, entry.at, head)
+                SortedSetRef::read(shard, self.keyspace.hashing, entry.at, head)
             }
             _ => Err(Error::WrongType),
         }
     }
 }
 
-impl<'t> Sorted<'t> {
+impl<'t> SortedSetRef<'t> {
     fn read(
         shard: &'t Shard<'t>,
         hashing: Hashing,
         at: Ptr,
         head: Head,
-    ) -> Result<Sorted<'t>, Error> {
+    ) -> Result<SortedSetRef<'t>, Error> {
         let word = shard.word(entry::cell(shard, at));
         let repr = match head.form {
             Form::Packed => Repr::Packed(packed_bytes(shard, at, head, word)?),
-            Form::Ranked => Repr::Table(Ranked::at(sound_table(shard, at, word)?.ptr())),
+            Form::SortedSet => Repr::Table(SortedSet::at(sound_table(shard, at, word)?.ptr())),
             Form::Timed | Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
         };
-        Ok(Sorted { shard, hashing, at, count: head.count, repr })
+        Ok(SortedSetRef { shard, hashing, at, count: head.count, repr })
     }
 
     fn damaged(&self, _: Damaged) -> Error {
@@ -70,7 +70,7 @@ impl<'t> Sorted<'t> {
     pub fn len(&self) -> u64 {
         match &self.repr {
             Repr::Packed(_) => u64::from(self.count),
-            Repr::Table(ranked) => ranked.len(self.shard),
+            Repr::Table(sorted_set) => sorted_set.len(self.shard),
         }
     }
 
@@ -84,8 +84,8 @@ impl<'t> Sorted<'t> {
         matches!(self.repr, Repr::Packed(_))
     }
 
-    fn table_find(&self, ranked: Ranked, member: &[u8]) -> Result<Option<Found>, Error> {
-        let found = ranked.find(self.shard, self.hashing.hash(member), member, self.verify());
+    fn table_find(&self, sorted_set: SortedSet, member: &[u8]) -> Result<Option<Found>, Error> {
+        let found = sorted_set.find(self.shard, self.hashing.hash(member), member, self.verify());
         found.map_err(|damaged| self.damaged(damaged))
     }
 
@@ -96,7 +96,9 @@ impl<'t> Sorted<'t> {
                 let found = find(bytes, 2, item(member)).map(|(at, _)| at);
                 Ok(found.and_then(|at| pairs(&bytes[at..]).next()).map(|pair| pair.score))
             }
-            Repr::Table(ranked) => Ok(self.table_find(ranked, member)?.map(|found| found.score)),
+            Repr::Table(sorted_set) => {
+                Ok(self.table_find(sorted_set, member)?.map(|found| found.score))
+            }
         }
     }
 
@@ -109,9 +111,9 @@ impl<'t> Sorted<'t> {
                 let found = all.find(|(pair, _)| pair.member == wanted);
                 Ok(found.map(|(pair, rank)| (rank, pair.score)))
             }
-            Repr::Table(ranked) => {
-                let Some(found) = self.table_find(ranked, member)? else { return Ok(None) };
-                let rank = ranked.rank(self.shard, &found, member);
+            Repr::Table(sorted_set) => {
+                let Some(found) = self.table_find(sorted_set, member)? else { return Ok(None) };
+                let rank = sorted_set.rank(self.shard, &found, member);
                 Ok(Some((rank.map_err(|damaged| self.damaged(damaged))?, found.score)))
             }
         }
@@ -124,8 +126,8 @@ impl<'t> Sorted<'t> {
             Repr::Packed(bytes) => {
                 Ok(pairs(bytes).take_while(|pair| is_before(pair.score)).count() as u64)
             }
-            Repr::Table(ranked) => {
-                let count = ranked.count_before(self.shard, |score, _| is_before(score));
+            Repr::Table(sorted_set) => {
+                let count = sorted_set.count_before(self.shard, |score, _| is_before(score));
                 count.map_err(|damaged| self.damaged(damaged))
             }
         }
@@ -148,10 +150,10 @@ impl<'t> Sorted<'t> {
                 let names: Vec<Text<'_>> = pairs(bytes).map(|pair| Text::of(pair.member)).collect();
                 packed_range(&names, below, above, backwards)
             }
-            Repr::Table(ranked) => {
+            Repr::Table(sorted_set) => {
                 let count = |before: &dyn Fn(&[u8]) -> bool| {
                     let is_before = |_, member: Member| before(&member.field(self.shard));
-                    let count = ranked.count_before(self.shard, is_before);
+                    let count = sorted_set.count_before(self.shard, is_before);
                     count.map_err(|damaged| self.damaged(damaged))
                 };
                 count(&below)?..count(&|member| !above(member))?
@@ -182,8 +184,8 @@ impl<'t> Sorted<'t> {
                 let _ = pairs(bytes).skip(number).all(|pair| show(&pair));
                 Ok(())
             }
-            Repr::Table(ranked) => {
-                let done = ranked.visit(self.shard, rank, backwards, self.verify(), visit);
+            Repr::Table(sorted_set) => {
+                let done = sorted_set.visit(self.shard, rank, backwards, self.verify(), visit);
                 done.map_err(|damaged| self.damaged(damaged))
             }
         }
@@ -197,7 +199,7 @@ impl<'t> Sorted<'t> {
         count: usize,
         mut visit: impl FnMut(&[u8], f64),
     ) -> Result<u64, Error> {
-        let Repr::Table(ranked) = self.repr else {
+        let Repr::Table(sorted_set) = self.repr else {
             self.visit(0, false, |member, score| {
                 visit(member, score);
                 true
@@ -206,7 +208,7 @@ impl<'t> Sorted<'t> {
         };
         let mut members = Vec::new();
         let shard = self.shard;
-        let next = ranked.dict().scan(shard, cursor, count, |found| members.push(found));
+        let next = sorted_set.dict().scan(shard, cursor, count, |found| members.push(found));
         for found in members {
             let member = found.field(shard);
             if let Some(score) = self.score(&member)? {
@@ -217,7 +219,7 @@ impl<'t> Sorted<'t> {
     }
 }
 
-/// See [`Sorted::between`].
+/// See [`SortedSetRef::between`].
 fn packed_range(
     names: &[Text<'_>],
     below: impl Fn(&[u8]) -> bool,

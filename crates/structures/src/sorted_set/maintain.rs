@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use heap::{Full, Ptr, View};
 
-use super::{Ranked, check_item, member_of};
+use super::{SortedSet, check_item, member_of};
 use crate::dict::{Member, SPARE, check_member};
 use crate::reclaim::Queue;
 use crate::tree::{self, Item};
 use crate::{Damaged, Store};
 
-/// Set in a cursor of [`Ranked::defragment`] that is a rank in the tree; the others are those of
+/// Set in a cursor of [`SortedSet::defragment`] that is a rank in the tree; the others are those of
 /// the index.
 const IN_TREE: u64 = 1 << 63;
 const _: () = assert!(crate::index::CURSOR_BITS < 63);
@@ -18,7 +18,7 @@ const _: () = assert!(crate::index::CURSOR_BITS < 63);
 /// Bytes that a tree takes for each item, about.
 const TREE_COST: u64 = 24;
 
-impl Ranked {
+impl SortedSet {
     /// Gives up the header, and all else to the free queue, which names `members` when it frees the
     /// members; the tree owns nothing that its items refer to.
     pub fn release<S: Store>(
@@ -36,8 +36,8 @@ impl Ranked {
     }
 
     /// Moves the header out of a sparse span; `None` where it stays.
-    pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Ranked>, Full> {
-        Ok(self.dict.relocate(store)?.map(|dict| Ranked { dict }))
+    pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<SortedSet>, Full> {
+        Ok(self.dict.relocate(store)?.map(|dict| SortedSet { dict }))
     }
 
     /// A step of defragmentation: first the index with its members, about `count` at a time, then

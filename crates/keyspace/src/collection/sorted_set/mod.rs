@@ -3,15 +3,15 @@
 //!
 //! Packed, a sorted set is members each before its score, in their order, so that it is read as it
 //! is shown; what comes last is appended. The large form is a table with a counted tree beside it
-//! (`structures::ranked`). An empty one has no key.
+//! (`structures::sorted_set`). An empty one has no key.
 
 mod edit;
 pub(super) mod packed;
 mod read;
 mod shrink;
 
-pub use edit::SortedEdit;
-pub use read::Sorted;
+pub use edit::SortedSetEdit;
+pub use read::SortedSetRef;
 
 /// A score as text that reads back as the same number.
 pub(super) fn score_text(score: f64) -> String {

@@ -5,7 +5,7 @@
 //! table is changed member by member.
 
 use heap::{Ptr, View};
-use structures::ranked::Ranked;
+use structures::sorted_set::SortedSet;
 
 use super::packed::{encode, offset, pairs};
 use super::shrink;
@@ -21,9 +21,9 @@ use crate::value::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
 
 /// A sorted set that is being changed, there or not. Of a packed one nothing is written before
-/// [`SortedEdit::finish`].
+/// [`SortedSetEdit::finish`].
 #[must_use = "what was changed is written when it is finished"]
-pub struct SortedEdit {
+pub struct SortedSetEdit {
     place: Place,
     old: Option<Old>,
     encoding: Encoding,
@@ -43,14 +43,14 @@ enum State {
         /// This many bytes are as they lie in the heap, if that is all of them that lie there.
         kept: Option<usize>,
     },
-    Table(Ranked),
+    Table(SortedSet),
     /// A table of which all members were taken: it goes as a whole.
     Gone,
 }
 
 impl Txn<'_> {
     /// Makes a key hold these members, each once, whatever it held; whether anything was written.
-    pub fn set_sorted(
+    pub fn put_sorted_set(
         &mut self,
         db: Db,
         key: &Key<'_>,
@@ -58,7 +58,7 @@ impl Txn<'_> {
         limits: Limits,
     ) -> Result<bool, Error> {
         let was_there = self.delete(db, key)?;
-        let mut edit = self.edit_sorted(db, key, limits)?;
+        let mut edit = self.edit_sorted_set(db, key, limits)?;
         for (member, score) in members {
             edit.change(self, member, |_| Some(*score))?;
         }
@@ -68,12 +68,12 @@ impl Txn<'_> {
 
     /// Begins to change a sorted set, which Redis calls small within `limits`; a key of another
     /// type is refused.
-    pub fn edit_sorted(
+    pub fn edit_sorted_set(
         &mut self,
         db: Db,
         key: &Key<'_>,
         limits: Limits,
-    ) -> Result<SortedEdit, Error> {
+    ) -> Result<SortedSetEdit, Error> {
         let (place, old) = self.open_sound(db, key)?;
         let shard = &self.shards[place.shard];
         let mut encoding = Encoding::Listpack;
@@ -91,7 +91,9 @@ impl Txn<'_> {
                     let kept = Some(bytes.len());
                     State::Packed { bytes, count: head.count, kept }
                 }
-                Form::Ranked => State::Table(Ranked::at(sound_table(shard, old.at, word)?.ptr())),
+                Form::SortedSet => {
+                    State::Table(SortedSet::at(sound_table(shard, old.at, word)?.ptr()))
+                }
                 Form::Timed | Form::Table | Form::List | Form::Stream => {
                     return Err(Error::WrongType);
                 }
@@ -100,7 +102,7 @@ impl Txn<'_> {
         }
         let verify = shard.heap().is_durable();
         let hashing = self.keyspace.hashing;
-        Ok(SortedEdit {
+        Ok(SortedSetEdit {
             place,
             old,
             encoding,
@@ -114,7 +116,7 @@ impl Txn<'_> {
     }
 }
 
-impl SortedEdit {
+impl SortedSetEdit {
     fn broken(&self) -> Error {
         Error::Damaged(self.old.map_or(0, |old| old.at.raw()))
     }
@@ -130,7 +132,7 @@ impl SortedEdit {
     pub fn len(&self, txn: &Txn<'_>) -> u64 {
         match &self.state {
             State::Packed { count, .. } => u64::from(*count),
-            State::Table(ranked) => ranked.len(&txn.shards[self.place.shard]),
+            State::Table(sorted_set) => sorted_set.len(&txn.shards[self.place.shard]),
             State::Gone => 0,
         }
     }
@@ -144,9 +146,9 @@ impl SortedEdit {
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> Result<(), Error> {
         match &self.state {
-            State::Table(ranked) => {
-                let ranked = *ranked;
-                self.change_table(txn, ranked, member, decide)
+            State::Table(sorted_set) => {
+                let sorted_set = *sorted_set;
+                self.change_table(txn, sorted_set, member, decide)
             }
             State::Gone => Ok(()),
             State::Packed { bytes, .. } => {
@@ -200,35 +202,35 @@ impl SortedEdit {
         let State::Packed { bytes, .. } = &self.state else { return Ok(()) };
         let hashing = self.hashing;
         let shard = &mut txn.shards[self.place.shard];
-        let ranked = Ranked::create(shard)?;
+        let sorted_set = SortedSet::create(shard)?;
         for pair in pairs(bytes) {
             let member = Text::of(pair.member);
-            ranked.insert(shard, |member| hashing.hash(member), member.as_ref(), pair.score)?;
+            sorted_set.insert(shard, |member| hashing.hash(member), member.as_ref(), pair.score)?;
         }
         self.encoding = Encoding::Skiplist;
-        self.state = State::Table(ranked);
+        self.state = State::Table(sorted_set);
         Ok(())
     }
 
     fn change_table(
         &mut self,
         txn: &mut Txn<'_>,
-        ranked: Ranked,
+        sorted_set: SortedSet,
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> Result<(), Error> {
         let (hashing, queue) = (self.hashing, txn.queue(self.place.shard));
         let shard = &mut txn.shards[self.place.shard];
-        let found = ranked.find(shard, hashing.hash(member), member, self.verify);
+        let found = sorted_set.find(shard, hashing.hash(member), member, self.verify);
         let found = found.map_err(|_| self.broken())?;
         let Some(score) = decide(found.map(|found| found.score)) else { return Ok(()) };
         match found {
             Some(found) if found.score == score => return Ok(()),
             Some(found) => {
-                let done = ranked.update(shard, queue, found, member, score);
+                let done = sorted_set.update(shard, queue, found, member, score);
                 done.map_err(|error| self.failed(error))?;
             }
-            None => ranked.insert(shard, |member| hashing.hash(member), member, score)?,
+            None => sorted_set.insert(shard, |member| hashing.hash(member), member, score)?,
         }
         self.changed = true;
         Ok(())
@@ -245,14 +247,14 @@ impl SortedEdit {
                 (*count, *kept) = (*count - 1, None);
                 self.shrunk = true;
             }
-            State::Table(ranked) => {
-                let ranked = *ranked;
+            State::Table(sorted_set) => {
+                let sorted_set = *sorted_set;
                 let queue = txn.queue(self.place.shard);
                 let shard = &mut txn.shards[self.place.shard];
-                let found = ranked.find(shard, self.hashing.hash(member), member, self.verify);
+                let found = sorted_set.find(shard, self.hashing.hash(member), member, self.verify);
                 let Some(found) = found.map_err(|_| self.broken())? else { return Ok(false) };
                 shard.allow_reserve(true);
-                let done = ranked.remove(shard, queue, found, member);
+                let done = sorted_set.remove(shard, queue, found, member);
                 shard.allow_reserve(false);
                 done.map_err(|error| self.failed(error))?;
             }
@@ -288,9 +290,9 @@ impl SortedEdit {
                 (*held, *kept) = (*held - count as u32, None);
                 self.shrunk = true;
             }
-            State::Table(ranked) => {
-                let ranked = *ranked;
-                self.remove_from_table(txn, ranked, (rank, count, len), take)?;
+            State::Table(sorted_set) => {
+                let sorted_set = *sorted_set;
+                self.remove_from_table(txn, sorted_set, (rank, count, len), take)?;
             }
         }
         self.changed = true;
@@ -300,30 +302,31 @@ impl SortedEdit {
     fn remove_from_table(
         &mut self,
         txn: &mut Txn<'_>,
-        ranked: Ranked,
+        sorted_set: SortedSet,
         (rank, count, len): (u64, u64, u64),
         take: impl FnMut(&[u8], f64),
     ) -> Result<(), Error> {
         let queue = txn.queue(self.place.shard);
         let shard = &mut txn.shards[self.place.shard];
         if count == len {
-            shrink::show(shard, ranked, (0, len), self.verify, take).map_err(|_| self.broken())?;
+            shrink::show(shard, sorted_set, (0, len), self.verify, take)
+                .map_err(|_| self.broken())?;
             self.state = State::Gone;
             return Ok(());
         }
         let hashing = self.hashing;
-        if let Some(few) = shrink::rebuilt(shard, (ranked, hashing), (rank, count), self.verify)
+        if let Some(few) = shrink::rebuilt(shard, (sorted_set, hashing), (rank, count), self.verify)
             .map_err(|error| self.failed(error))?
         {
-            shrink::show(shard, ranked, (rank, count), self.verify, take)
+            shrink::show(shard, sorted_set, (rank, count), self.verify, take)
                 .map_err(|_| self.broken())?;
-            ranked.release(shard, queue, OWNER_MEMBERS, OWNER_RANKS)?;
+            sorted_set.release(shard, queue, OWNER_MEMBERS, OWNER_RANKS)?;
             self.state = State::Table(few);
             return Ok(());
         }
         shard.allow_reserve(true);
         let hash = |member: &[u8]| hashing.hash(member);
-        let done = ranked.remove_range(shard, queue, hash, (rank, count), self.verify, take);
+        let done = sorted_set.remove_range(shard, queue, hash, (rank, count), self.verify, take);
         shard.allow_reserve(false);
         match done {
             Ok(removed) if removed == count => Ok(()),
@@ -342,8 +345,8 @@ impl SortedEdit {
             State::Packed { bytes, count, kept } => {
                 (Form::Packed, *count, Content::Packed { bytes, kept: *kept })
             }
-            State::Table(ranked) => (Form::Ranked, 0, Content::At(ranked.ptr())),
-            State::Gone => (Form::Ranked, 0, Content::At(Ptr::NULL)),
+            State::Table(sorted_set) => (Form::SortedSet, 0, Content::At(sorted_set.ptr())),
+            State::Gone => (Form::SortedSet, 0, Content::At(Ptr::NULL)),
         };
         let head = Head { what: Type::SortedSet, encoding: self.encoding, form, count };
         let (place, old, shrunk) = (self.place, self.old, self.shrunk);

@@ -18,7 +18,7 @@ type Model = BTreeMap<(usize, &'static str), Held>;
 fn put(ks: &Keyspace, key: &str, members: &[(&str, f64)]) -> Result<(), Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        let mut edit = txn.edit_sorted(db(0), &k, LIMITS)?;
+        let mut edit = txn.edit_sorted_set(db(0), &k, LIMITS)?;
         for (member, score) in members {
             edit.change(txn, member.as_bytes(), |_| Some(*score))?;
         }
@@ -29,7 +29,7 @@ fn put(ks: &Keyspace, key: &str, members: &[(&str, f64)]) -> Result<(), Error> {
 fn take(ks: &Keyspace, key: &str, member: &str) -> Result<bool, Error> {
     write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        let mut edit = txn.edit_sorted(db(0), &k, Limits::NONE)?;
+        let mut edit = txn.edit_sorted_set(db(0), &k, Limits::NONE)?;
         let taken = edit.remove(txn, member.as_bytes())?;
         edit.finish(txn, db(0), &k)?;
         Ok(taken)
@@ -40,7 +40,7 @@ fn take_range(ks: &Keyspace, key: &str, rank: u64, count: u64) -> Vec<(String, f
     let mut taken = Vec::new();
     let done = write(ks, &[key], |txn| {
         let k = txn.key(key.as_bytes());
-        let mut edit = txn.edit_sorted(db(0), &k, Limits::NONE)?;
+        let mut edit = txn.edit_sorted_set(db(0), &k, Limits::NONE)?;
         let show = |member: &[u8], score: f64| taken.push((text(member), score));
         let count = edit.remove_range(txn, rank, count, show)?;
         edit.finish(txn, db(0), &k)?;
@@ -67,36 +67,36 @@ fn read(ks: &Keyspace, number: usize, key: &str) -> Option<Vec<(String, f64)>> {
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(number), &key)?;
     assert_eq!(txn.type_of(&entry), Type::SortedSet);
-    let sorted = txn.sorted(&entry).expect("a sorted set");
+    let sorted_set = txn.sorted_set(&entry).expect("a sorted set");
     let (mut found, mut backwards, mut scanned) = (Vec::new(), Vec::new(), Held::new());
     let forth = |member: &[u8], score: f64| {
         found.push((text(member), score));
         true
     };
-    sorted.visit(0, false, forth).expect("sound");
+    sorted_set.visit(0, false, forth).expect("sound");
     let back = |member: &[u8], score: f64| {
         backwards.insert(0, (text(member), score));
         true
     };
-    sorted.visit(sorted.len() - 1, true, back).expect("sound");
-    assert!(found == backwards && found.len() as u64 == sorted.len());
+    sorted_set.visit(sorted_set.len() - 1, true, back).expect("sound");
+    assert!(found == backwards && found.len() as u64 == sorted_set.len());
     let mut cursor = 0;
     loop {
         common::goes_on();
         let keep = |member: &[u8], score: f64| _ = scanned.insert(text(member), score);
-        cursor = sorted.scan(cursor, 10, keep).expect("sound");
+        cursor = sorted_set.scan(cursor, 10, keep).expect("sound");
         if cursor == 0 {
             break;
         }
     }
     assert!(in_order(&scanned) == found);
     for (rank, (member, score)) in found.iter().enumerate().step_by(9) {
-        assert_eq!(sorted.score(member.as_bytes()), Ok(Some(*score)));
-        assert_eq!(sorted.rank(member.as_bytes()), Ok(Some((rank as u64, *score))));
+        assert_eq!(sorted_set.score(member.as_bytes()), Ok(Some(*score)));
+        assert_eq!(sorted_set.rank(member.as_bytes()), Ok(Some((rank as u64, *score))));
         let below = found.iter().filter(|(_, own)| own < score).count() as u64;
-        assert_eq!(sorted.count_below(*score, false), Ok(below));
+        assert_eq!(sorted_set.count_below(*score, false), Ok(below));
     }
-    assert_eq!(sorted.rank(b"nobody"), Ok(None));
+    assert_eq!(sorted_set.rank(b"nobody"), Ok(None));
     let content: Vec<Vec<u8>> = elements(&found);
     assert_eq!(txn.content(&entry), Ok(Content::Elements(Type::SortedSet, content)));
     assert!(txn.memory(&entry) > 0);
@@ -182,7 +182,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
                 txn.set(db(0), &k, b"a string", Expire::Clear).expect("room");
-                assert!(matches!(txn.edit_sorted(db(0), &k, LIMITS), Err(Error::WrongType)));
+                assert!(matches!(txn.edit_sorted_set(db(0), &k, LIMITS), Err(Error::WrongType)));
                 txn.delete(db(0), &k).expect("room");
             });
         }
@@ -213,7 +213,7 @@ fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let (mut items, mut found) = (Vec::new(), BTreeMap::new());
     while common::goes_on() && snapshot.next(&mut items) {
         for item in items.drain(..) {
-            let Content::Elements(Type::SortedSet, more) = item.value else { panic!("sorted") };
+            let Content::Elements(Type::SortedSet, more) = item.value else { panic!("a sorted set") };
             let all: &mut Vec<Vec<u8>> = found.entry((item.db.number(), item.key)).or_default();
             all.extend(more);
         }
@@ -288,7 +288,7 @@ fn a_damaged_member_costs_its_key_and_no_other() {
         let refused = write(&ks, &["harmed"], |txn| {
             let key = txn.key(b"harmed");
             let entry = txn.find(db(0), &key).expect("a key");
-            txn.sorted(&entry).and_then(|sorted| sorted.visit(0, false, |_, _| true))
+            txn.sorted_set(&entry).and_then(|sorted_set| sorted_set.visit(0, false, |_, _| true))
         });
         assert!(matches!(refused, Err(Error::Damaged(_))), "{refused:?}");
         let mut problems = Vec::new();
@@ -391,17 +391,17 @@ fn a_damaged_tree_is_not_copied_in_part_and_no_source_is_given_up() {
     let key = ks.key(b"harmed");
     let mut txn = ks.begin_one(key.shard(), NOW);
     let entry = txn.find(db(0), &key).expect("the key is still there");
-    let sorted = txn.sorted(&entry).expect("a sorted set");
+    let sorted_set = txn.sorted_set(&entry).expect("a sorted set");
     // Its members are all there by name; nothing that asks for an order gets an answer.
-    assert_eq!(sorted.score(b"7 of harmed"), Ok(Some(1.75)));
+    assert_eq!(sorted_set.score(b"7 of harmed"), Ok(Some(1.75)));
     let mut shown = 0;
     let show = |_: &[u8], _| {
         shown += 1;
         true
     };
-    assert!(matches!(sorted.visit(0, false, show), Err(Error::Damaged(_))));
+    assert!(matches!(sorted_set.visit(0, false, show), Err(Error::Damaged(_))));
     assert_eq!(shown, 0);
-    assert!(matches!(sorted.count_below(5.0, false), Err(Error::Damaged(_))));
-    let between = sorted.between(|_| false, |_| false, false);
+    assert!(matches!(sorted_set.count_below(5.0, false), Err(Error::Damaged(_))));
+    let between = sorted_set.between(|_| false, |_| false, false);
     assert!(matches!(between, Err(Error::Damaged(_))));
 }

@@ -5,7 +5,7 @@
 //! with DEL.
 
 use heap::Shard;
-use structures::ranked::Ranked;
+use structures::sorted_set::SortedSet;
 use structures::{Damaged, Error};
 
 use crate::key::Hashing;
@@ -19,11 +19,11 @@ const FOR_EACH: u64 = 8;
 /// out, or where there is no room for it.
 pub(super) fn rebuilt(
     shard: &mut Shard<'_>,
-    (ranked, hashing): (Ranked, Hashing),
+    (sorted_set, hashing): (SortedSet, Hashing),
     (rank, count): (u64, u64),
     verify: bool,
-) -> Result<Option<Ranked>, Error> {
-    let len = ranked.len(shard);
+) -> Result<Option<SortedSet>, Error> {
+    let len = sorted_set.len(shard);
     if count < MANY || len.saturating_sub(count) > count / FOR_EACH {
         return Ok(None);
     }
@@ -31,7 +31,7 @@ pub(super) fn rebuilt(
     let behind = rank + count;
     for range in [(0, rank), (behind, len.saturating_sub(behind))] {
         let keep = |member: &[u8], score: f64| kept.push((member.to_vec(), score));
-        show(shard, ranked, range, verify, keep)?;
+        show(shard, sorted_set, range, verify, keep)?;
     }
     let savepoint = shard.savepoint();
     shard.allow_reserve(true);
@@ -48,8 +48,8 @@ fn write(
     shard: &mut Shard<'_>,
     hashing: Hashing,
     members: &[(Vec<u8>, f64)],
-) -> Result<Ranked, Error> {
-    let few = Ranked::create(shard)?;
+) -> Result<SortedSet, Error> {
+    let few = SortedSet::create(shard)?;
     for (member, score) in members {
         few.insert(shard, |member| hashing.hash(member), member, *score)?;
     }
@@ -59,7 +59,7 @@ fn write(
 /// Shows this many members from a rank on.
 pub(super) fn show(
     shard: &Shard<'_>,
-    ranked: Ranked,
+    sorted_set: SortedSet,
     (rank, count): (u64, u64),
     verify: bool,
     mut take: impl FnMut(&[u8], f64),
@@ -68,7 +68,7 @@ pub(super) fn show(
         return Ok(());
     }
     let mut left = count;
-    ranked.visit(shard, rank, false, verify, |member, score| {
+    sorted_set.visit(shard, rank, false, verify, |member, score| {
         take(member, score);
         left -= 1;
         left > 0

@@ -16,9 +16,9 @@ use crate::{Error, Perdura, Transaction};
 /// use perdura::{Options, Perdura, Scored};
 ///
 /// let store = Perdura::open(Options::volatile())?;
-/// store.sorted_set("players", "anna", 12.5)?;
-/// store.sorted_set("players", "ben", 3.0)?;
-/// let lowest: Option<Scored> = store.sorted_pop("players")?;
+/// store.sorted_set_add("players", "anna", 12.5)?;
+/// store.sorted_set_add("players", "ben", 3.0)?;
+/// let lowest: Option<Scored> = store.sorted_set_pop("players")?;
 /// assert_eq!(lowest, Some((b"ben".to_vec(), 3.0)));
 /// # Ok(())
 /// # }
@@ -39,7 +39,7 @@ impl Transaction<'_> {
     ) -> Result<(f64, bool), Error> {
         self.whole(|tx| {
             let key = tx.key(&key)?;
-            let mut edit = tx.txn.edit_sorted(tx.db, &key, LIMITS)?;
+            let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
             let (mut score, mut is_new) = (0.0, false);
             edit.change(&mut tx.txn, member, |old| {
                 (score, is_new) = (decide(old), old.is_none());
@@ -54,7 +54,7 @@ impl Transaction<'_> {
     }
 
     /// Gives a member of a sorted set a score; whether the member is new.
-    pub fn sorted_set(
+    pub fn sorted_set_add(
         &mut self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
@@ -64,7 +64,7 @@ impl Transaction<'_> {
     }
 
     /// Adds to the score of a member of a sorted set, 0 where it has none; the sum.
-    pub fn sorted_increment(
+    pub fn sorted_set_increment(
         &mut self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
@@ -74,14 +74,14 @@ impl Transaction<'_> {
     }
 
     /// Takes a member out of a sorted set; whether it was there.
-    pub fn sorted_remove(
+    pub fn sorted_set_remove(
         &mut self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
     ) -> Result<bool, Error> {
         self.whole(|tx| {
             let key = tx.key(&key)?;
-            let mut edit = tx.txn.edit_sorted(tx.db, &key, LIMITS)?;
+            let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
             let was_there = edit.remove(&mut tx.txn, member.as_ref())?;
             edit.finish(&mut tx.txn, tx.db, &key)?;
             Ok(was_there)
@@ -89,10 +89,10 @@ impl Transaction<'_> {
     }
 
     /// Takes the member with the lowest score off a sorted set.
-    pub fn sorted_pop(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error> {
+    pub fn sorted_set_pop(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error> {
         self.whole(|tx| {
             let key = tx.key(&key)?;
-            let mut edit = tx.txn.edit_sorted(tx.db, &key, LIMITS)?;
+            let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
             let mut found = None;
             let keep = |member: &[u8], score: f64| found = Some((member.to_vec(), score));
             edit.remove_range(&mut tx.txn, 0, 1, keep)?;
@@ -102,37 +102,37 @@ impl Transaction<'_> {
     }
 
     /// The score of a member of a sorted set.
-    pub fn sorted_score(
+    pub fn sorted_set_score(
         &mut self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
     ) -> Result<Option<f64>, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
-        Ok(self.txn.sorted(&entry)?.score(member.as_ref())?)
+        Ok(self.txn.sorted_set(&entry)?.score(member.as_ref())?)
     }
 
     /// The rank of a member of a sorted set.
-    pub fn sorted_rank(
+    pub fn sorted_set_rank(
         &mut self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
     ) -> Result<Option<u64>, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
-        let found = self.txn.sorted(&entry)?.rank(member.as_ref())?;
+        let found = self.txn.sorted_set(&entry)?.rank(member.as_ref())?;
         Ok(found.map(|(rank, _)| rank))
     }
 
     /// How many members a sorted set has; 0 where there is no key.
-    pub fn sorted_len(&mut self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
+    pub fn sorted_set_len(&mut self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0) };
-        Ok(self.txn.sorted(&entry)?.len())
+        Ok(self.txn.sorted_set(&entry)?.len())
     }
 
     /// The ranks of the members whose scores are `min` or more and less than `max`.
-    pub fn sorted_ranks(
+    pub fn sorted_set_ranks(
         &mut self,
         key: impl AsRef<[u8]>,
         min: f64,
@@ -140,13 +140,13 @@ impl Transaction<'_> {
     ) -> Result<Range<u64>, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0..0) };
-        let sorted = self.txn.sorted(&entry)?;
-        let start = sorted.count_below(min, false)?;
-        Ok(start..sorted.count_below(max, false)?.max(start))
+        let sorted_set = self.txn.sorted_set(&entry)?;
+        let start = sorted_set.count_below(min, false)?;
+        Ok(start..sorted_set.count_below(max, false)?.max(start))
     }
 
     /// Up to `count` members of a sorted set with their scores, from a rank on upwards.
-    pub fn sorted_members(
+    pub fn sorted_set_members(
         &mut self,
         key: impl AsRef<[u8]>,
         rank: u64,
@@ -157,7 +157,7 @@ impl Transaction<'_> {
         let Some(entry) = self.txn.find(self.db, &key).filter(|_| count > 0) else {
             return Ok(found);
         };
-        self.txn.sorted(&entry)?.visit(rank, false, |member, score| {
+        self.txn.sorted_set(&entry)?.visit(rank, false, |member, score| {
             found.push((member.to_vec(), score));
             found.len() < count
         })?;
@@ -167,69 +167,69 @@ impl Transaction<'_> {
 
 impl Perdura {
     /// Gives a member of a sorted set a score; whether the member is new.
-    pub fn sorted_set(
+    pub fn sorted_set_add(
         &self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
         score: f64,
     ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.sorted_set(&key, member, score))
+        self.on(key.as_ref(), |tx| tx.sorted_set_add(&key, member, score))
     }
 
     /// Adds to the score of a member of a sorted set, 0 where it has none; the sum.
-    pub fn sorted_increment(
+    pub fn sorted_set_increment(
         &self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
         by: f64,
     ) -> Result<f64, Error> {
-        self.on(key.as_ref(), |tx| tx.sorted_increment(&key, member, by))
+        self.on(key.as_ref(), |tx| tx.sorted_set_increment(&key, member, by))
     }
 
     /// Takes a member out of a sorted set; whether it was there.
-    pub fn sorted_remove(
+    pub fn sorted_set_remove(
         &self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
     ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.sorted_remove(&key, member))
+        self.on(key.as_ref(), |tx| tx.sorted_set_remove(&key, member))
     }
 
     /// Takes the member with the lowest score off a sorted set.
-    pub fn sorted_pop(&self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error> {
-        self.on(key.as_ref(), |tx| tx.sorted_pop(&key))
+    pub fn sorted_set_pop(&self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_set_pop(&key))
     }
 
     /// The score of a member of a sorted set.
-    pub fn sorted_score(
+    pub fn sorted_set_score(
         &self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
     ) -> Result<Option<f64>, Error> {
-        self.on(key.as_ref(), |tx| tx.sorted_score(&key, member))
+        self.on(key.as_ref(), |tx| tx.sorted_set_score(&key, member))
     }
 
     /// The rank of a member of a sorted set.
-    pub fn sorted_rank(
+    pub fn sorted_set_rank(
         &self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
     ) -> Result<Option<u64>, Error> {
-        self.on(key.as_ref(), |tx| tx.sorted_rank(&key, member))
+        self.on(key.as_ref(), |tx| tx.sorted_set_rank(&key, member))
     }
 
     /// How many members a sorted set has; 0 where there is no key.
-    pub fn sorted_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
-        self.on(key.as_ref(), |tx| tx.sorted_len(&key))
+    pub fn sorted_set_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
+        self.on(key.as_ref(), |tx| tx.sorted_set_len(&key))
     }
 
     /// Up to `count` members of a sorted set with their scores, from a rank on upwards.
-    pub fn sorted_members(
+    pub fn sorted_set_members(
         &self,
         key: impl AsRef<[u8]>,
         rank: u64,
         count: usize,
     ) -> Result<Vec<Scored>, Error> {
-        self.on(key.as_ref(), |tx| tx.sorted_members(&key, rank, count))
+        self.on(key.as_ref(), |tx| tx.sorted_set_members(&key, rank, count))
     }
 }

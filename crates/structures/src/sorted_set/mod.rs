@@ -30,7 +30,7 @@ use crate::{Damaged, Error, Store};
 
 /// A sorted set, known by its header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ranked {
+pub struct SortedSet {
     dict: Dict,
 }
 
@@ -89,10 +89,10 @@ fn compare<V: View>(view: &V, item: Item, score: f64, member: &[u8]) -> Ordering
     by_score.then_with(|| (*member_of(item).field(view)).cmp(member))
 }
 
-impl Ranked {
+impl SortedSet {
     /// The sorted set whose header is at `header`.
-    pub const fn at(header: Ptr) -> Ranked {
-        Ranked { dict: Dict::at(header) }
+    pub const fn at(header: Ptr) -> SortedSet {
+        SortedSet { dict: Dict::at(header) }
     }
 
     /// Where its header lies.
@@ -110,8 +110,8 @@ impl Ranked {
     }
 
     /// An empty one.
-    pub fn create<S: Store>(store: &mut S) -> Result<Ranked, Full> {
-        Ok(Ranked { dict: Dict::create(store)? })
+    pub fn create<S: Store>(store: &mut S) -> Result<SortedSet, Full> {
+        Ok(SortedSet { dict: Dict::create(store)? })
     }
 
     /// How many members it has; 0 where that is damaged.

@@ -6,8 +6,8 @@ use crate::memory::{Cost, Memory};
 use heap::Ptr;
 use structures::Store;
 use structures::dict::Member;
-use structures::ranked::Ranked;
 use structures::reclaim::{Owned, Queue};
+use structures::sorted_set::SortedSet;
 
 const QUEUE: Queue = Queue::at(Ptr::from_raw(64));
 const MEMBERS: u16 = 3;
@@ -22,7 +22,7 @@ fn hash(member: &[u8]) -> u64 {
 /// A sorted set beside what it should hold.
 struct Pair {
     store: Memory,
-    set: Ranked,
+    set: SortedSet,
     model: Vec<(f64, Vec<u8>)>,
 }
 
@@ -33,7 +33,7 @@ fn order(a: &(f64, Vec<u8>), b: &(f64, Vec<u8>)) -> Ordering {
 impl Pair {
     fn new() -> Pair {
         let mut store = Memory::new();
-        let set = Ranked::create(&mut store).expect("room");
+        let set = SortedSet::create(&mut store).expect("room");
         store.commit();
         Pair { store, set, model: Vec::new() }
     }
