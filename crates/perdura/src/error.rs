@@ -68,6 +68,7 @@ pub struct CloseError(#[from] pub(crate) std::io::Error);
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{Error, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;

@@ -59,7 +59,7 @@ pub(crate) fn copy(
         }
         Form::Table => copy_table(pair, hashing, dict(word)),
         Form::List => copy_list(pair, List::from_word(word)),
-        Form::SortedSet => copy_ranked(pair, hashing, sorted_set(word)),
+        Form::SortedSet => copy_sorted_set(pair, hashing, sorted_set(word)),
         Form::Stream => {
             let copied = streams::copy(pair.shards, (pair.from, pair.to), word);
             copied.map_err(plain)
@@ -129,7 +129,11 @@ fn copy_list(mut pair: Pair<'_, '_>, source: List) -> Result<u64, Error> {
     Ok(copy.word())
 }
 
-fn copy_ranked(mut pair: Pair<'_, '_>, hashing: &Hashing, source: SortedSet) -> Result<u64, Error> {
+fn copy_sorted_set(
+    mut pair: Pair<'_, '_>,
+    hashing: &Hashing,
+    source: SortedSet,
+) -> Result<u64, Error> {
     let copy = SortedSet::create(pair.to())?;
     let (mut copied, len) = (0, source.len(pair.from()));
     let mut last: Option<(Vec<u8>, f64)> = None;

@@ -213,7 +213,9 @@ fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let (mut items, mut found) = (Vec::new(), BTreeMap::new());
     while common::goes_on() && snapshot.next(&mut items) {
         for item in items.drain(..) {
-            let Content::Elements(Type::SortedSet, more) = item.value else { panic!("a sorted set") };
+            let Content::Elements(Type::SortedSet, more) = item.value else {
+                panic!("a sorted set")
+            };
             let all: &mut Vec<Vec<u8>> = found.entry((item.db.number(), item.key)).or_default();
             all.extend(more);
         }

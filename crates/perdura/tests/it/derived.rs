@@ -1,5 +1,6 @@
 //! Bitmaps, HyperLogLogs and places: what is kept as strings and sorted sets, and means more.
 
+use perdura::prelude::*;
 use perdura::{
     BitInteger, BitOperation, BitOverflow, BitRange, DomainRequest, Error, GeoPoint, GeoSearch,
     GeoShape, Options, Perdura,

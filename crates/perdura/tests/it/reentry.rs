@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use perdura::prelude::*;
 use perdura::{
     BitInteger, BitOperation, BitRange, Error, GeoPoint, Options, Order, Perdura, StreamId,
 };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use perdura::prelude::*;
 use perdura::{Domain, DomainRequest, Error, Options, Order, Perdura, StreamId};
 
 fn volatile() -> Perdura {
