@@ -18,6 +18,8 @@ use crate::transactions;
 /// needs; each further try evicts twice as many, up to the limit.
 const EVICTED_FIRST: u64 = 1 << 20;
 const EVICTED_AT_ONCE: u64 = 4 << 20;
+/// How often a command that finds no block is run again.
+const TRIES: usize = 8;
 /// Steps in which garbage is freed before a command is run again.
 const STEPS: usize = 1000;
 /// How often the log is told that the store is full, at most.
@@ -80,6 +82,9 @@ impl Engine {
     /// frees what deletes left, lets all shards have what each has to spare, else evicts; true if
     /// that may have helped. No shard may be locked by this thread.
     pub(crate) fn find_room(&self, bytes: usize, tries: usize) -> bool {
+        if tries >= TRIES {
+            return false;
+        }
         let freed = self.free_garbage();
         let shared = self.keyspace().heap().share_free_spans();
         // What was reserved in vain is among what is shared: after the first try that alone helps

@@ -33,6 +33,7 @@ mod keyspace;
 mod large;
 mod layout;
 mod lists;
+mod losses;
 mod mean_ttl;
 mod met;
 mod queued;
@@ -58,7 +59,7 @@ pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
 pub use collection::{
     FieldChange, FieldTime, Limits, Members, Sorted, SortedEdit, Text, TimedField,
 };
-pub use damage::{Harm, Losses};
+pub use damage::Harm;
 pub use defragment::Defragmentation;
 pub use error::{CommitError, Error};
 pub use evict::{Eviction, Policy};
@@ -67,6 +68,7 @@ pub use key::{DATABASES, Db, Key, slot};
 pub use keyspace::{Ahead, Keyspace};
 pub use large::{Pinned, Prepared};
 pub use lists::{Elements, NodeLimits, Side};
+pub use losses::Losses;
 pub use salvage::{SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 pub use scrub::Scrub;
 pub use snapshot::{Content, Item, Snapshot};

@@ -138,6 +138,12 @@ pub enum Error {
     ReadOnly,
 }
 
+impl Error {
+    pub(crate) fn is_unsettled(&self) -> bool {
+        *self == Error::Unsettled
+    }
+}
+
 impl From<keyspace::Error> for Error {
     fn from(error: keyspace::Error) -> Error {
         match error {

@@ -11,9 +11,6 @@ use crate::reentry::{self, Entered};
 use crate::transaction::{Transaction, later};
 use crate::{CloseError, Error, OpenError, Options};
 
-/// How often a read is tried while the medium goes on losing bytes.
-const TRIES: usize = 3;
-
 /// How full a store is.
 ///
 /// ```
@@ -124,9 +121,10 @@ impl Perdura {
         if shards.is_empty() {
             return Err(Error::Undeclared.into());
         }
-        let losses = self.keyspace.losses();
-        keys.iter().try_for_each(|key| self.refuse_lost(key.as_ref()))?;
-        self.finish(losses, self.keyspace.begin(&shards, (self.clock)()), work)
+        self.attempt(|losses| {
+            keys.iter().try_for_each(|key| self.refuse_lost(key.as_ref()))?;
+            self.run(losses, self.keyspace.begin(&shards, (self.clock)()), work)
+        })?
     }
 
     pub(crate) fn on<R>(
@@ -135,10 +133,11 @@ impl Perdura {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let _entered = Entered::new(&self.keyspace)?;
-        let losses = self.keyspace.losses();
-        self.refuse_lost(key)?;
-        let shard = self.keyspace.key(key).shard();
-        self.finish(losses, self.keyspace.begin_one(shard, (self.clock)()), work)
+        self.attempt(|losses| {
+            self.refuse_lost(key)?;
+            let shard = self.keyspace.key(key).shard();
+            self.run(losses, self.keyspace.begin_one(shard, (self.clock)()), work)
+        })?
     }
 
     /// As [`Perdura::on`], on a key and others.
@@ -153,23 +152,25 @@ impl Perdura {
         self.transaction(&keys, work)
     }
 
+    /// Finds out what the medium lost if that ended the attempt.
+    fn attempt<R>(&self, attempt: impl FnOnce(Losses) -> Result<R, Error>) -> Result<R, Error> {
+        self.keyspace.attempt(Error::is_unsettled, attempt)
+    }
+
     /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium
     /// lost meanwhile.
-    fn finish<R, E: From<Error>>(
+    fn run<R, E>(
         &self,
         losses: Losses,
         txn: Txn<'_>,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
-    ) -> Result<R, E> {
+    ) -> Result<Result<R, E>, Error> {
         let mut tx = Transaction::new(txn);
         let result = work(&mut tx);
-        if self.keyspace.has_lost_since(losses) {
-            drop(tx);
-            self.keyspace.settle();
-            return Err(Error::Unsettled.into());
+        self.keyspace.check_losses(losses)?;
+        if result.is_ok() {
+            tx.commit()?;
         }
-        let result = result?;
-        tx.commit()?;
         Ok(result)
     }
 
@@ -196,17 +197,12 @@ impl Perdura {
     /// The value of a key. A large one is copied without keeping others from its shard.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         reentry::refuse(&self.keyspace)?;
-        for _ in 0..TRIES {
-            let losses = self.keyspace.losses();
+        self.keyspace.retry_losses(Error::is_unsettled, |losses| {
             self.refuse_lost(key.as_ref())?;
             let value = self.read(key.as_ref());
-            if !self.keyspace.has_lost_since(losses) {
-                return value;
-            }
-            // Zeros may have been read in the place of what the medium lost.
-            self.keyspace.settle();
-        }
-        Err(Error::Unsettled)
+            self.keyspace.check_losses(losses)?;
+            value
+        })
     }
 
     fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
@@ -234,14 +230,12 @@ impl Perdura {
         mut look: impl FnMut(&[u8]),
     ) -> Result<bool, Error> {
         let _entered = Entered::new(&self.keyspace)?;
-        let losses = self.keyspace.losses();
-        self.refuse_lost(key.as_ref())?;
-        let found = self.show(key.as_ref(), &mut look);
-        if self.keyspace.has_lost_since(losses) {
-            self.keyspace.settle();
-            return Err(Error::Unsettled);
-        }
-        found
+        self.attempt(|losses| {
+            self.refuse_lost(key.as_ref())?;
+            let found = self.show(key.as_ref(), &mut look);
+            self.keyspace.check_losses(losses)?;
+            found
+        })
     }
 
     fn show(&self, key: &[u8], look: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
@@ -285,16 +279,17 @@ impl Perdura {
         expire: impl Fn(u64) -> Expire,
     ) -> Result<(), Error> {
         reentry::refuse(&self.keyspace)?;
-        let losses = self.keyspace.losses();
         let key = self.keyspace.key(key);
-        self.replace_lost(&key)?;
-        match self.try_set(losses, &key, value, &expire) {
-            // What deletes left may make the room.
-            Err(Error::Full) if self.keyspace.reclaim_until(|| false) => {
-                self.try_set(losses, &key, value, &expire)
+        self.attempt(|losses| {
+            self.replace_lost(&key)?;
+            match self.try_set(losses, &key, value, &expire) {
+                // What deletes left may make the room.
+                Err(Error::Full) if self.keyspace.reclaim_until(|| false) => {
+                    self.try_set(losses, &key, value, &expire)
+                }
+                done => done,
             }
-            done => done,
-        }
+        })
     }
 
     fn try_set(
@@ -312,11 +307,7 @@ impl Perdura {
             Some(prepared) => txn.set_prepared(Db::default(), key, prepared, expire)?,
             None => txn.set(Db::default(), key, value, expire)?,
         }
-        if self.keyspace.has_lost_since(losses) {
-            drop(txn);
-            self.keyspace.settle();
-            return Err(Error::Unsettled);
-        }
+        self.keyspace.check_losses(losses)?;
         Ok(txn.commit()?)
     }
 

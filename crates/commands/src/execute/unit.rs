@@ -77,9 +77,7 @@ impl Unit<'_> {
     /// the log's.
     #[inline]
     pub(crate) fn commit(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
-        if self.engine.keyspace().has_lost_since(self.losses) {
-            return Err(Failure::unsettled());
-        }
+        self.engine.keyspace().check_losses(self.losses)?;
         let changed = txn.pending_changes() > 0;
         if changed || txn.is_dirty() {
             self.effects.put_before(txn.changes());
@@ -205,8 +203,7 @@ impl Engine {
                 call.out.bulk_header(value.len());
                 value.append_to(call.out.buffer());
                 call.out.bulk_end();
-                let lost = self.keyspace().has_lost_since(call.losses);
-                if lost { Err(Failure::unsettled()) } else { Ok(()) }
+                Ok(self.keyspace().check_losses(call.losses)?)
             }
         }
     }

@@ -11,7 +11,7 @@ use resp::{Writer, glob};
 
 use crate::call::{Call, Next, Outcome, Run};
 use crate::engine::Engine;
-use crate::execute::{Scope, TRIES};
+use crate::execute::Scope;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::{ReplyMode, Session};
@@ -46,8 +46,6 @@ pub(crate) struct Walk {
     durable_at: u64,
     /// Time that its steps took.
     nanos: u64,
-    /// Steps that were taken again, since the medium lost bytes meanwhile.
-    tries: usize,
 }
 
 fn start(call: &mut Call<'_>) -> Done {
@@ -64,7 +62,6 @@ fn start(call: &mut Call<'_>) -> Done {
         elements: Writer::new(call.out.protocol()),
         durable_at: 0,
         nanos: 0,
-        tries: 0,
     };
     if engine.step(call.session, &mut walk)? {
         walk.reply(call.out);
@@ -139,30 +136,26 @@ impl Engine {
         let mut left = KEYS_AT_ONCE;
         while left > 0 {
             let (mark, mut next, mut met, mut found) = (call.out.mark(), 0, 0, 0);
-            let held = keyspace.hold();
-            let shard = keyspace.scan_shard(walk.cursor);
-            let done = self.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
-                next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
-                    met += 1;
-                    if glob::matches(&words[1], key) {
-                        call.out.bulk(key);
-                        found += 1;
-                    }
+            let done = keyspace.retry_losses(Failure::is_unsettled, |losses| {
+                call.out.truncate(mark);
+                call.losses = losses;
+                (met, found) = (0, 0);
+                let held = keyspace.hold();
+                let shard = keyspace.scan_shard(walk.cursor);
+                let done = self.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
+                    next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
+                        met += 1;
+                        if glob::matches(&words[1], key) {
+                            call.out.bulk(key);
+                            found += 1;
+                        }
+                    });
+                    Ok(())
                 });
-                Ok(())
+                held.done();
+                done.and(self.unlocked(&mut call))
             });
-            held.done();
-            let unlocked = self.unlocked(&mut call);
-            match done.and(unlocked) {
-                Err(failure) if failure.is_unsettled() && walk.tries < TRIES => {
-                    call.out.truncate(mark);
-                    walk.tries += 1;
-                    keyspace.settle();
-                    call.losses = keyspace.losses();
-                    continue;
-                }
-                done => done.map_err(Failure::at_last)?,
-            }
+            done.map_err(Failure::at_last)?;
             walk.durable_at = walk.durable_at.max(call.durable_at);
             walk.found += found;
             walk.cursor = next;
