@@ -23,6 +23,8 @@ pub struct Prepared<'k> {
     reservation: Reservation<'k>,
     blob: Blob,
     shard: usize,
+    /// The key's, for a check.
+    hash: u64,
 }
 
 /// A string that can be read without a lock.
@@ -53,13 +55,14 @@ impl Keyspace {
             let at = at as usize;
             piece.copy_from_slice(&bytes[at..at + piece.len()]);
         })?;
-        Ok(Prepared { reservation, blob, shard: key.shard() })
+        Ok(Prepared { reservation, blob, shard: key.shard(), hash: key.hash })
     }
 }
 
 impl<'k> Prepared<'k> {
-    /// Makes it a part of the transaction that has this shard locked.
-    pub(crate) fn adopt(self, shard: &mut Shard<'k>) -> Blob {
+    /// Makes it a part of the transaction that has this shard locked, as the value of the key.
+    pub(crate) fn adopt(self, key: &Key<'_>, shard: &mut Shard<'k>) -> Blob {
+        debug_assert_eq!(self.hash, key.hash, "a string that was prepared for another key");
         assert_eq!(self.shard, shard.id(), "a string that was prepared for another shard");
         self.reservation.adopt(shard);
         self.blob

@@ -71,7 +71,7 @@ impl<'k> Txn<'k> {
         if old.is_some() {
             self.touch_key(place, key);
         }
-        let blob = prepared.adopt(&mut self.shards[place.shard]);
+        let blob = prepared.adopt(key, &mut self.shards[place.shard]);
         self.put_blob(place, key, old, blob, expire)?;
         self.note(place.shard, db, key.bytes, Event::Written);
         Ok(())
