@@ -163,6 +163,7 @@ impl Effects {
         if gone.peek().is_none() {
             return;
         }
+        debug_assert!(mark.len >= self.group.len, "a step puts what it found gone before it ends");
         let behind = self.bytes.split_off(mark.len);
         let (count, last) = (self.count - mark.count, self.last);
         // The database that is selected where what stands behind begins.
@@ -174,20 +175,12 @@ impl Effects {
                 _ => self.push(db, &[b"DEL", key]),
             }
         }
-        let (added, count_added) = (self.bytes.len() - mark.len, self.count - mark.count);
         if count > 0 {
-            let before = self.bytes.len();
             if !behind.starts_with(SELECT) {
                 self.select(begins);
             }
-            let added = added + self.bytes.len() - before;
             self.bytes.extend_from_slice(&behind);
             (self.count, self.last) = (self.count + count, last);
-            if mark.len < self.group.len {
-                // What was put before closed groups belongs to none of them.
-                self.group.len += added;
-                self.group.count += count_added;
-            }
         }
     }
 
