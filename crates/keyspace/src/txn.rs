@@ -534,6 +534,11 @@ impl<'k> Txn<'k> {
         self.shards.iter().any(Shard::is_dirty)
     }
 
+    /// The locked shards in which there is anything to commit.
+    pub fn dirty(&self) -> impl Iterator<Item = usize> {
+        self.shards.iter().filter(|shard| shard.is_dirty()).map(Shard::id)
+    }
+
     /// Makes it durable and tells who watches. Locks are kept until the drop; what follows is a new
     /// transaction on them.
     #[inline]
