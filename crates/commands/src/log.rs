@@ -10,7 +10,7 @@
 
 use keyspace::{Change, Db, Event};
 
-use crate::delivery::Delivery;
+use crate::hub::Receivers;
 
 /// A log of commands. Implemented for the append-only file; tests put a buffer in its place.
 pub trait CommandLog: Send + Sync {
@@ -35,6 +35,18 @@ pub trait CommandLog: Send + Sync {
     }
     /// Makes it durable up to `offset`, whatever its policy; whether that went well.
     fn sync_to(&self, offset: u64) -> bool;
+}
+
+/// Something that is sent to clients when a transaction is committed.
+pub(crate) enum Delivery {
+    /// A message, for those who listened when it was published.
+    Message { receivers: Receivers, text: Box<[u8]> },
+    /// A line for those who monitor.
+    Monitored(Vec<u8>),
+    /// Databases were emptied: told to clients that keep copies.
+    Flushed,
+    /// Bytes for the client itself that are no reply.
+    Own(Vec<u8>),
 }
 
 /// Effects of one transaction, encoded.

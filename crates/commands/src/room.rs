@@ -6,13 +6,11 @@
 //! Each limit has its own error text, and a store that is full says so in the server's log and in
 //! INFO.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use crate::engine::Engine;
 use crate::failure::{self, Done};
+use crate::queue;
 use crate::session::Session;
 use crate::table::Command;
-use crate::transactions;
 
 /// Bytes that are evicted for the first try of a command that found no block, beside those that it
 /// needs; each further try evicts twice as many, up to the limit.
@@ -22,42 +20,11 @@ const EVICTED_AT_ONCE: u64 = 4 << 20;
 const TRIES: usize = 8;
 /// Steps in which garbage is freed before a command is run again.
 const STEPS: usize = 1000;
-/// How often the log is told that the store is full, at most.
-const LOG_EVERY_MS: u64 = 60_000;
-
-/// What was refused because the store was full.
-#[derive(Default)]
-pub(crate) struct Full {
-    refused: AtomicU64,
-    last_ms: AtomicU64,
-    logged_ms: AtomicU64,
-}
-
-impl Full {
-    /// Returns how many commands were refused.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Relaxed)
-    }
-
-    /// Returns how many seconds ago the last one was refused.
-    pub(crate) fn last_refused_s(&self, now_ms: u64) -> Option<u64> {
-        (self.refused() > 0).then(|| now_ms.saturating_sub(self.last_ms.load(Relaxed)) / 1000)
-    }
-
-    /// Counts a refusal; true if it is to be logged.
-    fn note(&self, now_ms: u64) -> bool {
-        self.refused.fetch_add(1, Relaxed);
-        self.last_ms.store(now_ms, Relaxed);
-        let logged = self.logged_ms.load(Relaxed);
-        (logged == 0 || now_ms.saturating_sub(logged) >= LOG_EVERY_MS)
-            && self.logged_ms.compare_exchange(logged, now_ms, Relaxed, Relaxed).is_ok()
-    }
-}
 
 impl Engine {
     /// Evicts where a limit is exceeded, and refuses what takes memory over `maxmemory`.
     pub(crate) fn check_memory(&self, session: &Session, command: &Command) -> Done {
-        if transactions::needs_room(session, command) && !self.has_room() {
+        if queue::needs_room(session, command) && !self.has_room() {
             return Err(failure::OOM.into());
         }
         Ok(())

@@ -15,11 +15,11 @@ use crate::cross_protocol::is_http;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
+use crate::queue;
 use crate::request::{Keys, Request};
 use crate::session::Session;
 use crate::spec::{ADMIN, IMMEDIATE, KEEPS_CACHING, READONLY, SKIP_MONITOR, WRITE};
 use crate::table::{Command, Lookup};
-use crate::transactions;
 
 impl Engine {
     /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
@@ -55,7 +55,7 @@ impl Engine {
             return self.reject(session, Some(command), failure, out);
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {
-            transactions::queue(session, command, args);
+            queue::push(session, command, args);
             out.simple("QUEUED");
             return Outcome::default();
         }
@@ -227,7 +227,7 @@ impl Engine {
         txn: &mut Txn<'_>,
         run: impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
-        txn.set_touches(call.session.touches(call.command));
+        txn.set_touches(call.command.touches(&call.session.client));
         call.session.reads_of_changed.clear();
         let done = run(call, txn);
         self.remember_reads(call, txn);

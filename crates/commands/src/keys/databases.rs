@@ -6,8 +6,8 @@
 use keyspace::{Db, Txn};
 
 use crate::call::{Call, Run};
-use crate::delivery::Delivery;
 use crate::failure::{DB_OUT_OF_RANGE, Done, Failure, SYNTAX};
+use crate::log::Delivery;
 use crate::spec::*;
 
 pub(crate) const DBSIZE: CommandSpec = CommandSpec {

@@ -6,7 +6,7 @@
 //! meanwhile may be. Inside of a transaction, or where nobody can go on with the walk later, all
 //! shards are locked, and what is listed was there at one moment.
 
-use keyspace::{Db, Txn};
+use keyspace::Txn;
 use resp::{Writer, glob};
 
 use crate::call::{Call, Next, Outcome, Run};
@@ -16,6 +16,7 @@ use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::{ReplyMode, Session};
 use crate::spec::*;
+use crate::walk::Walk;
 
 /// Keys that one step visits, about.
 const KEYS_AT_ONCE: usize = 1000;
@@ -35,19 +36,6 @@ pub(crate) const KEYS: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// A KEYS on its way through the keyspace.
-pub(crate) struct Walk {
-    command: usize,
-    words: Vec<Box<[u8]>>,
-    db: Db,
-    cursor: u64,
-    found: usize,
-    elements: Writer,
-    durable_at: u64,
-    /// Time that its steps took.
-    nanos: u64,
-}
-
 fn start(call: &mut Call<'_>) -> Done {
     let engine = call.engine;
     if !call.session.can_walk || call.session.reply != ReplyMode::On {
@@ -64,7 +52,7 @@ fn start(call: &mut Call<'_>) -> Done {
         nanos: 0,
     };
     if engine.step(call.session, &mut walk)? {
-        walk.reply(call.out);
+        reply(&walk, call.out);
         call.durable_at = walk.durable_at;
         return Ok(());
     }
@@ -88,11 +76,9 @@ fn at_once(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-impl Walk {
-    fn reply(&self, out: &mut Writer) {
-        out.array(self.found);
-        out.raw(self.elements.as_bytes());
-    }
+fn reply(walk: &Walk, out: &mut Writer) {
+    out.array(walk.found);
+    out.raw(walk.elements.as_bytes());
 }
 
 impl Engine {
@@ -110,7 +96,7 @@ impl Engine {
             return None;
         }
         match &done {
-            Ok(_) => walk.reply(out),
+            Ok(_) => reply(&walk, out),
             Err(failure) => {
                 walk.durable_at = 0;
                 out.truncate(mark);

@@ -2,11 +2,12 @@
 
 use keyspace::{Db, Key, Losses, Txn};
 
-use super::{Queue, take};
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
 use crate::execute::{Role, Shown, Step, Unit};
 use crate::failure::{Done, Failure};
+use crate::queue::take;
+use crate::session::Queue;
 use crate::spec::*;
 
 pub(crate) const EXEC: CommandSpec = CommandSpec {
