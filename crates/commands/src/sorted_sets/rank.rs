@@ -34,21 +34,8 @@ fn zrank(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 pub(crate) const ZREVRANK: CommandSpec = CommandSpec {
     name: "zrevrank",
     summary: "Determine the index of a member in a sorted set, with scores ordered from high to low",
-    complexity: "O(log(N))",
-    since: "2.0.0",
-    group: Group::SortedSet,
-    arity: -3,
-    flags: READONLY | FAST,
-    acl: ACL_SORTEDSET,
-    keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
-    history: &[("7.2.0", "Added the optional `WITHSCORE` argument.")],
-    args: &[
-        key("key", 0),
-        string("member"),
-        token("withscore", "WITHSCORE").since("7.2.0").optional(),
-    ],
     run: Run::Keys(zrevrank),
-    ..CommandSpec::EMPTY
+    ..ZRANK
 };
 
 fn zrevrank(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
