@@ -4,8 +4,6 @@
 //! down here once more, so that a new edge is a decision that shows in a diff of this file. Cargo
 //! itself is asked for what the manifests say.
 
-#![forbid(unsafe_code)]
-
 use serde_json::Value;
 use std::process::Command;
 
@@ -47,6 +45,7 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("perdura-sim", &["perdura-pmem"]),
     ("perdura-testkit", &[]),
     ("perdura-tests", &[]),
+    ("perdura-tree", &[]),
     ("perdura-benches", &[]),
     ("perdura-examples", &[]),
 ];
@@ -71,7 +70,7 @@ fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]);
-    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"));
     let output = command.output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
