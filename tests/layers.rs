@@ -20,6 +20,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     // out.
     ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
+    // Nobody uses it yet: the commands that run scripts will.
+    ("perdura-script", &[]),
     (
         "perdura-commands",
         &["perdura-heap", "perdura-keyspace", "perdura-aof", "perdura-resp", "perdura-rdb"],
@@ -59,6 +61,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("clap", &["perdura-cli", "perdura-bench"]),
     ("indicatif", &["perdura-cli", "perdura-bench"]),
     ("redis-protocol", &["perdura-bench"]),
+    ("mlua", &["perdura-script"]),
 ];
 
 /// One edge of the graph: a dependency that is not for tests alone.

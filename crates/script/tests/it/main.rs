@@ -1,0 +1,10 @@
+//! Tests of the crate through its interface.
+
+#![forbid(unsafe_code)]
+
+mod errors;
+mod libraries;
+mod limits;
+mod replies;
+mod sandbox;
+mod support;
