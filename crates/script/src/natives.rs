@@ -19,7 +19,7 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>, memory_limit: usize) -> mlua::
     let table = lua.create_table()?;
     table.raw_set("redis", redis::table(lua, state)?)?;
     table.raw_set("register_function", library::register_function(lua, state)?)?;
-    table.raw_set("libraries", libraries::all(lua)?)?;
+    table.raw_set("libraries", libraries::all(lua, state)?)?;
     let of_run = Rc::clone(state);
     table.raw_set("random", native(lua, "random", move |call| random(call, &of_run))?)?;
     let of_run = Rc::clone(state);

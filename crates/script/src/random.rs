@@ -17,6 +17,12 @@ impl Lrand48 {
         Lrand48((u64::from(seed.cast_unsigned()) << 16) | 0x330E)
     }
 
+    /// Returns the generator with which each script starts: that of a redis-server which has just
+    /// been started.
+    pub(crate) fn initial() -> Lrand48 {
+        Lrand48(0x1234_ABCD_330E)
+    }
+
     /// Returns the next number, 31 bits.
     fn next(&mut self) -> i64 {
         self.0 = self.0.wrapping_mul(Self::MULTIPLIER).wrapping_add(Self::INCREMENT) & Self::MASK;

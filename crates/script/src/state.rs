@@ -1,9 +1,11 @@
 //! What the functions of one interpreter share.
 
 use crate::Function;
+use crate::libraries::CjsonSettings;
 use crate::random::Lrand48;
 use mlua::Function as LuaFunction;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// State of one interpreter; the part that belongs to a run is reset when it starts.
 pub(crate) struct State {
@@ -15,6 +17,8 @@ pub(crate) struct State {
     pub(crate) is_killed: Cell<bool>,
     /// The generator of `math.random`.
     pub(crate) random: Cell<Lrand48>,
+    /// The settings of the global `cjson`.
+    pub(crate) cjson: Rc<Cell<CjsonSettings>>,
     /// The last line of the script. A tail call of Lua code leaves no trace of the line it is in,
     /// and most are in the last.
     pub(crate) last_line: RefCell<Option<String>>,
@@ -38,7 +42,8 @@ impl State {
             is_running: Cell::new(false),
             is_resp3: Cell::new(false),
             is_killed: Cell::new(false),
-            random: Cell::new(Lrand48::new(0)),
+            random: Cell::new(Lrand48::initial()),
+            cjson: Rc::new(Cell::new(CjsonSettings::default())),
             last_line: RefCell::new(None),
             failure: RefCell::new(None),
             loading: RefCell::new(None),
@@ -49,7 +54,8 @@ impl State {
     pub(crate) fn start(&self) {
         self.is_resp3.set(false);
         self.is_killed.set(false);
-        self.random.set(Lrand48::new(0));
+        self.random.set(Lrand48::initial());
+        self.cjson.set(CjsonSettings::default());
         self.failure.borrow_mut().take();
         self.last_line.borrow_mut().take();
     }

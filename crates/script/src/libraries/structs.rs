@@ -68,21 +68,21 @@ impl<'a> Format<'a> {
                     let text = format!("integral size {size} is larger than limit of 32");
                     return Err(Raise::Text(text));
                 }
-                if !size.is_power_of_two() {
-                    let text = format!("integral size {size} is not a power of 2");
-                    return Err(Raise::Text(text));
-                }
                 size
             }
             other => {
-                let problem = format!("invalid format option [{}]", other as char);
+                let problem = format!("invalid format option '{}'", other as char);
                 return Err(call.bad(1, &problem));
             }
         };
         let padding = if size == 0 || letter == b'c' {
             0
         } else {
-            let unit = size.min(self.alignment);
+            let unit = size.min(self.alignment).max(1);
+            if !unit.is_power_of_two() {
+                let text = format!("integral size {unit} is not a power of 2");
+                return Err(Raise::Text(text));
+            }
             (unit - (position & (unit - 1))) & (unit - 1)
         };
         Ok(Some(Item { letter, size, padding }))
@@ -202,7 +202,7 @@ fn unpack(call: &Arguments<'_>) -> Results {
                 if item.size == 0 {
                     let size = match results.pop() {
                         Some(Value::Number(size)) => size,
-                        _ => return Err("format `c0' needs a previous size".into()),
+                        _ => return Err("format 'c0' needs a previous size".into()),
                     };
                     let fits = size >= 0.0 && size <= (data.len() - position) as f64;
                     end = if fits { position + size as usize } else { return Err(short()) };
@@ -248,9 +248,9 @@ fn size(call: &Arguments<'_>) -> Results {
     while let Some(item) = format.next(call, position)? {
         position = position.saturating_add(item.padding);
         match item.letter {
-            b's' => return Err(call.bad(1, "variable-size format for option 's'")),
+            b's' => return Err(call.bad(1, "option 's' has no fixed size")),
             b'c' if item.size == 0 => {
-                return Err(call.bad(1, "variable-length format for option 'c0'"));
+                return Err(call.bad(1, "option 'c0' has no fixed size"));
             }
             letter => format.control(letter)?,
         }

@@ -5,6 +5,7 @@
 mod errors;
 mod libraries;
 mod limits;
+mod redis_server;
 mod replies;
 mod sandbox;
 mod support;

@@ -58,6 +58,7 @@ fn shared_tables_cannot_be_changed() {
         "getfenv(pcall).x = 1",
         "setfenv(0, {})",
         "bit.x = 1",
+        "cjson.x = 1",
         "server.x = 1",
         "coroutine.x = 1",
     ] {
@@ -96,7 +97,7 @@ fn nothing_stays_for_the_next_script() {
     );
     check("return ('a'):upper()", "\"A\"");
     check("return false", "nil");
-    check("return tostring(math.random())", "\"0.17082803611217\"");
+    check("return math.random(1000000)", "396465");
 }
 
 #[test]
