@@ -27,7 +27,7 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>, memory_limit: usize) -> mlua::
     let of_run = Rc::clone(state);
     let is_killed = lua.create_function(move |_, ()| Ok(of_run.is_killed.get()))?;
     table.raw_set("is_killed", is_killed)?;
-    table.raw_set("plain_error", lua.create_function(|lua, error| plain_error(lua, error))?)?;
+    table.raw_set("plain_error", lua.create_function(plain_error)?)?;
     table.raw_set("longest_string", memory_limit / 2)?;
     table.raw_set(
         "is_complex",

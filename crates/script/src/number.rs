@@ -38,7 +38,7 @@ fn without_zeros(digits: &str) -> &str {
 /// Returns `value` as a C program converts it to a 64-bit integer on x86-64: towards zero, and the
 /// smallest integer if it does not fit.
 pub(crate) fn truncate(value: f64) -> i64 {
-    if value >= -9_223_372_036_854_775_808.0 && value < 9_223_372_036_854_775_808.0 {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) {
         value as i64
     } else {
         i64::MIN

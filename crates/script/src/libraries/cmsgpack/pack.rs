@@ -110,8 +110,8 @@ fn append_table(out: &mut Vec<u8>, table: &Table, level: usize) -> mlua::Result<
     }
     if is_array && largest == entries as i64 {
         match entries {
-            ..=15 => out.push(0x90 | entries as u8),
-            ..=0xffff => append_length(out, 0xdc, entries),
+            0..=15 => out.push(0x90 | entries as u8),
+            16..=0xffff => append_length(out, 0xdc, entries),
             _ => append_long_length(out, 0xdd, entries),
         }
         for at in 1..=entries {
@@ -120,8 +120,8 @@ fn append_table(out: &mut Vec<u8>, table: &Table, level: usize) -> mlua::Result<
         return Ok(());
     }
     match entries {
-        ..=15 => out.push(0x80 | entries as u8),
-        ..=0xffff => append_length(out, 0xde, entries),
+        0..=15 => out.push(0x80 | entries as u8),
+        16..=0xffff => append_length(out, 0xde, entries),
         _ => append_long_length(out, 0xdf, entries),
     }
     for entry in table.pairs::<Value, Value>() {
