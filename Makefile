@@ -7,8 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential compat dax crash mutate nightly miri tsan aarch64 deny bench lint doc ci
-.PHONY: nightly aarch64 deny
+.PHONY: run build test packages kill differential compat dax crash mutate nightly miri tsan aarch64 release deny bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -128,6 +127,26 @@ aarch64:
 		--skip domains:: --skip growth:: --skip a_reservation_is_aligned_and_costs_no_memory
 	cargo test --quiet --target $(ARM) --package perdura-heap --lib --test it -- \
 		--skip many_blocks:: --skip media:: --skip space::
+
+# What a release consists of, in $(DIST): static programs for any Linux on this processor, as an archive and as a Debian
+# package, and what deploy/Containerfile builds an image from. They are linked with glibc, whose allocator is the one that is
+# measured; musl's is slower.
+DIST := $(TARGET)/dist
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+ARCHIVE = perdura-$(VERSION)-$(HOST)
+BUILT = $(TARGET)/$(HOST)/release
+release: export RUSTFLAGS := -C target-feature=+crt-static -C strip=debuginfo
+release:
+	@cargo deb --version >/dev/null || { echo "it needs: cargo install --locked cargo-deb"; exit 1; }
+	cargo build --release --locked --package perdura-server --package perdura-cli --target $(HOST)
+	@rm -rf $(DIST) && mkdir -p $(DIST)/$(ARCHIVE) $(DIST)/image/data
+	@cp $(BUILT)/perdura-server $(BUILT)/perdura $(DIST)/image
+	@cp $(BUILT)/perdura-server $(BUILT)/perdura README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT \
+		deploy/perdura.conf deploy/perdura.service deploy/pmem.md docs/configuration.md $(DIST)/$(ARCHIVE)
+	tar -C $(DIST) --owner=0 --group=0 --sort=name -czf $(DIST)/$(ARCHIVE).tar.gz $(ARCHIVE)
+	cargo deb --package perdura-server --target $(HOST) --no-build --no-strip --output $(DIST)/
+	@cd $(DIST) && sha256sum *.tar.gz *.deb >SHA256SUMS && cat SHA256SUMS
 
 # Licences, sources and what may depend on what, by deny.toml. ADVISORIES=1 asks for known
 # vulnerabilities too, over the network.

@@ -16,6 +16,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use perdura::prelude::*;
 use perdura::{Error, Options, Perdura};
 use tempfile::TempDir;
 

@@ -79,7 +79,7 @@ fn fill(client: &mut Client, size: u64) {
         client.run(&[b"HSET", b"hash", &member, &member]);
         client.run(&[b"SADD", b"set", &member]);
         client.run(&[b"RPUSH", b"list", &member]);
-        client.run(&[b"ZADD", b"ranked", n.to_string().as_bytes(), &member]);
+        client.run(&[b"ZADD", b"sorted_set", n.to_string().as_bytes(), &member]);
         client.run(&[b"XADD", b"stream", format!("{}-0", n + 1).as_bytes(), b"field", &member]);
     }
 }
@@ -92,7 +92,7 @@ fn structures(c: &mut Criterion, medium: Medium, size: u64) {
     let mut rng = fastrand::Rng::with_seed(1);
     let mut group = c.benchmark_group(format!("structures/{}/{size}", medium.name()));
     for (name, key) in
-        [("HGET", "hash"), ("SISMEMBER", "set"), ("ZSCORE", "ranked"), ("ZRANK", "ranked")]
+        [("HGET", "hash"), ("SISMEMBER", "set"), ("ZSCORE", "sorted_set"), ("ZRANK", "sorted_set")]
     {
         group.bench_function(name, |b| {
             b.iter(|| client.run(&[name.as_bytes(), key.as_bytes(), &member(rng.u64(..size))]));
@@ -110,7 +110,7 @@ fn structures(c: &mut Criterion, medium: Medium, size: u64) {
     group.bench_function("ZADD", |b| {
         b.iter(|| {
             let score = rng.u64(..size).to_string();
-            client.run(&[b"ZADD", b"ranked", score.as_bytes(), &member(rng.u64(..size))])
+            client.run(&[b"ZADD", b"sorted_set", score.as_bytes(), &member(rng.u64(..size))])
         });
     });
     group.bench_function("SADD and SREM", |b| {
@@ -126,7 +126,7 @@ fn structures(c: &mut Criterion, medium: Medium, size: u64) {
             client.run(&[b"RPOP", b"list"])
         });
     });
-    for (name, key) in [("LRANGE", "list"), ("ZRANGE", "ranked")] {
+    for (name, key) in [("LRANGE", "list"), ("ZRANGE", "sorted_set")] {
         group.bench_function(format!("{name} {RANGE}"), |b| {
             b.iter(|| {
                 let first = rng.u64(..=size - RANGE);

@@ -11,6 +11,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use perdura::prelude::*;
 use perdura::{DomainRequest, Options, Perdura};
 
 fn tag(store: &Perdura, article: &str, tag: &str) -> Result<(), perdura::Error> {

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use perdura::prelude::*;
 use perdura::{DomainRequest, Options, Perdura};
 
 /// The domain `process` needs no persistent memory: the pool survives a crash of the process, not a

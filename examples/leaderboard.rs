@@ -7,6 +7,7 @@
 
 use std::error::Error;
 
+use perdura::prelude::*;
 use perdura::{DomainRequest, Options, Perdura};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -19,24 +20,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (player, points) in
         [("ada", 310.0), ("grace", 420.5), ("edsger", 280.0), ("barbara", 390.0)]
     {
-        store.sorted_set("points", player, points)?;
+        store.sorted_set_add("points", player, points)?;
     }
-    let points = store.sorted_increment("points", "edsger", 125.0)?;
+    let points = store.sorted_set_increment("points", "edsger", 125.0)?;
     println!("edsger has {points}");
 
     // A member moves from one board to the other, or stays: never in both, never in none.
     let last = store.transaction(&["points", "relegated"], |tx| {
-        let last = tx.sorted_pop("points")?;
+        let last = tx.sorted_set_pop("points")?;
         if let Some((player, points)) = &last {
-            tx.sorted_set("relegated", player, *points)?;
+            tx.sorted_set_add("relegated", player, *points)?;
         }
         Ok::<_, perdura::Error>(last)
     })?;
     println!("relegated: {}", String::from_utf8(last.unwrap_or_default().0)?);
 
-    let len = store.sorted_len("points")?;
-    for (player, points) in store.sorted_members("points", 0, 10)?.into_iter().rev() {
-        let place = store.sorted_rank("points", &player)?.map_or(0, |rank| len - rank);
+    let len = store.sorted_set_len("points")?;
+    for (player, points) in store.sorted_set_members("points", 0, 10)?.into_iter().rev() {
+        let place = store.sorted_set_rank("points", &player)?.map_or(0, |rank| len - rank);
         println!("{place}. {} {points}", String::from_utf8(player)?);
     }
     store.close()?;

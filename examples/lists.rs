@@ -7,6 +7,7 @@
 
 use std::error::Error;
 
+use perdura::prelude::*;
 use perdura::{DomainRequest, Options, Order, Perdura};
 
 fn main() -> Result<(), Box<dyn Error>> {

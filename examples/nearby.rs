@@ -6,6 +6,7 @@
 
 use std::error::Error;
 
+use perdura::prelude::*;
 use perdura::{DomainRequest, GeoPoint, GeoSearch, GeoShape, Options, Perdura};
 
 fn main() -> Result<(), Box<dyn Error>> {

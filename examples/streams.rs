@@ -10,6 +10,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use perdura::prelude::*;
 use perdura::{DomainRequest, Options, Perdura, StreamId};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -10,6 +10,7 @@
 
 use std::error::Error;
 
+use perdura::prelude::*;
 use perdura::{BitOperation, BitRange, DomainRequest, Options, Perdura};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -277,13 +277,36 @@ fn a_log_is_loaded_again_while_the_server_runs() {
 }
 
 #[test]
+fn whoever_waits_for_a_key_is_served_from_a_log_that_is_loaded_again() {
+    let server = perdura().args(["--enable-debug-command", "yes"]).start();
+    let mut client = server.client();
+    client.check("SET kept value", "OK");
+    let mut waiting = server.client();
+    waiting.send(&["BLPOP", "filled", "0"]).expect("a request");
+    while !client.call(&["INFO", "clients"]).to_string().contains("blocked_clients:1") {
+        std::thread::yield_now();
+    }
+    let push = b"*3\r\n$5\r\nRPUSH\r\n$6\r\nfilled\r\n$1\r\nx\r\n";
+    fs::write(incremental_file(&server), push).expect("written");
+    client.check("DEBUG LOADAOF", "OK");
+    let served = waiting.receive().expect("a reply").to_string();
+    assert!(served.contains("filled") && served.contains('x'), "{served}");
+    client.check("EXISTS filled kept", "(integer) 0");
+}
+
+/// The log's file to which the server appends.
+fn incremental_file(server: &Server) -> PathBuf {
+    let folder = server.folder().join("appendonlydir");
+    let files = fs::read_dir(&folder).expect("the log").map(|file| file.expect("a file").path());
+    let mut logs = files.filter(|path| path.to_string_lossy().ends_with(".incr.aof"));
+    logs.next().expect("an incremental file")
+}
+
+#[test]
 fn a_log_that_cannot_be_loaded_again_ends_the_server() {
     let mut server = perdura().args(["--enable-debug-command", "yes"]).start();
     server.client().check("SET kept value", "OK");
-    let folder = server.folder().join("appendonlydir");
-    let files = fs::read_dir(&folder).expect("the log").map(|file| file.expect("a file").path());
-    let log = files.into_iter().find(|path| path.to_string_lossy().ends_with(".incr.aof"));
-    let log = log.expect("an incremental file");
+    let log = incremental_file(&server);
     let whole = fs::read(&log).expect("its bytes");
     fs::write(&log, [&whole[..], b"*2\r\n$4\r\nNONE\r\n$1\r\nx\r\n"].concat()).expect("written");
     let _ = server.client().try_call(&["DEBUG", "LOADAOF"]);

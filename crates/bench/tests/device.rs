@@ -30,12 +30,21 @@ fn endless(dir: &Path, json: &Path) -> Child {
     let mut command = device(dir, "--size 16m --methods memcpy --threads 1 --seconds 30 --json");
     let child = command.arg(json).spawn().expect("it starts");
     let start = Instant::now();
-    while !listens(&child) {
-        assert!(start.elapsed() < Duration::from_secs(60), "it does not listen to signals");
+    while !(listens(&child) && has_open(&child, dir)) {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not measure");
         std::thread::sleep(Duration::from_millis(10));
     }
-    std::thread::sleep(Duration::from_millis(500));
     child
+}
+
+/// Returns true if a process has a file of this folder open or mapped, one without a name too.
+fn has_open(child: &Child, dir: &Path) -> bool {
+    let process = Path::new("/proc").join(child.id().to_string());
+    let maps = std::fs::read_to_string(process.join("maps")).unwrap_or_default();
+    maps.contains(&*dir.to_string_lossy()) || {
+        let open = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        open.flat_map(|file| file.path().read_link()).any(|path| path.starts_with(dir))
+    }
 }
 
 /// Whether a process catches SIGINT by now.

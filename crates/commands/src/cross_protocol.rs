@@ -5,17 +5,13 @@
 //! then executed. So a connection ends, without a reply, at a command whose name is one of those
 //! words, as it does in Redis.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::call::{Next, Outcome};
 use crate::engine::Engine;
 
 /// Seconds between two lines of the log.
 const SILENCE: u64 = 60;
-
-/// When the log told of this last, in seconds of unix time.
-#[derive(Default)]
-pub(crate) struct Told(AtomicU64);
 
 /// Whether a request with this first word, which for Redis ends at a zero byte, is one of HTTP.
 pub(crate) fn is_http(name: &[u8]) -> bool {
@@ -28,7 +24,7 @@ impl Engine {
     #[cold]
     pub(crate) fn refuse_http(&self) -> Outcome {
         let now = self.clock.unix_ns() / 1_000_000_000;
-        let Told(told) = &self.told_of_http;
+        let told = &self.told_of_http;
         let last = told.load(Relaxed);
         if now.abs_diff(last) > SILENCE
             && told.compare_exchange(last, now, Relaxed, Relaxed).is_ok()

@@ -9,21 +9,8 @@
 use crate::admin;
 use crate::call::Call;
 use crate::engine::Engine;
-use crate::log::Effects;
-use crate::pubsub::Receivers;
+use crate::log::{Delivery, Effects};
 use crate::session::Session;
-
-/// Something that is sent to clients when a transaction is committed.
-pub(crate) enum Delivery {
-    /// A message, for those who listened when it was published.
-    Message { receivers: Receivers, text: Box<[u8]> },
-    /// A line for those who monitor.
-    Monitored(Vec<u8>),
-    /// Databases were emptied: told to clients that keep copies.
-    Flushed,
-    /// Bytes for the client itself that are no reply.
-    Own(Vec<u8>),
-}
 
 impl Call<'_> {
     /// Delivers after the commit of the transaction of which this call is a part; at once where it

@@ -9,22 +9,17 @@ use std::sync::{Arc, OnceLock};
 
 use keyspace::Keyspace;
 
+use crate::admin;
 use crate::blocking::{Deferred, Waiting};
 use crate::client::{Clients, Peer};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
-use crate::cross_protocol::Told;
+use crate::hub::Hub;
 use crate::log::CommandLog;
-use crate::pubsub::{self, Hub};
-use crate::room::Full;
 use crate::session::Session;
-use crate::stats::Stats;
+use crate::stats::{Full, Stats};
 use crate::table::Table;
 use crate::tracking::Tracker;
-use crate::{
-    admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
-    sets, sort, sorted_sets, streams, strings, transactions,
-};
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -67,34 +62,16 @@ pub struct Engine {
     hub: Hub,
     tracker: Tracker,
     full: Full,
-    pub(crate) told_of_http: Told,
+    /// When the log told last of HTTP that was refused, in seconds of unix time.
+    pub(crate) told_of_http: AtomicU64,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
 }
 
 impl Engine {
-    /// An engine of these parts.
-    pub fn new(options: EngineOptions) -> Engine {
-        let table = Table::new(&[
-            strings::COMMANDS,
-            hashes::COMMANDS,
-            lists::COMMANDS,
-            sorted_sets::COMMANDS,
-            geo::COMMANDS,
-            streams::COMMANDS,
-            sets::COMMANDS,
-            blocking::COMMANDS,
-            bitmaps::COMMANDS,
-            hyperloglog::COMMANDS,
-            keys::COMMANDS,
-            sort::COMMANDS,
-            connection::COMMANDS,
-            transactions::COMMANDS,
-            pubsub::COMMANDS,
-            introspection::COMMANDS,
-            admin::COMMANDS,
-        ]);
+    /// An engine of these parts, with these commands.
+    pub(crate) fn of(options: EngineOptions, table: Table) -> Engine {
         let stats = Stats::new(table.len(), options.threads);
         let now_ms = options.clock.unix_ms();
         let admin = admin::State::new(table.len(), options.threads, now_ms, options.seed);
@@ -121,7 +98,7 @@ impl Engine {
             hub: Hub::default(),
             tracker,
             full: Full::default(),
-            told_of_http: Told::default(),
+            told_of_http: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
         }

@@ -93,7 +93,7 @@ impl Failure {
 
     /// The medium lost bytes while the command ran.
     #[cold]
-    pub(crate) fn unsettled() -> Failure {
+    fn unsettled() -> Failure {
         Failure { unsettled: true, ..UNSETTLED.into() }
     }
 

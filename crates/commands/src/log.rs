@@ -10,7 +10,7 @@
 
 use keyspace::{Change, Db, Event};
 
-use crate::delivery::Delivery;
+use crate::hub::Receivers;
 
 /// A log of commands. Implemented for the append-only file; tests put a buffer in its place.
 pub trait CommandLog: Send + Sync {
@@ -35,6 +35,18 @@ pub trait CommandLog: Send + Sync {
     }
     /// Makes it durable up to `offset`, whatever its policy; whether that went well.
     fn sync_to(&self, offset: u64) -> bool;
+}
+
+/// Something that is sent to clients when a transaction is committed.
+pub(crate) enum Delivery {
+    /// A message, for those who listened when it was published.
+    Message { receivers: Receivers, text: Box<[u8]> },
+    /// A line for those who monitor.
+    Monitored(Vec<u8>),
+    /// Databases were emptied: told to clients that keep copies.
+    Flushed,
+    /// Bytes for the client itself that are no reply.
+    Own(Vec<u8>),
 }
 
 /// Effects of one transaction, encoded.
@@ -163,6 +175,7 @@ impl Effects {
         if gone.peek().is_none() {
             return;
         }
+        debug_assert!(mark.len >= self.group.len, "a step puts what it found gone before it ends");
         let behind = self.bytes.split_off(mark.len);
         let (count, last) = (self.count - mark.count, self.last);
         // The database that is selected where what stands behind begins.
@@ -174,20 +187,12 @@ impl Effects {
                 _ => self.push(db, &[b"DEL", key]),
             }
         }
-        let (added, count_added) = (self.bytes.len() - mark.len, self.count - mark.count);
         if count > 0 {
-            let before = self.bytes.len();
             if !behind.starts_with(SELECT) {
                 self.select(begins);
             }
-            let added = added + self.bytes.len() - before;
             self.bytes.extend_from_slice(&behind);
             (self.count, self.last) = (self.count + count, last);
-            if mark.len < self.group.len {
-                // What was put before closed groups belongs to none of them.
-                self.group.len += added;
-                self.group.count += count_added;
-            }
         }
     }
 

@@ -6,56 +6,25 @@
 //! Each limit has its own error text, and a store that is full says so in the server's log and in
 //! INFO.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use crate::engine::Engine;
 use crate::failure::{self, Done};
+use crate::queue;
 use crate::session::Session;
 use crate::table::Command;
-use crate::transactions;
 
 /// Bytes that are evicted for the first try of a command that found no block, beside those that it
 /// needs; each further try evicts twice as many, up to the limit.
 const EVICTED_FIRST: u64 = 1 << 20;
 const EVICTED_AT_ONCE: u64 = 4 << 20;
+/// How often a command that finds no block is run again.
+const TRIES: usize = 8;
 /// Steps in which garbage is freed before a command is run again.
 const STEPS: usize = 1000;
-/// How often the log is told that the store is full, at most.
-const LOG_EVERY_MS: u64 = 60_000;
-
-/// What was refused because the store was full.
-#[derive(Default)]
-pub(crate) struct Full {
-    refused: AtomicU64,
-    last_ms: AtomicU64,
-    logged_ms: AtomicU64,
-}
-
-impl Full {
-    /// Returns how many commands were refused.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Relaxed)
-    }
-
-    /// Returns how many seconds ago the last one was refused.
-    pub(crate) fn last_refused_s(&self, now_ms: u64) -> Option<u64> {
-        (self.refused() > 0).then(|| now_ms.saturating_sub(self.last_ms.load(Relaxed)) / 1000)
-    }
-
-    /// Counts a refusal; true if it is to be logged.
-    fn note(&self, now_ms: u64) -> bool {
-        self.refused.fetch_add(1, Relaxed);
-        self.last_ms.store(now_ms, Relaxed);
-        let logged = self.logged_ms.load(Relaxed);
-        (logged == 0 || now_ms.saturating_sub(logged) >= LOG_EVERY_MS)
-            && self.logged_ms.compare_exchange(logged, now_ms, Relaxed, Relaxed).is_ok()
-    }
-}
 
 impl Engine {
     /// Evicts where a limit is exceeded, and refuses what takes memory over `maxmemory`.
     pub(crate) fn check_memory(&self, session: &Session, command: &Command) -> Done {
-        if transactions::needs_room(session, command) && !self.has_room() {
+        if queue::needs_room(session, command) && !self.has_room() {
             return Err(failure::OOM.into());
         }
         Ok(())
@@ -80,6 +49,9 @@ impl Engine {
     /// frees what deletes left, lets all shards have what each has to spare, else evicts; true if
     /// that may have helped. No shard may be locked by this thread.
     pub(crate) fn find_room(&self, bytes: usize, tries: usize) -> bool {
+        if tries >= TRIES {
+            return false;
+        }
         let freed = self.free_garbage();
         let shared = self.keyspace().heap().share_free_spans();
         // What was reserved in vain is among what is shared: after the first try that alone helps

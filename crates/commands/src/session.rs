@@ -13,12 +13,9 @@ use resp::Protocol;
 
 use crate::blocking::Waiter;
 use crate::client::Client;
-use crate::keys::Walk;
-use crate::pubsub::Subscriptions;
-use crate::spec::TOUCHES;
-use crate::table::Command;
+use crate::hub::Subscriptions;
 use crate::tracking::Readers;
-use crate::transactions::Queue;
+use crate::walk::Walk;
 
 /// Whether replies are sent: CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +29,18 @@ pub enum ReplyMode {
     SkipNext,
     /// The current command's reply is to be dropped.
     Skip,
+}
+
+/// What MULTI collects.
+#[derive(Default)]
+pub(crate) struct Queue {
+    /// Their words.
+    pub(crate) commands: Vec<Vec<Box<[u8]>>>,
+    /// A command was refused: EXEC fails.
+    pub(crate) is_dirty: bool,
+    /// Flags of all queued commands.
+    pub(crate) flags: u32,
+    pub(crate) bytes: usize,
 }
 
 /// One connection.
@@ -86,11 +95,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// Whether the keys that the command reads count as used (CLIENT NO-TOUCH).
-    pub(crate) fn touches(&self, command: &Command) -> bool {
-        !self.client.no_touch.load(Relaxed) || command.spec.is(TOUCHES)
-    }
-
     pub(crate) fn new(client: Arc<Client>, stripe: usize, seed: u64) -> Session {
         Session {
             client,

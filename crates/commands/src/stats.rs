@@ -137,3 +137,35 @@ impl Stats {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
+
+/// How often the log is told that the store is full, at most.
+const LOG_EVERY_MS: u64 = 60_000;
+
+/// What was refused because the store was full.
+#[derive(Default)]
+pub(crate) struct Full {
+    refused: AtomicU64,
+    last_ms: AtomicU64,
+    logged_ms: AtomicU64,
+}
+
+impl Full {
+    /// Returns how many commands were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// Returns how many seconds ago the last one was refused.
+    pub(crate) fn last_refused_s(&self, now_ms: u64) -> Option<u64> {
+        (self.refused() > 0).then(|| now_ms.saturating_sub(self.last_ms.load(Relaxed)) / 1000)
+    }
+
+    /// Counts a refusal; true if it is to be logged.
+    pub(crate) fn note(&self, now_ms: u64) -> bool {
+        self.refused.fetch_add(1, Relaxed);
+        self.last_ms.store(now_ms, Relaxed);
+        let logged = self.logged_ms.load(Relaxed);
+        (logged == 0 || now_ms.saturating_sub(logged) >= LOG_EVERY_MS)
+            && self.logged_ms.compare_exchange(logged, now_ms, Relaxed, Relaxed).is_ok()
+    }
+}

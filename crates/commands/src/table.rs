@@ -4,7 +4,10 @@
 //! bytes of the name, at most half full. Every command and subcommand has a dense number, by which
 //! statistics are kept.
 
-use crate::spec::CommandSpec;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::client::Client;
+use crate::spec::{CommandSpec, TOUCHES};
 
 /// A command or subcommand with its number in the table.
 #[derive(Clone, Copy)]
@@ -25,6 +28,11 @@ impl Command {
             Some(parent) => format!("{}|{}", parent.name, self.spec.name),
             None => self.spec.name.to_owned(),
         }
+    }
+
+    /// Whether the keys that it reads count as used (CLIENT NO-TOUCH).
+    pub(crate) fn touches(&self, client: &Client) -> bool {
+        !client.no_touch.load(Relaxed) || self.spec.is(TOUCHES)
     }
 }
 

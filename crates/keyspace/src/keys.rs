@@ -1,14 +1,13 @@
-//! Keys whatever they hold: deleting, expiry times, when they were used, renaming, copying.
+//! Keys whatever they hold: deleting, renaming, copying.
 
 use heap::{Ptr, Shard, View};
 use structures::blob::Blob;
-use structures::index::Slot;
 
 use crate::collection::{self, Head};
+use crate::entry::Old;
 use crate::entry::{self, Value};
 use crate::error::refused;
-use crate::layout::{Counts, FIELDS, Kind, int_of};
-use crate::strings::Old;
+use crate::layout::{Kind, int_of};
 use crate::txn::Place;
 use crate::{Db, Error, Event, Key, Txn};
 
@@ -19,56 +18,6 @@ impl Txn<'_> {
         let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(false) };
         self.unlink(place, key.hash, slot, true)?;
         self.note(place.shard, db, key.bytes, Event::Deleted);
-        Ok(true)
-    }
-
-    /// Takes an entry out of both indexes; with `release`, gives it up with all that it owns.
-    pub(crate) fn unlink(
-        &mut self,
-        place: Place,
-        hash: u64,
-        slot: Slot,
-        release: bool,
-    ) -> Result<(), Error> {
-        self.forget();
-        self.side(place.shard).access.end(place.which(hash));
-        let at = slot.entry();
-        // Room for deletes is kept, so that a full heap can be emptied.
-        self.shards[place.shard].allow_reserve(true);
-        let done = self.unlink_staged(place, hash, slot, at, release);
-        self.shards[place.shard].allow_reserve(false);
-        done
-    }
-
-    fn unlink_staged(
-        &mut self,
-        place: Place,
-        hash: u64,
-        slot: Slot,
-        at: Ptr,
-        release: bool,
-    ) -> Result<(), Error> {
-        let index = self.keys_index(place);
-        let queue = self.queue(place.shard);
-        let expiry = entry::expiry_word(&self.shards[place.shard], at);
-        index.remove(&mut self.shards[place.shard], slot);
-        let counts = self.counts(place);
-        self.set_counts(place, Counts { keys: counts.keys.wrapping_sub(1), ..counts });
-        if expiry != 0 {
-            self.link_expiry(place, hash, Some(at), None)?;
-            self.count_fields_of(place, expiry, 0);
-        }
-        if release {
-            entry::release(&mut self.shards[place.shard], queue, at)?;
-        }
-        Ok(())
-    }
-
-    /// Sets (`Some(unix ms)`) or removes the expiry time; false if there is no such key.
-    pub fn set_expiry(&mut self, db: Db, key: &Key<'_>, at: Option<u64>) -> Result<bool, Error> {
-        let (place, Some(old)) = self.open(db, key)? else { return Ok(false) };
-        self.move_expiry(place, key, old, at.unwrap_or(0) | old.expiry & FIELDS)?;
-        self.note(place.shard, db, key.bytes, Event::Written);
         Ok(true)
     }
 

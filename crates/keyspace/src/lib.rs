@@ -12,73 +12,62 @@
 //! come in as arguments. It writes persistent words through `heap` and `structures` alone.
 #![forbid(unsafe_code)]
 
-mod access;
+mod background;
 mod bitmap;
-mod cached;
 mod changes;
 mod check;
 mod collection;
 mod damage;
 mod databases;
-mod defragment;
 mod entry;
 mod error;
-mod evict;
+mod eviction;
+mod expiry;
 mod fault_points;
 pub mod geo;
 pub mod hyperloglog;
 mod key;
 mod keys;
 mod keyspace;
-mod large;
 mod layout;
 mod lists;
-mod mean_ttl;
-mod met;
+mod losses;
 mod queued;
 mod salvage;
-mod scrub;
 mod side;
 mod snapshot;
 mod stats;
-mod steps;
-mod stream_groups;
-mod stream_progress;
 mod streams;
 mod strings;
 mod txn;
-mod uses;
 mod value;
 mod verify;
 mod watch;
 
+pub use background::{Defragmentation, Hold, Progress, Scrub};
 pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
 pub use changes::{Change, Event};
 pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
 pub use collection::{
-    FieldChange, FieldTime, Limits, Members, Sorted, SortedEdit, Text, TimedField,
+    FieldChange, FieldTime, Limits, Members, SortedSetEdit, SortedSetRef, Text, TimedField,
 };
-pub use damage::{Harm, Losses};
-pub use defragment::Defragmentation;
+pub use damage::Harm;
 pub use error::{CommitError, Error};
-pub use evict::{Eviction, Policy};
+pub use eviction::{Eviction, Policy};
+pub use expiry::Expire;
 pub use fault_points::FaultPoint;
 pub use key::{DATABASES, Db, Key, slot};
 pub use keyspace::{Ahead, Keyspace};
-pub use large::{Pinned, Prepared};
 pub use lists::{Elements, NodeLimits, Side};
+pub use losses::Losses;
 pub use salvage::{SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
-pub use scrub::Scrub;
 pub use snapshot::{Content, Item, Snapshot};
 pub use stats::Stats;
-pub use steps::{Hold, Progress};
-pub use stream_groups::GroupRead;
-pub use stream_progress::StreamProgress;
 pub use streams::{
-    StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead, StreamId,
-    StreamLimits, StreamPart, StreamPending, StreamRef, StreamTrim,
+    GroupRead, StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead,
+    StreamId, StreamLimits, StreamPart, StreamPending, StreamProgress, StreamRef, StreamTrim,
 };
-pub use strings::Expire;
+pub use strings::{Pinned, Prepared};
 pub use txn::{Entry, Savepoint, Txn};
 pub use value::{Encoding, Str, Type};
 pub use watch::Watch;

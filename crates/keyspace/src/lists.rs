@@ -124,7 +124,7 @@ impl Txn<'_> {
         let shard = &mut self.shards[place.shard];
         let mut word = 0;
         if let Some(old) = old {
-            match old.kind() {
+            match old.kind {
                 Kind::Collection(head) if head.what == Type::List => {}
                 _ => return Err(Error::WrongType),
             }

@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use crate::access::AccessTable;
-use crate::evict::Pool;
+use crate::eviction::Pool;
+use crate::eviction::access::AccessTable;
+use crate::expiry::mean_ttl::MeanTtl;
 use crate::key::DATABASES;
-use crate::mean_ttl::MeanTtl;
 use crate::stats::Counters;
 use crate::watch::Watches;
 

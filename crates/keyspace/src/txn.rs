@@ -18,13 +18,13 @@ use smallvec::SmallVec;
 use structures::index::{Index, Slot};
 use structures::reclaim::Queue;
 
-use crate::access::Which;
 use crate::changes::Changes;
+use crate::eviction::access::Which;
+use crate::expiry::lazy::Met;
 use crate::layout::{
     Counts, FIELDS, FieldCounts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
     keys_root, map_word, physical,
 };
-use crate::met::Met;
 use crate::side::Side;
 use crate::streams;
 use crate::value::{self, Encoding, Str, Type};
@@ -215,16 +215,6 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// Counts an entry whose expiry word changes (0: that is not there) among the hashes with
-    /// times.
-    #[inline]
-    pub(crate) fn count_fields_of(&mut self, place: Place, before: u64, after: u64) {
-        if (before | after) & FIELDS != 0 {
-            let counts = self.field_counts(place).plus(FieldCounts::of(after));
-            self.set_field_counts(place, counts.minus(FieldCounts::of(before)));
-        }
-    }
-
     /// The slot of a key, expired or not.
     #[inline]
     pub(crate) fn slot(&self, place: Place, key: &Key<'_>) -> Option<Slot> {
@@ -308,21 +298,6 @@ impl<'k> Txn<'k> {
         }
         self.expire(place, db, key, slot)?;
         Ok(None)
-    }
-
-    /// Deletes a key whose time, or that of all its fields, has come.
-    #[cold]
-    pub(crate) fn expire(
-        &mut self,
-        place: Place,
-        db: Db,
-        key: &Key<'_>,
-        slot: Slot,
-    ) -> Result<(), Error> {
-        self.count_spent_fields(place, slot.entry());
-        self.unlink(place, key.hash, slot, true)?;
-        self.note(place.shard, db, key.bytes, Event::Expired);
-        Ok(())
     }
 
     /// The type of the value.
@@ -532,6 +507,11 @@ impl<'k> Txn<'k> {
     #[inline]
     pub fn is_dirty(&self) -> bool {
         self.shards.iter().any(Shard::is_dirty)
+    }
+
+    /// The locked shards in which there is anything to commit.
+    pub fn dirty(&self) -> impl Iterator<Item = usize> {
+        self.shards.iter().filter(|shard| shard.is_dirty()).map(Shard::id)
     }
 
     /// Makes it durable and tells who watches. Locks are kept until the drop; what follows is a new

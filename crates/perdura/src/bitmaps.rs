@@ -5,12 +5,14 @@
 
 use keyspace::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
 
+use crate::operations::{Execute, Open, all};
 use crate::{Error, Perdura, Transaction};
 
 /// Part of a string. Both ends belong to it; negative numbers count from the end, -1 the last.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{BitRange, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -43,122 +45,7 @@ impl BitRange {
     }
 }
 
-impl Transaction<'_> {
-    /// Sets or clears a bit; what it was.
-    ///
-    /// # Errors
-    /// [`Error::TooLong`] if it lies behind the longest string.
-    pub fn set_bit(&mut self, key: impl AsRef<[u8]>, bit: u64, on: bool) -> Result<bool, Error> {
-        self.whole(|tx| {
-            let key = tx.key(&key)?;
-            Ok(tx.txn.set_bit(tx.db, &key, bit, on)?.0)
-        })
-    }
-
-    /// A bit; clear where there is no key.
-    pub fn get_bit(&mut self, key: impl AsRef<[u8]>, bit: u64) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(false) };
-        Ok(self.txn.string(&entry)?.bit(bit)?)
-    }
-
-    /// How many bits are set in part of a string; 0 where there is no key.
-    pub fn bit_count(&mut self, key: impl AsRef<[u8]>, range: BitRange) -> Result<u64, Error> {
-        let key = self.key(&key)?;
-        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0) };
-        let value = self.txn.string(&entry)?;
-        Ok(range.within(value.len()).map_or(Ok(0), |bits| value.count_ones(bits))?)
-    }
-
-    /// The number, from the begin of the string, of the first bit in part of it that is set, or
-    /// clear.
-    ///
-    /// The bit behind the last one is clear: of [`BitRange::All`] there always is a clear one,
-    /// though there be no key.
-    pub fn bit_position(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        on: bool,
-        range: BitRange,
-    ) -> Result<Option<u64>, Error> {
-        let key = self.key(&key)?;
-        let (mut found, mut len) = (None, 0);
-        if let Some(entry) = self.txn.find(self.db, &key) {
-            let value = self.txn.string(&entry)?;
-            len = value.len();
-            found = range.within(len).map_or(Ok(None), |bits| value.find_bit(bits, on))?;
-        }
-        let behind = (!on && range == BitRange::All).then_some(len as u64 * 8);
-        Ok(found.or(behind))
-    }
-
-    /// Makes a key hold what an operation makes of the strings at others, bit by bit, the shorter
-    /// ones continued with clear bits; its length in bytes. Where that is 0, the key is deleted.
-    /// The key does not expire.
-    ///
-    /// # Errors
-    /// [`Error::OneSource`] if [`BitOperation::Not`] is given any other number of them.
-    pub fn bit_op<K: AsRef<[u8]>>(
-        &mut self,
-        target: impl AsRef<[u8]>,
-        operation: BitOperation,
-        sources: &[K],
-    ) -> Result<usize, Error> {
-        if operation == BitOperation::Not && sources.len() != 1 {
-            return Err(Error::OneSource);
-        }
-        self.whole(|tx| {
-            let target = tx.key(&target)?;
-            let sources = tx.keys(sources)?;
-            Ok(tx.txn.combine_bits(tx.db, &target, operation, &sources)?.0)
-        })
-    }
-
-    /// The integer in a string whose highest bit is number `at`; 0 where there is no key.
-    pub fn bit_field_get(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        integer: BitInteger,
-        at: u64,
-    ) -> Result<i64, Error> {
-        let key = self.key(&key)?;
-        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0) };
-        Ok(self.txn.string(&entry)?.integer(integer, at)?)
-    }
-
-    /// Sets the integer in a string whose highest bit is number `at`; what it was, or `None` if the
-    /// value does not fit and `overflow` says [`BitOverflow::Fail`]: then it stays. A negative
-    /// value of an unsigned integer is a very large one.
-    ///
-    /// # Errors
-    /// [`Error::TooLong`] if it lies behind the longest string.
-    pub fn bit_field_set(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        integer: BitInteger,
-        at: u64,
-        value: i64,
-        overflow: BitOverflow,
-    ) -> Result<Option<i64>, Error> {
-        self.change_bit_field(key.as_ref(), integer, at, BitChange::Set(value, overflow))
-    }
-
-    /// Adds to the integer in a string whose highest bit is number `at`; the sum, or `None` if it
-    /// does not fit and `overflow` says [`BitOverflow::Fail`]: then the integer stays.
-    ///
-    /// # Errors
-    /// [`Error::TooLong`] if it lies behind the longest string.
-    pub fn bit_field_increment(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        integer: BitInteger,
-        at: u64,
-        by: i64,
-        overflow: BitOverflow,
-    ) -> Result<Option<i64>, Error> {
-        self.change_bit_field(key.as_ref(), integer, at, BitChange::Add(by, overflow))
-    }
-
+impl Open<'_> {
     fn change_bit_field(
         &mut self,
         key: &[u8],
@@ -174,54 +61,107 @@ impl Transaction<'_> {
     }
 }
 
-impl Perdura {
-    /// As [`Transaction::set_bit`].
-    pub fn set_bit(&self, key: impl AsRef<[u8]>, bit: u64, on: bool) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.set_bit(&key, bit, on))
+/// Operations on bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
+pub trait Bitmaps: Execute {
+    /// Sets or clears a bit; what it was.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] if it lies behind the longest string.
+    fn set_bit(&self, key: impl AsRef<[u8]>, bit: u64, on: bool) -> Result<bool, Error> {
+        self.whole(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.set_bit(tx.db, &key, bit, on)?.0)
+        })
     }
 
     /// A bit; clear where there is no key.
-    pub fn get_bit(&self, key: impl AsRef<[u8]>, bit: u64) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.get_bit(&key, bit))
+    fn get_bit(&self, key: impl AsRef<[u8]>, bit: u64) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let Some(entry) = tx.txn.find(tx.db, &key) else { return Ok(false) };
+            Ok(tx.txn.string(&entry)?.bit(bit)?)
+        })
     }
 
     /// How many bits are set in part of a string; 0 where there is no key.
-    pub fn bit_count(&self, key: impl AsRef<[u8]>, range: BitRange) -> Result<u64, Error> {
-        self.on(key.as_ref(), |tx| tx.bit_count(&key, range))
+    fn bit_count(&self, key: impl AsRef<[u8]>, range: BitRange) -> Result<u64, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let Some(entry) = tx.txn.find(tx.db, &key) else { return Ok(0) };
+            let value = tx.txn.string(&entry)?;
+            Ok(range.within(value.len()).map_or(Ok(0), |bits| value.count_ones(bits))?)
+        })
     }
 
-    /// As [`Transaction::bit_position`].
-    pub fn bit_position(
+    /// The number, from the begin of the string, of the first bit in part of it that is set, or
+    /// clear.
+    ///
+    /// The bit behind the last one is clear: of [`BitRange::All`] there always is a clear one,
+    /// though there be no key.
+    fn bit_position(
         &self,
         key: impl AsRef<[u8]>,
         on: bool,
         range: BitRange,
     ) -> Result<Option<u64>, Error> {
-        self.on(key.as_ref(), |tx| tx.bit_position(&key, on, range))
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let (mut found, mut len) = (None, 0);
+            if let Some(entry) = tx.txn.find(tx.db, &key) {
+                let value = tx.txn.string(&entry)?;
+                len = value.len();
+                found = range.within(len).map_or(Ok(None), |bits| value.find_bit(bits, on))?;
+            }
+            let behind = (!on && range == BitRange::All).then_some(len as u64 * 8);
+            Ok(found.or(behind))
+        })
     }
 
-    /// As [`Transaction::bit_op`], in a transaction of its own on all of the keys.
-    pub fn bit_op<K: AsRef<[u8]>>(
+    /// Makes a key hold what an operation makes of the strings at others, bit by bit, the shorter
+    /// ones continued with clear bits; its length in bytes. Where that is 0, the key is deleted.
+    /// The key does not expire.
+    ///
+    /// # Errors
+    /// [`Error::OneSource`] if [`BitOperation::Not`] is given any other number of them.
+    fn bit_op<K: AsRef<[u8]>>(
         &self,
         target: impl AsRef<[u8]>,
         operation: BitOperation,
         sources: &[K],
     ) -> Result<usize, Error> {
-        self.on_all(target.as_ref(), sources, |tx| tx.bit_op(&target, operation, sources))
+        self.on(&all(&target, sources), |tx| {
+            if operation == BitOperation::Not && sources.len() != 1 {
+                return Err(Error::OneSource);
+            }
+            tx.whole(|tx| {
+                let target = tx.key(&target)?;
+                let sources = tx.keys(sources)?;
+                Ok(tx.txn.combine_bits(tx.db, &target, operation, &sources)?.0)
+            })
+        })
     }
 
-    /// As [`Transaction::bit_field_get`].
-    pub fn bit_field_get(
+    /// The integer in a string whose highest bit is number `at`; 0 where there is no key.
+    fn bit_field_get(
         &self,
         key: impl AsRef<[u8]>,
         integer: BitInteger,
         at: u64,
     ) -> Result<i64, Error> {
-        self.on(key.as_ref(), |tx| tx.bit_field_get(&key, integer, at))
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let Some(entry) = tx.txn.find(tx.db, &key) else { return Ok(0) };
+            Ok(tx.txn.string(&entry)?.integer(integer, at)?)
+        })
     }
 
-    /// As [`Transaction::bit_field_set`].
-    pub fn bit_field_set(
+    /// Sets the integer in a string whose highest bit is number `at`; what it was, or `None` if the
+    /// value does not fit and `overflow` says [`BitOverflow::Fail`]: then it stays. A negative
+    /// value of an unsigned integer is a very large one.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] if it lies behind the longest string.
+    fn bit_field_set(
         &self,
         key: impl AsRef<[u8]>,
         integer: BitInteger,
@@ -229,11 +169,17 @@ impl Perdura {
         value: i64,
         overflow: BitOverflow,
     ) -> Result<Option<i64>, Error> {
-        self.on(key.as_ref(), |tx| tx.bit_field_set(&key, integer, at, value, overflow))
+        self.on(&[key.as_ref()], |tx| {
+            tx.change_bit_field(key.as_ref(), integer, at, BitChange::Set(value, overflow))
+        })
     }
 
-    /// As [`Transaction::bit_field_increment`].
-    pub fn bit_field_increment(
+    /// Adds to the integer in a string whose highest bit is number `at`; the sum, or `None` if it
+    /// does not fit and `overflow` says [`BitOverflow::Fail`]: then the integer stays.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] if it lies behind the longest string.
+    fn bit_field_increment(
         &self,
         key: impl AsRef<[u8]>,
         integer: BitInteger,
@@ -241,6 +187,11 @@ impl Perdura {
         by: i64,
         overflow: BitOverflow,
     ) -> Result<Option<i64>, Error> {
-        self.on(key.as_ref(), |tx| tx.bit_field_increment(&key, integer, at, by, overflow))
+        self.on(&[key.as_ref()], |tx| {
+            tx.change_bit_field(key.as_ref(), integer, at, BitChange::Add(by, overflow))
+        })
     }
 }
+
+impl Bitmaps for Perdura {}
+impl Bitmaps for Transaction<'_> {}

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use keyspace::{FieldChange, FieldTime, Limits, Text, Type};
 
-use crate::transaction::parse;
+use crate::operations::{Execute, Open};
+use crate::strings::parse;
 use crate::{Error, Perdura, Transaction};
 
 /// A field of a hash with its value.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{Entry, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -28,7 +30,7 @@ pub type Entry = (Vec<u8>, Vec<u8>);
 /// Up to which size they are kept as small: Redis's own defaults.
 const LIMITS: Limits = Limits { entries: 512, value: 64 };
 
-impl Transaction<'_> {
+impl Open<'_> {
     fn put(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -77,68 +79,6 @@ impl Transaction<'_> {
         Ok(self.txn.members(&entry, what)?.visit(visit)?)
     }
 
-    /// Sets a field of a hash; whether it is new.
-    pub fn hash_set(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.put(key, Type::Hash, (field.as_ref(), value.as_ref()))
-    }
-
-    /// The value of a field of a hash.
-    pub fn hash_get(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        self.value(key, Type::Hash, field.as_ref())
-    }
-
-    /// Deletes a field of a hash; whether there was one.
-    pub fn hash_delete(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.take(key, Type::Hash, field.as_ref())
-    }
-
-    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set
-    /// makes it stay.
-    pub fn hash_expire(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<bool, Error> {
-        let until = self.until(ttl);
-        self.set_field_time(key, field.as_ref(), Some(until))
-    }
-
-    /// Makes a field of a hash stay; whether there is one.
-    pub fn hash_persist(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.set_field_time(key, field.as_ref(), None)
-    }
-
-    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not
-    /// expire.
-    pub fn hash_ttl(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-    ) -> Result<Option<Duration>, Error> {
-        let key = self.key(&key)?;
-        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
-        let time = self.txn.members(&entry, Type::Hash)?.time(field.as_ref())?.flatten();
-        Ok(time.map(|at| Duration::from_millis(at.saturating_sub(self.txn.now()))))
-    }
-
     fn set_field_time(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -154,16 +94,77 @@ impl Transaction<'_> {
             Ok(found)
         })
     }
+}
+
+/// Operations on hashes. A hash goes with its last field.
+pub trait Hashes: Execute {
+    /// Sets a field of a hash; whether it is new.
+    fn hash_set(
+        &self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| tx.put(&key, Type::Hash, (field.as_ref(), value.as_ref())))
+    }
+
+    /// The value of a field of a hash.
+    fn hash_get(
+        &self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        self.on(&[key.as_ref()], |tx| tx.value(&key, Type::Hash, field.as_ref()))
+    }
+
+    /// Deletes a field of a hash; whether there was one.
+    fn hash_delete(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| tx.take(&key, Type::Hash, field.as_ref()))
+    }
+
+    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set
+    /// makes it stay.
+    fn hash_expire(
+        &self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let until = tx.until(ttl);
+            tx.set_field_time(&key, field.as_ref(), Some(until))
+        })
+    }
+
+    /// Makes a field of a hash stay; whether there is one.
+    fn hash_persist(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| tx.set_field_time(&key, field.as_ref(), None))
+    }
+
+    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not
+    /// expire.
+    fn hash_ttl(
+        &self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+    ) -> Result<Option<Duration>, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let Some(entry) = tx.txn.find(tx.db, &key) else { return Ok(None) };
+            let time = tx.txn.members(&entry, Type::Hash)?.time(field.as_ref())?.flatten();
+            Ok(time.map(|at| Duration::from_millis(at.saturating_sub(tx.txn.now()))))
+        })
+    }
 
     /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The
     /// field keeps its time to live.
-    pub fn hash_increment(
-        &mut self,
+    fn hash_increment(
+        &self,
         key: impl AsRef<[u8]>,
         field: impl AsRef<[u8]>,
         by: i64,
     ) -> Result<i64, Error> {
-        self.whole(|tx| {
+        self.whole(&[key.as_ref()], |tx| {
             let old = match tx.value(&key, Type::Hash, field.as_ref())? {
                 Some(value) => parse(&value)?,
                 None => 0,
@@ -177,167 +178,54 @@ impl Transaction<'_> {
     }
 
     /// How many fields a hash has; 0 where there is no key.
-    pub fn hash_len(&mut self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
-        self.count(key, Type::Hash)
+    fn hash_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
+        self.on(&[key.as_ref()], |tx| tx.count(&key, Type::Hash))
     }
 
     /// All fields of a hash with their values, in no order that one could rely on.
-    pub fn hash_entries(&mut self, key: impl AsRef<[u8]>) -> Result<Vec<Entry>, Error> {
-        let mut all = Vec::new();
-        self.visit(key, Type::Hash, |field, value| all.push((field.to_vec(), value.to_vec())))?;
-        Ok(all)
-    }
-
-    /// Adds a member to a set; whether it is new.
-    pub fn set_add(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        member: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.put(key, Type::Set, (member.as_ref(), b""))
-    }
-
-    /// Takes a member out of a set; whether it was there.
-    pub fn set_remove(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        member: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.take(key, Type::Set, member.as_ref())
-    }
-
-    /// Whether a set has a member.
-    pub fn set_contains(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        member: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        Ok(self.value(key, Type::Set, member.as_ref())?.is_some())
-    }
-
-    /// How many members a set has; 0 where there is no key.
-    pub fn set_len(&mut self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
-        self.count(key, Type::Set)
-    }
-
-    /// All members of a set, in no order that one could rely on.
-    pub fn set_members(&mut self, key: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
-        let mut all = Vec::new();
-        self.visit(key, Type::Set, |member, _| all.push(member.to_vec()))?;
-        Ok(all)
+    fn hash_entries(&self, key: impl AsRef<[u8]>) -> Result<Vec<Entry>, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let mut all = Vec::new();
+            tx.visit(&key, Type::Hash, |field, value| all.push((field.to_vec(), value.to_vec())))?;
+            Ok(all)
+        })
     }
 }
 
-impl Perdura {
-    /// Sets a field of a hash; whether it is new.
-    pub fn hash_set(
-        &self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.hash_set(&key, field, value))
-    }
+impl Hashes for Perdura {}
+impl Hashes for Transaction<'_> {}
 
-    /// The value of a field of a hash.
-    pub fn hash_get(
-        &self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        self.on(key.as_ref(), |tx| tx.hash_get(&key, field))
-    }
-
-    /// Deletes a field of a hash; whether there was one.
-    pub fn hash_delete(
-        &self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.hash_delete(&key, field))
-    }
-
-    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set
-    /// makes it stay.
-    pub fn hash_expire(
-        &self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.hash_expire(&key, field, ttl))
-    }
-
-    /// Makes a field of a hash stay; whether there is one.
-    pub fn hash_persist(
-        &self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.hash_persist(&key, field))
-    }
-
-    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not
-    /// expire.
-    pub fn hash_ttl(
-        &self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-    ) -> Result<Option<Duration>, Error> {
-        self.on(key.as_ref(), |tx| tx.hash_ttl(&key, field))
-    }
-
-    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The
-    /// field keeps its time to live.
-    pub fn hash_increment(
-        &self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-        by: i64,
-    ) -> Result<i64, Error> {
-        self.on(key.as_ref(), |tx| tx.hash_increment(&key, field, by))
-    }
-
-    /// How many fields a hash has; 0 where there is no key.
-    pub fn hash_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
-        self.on(key.as_ref(), |tx| tx.hash_len(&key))
-    }
-
-    /// All fields of a hash with their values, in no order that one could rely on.
-    pub fn hash_entries(&self, key: impl AsRef<[u8]>) -> Result<Vec<Entry>, Error> {
-        self.on(key.as_ref(), |tx| tx.hash_entries(&key))
-    }
-
+/// Operations on sets. A set goes with its last member.
+pub trait Sets: Execute {
     /// Adds a member to a set; whether it is new.
-    pub fn set_add(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.set_add(&key, member))
+    fn set_add(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| tx.put(&key, Type::Set, (member.as_ref(), b"")))
     }
 
     /// Takes a member out of a set; whether it was there.
-    pub fn set_remove(
-        &self,
-        key: impl AsRef<[u8]>,
-        member: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.set_remove(&key, member))
+    fn set_remove(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| tx.take(&key, Type::Set, member.as_ref()))
     }
 
     /// Whether a set has a member.
-    pub fn set_contains(
-        &self,
-        key: impl AsRef<[u8]>,
-        member: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.set_contains(&key, member))
+    fn set_contains(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| Ok(tx.value(&key, Type::Set, member.as_ref())?.is_some()))
     }
 
     /// How many members a set has; 0 where there is no key.
-    pub fn set_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
-        self.on(key.as_ref(), |tx| tx.set_len(&key))
+    fn set_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
+        self.on(&[key.as_ref()], |tx| tx.count(&key, Type::Set))
     }
 
     /// All members of a set, in no order that one could rely on.
-    pub fn set_members(&self, key: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
-        self.on(key.as_ref(), |tx| tx.set_members(&key))
+    fn set_members(&self, key: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let mut all = Vec::new();
+            tx.visit(&key, Type::Set, |member, _| all.push(member.to_vec()))?;
+            Ok(all)
+        })
     }
 }
+
+impl Sets for Perdura {}
+impl Sets for Transaction<'_> {}

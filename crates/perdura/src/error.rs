@@ -68,6 +68,7 @@ pub struct CloseError(#[from] pub(crate) std::io::Error);
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{Error, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -136,6 +137,12 @@ pub enum Error {
     /// A durable step failed; the store takes no more writes until it is opened again.
     #[error("a durable step failed; the store takes no more writes until it is opened again")]
     ReadOnly,
+}
+
+impl Error {
+    pub(crate) fn is_unsettled(&self) -> bool {
+        *self == Error::Unsettled
+    }
 }
 
 impl From<keyspace::Error> for Error {

@@ -1,19 +1,21 @@
 //! Places on the Earth: sorted sets whose members have places.
 //!
 //! A place is kept as the score of its member, to about half a metre, in Redis's own form. Members
-//! are taken out with [`Transaction::sorted_remove`] and counted with [`Transaction::sorted_len`].
-//! Degrees are decimal, lengths are in metres.
+//! are taken out with [`crate::SortedSets::sorted_set_remove`] and counted with
+//! [`crate::SortedSets::sorted_set_len`]. Degrees are decimal, lengths are in metres.
 
 use keyspace::Entry;
 use keyspace::geo::{self, Area, Point, Shape, Wanted, point_of, score_of};
 
-use crate::sorted::LIMITS;
+use crate::operations::{Execute, Open};
+use crate::sorted_sets::LIMITS;
 use crate::{Error, Perdura, Scored, Transaction};
 
 /// A member that was found.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{GeoPoint, GeoSearch, GeoShape, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -44,6 +46,7 @@ pub struct Nearby {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{GeoPoint, GeoSearch, GeoShape, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -119,83 +122,7 @@ fn check_shape(shape: Shape) -> Result<Shape, Error> {
     if is_valid { Ok(shape) } else { Err(Error::NoSuchPlace) }
 }
 
-impl Transaction<'_> {
-    /// Gives a member a place; whether the member is new.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchPlace`] for one that has no score: nearer to a pole than 85.05112878 degrees
-    /// of latitude, or no place at all.
-    pub fn geo_add(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        member: impl AsRef<[u8]>,
-        place: Point,
-    ) -> Result<bool, Error> {
-        self.sorted_set(key, member, score_of(check_point(place)?) as f64)
-    }
-
-    /// The place of a member, as its score has kept it; `None` where it has none.
-    pub fn geo_position(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        member: impl AsRef<[u8]>,
-    ) -> Result<Option<Point>, Error> {
-        Ok(self.sorted_score(key, member)?.map(point_of))
-    }
-
-    /// Metres between two members, along a great circle; `None` where one of them has no place.
-    pub fn geo_distance(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        member: impl AsRef<[u8]>,
-        other: impl AsRef<[u8]>,
-    ) -> Result<Option<f64>, Error> {
-        let places = self.geo_position(&key, member)?.zip(self.geo_position(&key, other)?);
-        Ok(places.map(|(one, other)| one.distance(other)))
-    }
-
-    /// The members that a search finds; none where there is no key.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchPlace`] if the centre is not valid for [`Transaction::geo_add`], or a length
-    /// is negative or not finite; [`Error::NoSuchMember`] if the centre is a member that is not
-    /// there.
-    pub fn geo_search(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        search: &GeoSearch,
-    ) -> Result<Vec<Nearby>, Error> {
-        let key = self.key(&key)?;
-        let entry = self.txn.find(self.db, &key);
-        let found = self.found(entry, search)?.into_iter().map(|found| Nearby {
-            member: found.member,
-            position: point_of(found.score),
-            distance: found.distance,
-        });
-        Ok(found.collect())
-    }
-
-    /// Makes a key hold the members that a search finds at another, with their places; how many.
-    /// Where there are none, the key is deleted.
-    ///
-    /// # Errors
-    /// As [`Transaction::geo_search`].
-    pub fn geo_search_store(
-        &mut self,
-        target: impl AsRef<[u8]>,
-        source: impl AsRef<[u8]>,
-        search: &GeoSearch,
-    ) -> Result<u64, Error> {
-        self.whole(|tx| {
-            let (target, source) = (tx.key(&target)?, tx.key(&source)?);
-            let entry = tx.txn.find_mut(tx.db, &source)?;
-            let found = tx.found(entry, search)?.into_iter();
-            let members: Vec<Scored> = found.map(|found| (found.member, found.score)).collect();
-            tx.txn.set_sorted(tx.db, &target, &members, LIMITS)?;
-            Ok(members.len() as u64)
-        })
-    }
-
+impl Open<'_> {
     fn found(&self, entry: Option<Entry>, search: &GeoSearch) -> Result<Vec<geo::Found>, Error> {
         let shape = check_shape(search.shape)?;
         let GeoSearch { centre, wanted, .. } = search;
@@ -203,62 +130,96 @@ impl Transaction<'_> {
             check_point(*point)?;
         }
         let Some(entry) = entry else { return Ok(Vec::new()) };
-        let sorted = self.txn.sorted(&entry)?;
+        let sorted_set = self.txn.sorted_set(&entry)?;
         let centre = match centre {
             Centre::Point(point) => *point,
-            Centre::Member(member) => point_of(sorted.score(member)?.ok_or(Error::NoSuchMember)?),
+            Centre::Member(member) => {
+                point_of(sorted_set.score(member)?.ok_or(Error::NoSuchMember)?)
+            }
         };
-        Ok(geo::search(&sorted, &Area { centre, shape }, *wanted)?)
+        Ok(geo::search(&sorted_set, &Area { centre, shape }, *wanted)?)
     }
 }
 
-impl Perdura {
-    /// As [`Transaction::geo_add`].
-    pub fn geo_add(
+/// Operations on geospatial items: sorted sets whose members have positions.
+pub trait Geo: Execute {
+    /// Gives a member a place; whether the member is new.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPlace`] for one that has no score: nearer to a pole than 85.05112878 degrees
+    /// of latitude, or no place at all.
+    fn geo_add(
         &self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
         place: Point,
     ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.geo_add(&key, member, place))
+        let score = score_of(check_point(place)?) as f64;
+        self.on(&[key.as_ref()], |tx| Ok(tx.score_by(key.as_ref(), member.as_ref(), |_| score)?.1))
     }
 
     /// The place of a member, as its score has kept it; `None` where it has none.
-    pub fn geo_position(
+    fn geo_position(
         &self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
     ) -> Result<Option<Point>, Error> {
-        self.on(key.as_ref(), |tx| tx.geo_position(&key, member))
+        self.on(&[key.as_ref()], |tx| Ok(tx.score(&key, &member)?.map(point_of)))
     }
 
     /// Metres between two members, along a great circle; `None` where one of them has no place.
-    pub fn geo_distance(
+    fn geo_distance(
         &self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
         other: impl AsRef<[u8]>,
     ) -> Result<Option<f64>, Error> {
-        self.on(key.as_ref(), |tx| tx.geo_distance(&key, member, other))
+        self.on(&[key.as_ref()], |tx| {
+            let scores = tx.score(&key, &member)?.zip(tx.score(&key, &other)?);
+            Ok(scores.map(|(one, other)| point_of(one).distance(point_of(other))))
+        })
     }
 
-    /// As [`Transaction::geo_search`].
-    pub fn geo_search(
-        &self,
-        key: impl AsRef<[u8]>,
-        search: &GeoSearch,
-    ) -> Result<Vec<Nearby>, Error> {
-        self.on(key.as_ref(), |tx| tx.geo_search(&key, search))
+    /// The members that a search finds; none where there is no key.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPlace`] if the centre is not valid for [`Geo::geo_add`], or a length
+    /// is negative or not finite; [`Error::NoSuchMember`] if the centre is a member that is not
+    /// there.
+    fn geo_search(&self, key: impl AsRef<[u8]>, search: &GeoSearch) -> Result<Vec<Nearby>, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let entry = tx.txn.find(tx.db, &key);
+            let found = tx.found(entry, search)?.into_iter().map(|found| Nearby {
+                member: found.member,
+                position: point_of(found.score),
+                distance: found.distance,
+            });
+            Ok(found.collect())
+        })
     }
 
-    /// As [`Transaction::geo_search_store`], in a transaction of its own on both keys.
-    pub fn geo_search_store(
+    /// Makes a key hold the members that a search finds at another, with their places; how many.
+    /// Where there are none, the key is deleted.
+    ///
+    /// # Errors
+    /// As [`Geo::geo_search`].
+    fn geo_search_store(
         &self,
         target: impl AsRef<[u8]>,
         source: impl AsRef<[u8]>,
         search: &GeoSearch,
     ) -> Result<u64, Error> {
-        let source = source.as_ref();
-        self.on_all(target.as_ref(), &[source], |tx| tx.geo_search_store(&target, source, search))
+        self.whole(&[target.as_ref(), source.as_ref()], |tx| {
+            let (target, source) = (tx.key(&target)?, tx.key(&source)?);
+            let entry = tx.txn.find_mut(tx.db, &source)?;
+            let found = tx.found(entry, search)?.into_iter();
+            let members: Vec<Scored> = found.map(|found| (found.member, found.score)).collect();
+            tx.txn.put_sorted_set(tx.db, &target, &members, LIMITS)?;
+            Ok(members.len() as u64)
+        })
     }
 }
+
+impl Geo for Perdura {}
+impl Geo for Transaction<'_> {}

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use keyspace::{Error as KeyspaceError, StreamEntry as Entry, StreamId};
 
+use crate::operations::Execute;
 use crate::streams::StreamEntry;
 use crate::{Error, Perdura, Transaction};
 
@@ -15,6 +16,7 @@ use crate::{Error, Perdura, Transaction};
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{Options, Perdura, StreamId};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -48,217 +50,168 @@ fn copied(entry: &Entry<'_>) -> StreamEntry {
     StreamEntry { id: entry.id(), fields: fields.collect() }
 }
 
-impl Transaction<'_> {
+/// Operations on consumer groups of streams: each entry goes to one consumer of a group, and is
+/// pending until that acknowledges it.
+pub trait ConsumerGroups: Execute {
     /// Makes a group of consumers that reads the entries behind `last`, and the stream where there
     /// is none; `false` if there is a group of this name.
-    pub fn create_group(
-        &mut self,
+    fn create_group(
+        &self,
         key: impl AsRef<[u8]>,
         group: impl AsRef<[u8]>,
         last: StreamId,
     ) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        self.txn.find_mut(self.db, &key)?;
-        let made = self.edit_stream(&key, |edit| {
-            // From the begin on, all that are read are counted.
-            let read = (last == StreamId::MIN).then_some(0);
-            edit.create_group(group.as_ref(), last, read)
-        })?;
-        Ok(made.is_some())
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            tx.txn.find_mut(tx.db, &key)?;
+            let made = tx.edit_stream(&key, |edit| {
+                // From the begin on, all that are read are counted.
+                let read = (last == StreamId::MIN).then_some(0);
+                edit.create_group(group.as_ref(), last, read)
+            })?;
+            Ok(made.is_some())
+        })
     }
 
     /// Takes a group out with all that is pending; whether there was one.
-    pub fn destroy_group(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        group: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        if self.txn.find_mut(self.db, &key)?.is_none() {
-            return Ok(false);
-        }
-        self.edit_stream(&key, |edit| edit.drop_group(group.as_ref()))
+    fn destroy_group(&self, key: impl AsRef<[u8]>, group: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            if tx.txn.find_mut(tx.db, &key)?.is_none() {
+                return Ok(false);
+            }
+            tx.edit_stream(&key, |edit| edit.drop_group(group.as_ref()))
+        })
     }
 
     /// Gives a consumer up to `count` entries that the group has not read yet; they are pending
     /// from then on. None where there is no such group.
-    pub fn read_group(
-        &mut self,
+    fn read_group(
+        &self,
         key: impl AsRef<[u8]>,
         group: impl AsRef<[u8]>,
         consumer: impl AsRef<[u8]>,
         count: usize,
     ) -> Result<Option<Vec<StreamEntry>>, Error> {
-        let key = self.key(&key)?;
-        if self.txn.find_mut(self.db, &key)?.is_none() {
-            return Ok(None);
-        }
-        let now = self.txn.now();
-        self.edit_stream(&key, |edit| {
-            let Some(mut group) = edit.read().group(group.as_ref())? else { return Ok(None) };
-            let (wanted, mut entries) = ((count as u64, true), Vec::new());
-            if count > 0 {
-                let keep = |entry: &Entry<'_>| entries.push(copied(entry));
-                edit.read_group(&mut group, consumer.as_ref(), wanted, now, keep)?;
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            if tx.txn.find_mut(tx.db, &key)?.is_none() {
+                return Ok(None);
             }
-            Ok(Some(entries))
+            let now = tx.txn.now();
+            tx.edit_stream(&key, |edit| {
+                let Some(mut group) = edit.read().group(group.as_ref())? else { return Ok(None) };
+                let (wanted, mut entries) = ((count as u64, true), Vec::new());
+                if count > 0 {
+                    let keep = |entry: &Entry<'_>| entries.push(copied(entry));
+                    edit.read_group(&mut group, consumer.as_ref(), wanted, now, keep)?;
+                }
+                Ok(Some(entries))
+            })
         })
     }
 
     /// Says that entries are done with: they are no longer pending of the group. How many were.
-    pub fn acknowledge(
-        &mut self,
+    fn acknowledge(
+        &self,
         key: impl AsRef<[u8]>,
         group: impl AsRef<[u8]>,
         ids: impl IntoIterator<Item = StreamId>,
     ) -> Result<u64, Error> {
-        let key = self.key(&key)?;
-        if self.txn.find_mut(self.db, &key)?.is_none() {
-            return Ok(0);
-        }
-        self.edit_stream(&key, |edit| {
-            let Some(group) = edit.read().group(group.as_ref())? else { return Ok(0) };
-            ids.into_iter()
-                .try_fold(0, |sum, id| Ok(sum + u64::from(edit.acknowledge(&group, id)?)))
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            if tx.txn.find_mut(tx.db, &key)?.is_none() {
+                return Ok(0);
+            }
+            tx.edit_stream(&key, |edit| {
+                let Some(group) = edit.read().group(group.as_ref())? else { return Ok(0) };
+                ids.into_iter()
+                    .try_fold(0, |sum, id| Ok(sum + u64::from(edit.acknowledge(&group, id)?)))
+            })
         })
     }
 
     /// Up to `count` pending entries of a group, the one with the least ID first.
-    pub fn pending(
-        &mut self,
+    fn pending(
+        &self,
         key: impl AsRef<[u8]>,
         group: impl AsRef<[u8]>,
         count: usize,
     ) -> Result<Vec<PendingEntry>, Error> {
-        let key = self.key(&key)?;
-        let Some(entry) = self.txn.find(self.db, &key).filter(|_| count > 0) else {
-            return Ok(Vec::new());
-        };
-        let stream = self.txn.stream(&entry)?;
-        let Some(group) = stream.group(group.as_ref())? else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        stream.visit_pending(&group, None, StreamId::MIN, |pending| {
-            found.push(*pending);
-            found.len() < count
-        })?;
-        let told = found.into_iter().map(|pending| {
-            let (id, delivered, count) = (pending.id, pending.delivered, pending.count);
-            let consumer = stream.owner_name(&group, &pending)?;
-            Ok(PendingEntry { id, consumer, delivered, count })
-        });
-        told.collect::<Result<_, KeyspaceError>>().map_err(Error::from)
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let Some(entry) = tx.txn.find(tx.db, &key).filter(|_| count > 0) else {
+                return Ok(Vec::new());
+            };
+            let stream = tx.txn.stream(&entry)?;
+            let Some(group) = stream.group(group.as_ref())? else { return Ok(Vec::new()) };
+            let mut found = Vec::new();
+            stream.visit_pending(&group, None, StreamId::MIN, |pending| {
+                found.push(*pending);
+                found.len() < count
+            })?;
+            let told = found.into_iter().map(|pending| {
+                let (id, delivered, count) = (pending.id, pending.delivered, pending.count);
+                let consumer = stream.owner_name(&group, &pending)?;
+                Ok(PendingEntry { id, consumer, delivered, count })
+            });
+            told.collect::<Result<_, KeyspaceError>>().map_err(Error::from)
+        })
     }
 
     /// Gives a consumer up to `count` entries that were given to any one at least `idle` ago and
     /// not acknowledged since. What is no longer in the stream is no longer pending. None where
     /// there is no such group.
-    pub fn claim(
-        &mut self,
+    fn claim(
+        &self,
         key: impl AsRef<[u8]>,
         group: impl AsRef<[u8]>,
         consumer: impl AsRef<[u8]>,
         idle: Duration,
         count: usize,
     ) -> Result<Option<Vec<StreamEntry>>, Error> {
-        let key = self.key(&key)?;
-        if self.txn.find_mut(self.db, &key)?.is_none() {
-            return Ok(None);
-        }
-        let now = self.txn.now();
-        let before = now.saturating_sub(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
-        self.edit_stream(&key, |edit| {
-            let Some(group) = edit.read().group(group.as_ref())? else { return Ok(None) };
-            let mut found = Vec::new();
-            edit.read().visit_pending(&group, None, StreamId::MIN, |pending| {
-                if pending.delivered <= before {
-                    found.push(*pending);
-                }
-                found.len() < count
-            })?;
-            found.truncate(count);
-            let (mut entries, mut claimer) = (Vec::new(), None);
-            for pending in found {
-                let shown = entries.len();
-                edit.read().visit(pending.id..=pending.id, false, |entry| {
-                    entries.push(copied(entry));
-                    false
-                })?;
-                if entries.len() == shown {
-                    edit.acknowledge(&group, pending.id)?;
-                    continue;
-                }
-                let consumer = match claimer {
-                    Some(consumer) => consumer,
-                    None => *claimer.insert(edit.see_consumer(&group, consumer.as_ref(), now)?.0),
-                };
-                let delivery = (now, pending.count.saturating_add(1));
-                edit.deliver(&group, &consumer, pending.id, delivery)?;
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            if tx.txn.find_mut(tx.db, &key)?.is_none() {
+                return Ok(None);
             }
-            Ok(Some(entries))
+            let now = tx.txn.now();
+            let before = now.saturating_sub(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+            tx.edit_stream(&key, |edit| {
+                let Some(group) = edit.read().group(group.as_ref())? else { return Ok(None) };
+                let mut found = Vec::new();
+                edit.read().visit_pending(&group, None, StreamId::MIN, |pending| {
+                    if pending.delivered <= before {
+                        found.push(*pending);
+                    }
+                    found.len() < count
+                })?;
+                found.truncate(count);
+                let (mut entries, mut claimer) = (Vec::new(), None);
+                for pending in found {
+                    let shown = entries.len();
+                    edit.read().visit(pending.id..=pending.id, false, |entry| {
+                        entries.push(copied(entry));
+                        false
+                    })?;
+                    if entries.len() == shown {
+                        edit.acknowledge(&group, pending.id)?;
+                        continue;
+                    }
+                    let consumer = match claimer {
+                        Some(consumer) => consumer,
+                        None => {
+                            *claimer.insert(edit.see_consumer(&group, consumer.as_ref(), now)?.0)
+                        }
+                    };
+                    let delivery = (now, pending.count.saturating_add(1));
+                    edit.deliver(&group, &consumer, pending.id, delivery)?;
+                }
+                Ok(Some(entries))
+            })
         })
     }
 }
 
-impl Perdura {
-    /// As [`Transaction::create_group`].
-    pub fn create_group(
-        &self,
-        key: impl AsRef<[u8]>,
-        group: impl AsRef<[u8]>,
-        last: StreamId,
-    ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.create_group(&key, group, last))
-    }
-
-    /// As [`Transaction::destroy_group`].
-    pub fn destroy_group(
-        &self,
-        key: impl AsRef<[u8]>,
-        group: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.destroy_group(&key, group))
-    }
-
-    /// As [`Transaction::read_group`].
-    pub fn read_group(
-        &self,
-        key: impl AsRef<[u8]>,
-        group: impl AsRef<[u8]>,
-        consumer: impl AsRef<[u8]>,
-        count: usize,
-    ) -> Result<Option<Vec<StreamEntry>>, Error> {
-        self.on(key.as_ref(), |tx| tx.read_group(&key, group, consumer, count))
-    }
-
-    /// As [`Transaction::acknowledge`].
-    pub fn acknowledge(
-        &self,
-        key: impl AsRef<[u8]>,
-        group: impl AsRef<[u8]>,
-        ids: impl IntoIterator<Item = StreamId>,
-    ) -> Result<u64, Error> {
-        self.on(key.as_ref(), |tx| tx.acknowledge(&key, group, ids))
-    }
-
-    /// As [`Transaction::pending`].
-    pub fn pending(
-        &self,
-        key: impl AsRef<[u8]>,
-        group: impl AsRef<[u8]>,
-        count: usize,
-    ) -> Result<Vec<PendingEntry>, Error> {
-        self.on(key.as_ref(), |tx| tx.pending(&key, group, count))
-    }
-
-    /// As [`Transaction::claim`].
-    pub fn claim(
-        &self,
-        key: impl AsRef<[u8]>,
-        group: impl AsRef<[u8]>,
-        consumer: impl AsRef<[u8]>,
-        idle: Duration,
-        count: usize,
-    ) -> Result<Option<Vec<StreamEntry>>, Error> {
-        self.on(key.as_ref(), |tx| tx.claim(&key, group, consumer, idle, count))
-    }
-}
+impl ConsumerGroups for Perdura {}
+impl ConsumerGroups for Transaction<'_> {}

@@ -4,23 +4,21 @@
 //! The standard error of an estimate is 0.81 %. A HyperLogLog is a string in Redis's own form: it
 //! may be read and set as one.
 
+use crate::operations::{Execute, all};
 use crate::{Error, Perdura, Transaction};
 
 /// Up to this many bytes it is kept in the sparse form: Redis's own default.
 const SPARSE_LIMIT: usize = 3000;
 
-impl Transaction<'_> {
+/// Operations on HyperLogLogs, which count different elements, about.
+pub trait HyperLogLogs: Execute {
     /// Adds elements to a HyperLogLog, which is made where there is none; whether it changed.
     /// Several at once cost as much as one.
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if the key holds another string.
-    pub fn pf_add<E: AsRef<[u8]>>(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        elements: &[E],
-    ) -> Result<bool, Error> {
-        self.whole(|tx| {
+    fn pf_add<E: AsRef<[u8]>>(&self, key: impl AsRef<[u8]>, elements: &[E]) -> Result<bool, Error> {
+        self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             let elements = elements.iter().map(AsRef::as_ref);
             Ok(tx.txn.add_to_hyperloglog(tx.db, &key, elements, SPARSE_LIMIT)?)
@@ -33,8 +31,12 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if a key holds another string.
-    pub fn pf_count<K: AsRef<[u8]>>(&mut self, keys: &[K]) -> Result<u64, Error> {
-        self.whole(|tx| {
+    fn pf_count<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64, Error> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let named: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        self.whole(&named, |tx| {
             let keys = tx.keys(keys)?;
             Ok(tx.txn.count_hyperloglogs(tx.db, &keys)?.0)
         })
@@ -44,12 +46,12 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if a key holds another string.
-    pub fn pf_merge<K: AsRef<[u8]>>(
-        &mut self,
+    fn pf_merge<K: AsRef<[u8]>>(
+        &self,
         target: impl AsRef<[u8]>,
         sources: &[K],
     ) -> Result<(), Error> {
-        self.whole(|tx| {
+        self.whole(&all(&target, sources), |tx| {
             let target = tx.key(&target)?;
             let sources = tx.keys(sources)?;
             Ok(tx.txn.merge_hyperloglogs(tx.db, &target, &sources, SPARSE_LIMIT)?)
@@ -57,30 +59,5 @@ impl Transaction<'_> {
     }
 }
 
-impl Perdura {
-    /// As [`Transaction::pf_add`].
-    pub fn pf_add<E: AsRef<[u8]>>(
-        &self,
-        key: impl AsRef<[u8]>,
-        elements: &[E],
-    ) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.pf_add(&key, elements))
-    }
-
-    /// As [`Transaction::pf_count`], in a transaction of its own on all of the keys; 0 for no keys.
-    pub fn pf_count<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64, Error> {
-        match keys {
-            [] => Ok(0),
-            keys => self.transaction(keys, |tx| tx.pf_count(keys)),
-        }
-    }
-
-    /// As [`Transaction::pf_merge`], in a transaction of its own on all of the keys.
-    pub fn pf_merge<K: AsRef<[u8]>>(
-        &self,
-        target: impl AsRef<[u8]>,
-        sources: &[K],
-    ) -> Result<(), Error> {
-        self.on_all(target.as_ref(), sources, |tx| tx.pf_merge(&target, sources))
-    }
-}
+impl HyperLogLogs for Perdura {}
+impl HyperLogLogs for Transaction<'_> {}

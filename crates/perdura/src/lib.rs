@@ -9,6 +9,7 @@
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
+//! use perdura::prelude::*;
 //! use perdura::{DomainRequest, Options, Perdura};
 //!
 //! // On persistent memory leave `domain` out. `Process` survives a crash of the program, but no
@@ -32,6 +33,11 @@
 //! # }
 //! ```
 //!
+//! The operations are in traits by type: [`Keys`], [`Strings`], [`Lists`], [`Hashes`], [`Sets`],
+//! [`SortedSets`], [`Streams`], [`ConsumerGroups`], [`Bitmaps`], [`HyperLogLogs`], [`Geo`] and
+//! [`Sorting`]. A store and a transaction have all of them ([`Operations`]): called on the store,
+//! each is a transaction of its own. `use perdura::prelude::*;` brings them into scope.
+//!
 //! A `Perdura` is `Send` and `Sync`: share it by reference or in an `Arc`. No runtime is needed. A
 //! thread of its own deletes expired keys and frees what large deletes left, unless
 //! [`Options::background`] says no.
@@ -46,32 +52,50 @@ mod error;
 mod geo;
 mod groups;
 mod hyperloglog;
+mod keys;
 mod lists;
 mod machine;
+mod operations;
 mod options;
 mod reentry;
 mod sort;
-mod sorted;
+mod sorted_sets;
 mod store;
 mod streams;
+mod strings;
 mod transaction;
 
-pub use bitmaps::BitRange;
-pub use collections::Entry;
+pub use bitmaps::{BitRange, Bitmaps};
+pub use collections::{Entry, Hashes, Sets};
 pub use error::{CloseError, Error, OpenError};
-pub use geo::{GeoSearch, Nearby};
-pub use groups::PendingEntry;
+pub use geo::{Geo, GeoSearch, Nearby};
+pub use groups::{ConsumerGroups, PendingEntry};
+pub use hyperloglog::HyperLogLogs;
+pub use keys::Keys;
+pub use lists::Lists;
+pub use operations::Operations;
 pub use options::Options;
-pub use sort::Order;
-pub use sorted::Scored;
+pub use sort::{Order, Sorting};
+pub use sorted_sets::{Scored, SortedSets};
 pub use store::{Perdura, Usage};
-pub use streams::StreamEntry;
+pub use streams::{StreamEntry, Streams};
+pub use strings::Strings;
 pub use transaction::Transaction;
+
+/// The traits of all operations, to be imported together: `use perdura::prelude::*;`.
+pub mod prelude {
+    pub use crate::{
+        Bitmaps as _, ConsumerGroups as _, Geo as _, Hashes as _, HyperLogLogs as _, Keys as _,
+        Lists as _, Operations, Sets as _, SortedSets as _, Sorting as _, Streams as _,
+        Strings as _,
+    };
+}
 
 // Types of the layers below, with an example each of what they are for here.
 
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{BitInteger, BitOverflow, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -87,6 +111,7 @@ pub use keyspace::BitInteger;
 
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{BitOperation, BitRange, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -103,6 +128,7 @@ pub use keyspace::BitOperation;
 
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{BitInteger, BitOverflow, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -142,6 +168,7 @@ pub use keyspace::geo::Point as GeoPoint;
 
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{GeoPoint, GeoSearch, GeoShape, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use keyspace::Side;
 
 use crate::lists::limits;
+use crate::operations::{Execute, Open};
 use crate::{Error, Perdura, Transaction};
 
 /// Elements that are read at once.
@@ -14,6 +15,7 @@ const PIECE: usize = 1024;
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{Options, Order, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -58,14 +60,13 @@ fn number(element: &[u8]) -> Result<f64, Error> {
     number.filter(|number| !number.is_nan()).map(|number| number + 0.0).ok_or(Error::NotANumber)
 }
 
-impl Transaction<'_> {
-    /// The elements of a list, a set or a sorted set in an order; none where there is no key.
-    ///
-    /// # Errors
-    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of
-    /// these.
-    pub fn sort(&mut self, key: impl AsRef<[u8]>, order: Order) -> Result<Vec<Vec<u8>>, Error> {
-        let key = self.key(&key)?;
+impl Open<'_> {
+    fn sorted_elements(
+        &mut self,
+        key: &impl AsRef<[u8]>,
+        order: Order,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let key = self.key(key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(Vec::new()) };
         let (mut rows, mut cursor) = (Vec::new(), 0);
         loop {
@@ -83,20 +84,32 @@ impl Transaction<'_> {
         rows.sort_unstable_by(|a, b| order.compare(a, b));
         Ok(rows.into_iter().map(|(_, element)| element).collect())
     }
+}
+
+/// Operations that put the elements of a list, a set or a sorted set in order.
+pub trait Sorting: Execute {
+    /// The elements of a list, a set or a sorted set in an order; none where there is no key.
+    ///
+    /// # Errors
+    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of
+    /// these.
+    fn sort(&self, key: impl AsRef<[u8]>, order: Order) -> Result<Vec<Vec<u8>>, Error> {
+        self.on(&[key.as_ref()], |tx| tx.sorted_elements(&key, order))
+    }
 
     /// Makes `target` a list of the elements of a list, a set or a sorted set in an order, whatever
     /// it held; how many they are. Where there is none, `target` is deleted.
     ///
     /// # Errors
-    /// As [`Transaction::sort`].
-    pub fn sort_into(
-        &mut self,
+    /// As [`Sorting::sort`].
+    fn sort_into(
+        &self,
         key: impl AsRef<[u8]>,
         order: Order,
         target: impl AsRef<[u8]>,
     ) -> Result<u64, Error> {
-        self.whole(|tx| {
-            let elements = tx.sort(key, order)?;
+        self.whole(&[key.as_ref(), target.as_ref()], |tx| {
+            let elements = tx.sorted_elements(&key, order)?;
             let target = tx.key(&target)?;
             tx.txn.delete(tx.db, &target)?;
             let elements = elements.iter().map(Vec::as_slice);
@@ -108,28 +121,5 @@ impl Transaction<'_> {
     }
 }
 
-impl Perdura {
-    /// The elements of a list, a set or a sorted set in an order; none where there is no key.
-    ///
-    /// # Errors
-    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of
-    /// these.
-    pub fn sort(&self, key: impl AsRef<[u8]>, order: Order) -> Result<Vec<Vec<u8>>, Error> {
-        self.on(key.as_ref(), |tx| tx.sort(&key, order))
-    }
-
-    /// Makes `target` a list of the elements of a list, a set or a sorted set in an order, in one
-    /// transaction; how many they are. Where there is none, `target` is deleted.
-    ///
-    /// # Errors
-    /// As [`Perdura::sort`].
-    pub fn sort_into(
-        &self,
-        key: impl AsRef<[u8]>,
-        order: Order,
-        target: impl AsRef<[u8]>,
-    ) -> Result<u64, Error> {
-        let (key, target) = (key.as_ref(), target.as_ref());
-        self.transaction(&[key, target], |tx| tx.sort_into(key, order, target))
-    }
-}
+impl Sorting for Perdura {}
+impl Sorting for Transaction<'_> {}

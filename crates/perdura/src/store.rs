@@ -1,4 +1,4 @@
-//! An open store: each call is a transaction of its own on one key of database 0.
+//! An open store: each operation is a transaction of its own in database 0.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,15 @@ use keyspace::{Db, Entry, Expire, Harm, Key, Keyspace, Losses, Txn};
 use pmem::Domain;
 
 use crate::background::{self, Background};
+use crate::operations::{Execute, Open, later};
 use crate::reentry::{self, Entered};
-use crate::transaction::{Transaction, later};
-use crate::{CloseError, Error, OpenError, Options};
-
-/// How often a read is tried while the medium goes on losing bytes.
-const TRIES: usize = 3;
+use crate::{CloseError, Error, OpenError, Options, Strings, Transaction};
 
 /// How full a store is.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -44,6 +42,7 @@ pub struct Usage {
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
+/// use perdura::prelude::*;
 /// use perdura::{DomainRequest, Options, Perdura};
 /// use std::time::Duration;
 ///
@@ -118,67 +117,45 @@ impl Perdura {
         keys: &[K],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let _entered = Entered::new(&self.keyspace)?;
-        let shards: Vec<usize> =
-            keys.iter().map(|key| self.keyspace.key(key.as_ref()).shard()).collect();
-        if shards.is_empty() {
-            return Err(Error::Undeclared.into());
-        }
-        let losses = self.keyspace.losses();
-        keys.iter().try_for_each(|key| self.refuse_lost(key.as_ref()))?;
-        self.finish(losses, self.keyspace.begin(&shards, (self.clock)()), work)
-    }
-
-    pub(crate) fn on<R>(
-        &self,
-        key: &[u8],
-        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        let _entered = Entered::new(&self.keyspace)?;
-        let losses = self.keyspace.losses();
-        self.refuse_lost(key)?;
-        let shard = self.keyspace.key(key).shard();
-        self.finish(losses, self.keyspace.begin_one(shard, (self.clock)()), work)
-    }
-
-    /// As [`Perdura::on`], on a key and others.
-    pub(crate) fn on_all<K: AsRef<[u8]>, R>(
-        &self,
-        key: &[u8],
-        others: &[K],
-        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        let others = others.iter().map(AsRef::as_ref);
-        let keys: Vec<&[u8]> = std::iter::once(key).chain(others).collect();
-        self.transaction(&keys, work)
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        self.run(&keys, work)
     }
 
     /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium
     /// lost meanwhile.
-    fn finish<R, E: From<Error>>(
+    fn run<R, E: From<Error>>(
         &self,
-        losses: Losses,
-        txn: Txn<'_>,
+        keys: &[&[u8]],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let mut tx = Transaction::new(txn);
-        let result = work(&mut tx);
-        if self.keyspace.has_lost_since(losses) {
-            drop(tx);
-            self.keyspace.settle();
-            return Err(Error::Unsettled.into());
-        }
-        let result = result?;
-        tx.commit()?;
-        Ok(result)
+        let _entered = Entered::new(&self.keyspace)?;
+        self.attempt(|losses| {
+            keys.iter().try_for_each(|key| self.refuse_lost(key))?;
+            let mut tx = Transaction::new(self.begin(keys)?);
+            let result = work(&mut tx);
+            self.keyspace.check_losses(losses)?;
+            if result.is_ok() {
+                tx.commit()?;
+            }
+            Ok(result)
+        })?
     }
 
-    /// Takes an entry away that was lost with its name, for who deletes or overwrites the key.
-    fn replace_lost(&self, key: &Key<'_>) -> Result<(), Error> {
-        if self.keyspace.has_alert() {
-            self.keyspace.cut_nameless(Db::default(), key)?;
+    /// Finds out what the medium lost if that ended the attempt.
+    fn attempt<R>(&self, attempt: impl FnOnce(Losses) -> Result<R, Error>) -> Result<R, Error> {
+        self.keyspace.attempt(Error::is_unsettled, attempt)
+    }
+
+    fn begin(&self, keys: &[&[u8]]) -> Result<Txn<'_>, Error> {
+        let shard = |key: &&[u8]| self.keyspace.key(key).shard();
+        match keys {
+            [] => Err(Error::Undeclared),
+            [key] => Ok(self.keyspace.begin_one(shard(key), (self.clock)())),
+            keys => {
+                let shards: Vec<usize> = keys.iter().map(shard).collect();
+                Ok(self.keyspace.begin(&shards, (self.clock)()))
+            }
         }
-        Ok(())
     }
 
     /// Refuses a key whose entry was lost with its name; only then is there anything to ask.
@@ -191,22 +168,6 @@ impl Perdura {
             Some(Harm::Nameless(at)) => Err(Error::Damaged(at)),
             Some(Harm::Stopped(_)) => Err(Error::ReadOnly),
         }
-    }
-
-    /// The value of a key. A large one is copied without keeping others from its shard.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
-        reentry::refuse(&self.keyspace)?;
-        for _ in 0..TRIES {
-            let losses = self.keyspace.losses();
-            self.refuse_lost(key.as_ref())?;
-            let value = self.read(key.as_ref());
-            if !self.keyspace.has_lost_since(losses) {
-                return value;
-            }
-            // Zeros may have been read in the place of what the medium lost.
-            self.keyspace.settle();
-        }
-        Err(Error::Unsettled)
     }
 
     fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
@@ -234,14 +195,12 @@ impl Perdura {
         mut look: impl FnMut(&[u8]),
     ) -> Result<bool, Error> {
         let _entered = Entered::new(&self.keyspace)?;
-        let losses = self.keyspace.losses();
-        self.refuse_lost(key.as_ref())?;
-        let found = self.show(key.as_ref(), &mut look);
-        if self.keyspace.has_lost_since(losses) {
-            self.keyspace.settle();
-            return Err(Error::Unsettled);
-        }
-        found
+        self.attempt(|losses| {
+            self.refuse_lost(key.as_ref())?;
+            let found = self.show(key.as_ref(), &mut look);
+            self.keyspace.check_losses(losses)?;
+            found
+        })
     }
 
     fn show(&self, key: &[u8], look: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
@@ -257,44 +216,23 @@ impl Perdura {
         Ok(true)
     }
 
-    /// Whether a key exists.
-    pub fn exists(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.exists(&key))
-    }
-
-    /// Sets a value; the key does not expire. A large one is written without keeping others from
-    /// its shard.
-    pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
-        self.set_until(key.as_ref(), value.as_ref(), |_| Expire::Clear)
-    }
-
-    /// Sets a value that expires after `ttl`.
-    pub fn set_for(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<(), Error> {
-        self.set_until(key.as_ref(), value.as_ref(), |now| Expire::At(later(now, ttl)))
-    }
-
     fn set_until(
         &self,
         key: &[u8],
         value: &[u8],
         expire: impl Fn(u64) -> Expire,
     ) -> Result<(), Error> {
-        reentry::refuse(&self.keyspace)?;
-        let losses = self.keyspace.losses();
-        let key = self.keyspace.key(key);
-        self.replace_lost(&key)?;
-        match self.try_set(losses, &key, value, &expire) {
-            // What deletes left may make the room.
-            Err(Error::Full) if self.keyspace.reclaim_until(|| false) => {
-                self.try_set(losses, &key, value, &expire)
+        self.attempt(|losses| {
+            self.replace_lost(key)?;
+            let key = self.keyspace.key(key);
+            match self.try_set(losses, &key, value, &expire) {
+                // What deletes left may make the room.
+                Err(Error::Full) if self.keyspace.reclaim_until(|| false) => {
+                    self.try_set(losses, &key, value, &expire)
+                }
+                done => done,
             }
-            done => done,
-        }
+        })
     }
 
     fn try_set(
@@ -312,44 +250,8 @@ impl Perdura {
             Some(prepared) => txn.set_prepared(Db::default(), key, prepared, expire)?,
             None => txn.set(Db::default(), key, value, expire)?,
         }
-        if self.keyspace.has_lost_since(losses) {
-            drop(txn);
-            self.keyspace.settle();
-            return Err(Error::Unsettled);
-        }
+        self.keyspace.check_losses(losses)?;
         Ok(txn.commit()?)
-    }
-
-    /// Adds to an integer, 0 where there is no key, and returns the sum.
-    pub fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64, Error> {
-        self.on(key.as_ref(), |tx| tx.increment(&key, by))
-    }
-
-    /// Appends to a value and returns its new length.
-    pub fn append(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Result<usize, Error> {
-        self.on(key.as_ref(), |tx| tx.append(&key, bytes))
-    }
-
-    /// Deletes a key; whether there was one.
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        reentry::refuse(&self.keyspace)?;
-        self.replace_lost(&self.keyspace.key(key.as_ref()))?;
-        self.on(key.as_ref(), |tx| tx.delete(&key))
-    }
-
-    /// Lets a key expire after `ttl`; whether there is one.
-    pub fn expire(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.expire(&key, ttl))
-    }
-
-    /// Makes a key stay; whether there is one.
-    pub fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        self.on(key.as_ref(), |tx| tx.persist(&key))
-    }
-
-    /// How long a key has still to live; `None` if there is no key, or if it does not expire.
-    pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, Error> {
-        self.on(key.as_ref(), |tx| tx.ttl(&key))
     }
 
     /// Deletes some expired keys and frees some of what deletes left; whether there is more to do.
@@ -372,6 +274,51 @@ impl Perdura {
     pub fn close(mut self) -> Result<(), CloseError> {
         drop(self.background.take());
         Ok(self.keyspace.heap().close()?)
+    }
+}
+
+impl Execute for Perdura {
+    fn on<R>(
+        &self,
+        keys: &[&[u8]],
+        work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.run(keys, |tx| work(tx.open()))
+    }
+
+    fn replace_lost(&self, key: &[u8]) -> Result<(), Error> {
+        reentry::refuse(&self.keyspace)?;
+        if self.keyspace.has_alert() {
+            self.keyspace.cut_nameless(Db::default(), &self.keyspace.key(key))?;
+        }
+        Ok(())
+    }
+}
+
+impl Strings for Perdura {
+    // A large value is copied without keeping others from its shard.
+    fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        reentry::refuse(&self.keyspace)?;
+        self.keyspace.retry_losses(Error::is_unsettled, |losses| {
+            self.refuse_lost(key.as_ref())?;
+            let value = self.read(key.as_ref());
+            self.keyspace.check_losses(losses)?;
+            value
+        })
+    }
+
+    // A large value is written without keeping others from its shard.
+    fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.set_until(key.as_ref(), value.as_ref(), |_| Expire::Clear)
+    }
+
+    fn set_for(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<(), Error> {
+        self.set_until(key.as_ref(), value.as_ref(), |now| Expire::At(later(now, ttl)))
     }
 }
 

@@ -6,12 +6,14 @@ use std::ops::RangeInclusive;
 
 use keyspace::{Key, StreamBound, StreamEdit, StreamHead, StreamId, StreamLimits, StreamTrim};
 
+use crate::operations::{Execute, Open};
 use crate::{Error, Perdura, Transaction};
 
 /// An entry of a stream.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
 /// use perdura::{Options, Perdura, StreamId};
 ///
 /// let store = Perdura::open(Options::volatile())?;
@@ -35,7 +37,7 @@ fn limits() -> StreamLimits {
     StreamLimits::new(4096, 100)
 }
 
-impl Transaction<'_> {
+impl Open<'_> {
     /// Changes a stream.
     pub(crate) fn edit_stream<T>(
         &mut self,
@@ -44,108 +46,93 @@ impl Transaction<'_> {
     ) -> Result<T, Error> {
         self.whole(|tx| Ok(tx.txn.edit_stream(tx.db, key, change)?))
     }
+}
 
+/// Operations on streams. A stream stays when its last entry went: no ID is given twice.
+pub trait Streams: Execute {
     /// Adds an entry of at least one field to a stream, which is made where there is none. Its ID
     /// is the time in unix milliseconds, or the one behind the last where that is later; none where
     /// there is no greater ID, or no field.
-    pub fn append_entry<F: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
+    fn append_entry<F: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
         key: impl AsRef<[u8]>,
         fields: impl IntoIterator<Item = (F, V)>,
     ) -> Result<Option<StreamId>, Error> {
-        let key = self.key(&key)?;
-        let fields: Vec<(F, V)> = fields.into_iter().collect();
-        let words = fields.iter().flat_map(|(field, value)| [field.as_ref(), value.as_ref()]);
-        let words: Vec<&[u8]> = words.collect();
-        let head = match self.txn.find_mut(self.db, &key)? {
-            Some(entry) => self.txn.stream(&entry)?.head(),
-            None => StreamHead::default(),
-        };
-        let now = StreamId { ms: self.txn.now(), seq: 0 };
-        let id = if now > head.last { Some(now) } else { head.last.next() };
-        let Some(id) = id.filter(|_| !words.is_empty()) else { return Ok(None) };
-        self.edit_stream(&key, |edit| edit.append(id, &words, limits()))?;
-        Ok(Some(id))
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let fields: Vec<(F, V)> = fields.into_iter().collect();
+            let words = fields.iter().flat_map(|(field, value)| [field.as_ref(), value.as_ref()]);
+            let words: Vec<&[u8]> = words.collect();
+            let head = match tx.txn.find_mut(tx.db, &key)? {
+                Some(entry) => tx.txn.stream(&entry)?.head(),
+                None => StreamHead::default(),
+            };
+            let now = StreamId { ms: tx.txn.now(), seq: 0 };
+            let id = if now > head.last { Some(now) } else { head.last.next() };
+            let Some(id) = id.filter(|_| !words.is_empty()) else { return Ok(None) };
+            tx.edit_stream(&key, |edit| edit.append(id, &words, limits()))?;
+            Ok(Some(id))
+        })
     }
 
     /// How many entries a stream has.
-    pub fn stream_len(&mut self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
-        let key = self.key(&key)?;
-        match self.txn.find(self.db, &key) {
-            Some(entry) => Ok(self.txn.stream(&entry)?.head().len),
-            None => Ok(0),
-        }
+    fn stream_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            match tx.txn.find(tx.db, &key) {
+                Some(entry) => Ok(tx.txn.stream(&entry)?.head().len),
+                None => Ok(0),
+            }
+        })
     }
 
     /// Up to `count` entries of a stream with these IDs, the first one first.
-    pub fn entries(
-        &mut self,
+    fn entries(
+        &self,
         key: impl AsRef<[u8]>,
         ids: RangeInclusive<StreamId>,
         count: usize,
     ) -> Result<Vec<StreamEntry>, Error> {
-        let key = self.key(&key)?;
-        let mut found = Vec::new();
-        let Some(entry) = self.txn.find(self.db, &key).filter(|_| count > 0) else {
-            return Ok(found);
-        };
-        self.txn.stream(&entry)?.visit(ids, false, |entry| {
-            let pairs = entry.pairs();
-            let fields =
-                pairs.map(|(field, value)| (field.as_ref().to_vec(), value.as_ref().to_vec()));
-            found.push(StreamEntry { id: entry.id(), fields: fields.collect() });
-            found.len() < count
-        })?;
-        Ok(found)
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let mut found = Vec::new();
+            let Some(entry) = tx.txn.find(tx.db, &key).filter(|_| count > 0) else {
+                return Ok(found);
+            };
+            tx.txn.stream(&entry)?.visit(ids, false, |entry| {
+                let pairs = entry.pairs();
+                let fields =
+                    pairs.map(|(field, value)| (field.as_ref().to_vec(), value.as_ref().to_vec()));
+                found.push(StreamEntry { id: entry.id(), fields: fields.collect() });
+                found.len() < count
+            })?;
+            Ok(found)
+        })
     }
 
     /// Takes an entry out of a stream; whether there was one.
-    pub fn delete_entry(&mut self, key: impl AsRef<[u8]>, id: StreamId) -> Result<bool, Error> {
-        let key = self.key(&key)?;
-        if self.txn.find_mut(self.db, &key)?.is_none() {
-            return Ok(false);
-        }
-        Ok(self.edit_stream(&key, |edit| edit.delete(&[id]))? > 0)
+    fn delete_entry(&self, key: impl AsRef<[u8]>, id: StreamId) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            if tx.txn.find_mut(tx.db, &key)?.is_none() {
+                return Ok(false);
+            }
+            Ok(tx.edit_stream(&key, |edit| edit.delete(&[id]))? > 0)
+        })
     }
 
     /// Takes the oldest entries out of a stream, so that at most `most` are left; how many.
-    pub fn trim_stream(&mut self, key: impl AsRef<[u8]>, most: u64) -> Result<u64, Error> {
-        let key = self.key(&key)?;
-        if self.txn.find_mut(self.db, &key)?.is_none() {
-            return Ok(0);
-        }
-        let trim = StreamTrim { bound: StreamBound::Len(most), whole_nodes: false, most: 0 };
-        self.edit_stream(&key, |edit| edit.trim(trim))
+    fn trim_stream(&self, key: impl AsRef<[u8]>, most: u64) -> Result<u64, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            if tx.txn.find_mut(tx.db, &key)?.is_none() {
+                return Ok(0);
+            }
+            let trim = StreamTrim { bound: StreamBound::Len(most), whole_nodes: false, most: 0 };
+            tx.edit_stream(&key, |edit| edit.trim(trim))
+        })
     }
 }
 
-impl Perdura {
-    /// As [`Transaction::append_entry`].
-    pub fn append_entry<F: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        key: impl AsRef<[u8]>,
-        fields: impl IntoIterator<Item = (F, V)>,
-    ) -> Result<Option<StreamId>, Error> {
-        self.on(key.as_ref(), |tx| tx.append_entry(&key, fields))
-    }
-
-    /// How many entries a stream has.
-    pub fn stream_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
-        self.on(key.as_ref(), |tx| tx.stream_len(&key))
-    }
-
-    /// Up to `count` entries of a stream with these IDs, the first one first.
-    pub fn entries(
-        &self,
-        key: impl AsRef<[u8]>,
-        ids: RangeInclusive<StreamId>,
-        count: usize,
-    ) -> Result<Vec<StreamEntry>, Error> {
-        self.on(key.as_ref(), |tx| tx.entries(&key, ids, count))
-    }
-
-    /// Takes the oldest entries out of a stream, so that at most `most` are left; how many.
-    pub fn trim_stream(&self, key: impl AsRef<[u8]>, most: u64) -> Result<u64, Error> {
-        self.on(key.as_ref(), |tx| tx.trim_stream(&key, most))
-    }
-}
+impl Streams for Perdura {}
+impl Streams for Transaction<'_> {}

@@ -62,11 +62,17 @@ mod arch {
     use super::WriteBack;
     use core::arch::{asm, x86_64};
 
+    /// Asks the processor what it can do.
+    #[allow(unused_unsafe, reason = "older compilers call this unsafe, newer ones do not")]
+    fn cpuid(leaf: u32) -> x86_64::CpuidResult {
+        // SAFETY: every processor of this architecture has the instruction.
+        unsafe { x86_64::__cpuid_count(leaf, 0) }
+    }
+
     /// Returns the best write-back of this processor.
     pub(crate) fn detect() -> WriteBack {
-        let highest = x86_64::__cpuid(0).eax;
-        let features = if highest < 7 { 0 } else { x86_64::__cpuid_count(7, 0).ebx };
-        from_cpuid(features)
+        let highest = cpuid(0).eax;
+        from_cpuid(if highest < 7 { 0 } else { cpuid(7).ebx })
     }
 
     /// By EBX of CPUID leaf 7.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use perdura::prelude::*;
 use perdura::{DomainRequest, Options, Perdura};
 
 use super::ROOM;

@@ -35,7 +35,7 @@ enum What {
     /// All elements in one hash.
     Hash,
     /// All elements in one sorted set.
-    Zset,
+    SortedSet,
 }
 
 impl What {
@@ -61,7 +61,7 @@ impl What {
                 command.arg("key").arg(field(number)).arg(format!("value:{number:012}"));
                 command
             }
-            What::Zset => {
+            What::SortedSet => {
                 let mut command = redis::cmd("ZADD");
                 command.arg("key").arg(1_000_000_000 + number).arg(member(number));
                 command
@@ -75,7 +75,7 @@ impl What {
             What::Strings => format!("GET {}", key(number)),
             What::Hashes => format!("HGET {} field4", key(number)),
             What::Hash => format!("HGET key {}", field(number)),
-            What::Zset => format!("ZSCORE key {}", member(number)),
+            What::SortedSet => format!("ZSCORE key {}", member(number)),
         }
     }
 
@@ -83,7 +83,7 @@ impl What {
     fn length(self, size: usize) -> usize {
         match self {
             What::Strings => size,
-            What::Hashes | What::Zset => 10,
+            What::Hashes | What::SortedSet => 10,
             What::Hash => 18,
         }
     }
@@ -93,7 +93,7 @@ impl What {
             What::Strings => "strings",
             What::Hashes => "hashes",
             What::Hash => "hash",
-            What::Zset => "zset",
+            What::SortedSet => "zset",
         }
     }
 }
@@ -268,7 +268,7 @@ mod tests {
                 "HGET key field:000000000007",
                 "HSET key field:000000000007 value:000000000007",
             ),
-            (What::Zset, "ZSCORE key m:000000000007", "ZADD key 1000000007 m:000000000007"),
+            (What::SortedSet, "ZSCORE key m:000000000007", "ZADD key 1000000007 m:000000000007"),
         ] {
             assert_eq!(what.read(7), read);
             let command = what.write(7, b"vv");

@@ -11,7 +11,7 @@ use keyspace::{Db, Encoding, Txn, Type};
 use super::{help, populate, reload, tell_host};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
-use crate::keys::object::encoding_name;
+use crate::names::encoding_name;
 use crate::spec::*;
 
 pub(crate) const DEBUG: CommandSpec = CommandSpec {

@@ -32,9 +32,9 @@ pub use state::State;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::call::Call;
-use crate::delivery::Delivery;
 use crate::engine::Engine;
 use crate::failure::Done;
+use crate::log::Delivery;
 use crate::spec::{CommandSpec, FAST, SKIP_SLOWLOG};
 
 /// The group's commands.

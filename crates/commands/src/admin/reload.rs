@@ -77,7 +77,9 @@ fn load(
             call.commit_part(txn)?;
         }
     }
-    call.commit_part(txn)
+    // Clients that are served from here on find what has expired gone.
+    txn.set_now(call.now_ms());
+    call.commit_databases(txn)
 }
 
 /// Executes one command of the log. MULTI and EXEC say nothing here: what stands between them is in

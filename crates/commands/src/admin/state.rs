@@ -12,9 +12,9 @@ use super::latency::Latency;
 use super::monitor::Monitors;
 use super::slowlog::SlowLog;
 use crate::engine::Engine;
+use crate::queue;
 use crate::session::Session;
 use crate::table::Lookup;
-use crate::transactions;
 
 /// State of the administrative commands of an engine.
 pub struct State {
@@ -96,6 +96,6 @@ impl Engine {
         }
         // What is no command is refused at once.
         let Lookup::Found(command) = self.table().find(args) else { return false };
-        state.pause_all.load(Relaxed) || transactions::may_replicate(session, command)
+        state.pause_all.load(Relaxed) || queue::may_replicate(session, command)
     }
 }

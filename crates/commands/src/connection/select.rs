@@ -8,9 +8,9 @@ use resp::Protocol;
 
 use crate::call::{Call, Run};
 use crate::failure::{DB_OUT_OF_RANGE, Done, Failure};
+use crate::queue;
 use crate::session::ReplyMode;
 use crate::spec::*;
-use crate::transactions;
 
 pub(crate) const SELECT: CommandSpec = CommandSpec {
     name: "select",
@@ -52,7 +52,7 @@ pub(crate) const RESET: CommandSpec = CommandSpec {
 
 fn reset(call: &mut Call<'_>) -> Done {
     let session = &mut *call.session;
-    transactions::discard(call.engine, session);
+    queue::discard(call.engine, session);
     call.engine.set_monitor(&session.client, false);
     call.engine.end_tracking(session);
     call.engine.hub().leave_all(&session.client, &mut session.subscriptions);

@@ -8,10 +8,10 @@ use resp::Writer;
 use crate::call::Outcome;
 use crate::engine::Engine;
 use crate::failure::{self, Done, Failure};
+use crate::queue;
 use crate::session::Session;
 use crate::spec::*;
 use crate::table::Command;
-use crate::transactions;
 
 impl Engine {
     /// What must hold before a command is queued or executed.
@@ -32,11 +32,11 @@ impl Engine {
         }
         self.check_memory(session, command)?;
         if let Some(text) = self.log_failure()
-            && (transactions::writes(session, command) || command.spec.is(REPORTS_LOG_FAILURE))
+            && (queue::writes(session, command) || command.spec.is(REPORTS_LOG_FAILURE))
         {
             return Err(Failure::text(format!("{}{text}", failure::LOG_FAILED)));
         }
-        if self.config().refuses_writes() && transactions::writes(session, command) {
+        if self.config().refuses_writes() && queue::writes(session, command) {
             return Err(self.config().why_writes_are_refused());
         }
         if session.only_listens() && !command.spec.is(FOR_LISTENERS) {
@@ -49,7 +49,7 @@ impl Engine {
             return Err(failure::LOADING_DATA.into());
         }
         // Redis has those who monitor among its replicas.
-        if session.client.monitor.load(Relaxed) && transactions::touches_keys(session, command) {
+        if session.client.monitor.load(Relaxed) && queue::touches_keys(session, command) {
             return Err("ERR Replica can't interact with the keyspace".into());
         }
         Ok(())
@@ -77,14 +77,14 @@ impl Engine {
             self.stats().rejected(session.stripe, command.id);
         }
         if command.is_some_and(|command| command.spec.is(EXECUTES_QUEUE)) {
-            transactions::discard(self, session);
+            queue::discard(self, session);
             let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
             let cause = failure.as_bytes();
             text.extend_from_slice(cause.strip_prefix(b"ERR ").unwrap_or(cause));
             self.stats().error(b"EXECABORT");
             out.error(text);
         } else {
-            transactions::mark_dirty(session);
+            queue::mark_dirty(session);
             session.caching &= session.in_multi();
             self.stats().error(failure.code());
             out.error(failure.as_bytes());

@@ -1,20 +1,14 @@
-//! Commands and damage: what a client is told of a key whose bytes the medium lost, and running a
-//! command again that may have read zeros in their place.
+//! Commands and damage: what a client is told of a key whose bytes the medium lost. (A command that
+//! may have read zeros in their place is run again by [`keyspace::Keyspace::retry_losses`].)
 //!
 //! While nothing is damaged this costs a command loads of three words that nobody writes.
 
 use keyspace::{Db, Harm, Key};
 
-use resp::Mark;
-
-use crate::call::{Call, Next};
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::spec::*;
 use crate::table::Command;
-
-/// How often a command is tried while the medium goes on losing bytes.
-pub(crate) const TRIES: usize = 8;
 
 impl Engine {
     /// Refuses a command on a key that is lost with its name, and when the store was stopped each
@@ -46,32 +40,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    /// Runs a command again that found no room, or that may have read what the medium lost.
-    #[cold]
-    pub(crate) fn again(&self, call: &mut Call<'_>, mark: Mark, first: Done) -> Done {
-        let mut done = first;
-        for tries in 0..TRIES {
-            match &done {
-                Err(failure) if failure.is_no_room() => {
-                    let bytes = call.args.iter().map(|arg| arg.len()).sum();
-                    if !self.find_room(bytes, tries) {
-                        break;
-                    }
-                }
-                Err(failure) if failure.is_unsettled() => self.keyspace().settle(),
-                _ => break,
-            }
-            call.out.truncate(mark);
-            call.effects.clear();
-            call.pinned = None;
-            call.next = Next::Reply;
-            call.losses = self.keyspace().losses();
-            self.stop_waiting(call.session);
-            done = self.run(call);
-        }
-        done
     }
 }
 

@@ -9,8 +9,7 @@
 //! - [`locks`]: which shards are locked. Nothing else in the crate opens a transaction.
 //! - [`unit`]: what is owed for a transaction, from its commit to the reply. Nothing else in the
 //!   crate commits one.
-//! - [`damage`]: refusing damaged keys, and running again what may have read lost bytes, or found
-//!   no free memory.
+//! - [`damage`]: refusing damaged keys.
 //! - [`background`]: deletions that no client asked for.
 
 mod admit;
@@ -24,7 +23,6 @@ mod step;
 mod unit;
 
 pub use batch::Executed;
-pub(crate) use damage::TRIES;
 pub(crate) use locks::Scope;
 pub(crate) use step::{Failed, Step};
 pub(crate) use unit::{Role, Shown, Unit};

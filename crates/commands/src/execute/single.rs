@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::{Key, Txn};
-use resp::Writer;
+use resp::{Mark, Writer};
 
 use super::admit::{unknown_command, unknown_subcommand};
 use super::locks::Scope;
@@ -15,11 +15,11 @@ use crate::cross_protocol::is_http;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
+use crate::queue;
 use crate::request::{Keys, Request};
 use crate::session::Session;
 use crate::spec::{ADMIN, IMMEDIATE, KEEPS_CACHING, READONLY, SKIP_MONITOR, WRITE};
 use crate::table::{Command, Lookup};
-use crate::transactions;
 
 impl Engine {
     /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
@@ -55,7 +55,7 @@ impl Engine {
             return self.reject(session, Some(command), failure, out);
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {
-            transactions::queue(session, command, args);
+            queue::push(session, command, args);
             out.simple("QUEUED");
             return Outcome::default();
         }
@@ -85,17 +85,16 @@ impl Engine {
         let (args, keys) = (request.args, request.keys);
         let call = Call::new(self, session, command, out, now_ns, &mut effects);
         let mut call = Call { args, keys, ..call };
-        let mut done = self.run(&mut call);
-        if done.is_err() {
-            done = self.again(&mut call, mark, done);
+        let mut done = self.attempt(&mut call, mark);
+        let mut tries = 0;
+        while done.as_ref().is_err_and(|failure| self.may_run_again(&call, failure, tries)) {
+            tries += 1;
+            done = self.attempt(&mut call, mark);
         }
         if let Err(failure) = &done {
-            self.stop_waiting(call.session);
             if failure.is_no_room() {
                 self.note_full();
             }
-            call.next = Next::Reply;
-            call.out.truncate(mark);
             call.out.error(failure.as_bytes());
             self.stats().error(failure.code());
         }
@@ -140,8 +139,36 @@ impl Engine {
         }
     }
 
-    /// Runs a command by itself, once; [`Engine::again`] repeats it.
-    pub(super) fn run(&self, call: &mut Call<'_>) -> Done {
+    /// Runs a command by itself; again if it may have read what the medium lost. Where it fails,
+    /// nothing is left of it.
+    fn attempt(&self, call: &mut Call<'_>, mark: Mark) -> Done {
+        self.keyspace().retry_losses(Failure::is_unsettled, |losses| {
+            call.losses = losses;
+            let done = self.run(call);
+            if done.is_err() {
+                self.undo(call, mark);
+            }
+            done
+        })
+    }
+
+    /// Takes back what a command that failed has said.
+    #[cold]
+    fn undo(&self, call: &mut Call<'_>, mark: Mark) {
+        self.stop_waiting(call.session);
+        call.out.truncate(mark);
+        call.effects.clear();
+        call.pinned = None;
+        call.next = Next::Reply;
+    }
+
+    /// Frees memory for a command that found none. Returns false if that would not help it.
+    #[cold]
+    fn may_run_again(&self, call: &Call<'_>, failure: &Failure, tries: usize) -> bool {
+        failure.is_no_room() && self.find_room(call.args.iter().map(|arg| arg.len()).sum(), tries)
+    }
+
+    fn run(&self, call: &mut Call<'_>) -> Done {
         match call.command.spec.run {
             Run::Container => Err(Failure::text(format!(
                 "ERR wrong number of arguments for '{}' command",
@@ -200,7 +227,7 @@ impl Engine {
         txn: &mut Txn<'_>,
         run: impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
-        txn.set_touches(call.session.touches(call.command));
+        txn.set_touches(call.command.touches(&call.session.client));
         call.session.reads_of_changed.clear();
         let done = run(call, txn);
         self.remember_reads(call, txn);
@@ -235,9 +262,7 @@ impl Engine {
         // While nobody else can serve it: the command that blocks has failed.
         self.stop_waiting(call.session);
         call.pinned = None;
-        if self.keyspace().has_lost_since(call.losses) {
-            return Err(Failure::unsettled());
-        }
+        self.keyspace().check_losses(call.losses)?;
         // An error shows data too: that there is no such key, or another type.
         if call.command.spec.has(READONLY | WRITE) {
             call.durable_at = self.check_read(keys, self.logged_until(keys))?;

@@ -51,7 +51,7 @@ impl<'a> Step<'a> {
     #[inline]
     pub(crate) fn run(&self, call: &mut Call<'a>, txn: &mut Txn<'_>) -> Result<(), Failed> {
         self.enter(call);
-        txn.set_touches(call.session.touches(self.command));
+        txn.set_touches(self.command.touches(&call.session.client));
         let (effects, mark) = (call.effects.mark(), call.out.mark());
         let spec = self.command.spec;
         let savepoint = match spec.run {

@@ -10,7 +10,7 @@
 //! 2. The transaction is committed, which tells those who watch a key. What expired or was evicted
 //!    is logged before what the command did.
 //! 3. The effects are appended to the command log, so that its order is the order of the changes,
-//!    and the shards remember where they end.
+//!    and the shards that were changed remember where they end.
 //! 4. The offset is found up to which the log must be durable before the reply may leave.
 //! 5. Messages, lines for those who monitor, and the replies of blocked clients that were served
 //!    are delivered.
@@ -28,6 +28,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::{Key, Losses, Txn};
+use smallvec::SmallVec;
 
 use crate::blocking::Served;
 use crate::call::Call;
@@ -35,6 +36,8 @@ use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::Session;
+
+type Shards = SmallVec<[usize; 8]>;
 
 /// One unit of work: for whom a transaction is committed, and what follows from it.
 pub(crate) struct Unit<'u> {
@@ -77,28 +80,46 @@ impl Unit<'_> {
     /// the log's.
     #[inline]
     pub(crate) fn commit(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
-        if self.engine.keyspace().has_lost_since(self.losses) {
-            return Err(Failure::unsettled());
-        }
+        self.engine.keyspace().check_losses(self.losses)?;
         let changed = txn.pending_changes() > 0;
+        let mut shards = Shards::new();
         if changed || txn.is_dirty() {
             self.effects.put_before(txn.changes());
+            shards = self.changed_shards(txn);
             txn.commit()?;
         }
-        self.follow(txn, changed)
+        self.follow(txn, changed, &shards)
     }
 
     /// Does what is owed for a transaction that the keyspace has committed by itself, and that is
     /// still locked.
     fn adopt(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         self.effects.put_before(txn.changes());
-        self.follow(txn, true)
+        let shards: Shards = txn.locked().collect();
+        self.follow(txn, true, &shards)
     }
 
-    /// `changed` says that the changes which the transaction lists are this unit's.
+    /// The shards of which readers may see something that this changes: where databases are
+    /// swapped, that is more than what is to be committed there.
     #[inline]
-    fn follow(mut self, txn: &mut Txn<'_>, changed: bool) -> Result<u64, Failure> {
-        let durable_at = self.append(txn)?;
+    fn changed_shards(&self, txn: &Txn<'_>) -> Shards {
+        match self.role {
+            _ if self.engine.log().is_none() => Shards::new(),
+            Role::Whole { databases: true } => txn.locked().collect(),
+            _ => txn.dirty().collect(),
+        }
+    }
+
+    /// `changed` says that the changes which the transaction lists are this unit's; `shards` are
+    /// those that it changed.
+    #[inline]
+    fn follow(
+        mut self,
+        txn: &mut Txn<'_>,
+        changed: bool,
+        shards: &[usize],
+    ) -> Result<u64, Failure> {
+        let durable_at = self.append(shards)?;
         let engine = self.engine;
         if let Some(session) = self.session.as_deref_mut() {
             engine.deliver_all(session, self.effects);
@@ -119,10 +140,10 @@ impl Unit<'_> {
 
     /// Appends the effects to the log, and finds out what the reply must wait for.
     #[inline]
-    fn append(&mut self, txn: &Txn<'_>) -> Result<u64, Failure> {
+    fn append(&mut self, shards: &[usize]) -> Result<u64, Failure> {
         let Some(log) = self.engine.log() else { return Ok(0) };
         if let Some(end) = self.effects.append_to(log) {
-            txn.locked().for_each(|shard| self.engine.log_ends[shard].store(end, Relaxed));
+            shards.iter().for_each(|&shard| self.engine.log_ends[shard].store(end, Relaxed));
             return Ok(end);
         }
         let Shown::Keys(keys) = self.shown else { return Ok(0) };
@@ -205,8 +226,7 @@ impl Engine {
                 call.out.bulk_header(value.len());
                 value.append_to(call.out.buffer());
                 call.out.bulk_end();
-                let lost = self.keyspace().has_lost_since(call.losses);
-                if lost { Err(Failure::unsettled()) } else { Ok(()) }
+                Ok(self.keyspace().check_losses(call.losses)?)
             }
         }
     }
@@ -216,12 +236,21 @@ impl Call<'_> {
     /// Commits what the command did so far, and goes on in the same locks: for one that changes
     /// more than a transaction can hold.
     pub(crate) fn commit_part(&mut self, txn: &mut Txn<'_>) -> Done {
+        self.commit_as(Role::Part, txn)
+    }
+
+    /// Commits what changed whole databases, and goes on in the same locks.
+    pub(crate) fn commit_databases(&mut self, txn: &mut Txn<'_>) -> Done {
+        self.commit_as(Role::Whole { databases: true }, txn)
+    }
+
+    fn commit_as(&mut self, role: Role<'_>, txn: &mut Txn<'_>) -> Done {
         let unit = Unit {
             engine: self.engine,
             session: Some(self.session),
             effects: self.effects,
             shown: Shown::Nothing,
-            role: Role::Part,
+            role,
             losses: self.losses,
         };
         unit.commit(txn).map(drop)

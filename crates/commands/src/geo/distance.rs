@@ -6,7 +6,7 @@ use keyspace::geo::point_of;
 use super::point::unit;
 use crate::call::{Call, Run};
 use crate::failure::{Done, SYNTAX};
-use crate::sorted_sets::sorted;
+use crate::sorted_sets::sorted_set;
 use crate::spec::*;
 
 pub(crate) const GEODIST: CommandSpec = CommandSpec {
@@ -36,8 +36,8 @@ fn geodist(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         5 => unit(call.args[4])?,
         _ => return Err(SYNTAX.into()),
     };
-    let pair = match sorted(call, txn)? {
-        Some(sorted) => sorted.score(call.args[2])?.zip(sorted.score(call.args[3])?),
+    let pair = match sorted_set(call, txn)? {
+        Some(sorted_set) => sorted_set.score(call.args[2])?.zip(sorted_set.score(call.args[3])?),
         None => None,
     };
     match pair {

@@ -5,7 +5,7 @@ use keyspace::geo::{Point, geohash as geohash_of, point_of};
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
-use crate::sorted_sets::sorted;
+use crate::sorted_sets::sorted_set;
 use crate::spec::*;
 
 pub(crate) const GEOHASH: CommandSpec = CommandSpec {
@@ -64,9 +64,9 @@ fn geopos(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 /// The scores of the members that the request names.
 fn scores(call: &Call<'_>, txn: &mut Txn<'_>) -> Result<Vec<Option<f64>>, Failure> {
-    let found = sorted(call, txn)?;
+    let found = sorted_set(call, txn)?;
     let score = |member: &&[u8]| match &found {
-        Some(sorted) => Ok(sorted.score(member)?),
+        Some(sorted_set) => Ok(sorted_set.score(member)?),
         None => Ok(None),
     };
     call.args[2..].iter().map(score).collect()

@@ -217,7 +217,7 @@ fn source(call: &Call<'_>, txn: &mut Txn<'_>) -> Result<Option<Entry>, Failure> 
         _ => txn.find_mut(call.db(), &call.key(0))?,
     };
     if let Some(entry) = &source {
-        txn.sorted(entry)?;
+        txn.sorted_set(entry)?;
     }
     Ok(source)
 }
@@ -259,7 +259,7 @@ pub(super) fn point_of_member(
     entry: &Entry,
     member: &[u8],
 ) -> Result<Point, Failure> {
-    let score = txn.sorted(entry)?.score(member)?;
+    let score = txn.sorted_set(entry)?.score(member)?;
     score.map(point_of).ok_or_else(|| "ERR could not decode requested zset member".into())
 }
 

@@ -177,7 +177,7 @@ fn search(
     mut options: Options,
 ) -> Done {
     if let Some(entry) = &source {
-        txn.sorted(entry)?;
+        txn.sorted_set(entry)?;
     }
     let (mut place, mut at) = (Place::default(), first);
     while at < call.args.len() {

@@ -73,7 +73,7 @@ pub(super) fn answer(
     let (mut found, mut unit) = (Vec::new(), 1.0);
     if let (Some(entry), Some((area, metres))) = (source, area) {
         unit = metres;
-        found = search(&txn.sorted(&entry)?, &area, options.wanted)?;
+        found = search(&txn.sorted_set(&entry)?, &area, options.wanted)?;
     }
     found.iter_mut().for_each(|found| found.distance /= unit);
     match options.target {

@@ -6,8 +6,8 @@
 use keyspace::{Db, Txn};
 
 use crate::call::{Call, Run};
-use crate::delivery::Delivery;
 use crate::failure::{DB_OUT_OF_RANGE, Done, Failure, SYNTAX};
+use crate::log::Delivery;
 use crate::spec::*;
 
 pub(crate) const DBSIZE: CommandSpec = CommandSpec {
@@ -60,23 +60,8 @@ pub(crate) const FLUSHALL: CommandSpec = CommandSpec {
     name: "flushall",
     summary: "Remove all keys from all databases",
     complexity: "O(N) where N is the total number of keys in all databases",
-    since: "1.0.0",
-    group: Group::Server,
-    arity: -1,
-    flags: WRITE,
-    acl: ACL_KEYSPACE | ACL_DANGEROUS,
-    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    history: &[
-        ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
-        ("6.2.0", "Added the `SYNC` flushing mode modifier."),
-    ],
-    args: &[oneof(
-        "async",
-        &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
-    )
-    .optional()],
     run: Run::All(flushall),
-    ..CommandSpec::EMPTY
+    ..FLUSHDB
 };
 
 fn flushall(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {

@@ -6,16 +6,17 @@
 //! meanwhile may be. Inside of a transaction, or where nobody can go on with the walk later, all
 //! shards are locked, and what is listed was there at one moment.
 
-use keyspace::{Db, Txn};
+use keyspace::Txn;
 use resp::{Writer, glob};
 
 use crate::call::{Call, Next, Outcome, Run};
 use crate::engine::Engine;
-use crate::execute::{Scope, TRIES};
+use crate::execute::Scope;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::{ReplyMode, Session};
 use crate::spec::*;
+use crate::walk::Walk;
 
 /// Keys that one step visits, about.
 const KEYS_AT_ONCE: usize = 1000;
@@ -35,21 +36,6 @@ pub(crate) const KEYS: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// A KEYS on its way through the keyspace.
-pub(crate) struct Walk {
-    command: usize,
-    words: Vec<Box<[u8]>>,
-    db: Db,
-    cursor: u64,
-    found: usize,
-    elements: Writer,
-    durable_at: u64,
-    /// Time that its steps took.
-    nanos: u64,
-    /// Steps that were taken again, since the medium lost bytes meanwhile.
-    tries: usize,
-}
-
 fn start(call: &mut Call<'_>) -> Done {
     let engine = call.engine;
     if !call.session.can_walk || call.session.reply != ReplyMode::On {
@@ -64,10 +50,9 @@ fn start(call: &mut Call<'_>) -> Done {
         elements: Writer::new(call.out.protocol()),
         durable_at: 0,
         nanos: 0,
-        tries: 0,
     };
     if engine.step(call.session, &mut walk)? {
-        walk.reply(call.out);
+        reply(&walk, call.out);
         call.durable_at = walk.durable_at;
         return Ok(());
     }
@@ -91,11 +76,9 @@ fn at_once(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-impl Walk {
-    fn reply(&self, out: &mut Writer) {
-        out.array(self.found);
-        out.raw(self.elements.as_bytes());
-    }
+fn reply(walk: &Walk, out: &mut Writer) {
+    out.array(walk.found);
+    out.raw(walk.elements.as_bytes());
 }
 
 impl Engine {
@@ -113,7 +96,7 @@ impl Engine {
             return None;
         }
         match &done {
-            Ok(_) => walk.reply(out),
+            Ok(_) => reply(&walk, out),
             Err(failure) => {
                 walk.durable_at = 0;
                 out.truncate(mark);
@@ -139,30 +122,26 @@ impl Engine {
         let mut left = KEYS_AT_ONCE;
         while left > 0 {
             let (mark, mut next, mut met, mut found) = (call.out.mark(), 0, 0, 0);
-            let held = keyspace.hold();
-            let shard = keyspace.scan_shard(walk.cursor);
-            let done = self.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
-                next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
-                    met += 1;
-                    if glob::matches(&words[1], key) {
-                        call.out.bulk(key);
-                        found += 1;
-                    }
+            let done = keyspace.retry_losses(Failure::is_unsettled, |losses| {
+                call.out.truncate(mark);
+                call.losses = losses;
+                (met, found) = (0, 0);
+                let held = keyspace.hold();
+                let shard = keyspace.scan_shard(walk.cursor);
+                let done = self.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
+                    next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
+                        met += 1;
+                        if glob::matches(&words[1], key) {
+                            call.out.bulk(key);
+                            found += 1;
+                        }
+                    });
+                    Ok(())
                 });
-                Ok(())
+                held.done();
+                done.and(self.unlocked(&mut call))
             });
-            held.done();
-            let unlocked = self.unlocked(&mut call);
-            match done.and(unlocked) {
-                Err(failure) if failure.is_unsettled() && walk.tries < TRIES => {
-                    call.out.truncate(mark);
-                    walk.tries += 1;
-                    keyspace.settle();
-                    call.losses = keyspace.losses();
-                    continue;
-                }
-                done => done.map_err(Failure::at_last)?,
-            }
+            done.map_err(Failure::at_last)?;
             walk.durable_at = walk.durable_at.max(call.durable_at);
             walk.found += found;
             walk.cursor = next;

@@ -5,12 +5,10 @@ mod delete;
 mod dump;
 mod expire;
 mod list;
-pub(crate) mod object;
+mod object;
 mod relocate;
 pub(crate) mod scan;
 mod ttl;
-
-pub(crate) use list::Walk;
 
 use crate::spec::CommandSpec;
 

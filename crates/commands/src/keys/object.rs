@@ -1,10 +1,11 @@
 //! TYPE and OBJECT: what a key holds, and how.
 
-use keyspace::{Encoding, Entry, Txn, Type};
+use keyspace::{Entry, Txn};
 
 use crate::call::{Call, Run};
 use crate::failure::Done;
 use crate::help::reply_help;
+use crate::names::{encoding_name, type_name};
 use crate::spec::*;
 
 pub(crate) const TYPE: CommandSpec = CommandSpec {
@@ -26,36 +27,6 @@ fn type_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let name = txn.peek(call.db(), &call.key(0)).map(|entry| type_name(txn.type_of(&entry)));
     call.out.simple(name.unwrap_or("none"));
     Ok(())
-}
-
-/// A type's name, as TYPE tells it.
-pub(super) fn type_name(kind: Type) -> &'static str {
-    match kind {
-        Type::String => "string",
-        Type::List => "list",
-        Type::Set => "set",
-        Type::Hash => "hash",
-        Type::SortedSet => "zset",
-        Type::Stream => "stream",
-        _ => "unknown",
-    }
-}
-
-/// An encoding's name, as OBJECT ENCODING tells it.
-pub(crate) fn encoding_name(encoding: Encoding) -> &'static str {
-    match encoding {
-        Encoding::Int => "int",
-        Encoding::Embstr => "embstr",
-        Encoding::Raw => "raw",
-        Encoding::Listpack => "listpack",
-        Encoding::ListpackEx => "listpackex",
-        Encoding::Intset => "intset",
-        Encoding::Hashtable => "hashtable",
-        Encoding::Quicklist => "quicklist",
-        Encoding::Skiplist => "skiplist",
-        Encoding::Stream => "stream",
-        _ => "unknown",
-    }
 }
 
 pub(crate) const OBJECT: CommandSpec = CommandSpec {

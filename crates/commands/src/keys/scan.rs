@@ -6,10 +6,10 @@
 use keyspace::{Db, Entry, Keyspace, Txn, Type};
 use resp::{Writer, glob};
 
-use super::object::type_name;
 use crate::call::{Call, Run};
 use crate::execute::Scope;
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::names::type_name;
 use crate::spec::*;
 
 pub(crate) const SCAN: CommandSpec = CommandSpec {

@@ -1,9 +1,9 @@
 //! PUBSUB: who listens to what.
 
-use super::Kind;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::help::reply_help;
+use crate::hub::Kind;
 use crate::spec::*;
 
 pub(crate) const CONTAINER: CommandSpec = CommandSpec {

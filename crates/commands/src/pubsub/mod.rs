@@ -3,10 +3,10 @@
 //!
 //! Nothing of it is data: it is not durable, not logged, not part of any database.
 //!
-//! **Who owns what.** The engine owns the registry ([`Hub`]): from channels and patterns to
-//! clients. A session owns the list of its own subscriptions ([`Subscriptions`]), with which it
-//! leaves the registry when it ends. Shard channels are a second kind of channels, with names of
-//! their own and without patterns.
+//! **Who owns what.** The engine owns the registry ([`crate::hub::Hub`]): from channels and
+//! patterns to clients. A session owns the list of its own subscriptions
+//! ([`crate::hub::Subscriptions`]), with which it leaves the registry when it ends. Shard channels
+//! are a second kind of channels, with names of their own and without patterns.
 //!
 //! **The way of a message.** The publishing thread puts it, encoded, into the inbox of each
 //! subscriber and wakes the task of its connection, on whatever thread that runs; the task puts the
@@ -22,12 +22,9 @@
 //! confirmation: no message comes behind that. Its own messages come before the reply of the
 //! PUBLISH that sent them.
 
-mod hub;
 mod inspect;
 mod publish;
 mod subscribe;
-
-pub(crate) use hub::{Hub, Kind, Receivers, Subscriptions};
 
 use crate::spec::CommandSpec;
 

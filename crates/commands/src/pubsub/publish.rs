@@ -1,9 +1,9 @@
 //! PUBLISH and SPUBLISH.
 
-use super::Kind;
 use crate::call::{Call, Run};
-use crate::delivery::Delivery;
 use crate::failure::Done;
+use crate::hub::Kind;
+use crate::log::Delivery;
 use crate::spec::*;
 
 pub(crate) const PUBLISH: CommandSpec = CommandSpec {

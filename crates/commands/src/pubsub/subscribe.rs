@@ -5,10 +5,10 @@
 
 use resp::Writer;
 
-use super::Kind;
 use crate::call::{Call, Run};
-use crate::delivery::Delivery;
 use crate::failure::{Done, Failure};
+use crate::hub::Kind;
+use crate::log::Delivery;
 use crate::session::ReplyMode;
 use crate::spec::*;
 

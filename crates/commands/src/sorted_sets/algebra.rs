@@ -82,27 +82,8 @@ pub(crate) const ZINTER: CommandSpec = CommandSpec {
     name: "zinter",
     summary: "Intersect multiple sorted sets",
     complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
-    since: "6.2.0",
-    group: Group::SortedSet,
-    arity: -3,
-    flags: READONLY,
-    acl: ACL_SORTEDSET,
-    keys: &[KeySpec::new(
-        Begin::Index(1),
-        Find::KeyNum { at: 0, first: 1, step: 1 },
-        KEY_RO | KEY_ACCESS,
-    )],
-    args: &[
-        integer("numkeys"),
-        key("key", 0).multiple(),
-        integer("weight").token("WEIGHTS").optional().multiple(),
-        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
-            .token("AGGREGATE")
-            .optional(),
-        token("withscores", "WITHSCORES").optional(),
-    ],
     run: Run::Keys(zinter),
-    ..CommandSpec::EMPTY
+    ..ZUNION
 };
 
 fn zinter(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
@@ -113,30 +94,8 @@ pub(crate) const ZINTERSTORE: CommandSpec = CommandSpec {
     name: "zinterstore",
     summary: "Intersect multiple sorted sets and store the resulting sorted set in a new key",
     complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
-    since: "2.0.0",
-    group: Group::SortedSet,
-    arity: -4,
-    flags: WRITE | DENYOOM,
-    acl: ACL_SORTEDSET,
-    keys: &[
-        KeySpec::one(1, KEY_OW | KEY_UPDATE),
-        KeySpec::new(
-            Begin::Index(2),
-            Find::KeyNum { at: 0, first: 1, step: 1 },
-            KEY_RO | KEY_ACCESS,
-        ),
-    ],
-    args: &[
-        key("destination", 0),
-        integer("numkeys"),
-        key("key", 1).multiple(),
-        integer("weight").token("WEIGHTS").optional().multiple(),
-        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
-            .token("AGGREGATE")
-            .optional(),
-    ],
     run: Run::Keys(zinterstore),
-    ..CommandSpec::EMPTY
+    ..ZUNIONSTORE
 };
 
 fn zinterstore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
@@ -176,23 +135,13 @@ pub(crate) const ZDIFF: CommandSpec = CommandSpec {
     name: "zdiff",
     summary: "Subtract multiple sorted sets",
     complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the size of the first set, and K is the size of the result set.",
-    since: "6.2.0",
-    group: Group::SortedSet,
-    arity: -3,
-    flags: READONLY,
-    acl: ACL_SORTEDSET,
-    keys: &[KeySpec::new(
-        Begin::Index(1),
-        Find::KeyNum { at: 0, first: 1, step: 1 },
-        KEY_RO | KEY_ACCESS,
-    )],
     args: &[
         integer("numkeys"),
         key("key", 0).multiple(),
         token("withscores", "WITHSCORES").optional(),
     ],
     run: Run::Keys(zdiff),
-    ..CommandSpec::EMPTY
+    ..ZUNION
 };
 
 fn zdiff(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
@@ -204,21 +153,9 @@ pub(crate) const ZDIFFSTORE: CommandSpec = CommandSpec {
     summary: "Subtract multiple sorted sets and store the resulting sorted set in a new key",
     complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the size of the first set, and K is the size of the result set.",
     since: "6.2.0",
-    group: Group::SortedSet,
-    arity: -4,
-    flags: WRITE | DENYOOM,
-    acl: ACL_SORTEDSET,
-    keys: &[
-        KeySpec::one(1, KEY_OW | KEY_UPDATE),
-        KeySpec::new(
-            Begin::Index(2),
-            Find::KeyNum { at: 0, first: 1, step: 1 },
-            KEY_RO | KEY_ACCESS,
-        ),
-    ],
     args: &[key("destination", 0), integer("numkeys"), key("key", 1).multiple()],
     run: Run::Keys(zdiffstore),
-    ..CommandSpec::EMPTY
+    ..ZUNIONSTORE
 };
 
 fn zdiffstore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use keyspace::{Error, Sorted};
+use keyspace::{Error, SortedSetRef};
 use resp::number::parse_f64;
 
 use crate::failure::Failure;
@@ -27,9 +27,9 @@ impl ScoreRange {
     }
 
     /// The ranks of the members in it.
-    pub(super) fn ranks(&self, sorted: &Sorted<'_>) -> Result<Range<u64>, Error> {
-        let start = sorted.count_below(self.min.score, self.min.excluded)?;
-        let end = sorted.count_below(self.max.score, !self.max.excluded)?;
+    pub(super) fn ranks(&self, sorted_set: &SortedSetRef<'_>) -> Result<Range<u64>, Error> {
+        let start = sorted_set.count_below(self.min.score, self.min.excluded)?;
+        let end = sorted_set.count_below(self.max.score, !self.max.excluded)?;
         Ok(start..end.max(start))
     }
 }
@@ -82,7 +82,11 @@ impl<'a> LexRange<'a> {
     }
 
     /// The ranks of the members in it, as they are found from the side that one begins with.
-    pub(super) fn ranks(&self, sorted: &Sorted<'_>, backwards: bool) -> Result<Range<u64>, Error> {
+    pub(super) fn ranks(
+        &self,
+        sorted_set: &SortedSetRef<'_>,
+        backwards: bool,
+    ) -> Result<Range<u64>, Error> {
         let below = |member: &[u8]| match self.min {
             LexBound::Lowest => false,
             LexBound::Highest => true,
@@ -93,7 +97,7 @@ impl<'a> LexRange<'a> {
             LexBound::Highest => false,
             LexBound::Name { name, excluded } => member > name || excluded && member == name,
         };
-        sorted.between(below, above, backwards)
+        sorted_set.between(below, above, backwards)
     }
 }
 

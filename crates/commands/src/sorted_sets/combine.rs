@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use keyspace::{Entry, Members, Sorted, Txn, Type};
+use keyspace::{Entry, Members, SortedSetRef, Txn, Type};
 
 use super::Scored;
 use crate::failure::Failure;
@@ -58,7 +58,7 @@ pub(super) struct Input<'t> {
 enum Source<'t> {
     Absent,
     Set(Members<'t>),
-    Sorted(Sorted<'t>),
+    SortedSet(SortedSetRef<'t>),
 }
 
 impl<'t> Input<'t> {
@@ -69,7 +69,7 @@ impl<'t> Input<'t> {
             Some(entry) if txn.type_of(entry) == Type::Set => {
                 Source::Set(txn.members(entry, Type::Set)?)
             }
-            Some(entry) => Source::Sorted(txn.sorted(entry)?),
+            Some(entry) => Source::SortedSet(txn.sorted_set(entry)?),
         };
         Ok(Input { source, weight: 1.0 })
     }
@@ -78,7 +78,7 @@ impl<'t> Input<'t> {
         match &self.source {
             Source::Absent => 0,
             Source::Set(members) => members.len(),
-            Source::Sorted(sorted) => sorted.len(),
+            Source::SortedSet(sorted_set) => sorted_set.len(),
         }
     }
 
@@ -86,7 +86,7 @@ impl<'t> Input<'t> {
         Ok(match &self.source {
             Source::Absent => None,
             Source::Set(members) => members.contains(member)?.then_some(1.0),
-            Source::Sorted(sorted) => sorted.score(member)?,
+            Source::SortedSet(sorted_set) => sorted_set.score(member)?,
         })
     }
 
@@ -94,7 +94,7 @@ impl<'t> Input<'t> {
         match &self.source {
             Source::Absent => {}
             Source::Set(members) => members.visit(|member, _| visit(member, 1.0))?,
-            Source::Sorted(sorted) => sorted.visit(0, false, |member, score| {
+            Source::SortedSet(sorted_set) => sorted_set.visit(0, false, |member, score| {
                 visit(member, score);
                 true
             })?,

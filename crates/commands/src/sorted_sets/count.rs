@@ -3,7 +3,7 @@
 use keyspace::Txn;
 
 use super::bound::{LexRange, ScoreRange};
-use super::sorted;
+use super::sorted_set;
 use crate::call::{Call, Run};
 use crate::failure::Done;
 use crate::spec::*;
@@ -24,7 +24,7 @@ pub(crate) const ZCARD: CommandSpec = CommandSpec {
 };
 
 fn zcard(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let len = sorted(call, txn)?.map_or(0, |sorted| sorted.len());
+    let len = sorted_set(call, txn)?.map_or(0, |sorted_set| sorted_set.len());
     call.out.integer(len as i64);
     Ok(())
 }
@@ -46,7 +46,7 @@ pub(crate) const ZCOUNT: CommandSpec = CommandSpec {
 
 fn zcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let range = ScoreRange::parse(call.args[2], call.args[3])?;
-    let ranks = sorted(call, txn)?.map_or(Ok(0..0), |sorted| range.ranks(&sorted))?;
+    let ranks = sorted_set(call, txn)?.map_or(Ok(0..0), |sorted_set| range.ranks(&sorted_set))?;
     call.out.integer((ranks.end - ranks.start) as i64);
     Ok(())
 }
@@ -68,7 +68,8 @@ pub(crate) const ZLEXCOUNT: CommandSpec = CommandSpec {
 
 fn zlexcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let range = LexRange::parse(call.args[2], call.args[3])?;
-    let ranks = sorted(call, txn)?.map_or(Ok(0..0), |sorted| range.ranks(&sorted, false))?;
+    let ranks =
+        sorted_set(call, txn)?.map_or(Ok(0..0), |sorted_set| range.ranks(&sorted_set, false))?;
     call.out.integer((ranks.end - ranks.start) as i64);
     Ok(())
 }

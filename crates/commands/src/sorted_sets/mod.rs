@@ -16,7 +16,7 @@ mod score;
 mod select;
 pub(crate) mod store;
 
-use keyspace::{Key, Sorted, Txn};
+use keyspace::{Key, SortedSetRef, Txn};
 
 use crate::call::Call;
 use crate::failure::Failure;
@@ -65,23 +65,23 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
 pub(crate) type Scored = Vec<(Vec<u8>, f64)>;
 
 /// The sorted set at a key, for a command that reads.
-fn sorted_at<'t>(
+fn sorted_set_at<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
     key: &Key<'_>,
-) -> Result<Option<Sorted<'t>>, Failure> {
+) -> Result<Option<SortedSetRef<'t>>, Failure> {
     match txn.find(call.db(), key) {
-        Some(entry) => Ok(Some(txn.sorted(&entry)?)),
+        Some(entry) => Ok(Some(txn.sorted_set(&entry)?)),
         None => Ok(None),
     }
 }
 
 /// The sorted set at the command's key, for a command that reads.
-pub(crate) fn sorted<'t>(
+pub(crate) fn sorted_set<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
-) -> Result<Option<Sorted<'t>>, Failure> {
-    sorted_at(call, txn, &call.key(0))
+) -> Result<Option<SortedSetRef<'t>>, Failure> {
+    sorted_set_at(call, txn, &call.key(0))
 }
 
 /// The header of a reply of this many members, each to be written by [`reply_member`].

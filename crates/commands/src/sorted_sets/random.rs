@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 
 use fastrand::Rng;
-use keyspace::{Sorted, Txn};
+use keyspace::{SortedSetRef, Txn};
 
-use super::{Scored, reply_header, reply_member, sorted};
+use super::{Scored, reply_header, reply_member, sorted_set};
 use crate::call::{Call, Run};
 use crate::collections::random::{MOST_PICKS, SHARE, count};
 use crate::failure::{Done, Failure, SYNTAX};
@@ -34,16 +34,16 @@ pub(crate) const ZRANDMEMBER: CommandSpec = CommandSpec {
 
 fn zrandmember(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if call.args.len() == 2 {
-        let picked = match sorted(call, txn)? {
-            Some(sorted) => repeat(&sorted, 1, &mut call.session.random)?,
+        let picked = match sorted_set(call, txn)? {
+            Some(sorted_set) => repeat(&sorted_set, 1, &mut call.session.random)?,
             None => Scored::new(),
         };
         call.out.bulk_or_null(picked.first().map(|(member, _)| member.as_slice()));
         return Ok(());
     }
     let (count, with_scores) = parse(call)?;
-    let picked = match sorted(call, txn)? {
-        Some(sorted) => pick(&sorted, count, &mut call.session.random)?,
+    let picked = match sorted_set(call, txn)? {
+        Some(sorted_set) => pick(&sorted_set, count, &mut call.session.random)?,
         None => Scored::new(),
     };
     reply_header(call, picked.len(), with_scores);
@@ -68,16 +68,16 @@ fn parse(call: &Call<'_>) -> Result<(i64, bool), Failure> {
 }
 
 /// This many different members, or as many picks as a negative number says.
-fn pick(sorted: &Sorted<'_>, count: i64, random: &mut Rng) -> Result<Scored, Failure> {
-    let (wanted, len) = (count.unsigned_abs(), sorted.len());
+fn pick(sorted_set: &SortedSetRef<'_>, count: i64, random: &mut Rng) -> Result<Scored, Failure> {
+    let (wanted, len) = (count.unsigned_abs(), sorted_set.len());
     if count < 0 {
-        return repeat(sorted, wanted, random);
+        return repeat(sorted_set, wanted, random);
     }
     if wanted >= len {
-        return all(sorted);
+        return all(sorted_set);
     }
-    if sorted.is_packed() || wanted.saturating_mul(SHARE) > len {
-        let (mut all, wanted) = (all(sorted)?, wanted as usize);
+    if sorted_set.is_packed() || wanted.saturating_mul(SHARE) > len {
+        let (mut all, wanted) = (all(sorted_set)?, wanted as usize);
         for at in 0..wanted.min(all.len()) {
             let other = random.usize(at..all.len());
             all.swap(at, other);
@@ -89,32 +89,32 @@ fn pick(sorted: &Sorted<'_>, count: i64, random: &mut Rng) -> Result<Scored, Fai
     while (ranks.len() as u64) < wanted {
         ranks.insert(random.u64(..len));
     }
-    ranks.into_iter().map(|rank| at(sorted, rank)).collect()
+    ranks.into_iter().map(|rank| at(sorted_set, rank)).collect()
 }
 
-fn repeat(sorted: &Sorted<'_>, wanted: u64, random: &mut Rng) -> Result<Scored, Failure> {
+fn repeat(sorted_set: &SortedSetRef<'_>, wanted: u64, random: &mut Rng) -> Result<Scored, Failure> {
     if wanted > MOST_PICKS {
         return Err("ERR value is out of range".into());
     }
-    if sorted.is_packed() && wanted > 1 {
-        let all = all(sorted)?;
+    if sorted_set.is_packed() && wanted > 1 {
+        let all = all(sorted_set)?;
         return Ok((0..wanted).filter_map(|_| random.choice(&all).cloned()).collect());
     }
-    (0..wanted).map(|_| at(sorted, random.u64(..sorted.len().max(1)))).collect()
+    (0..wanted).map(|_| at(sorted_set, random.u64(..sorted_set.len().max(1)))).collect()
 }
 
-fn at(sorted: &Sorted<'_>, rank: u64) -> Result<(Vec<u8>, f64), Failure> {
+fn at(sorted_set: &SortedSetRef<'_>, rank: u64) -> Result<(Vec<u8>, f64), Failure> {
     let mut found = (Vec::new(), 0.0);
-    sorted.visit(rank, false, |member, score| {
+    sorted_set.visit(rank, false, |member, score| {
         found = (member.to_vec(), score);
         false
     })?;
     Ok(found)
 }
 
-fn all(sorted: &Sorted<'_>) -> Result<Scored, Failure> {
+fn all(sorted_set: &SortedSetRef<'_>) -> Result<Scored, Failure> {
     let mut all = Scored::new();
-    sorted.visit(0, false, |member, score| {
+    sorted_set.visit(0, false, |member, score| {
         all.push((member.to_vec(), score));
         true
     })?;

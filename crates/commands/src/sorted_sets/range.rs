@@ -3,7 +3,7 @@
 use keyspace::Txn;
 
 use super::select::{By, Form, Selection};
-use super::{reply_header, reply_member, sorted};
+use super::{reply_header, reply_member, sorted_set};
 use crate::call::{Call, Run};
 use crate::failure::Done;
 use crate::spec::*;
@@ -183,15 +183,15 @@ fn zrevrangebylex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 fn range(call: &mut Call<'_>, txn: &mut Txn<'_>, form: Form) -> Done {
     let selection = Selection::parse(call, form)?;
-    let Some(sorted) = sorted(call, txn)? else {
+    let Some(sorted_set) = sorted_set(call, txn)? else {
         call.out.array(0);
         return Ok(());
     };
-    let (first, count) = selection.ranks(&sorted)?;
+    let (first, count) = selection.ranks(&sorted_set)?;
     let mut left = count;
     reply_header(call, count as usize, selection.with_scores);
     if count > 0 {
-        sorted.visit(first, selection.backwards, |member, score| {
+        sorted_set.visit(first, selection.backwards, |member, score| {
             reply_member(call, member, score, selection.with_scores);
             left -= 1;
             left > 0

@@ -2,7 +2,7 @@
 
 use keyspace::Txn;
 
-use super::sorted;
+use super::sorted_set;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
@@ -34,21 +34,8 @@ fn zrank(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 pub(crate) const ZREVRANK: CommandSpec = CommandSpec {
     name: "zrevrank",
     summary: "Determine the index of a member in a sorted set, with scores ordered from high to low",
-    complexity: "O(log(N))",
-    since: "2.0.0",
-    group: Group::SortedSet,
-    arity: -3,
-    flags: READONLY | FAST,
-    acl: ACL_SORTEDSET,
-    keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
-    history: &[("7.2.0", "Added the optional `WITHSCORE` argument.")],
-    args: &[
-        key("key", 0),
-        string("member"),
-        token("withscore", "WITHSCORE").since("7.2.0").optional(),
-    ],
     run: Run::Keys(zrevrank),
-    ..CommandSpec::EMPTY
+    ..ZRANK
 };
 
 fn zrevrank(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
@@ -64,10 +51,10 @@ fn rank(call: &mut Call<'_>, txn: &mut Txn<'_>, from_top: bool) -> Done {
     if with_score && !call.is(3, "WITHSCORE") {
         return Err(SYNTAX.into());
     }
-    let found = match sorted(call, txn)? {
-        Some(sorted) => sorted
-            .rank(call.args[2])?
-            .map(|(rank, score)| (if from_top { sorted.len() - 1 - rank } else { rank }, score)),
+    let found = match sorted_set(call, txn)? {
+        Some(sorted_set) => sorted_set.rank(call.args[2])?.map(|(rank, score)| {
+            (if from_top { sorted_set.len() - 1 - rank } else { rank }, score)
+        }),
         None => None,
     };
     match found {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use keyspace::{Error, Limits, Sorted, Txn};
+use keyspace::{Error, Limits, SortedSetRef, Txn};
 
 use super::bound::{LexRange, ScoreRange};
 use super::select::span;
@@ -28,7 +28,7 @@ pub(crate) const ZREM: CommandSpec = CommandSpec {
 
 fn zrem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (db, key, mut removed) = (call.db(), call.key(0), 0);
-    let mut edit = txn.edit_sorted(db, &key, Limits::NONE)?;
+    let mut edit = txn.edit_sorted_set(db, &key, Limits::NONE)?;
     for member in &call.args[2..] {
         removed += i64::from(edit.remove(txn, member)?);
     }
@@ -57,7 +57,7 @@ pub(crate) const ZREMRANGEBYRANK: CommandSpec = CommandSpec {
 
 fn zremrangebyrank(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (start, stop) = (call.int(2)?, call.int(3)?);
-    remove(call, txn, |sorted| Ok(span(start, stop, sorted.len())))
+    remove(call, txn, |sorted_set| Ok(span(start, stop, sorted_set.len())))
 }
 
 pub(crate) const ZREMRANGEBYSCORE: CommandSpec = CommandSpec {
@@ -77,7 +77,7 @@ pub(crate) const ZREMRANGEBYSCORE: CommandSpec = CommandSpec {
 
 fn zremrangebyscore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let range = ScoreRange::parse(call.args[2], call.args[3])?;
-    remove(call, txn, |sorted| range.ranks(sorted))
+    remove(call, txn, |sorted_set| range.ranks(sorted_set))
 }
 
 pub(crate) const ZREMRANGEBYLEX: CommandSpec = CommandSpec {
@@ -97,22 +97,22 @@ pub(crate) const ZREMRANGEBYLEX: CommandSpec = CommandSpec {
 
 fn zremrangebylex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let range = LexRange::parse(call.args[2], call.args[3])?;
-    remove(call, txn, |sorted| range.ranks(sorted, false))
+    remove(call, txn, |sorted_set| range.ranks(sorted_set, false))
 }
 
 fn remove(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
-    ranks: impl FnOnce(&Sorted<'_>) -> Result<Range<u64>, Error>,
+    ranks: impl FnOnce(&SortedSetRef<'_>) -> Result<Range<u64>, Error>,
 ) -> Done {
     let (db, key) = (call.db(), call.key(0));
     let range = match txn.find_mut(db, &key)? {
-        Some(entry) => ranks(&txn.sorted(&entry)?)?,
+        Some(entry) => ranks(&txn.sorted_set(&entry)?)?,
         None => 0..0,
     };
     let mut removed = 0;
     if range.start < range.end {
-        let mut edit = txn.edit_sorted(db, &key, Limits::NONE)?;
+        let mut edit = txn.edit_sorted_set(db, &key, Limits::NONE)?;
         removed = edit.remove_range(txn, range.start, range.end - range.start, |_, _| {})?;
         edit.finish(txn, db, &key)?;
         call.wrote();

@@ -37,9 +37,9 @@ fn zscan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (mut found, mut next) = (Vec::new(), 0);
     // Where there is no key, options are not looked at.
     if let Some(entry) = txn.find(call.db(), &call.key(0)) {
-        let (sorted, encoding) = (txn.sorted(&entry)?, txn.encoding(&entry));
+        let (sorted_set, encoding) = (txn.sorted_set(&entry)?, txn.encoding(&entry));
         let options = parse(call, 3)?;
-        next = sorted.scan(cursor, options.count, |member, score| {
+        next = sorted_set.scan(cursor, options.count, |member, score| {
             if options.pattern.is_none_or(|pattern| glob::matches(pattern, member)) {
                 let mut text = Vec::new();
                 match whole(score).filter(|_| encoding == Encoding::Listpack) {

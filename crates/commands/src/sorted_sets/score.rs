@@ -2,7 +2,7 @@
 
 use keyspace::Txn;
 
-use super::sorted;
+use super::sorted_set;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -23,8 +23,8 @@ pub(crate) const ZSCORE: CommandSpec = CommandSpec {
 };
 
 fn zscore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let score = match sorted(call, txn)? {
-        Some(sorted) => sorted.score(call.args[2])?,
+    let score = match sorted_set(call, txn)? {
+        Some(sorted_set) => sorted_set.score(call.args[2])?,
         None => None,
     };
     reply(call, score);
@@ -47,9 +47,9 @@ pub(crate) const ZMSCORE: CommandSpec = CommandSpec {
 };
 
 fn zmscore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let found = sorted(call, txn)?;
+    let found = sorted_set(call, txn)?;
     let score = |member: &&[u8]| match &found {
-        Some(sorted) => Ok(sorted.score(member)?),
+        Some(sorted_set) => Ok(sorted_set.score(member)?),
         None => Ok(None),
     };
     let scores: Result<Vec<Option<f64>>, Failure> = call.args[2..].iter().map(score).collect();

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use keyspace::{Error, Sorted};
+use keyspace::{Error, SortedSetRef};
 
 use super::bound::{LexRange, ScoreRange};
 use crate::call::Call;
@@ -81,15 +81,15 @@ impl<'a> Selection<'a> {
     }
 
     /// The first rank to show, and how many.
-    pub(super) fn ranks(&self, sorted: &Sorted<'_>) -> Result<(u64, u64), Error> {
-        let len = sorted.len();
+    pub(super) fn ranks(&self, sorted_set: &SortedSetRef<'_>) -> Result<(u64, u64), Error> {
+        let len = sorted_set.len();
         let range = match &self.ends {
             Ends::Rank(start, stop) => {
                 let range = span(*start, *stop, len);
                 if self.backwards { len - range.end..len - range.start } else { range }
             }
-            Ends::Score(range) => range.ranks(sorted)?,
-            Ends::Lex(range) => range.ranks(sorted, self.backwards)?,
+            Ends::Score(range) => range.ranks(sorted_set)?,
+            Ends::Lex(range) => range.ranks(sorted_set, self.backwards)?,
         };
         // A negative offset is behind any end, as it is in Redis.
         let skipped = u64::try_from(self.offset).unwrap_or(u64::MAX).min(range.end - range.start);

@@ -3,7 +3,7 @@
 use keyspace::{Key, Txn};
 
 use super::select::{Form, Selection};
-use super::{Scored, sorted_at};
+use super::{Scored, sorted_set_at};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -39,10 +39,10 @@ fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     // same.
     txn.find_mut(call.db(), &source)?;
     let mut members = Scored::new();
-    if let Some(sorted) = sorted_at(call, txn, &source)? {
-        let (first, count) = selection.ranks(&sorted)?;
+    if let Some(sorted_set) = sorted_set_at(call, txn, &source)? {
+        let (first, count) = selection.ranks(&sorted_set)?;
         if count > 0 {
-            sorted.visit(first, selection.backwards, |member, score| {
+            sorted_set.visit(first, selection.backwards, |member, score| {
                 members.push((member.to_vec(), score));
                 (members.len() as u64) < count
             })?;
@@ -62,7 +62,7 @@ pub(crate) fn store(
     members: &Scored,
 ) -> Result<(), Failure> {
     let (db, limits) = (call.db(), call.engine.config().sorted_set_limits());
-    if txn.set_sorted(db, key, members, limits)? {
+    if txn.put_sorted_set(db, key, members, limits)? {
         call.wrote();
     }
     Ok(())

@@ -1,12 +1,13 @@
 //! EXEC: all queued commands in one transaction of the keyspace.
 
-use keyspace::{Db, Key, Txn};
+use keyspace::{Db, Key, Losses, Txn};
 
-use super::{Queue, take};
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
-use crate::execute::{Role, Shown, Step, TRIES, Unit};
+use crate::execute::{Role, Shown, Step, Unit};
 use crate::failure::{Done, Failure};
+use crate::queue::take;
+use crate::session::Queue;
 use crate::spec::*;
 
 pub(crate) const EXEC: CommandSpec = CommandSpec {
@@ -51,26 +52,23 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     }
     let locks = (!needs_all).then_some(keys.as_slice());
     let (db, mark, effects) = (call.session.db, call.out.mark(), call.effects.mark());
-    let (mut may_give_up, mut tries) = (true, 0);
-    loop {
-        match attempt(call, &steps, locks, may_give_up) {
-            // An EXEC ends with no large string that could be untrue.
-            Ok(true) => return engine.unlocked(call),
-            Ok(false) => {
-                may_give_up = tries < TRIES && engine.find_room(queue.bytes, tries);
-                tries += 1;
-            }
-            Err(failure) if failure.is_unsettled() && tries < TRIES => {
-                engine.keyspace().settle();
-                tries += 1;
-            }
+    let mut may_give_up = true;
+    for tries in 0.. {
+        let done = engine.keyspace().retry_losses(Failure::is_unsettled, |losses| {
+            call.session.select(db);
+            call.out.truncate(mark);
+            call.effects.truncate(effects);
+            attempt(call, &steps, locks, (losses, may_give_up))
+        });
+        match done {
+            Ok(false) => may_give_up = engine.find_room(queue.bytes, tries),
+            Ok(true) => break,
             // The queue is gone: nobody is to run this again.
             Err(failure) => return Err(failure.at_last()),
         }
-        call.session.select(db);
-        call.out.truncate(mark);
-        call.effects.truncate(effects);
     }
+    // An EXEC ends with no large string that could be untrue.
+    engine.unlocked(call)
 }
 
 /// The database that a step selects.
@@ -103,10 +101,9 @@ fn attempt(
     call: &mut Call<'_>,
     steps: &[Step<'_>],
     locks: Option<&[Key<'_>]>,
-    may_give_up: bool,
+    (losses, may_give_up): (Losses, bool),
 ) -> Result<bool, Failure> {
     let keyspace = call.engine.keyspace();
-    let losses = keyspace.losses();
     if keyspace.has_alert() {
         refuse_damaged(call, steps)?;
     }

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Queue, discard as forget};
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::queue::discard as forget;
+use crate::session::Queue;
 use crate::spec::*;
 
 pub(crate) const MULTI: CommandSpec = CommandSpec {

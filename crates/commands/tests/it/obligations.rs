@@ -141,6 +141,40 @@ fn every_change_is_waited_for_by_those_who_read_the_key_afterwards() {
 }
 
 #[test]
+fn a_change_is_not_waited_for_by_readers_of_a_key_that_it_only_read() {
+    let apart = ["COPY k to", "SUNIONSTORE to k", "MULTI|GET other|EXISTS k|SADD to x|EXEC"];
+    for lines in apart {
+        let stage = Stage::new(Way::Single, &[]);
+        let shard = |key: &str| stage.engine.keyspace().key(key.as_bytes()).shard();
+        assert_ne!(shard("k"), shard("to"));
+        let (mut reader, mut writer) = (Client::new(&stage.engine), Client::new(&stage.engine));
+        writer.run("DEL k to");
+        writer.check("SADD k u", "(integer) 1");
+        let before = stage.log.bytes().len() as u64;
+        lines.split('|').for_each(|line| _ = writer.run(line));
+        let end = stage.log.bytes().len() as u64;
+        assert!(end > before);
+        reader.run("EXISTS k");
+        assert_eq!(reader.outcome.durable_at, before, "{lines}");
+        reader.run("EXISTS to");
+        assert_eq!(reader.outcome.durable_at, end, "{lines}");
+    }
+}
+
+#[test]
+fn swapped_databases_are_waited_for_in_every_shard() {
+    let stage = Stage::new(Way::Single, &[]);
+    let mut client = Client::new(&stage.engine);
+    client.run("SET other v");
+    client.check("SWAPDB 0 1", "OK");
+    let end = stage.log.bytes().len() as u64;
+    for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        client.run(&format!("EXISTS {key}"));
+        assert_eq!(client.outcome.durable_at, end, "{key}");
+    }
+}
+
+#[test]
 fn whoever_changed_a_key_waits_for_the_log() {
     for way in [Way::Single, Way::Run, Way::Exec, Way::Served] {
         let mut stage = Stage::new(way, LIST);

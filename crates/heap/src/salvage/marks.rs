@@ -22,7 +22,7 @@ impl Marks {
         if self.spans.len() <= span {
             self.spans.resize_with(span + 1, || None);
         }
-        let bits = self.spans[span].get_or_insert_with(|| Box::new([0; _]));
+        let bits = self.spans[span].get_or_insert_with(|| Box::new([0; MOST_BLOCKS.div_ceil(64)]));
         let (word, bit) = (number as usize / 64, 1 << (number % 64));
         let is_new = bits[word] & bit == 0;
         bits[word] |= bit;

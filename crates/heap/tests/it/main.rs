@@ -6,7 +6,6 @@ mod features;
 mod fences;
 mod many_blocks;
 mod media;
-mod modules;
 mod regressions;
 mod space;
 mod transactions;

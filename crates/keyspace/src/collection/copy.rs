@@ -8,12 +8,12 @@ use heap::{Ptr, Shard};
 use structures::blob::Blob;
 use structures::dict::Dict;
 use structures::list::{self, Element, List, Side};
-use structures::ranked::Ranked;
+use structures::sorted_set::SortedSet;
 use structures::stream;
 use structures::{Damaged, Error};
 
 use super::text::item;
-use super::whole::{check, dict, ranked};
+use super::whole::{check, dict, sorted_set};
 use super::{Form, Head, streams};
 use crate::key::Hashing;
 
@@ -59,7 +59,7 @@ pub(crate) fn copy(
         }
         Form::Table => copy_table(pair, hashing, dict(word)),
         Form::List => copy_list(pair, List::from_word(word)),
-        Form::Ranked => copy_ranked(pair, hashing, ranked(word)),
+        Form::SortedSet => copy_sorted_set(pair, hashing, sorted_set(word)),
         Form::Stream => {
             let copied = streams::copy(pair.shards, (pair.from, pair.to), word);
             copied.map_err(plain)
@@ -129,8 +129,12 @@ fn copy_list(mut pair: Pair<'_, '_>, source: List) -> Result<u64, Error> {
     Ok(copy.word())
 }
 
-fn copy_ranked(mut pair: Pair<'_, '_>, hashing: &Hashing, source: Ranked) -> Result<u64, Error> {
-    let copy = Ranked::create(pair.to())?;
+fn copy_sorted_set(
+    mut pair: Pair<'_, '_>,
+    hashing: &Hashing,
+    source: SortedSet,
+) -> Result<u64, Error> {
+    let copy = SortedSet::create(pair.to())?;
     let (mut copied, len) = (0, source.len(pair.from()));
     let mut last: Option<(Vec<u8>, f64)> = None;
     while copied < len {

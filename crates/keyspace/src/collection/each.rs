@@ -9,7 +9,7 @@ impl Txn<'_> {
         match self.type_of(entry) {
             Type::List => self.list(entry)?.len(),
             Type::Set => Ok(self.members(entry, Type::Set)?.len()),
-            _ => Ok(self.sorted(entry)?.len()),
+            _ => Ok(self.sorted_set(entry)?.len()),
         }
     }
 
@@ -52,7 +52,7 @@ impl Txn<'_> {
         let (from, number) = if backwards { (Side::Tail, behind) } else { (Side::Head, first) };
         match self.type_of(entry) {
             Type::List => self.list(entry)?.visit(number, from, visit),
-            _ => self.sorted(entry)?.visit(number, backwards, |member, _| visit(member)),
+            _ => self.sorted_set(entry)?.visit(number, backwards, |member, _| visit(member)),
         }
     }
 }

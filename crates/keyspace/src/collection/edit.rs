@@ -13,11 +13,11 @@ use super::members::{find, packed_bytes, sound_table};
 use super::text::item;
 use super::times::{FieldTime, is_due, time_at, time_item};
 use super::{Form, Head, Text};
+use crate::entry::Old;
 use crate::entry::{self, Value};
 use crate::error::refused;
 use crate::key::Hashing;
 use crate::layout::{FIELDS, Kind};
-use crate::strings::Old;
 use crate::txn::Place;
 use crate::value::{Encoding, Type};
 use crate::{Db, Error, Event, Expire, Key, Txn};
@@ -99,7 +99,7 @@ impl Txn<'_> {
             State::Packed { bytes: Vec::new(), count: 0, kept: None, timed: false },
         );
         if let Some(old) = old {
-            let Kind::Collection(head) = old.kind() else { return Err(Error::WrongType) };
+            let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
             if head.what != what {
                 return Err(Error::WrongType);
             }
@@ -112,7 +112,7 @@ impl Txn<'_> {
                     State::Packed { bytes, count: head.count, kept, timed }
                 }
                 Form::Table => State::Table(sound_table(shard, old.at, word)?),
-                Form::List | Form::Ranked | Form::Stream => return Err(Error::WrongType),
+                Form::List | Form::SortedSet | Form::Stream => return Err(Error::WrongType),
             };
             self.touch_key(place, key);
         }
@@ -450,7 +450,7 @@ impl Written<'_> {
             Content::At(at) => {
                 if let Some((old, word)) = before
                     && let Kind::Collection(Head { form: Form::Packed | Form::Timed, .. }) =
-                        old.kind()
+                        old.kind
                 {
                     entry::release_blob(shard, queue, Blob::from_word(word))?;
                 }
@@ -515,7 +515,7 @@ impl Txn<'_> {
             let cell = entry::cell(shard, old.at);
             shard.set(cell, after);
         }
-        if old.kind() != Kind::Collection(head) {
+        if old.kind != Kind::Collection(head) {
             shard.set(old.at, head.encode());
         }
     }

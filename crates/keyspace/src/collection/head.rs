@@ -29,7 +29,7 @@ pub(crate) enum Form {
     List,
     /// The cell is the place of the header of a table with a tree of its members in the order of
     /// their scores.
-    Ranked,
+    SortedSet,
     /// The cell is the word of a stream.
     Stream,
 }
@@ -56,7 +56,7 @@ const ENCODINGS: [Encoding; 7] = [
     Encoding::ListpackEx,
 ];
 const FORMS: [Form; 6] =
-    [Form::Packed, Form::Table, Form::List, Form::Ranked, Form::Stream, Form::Timed];
+    [Form::Packed, Form::Table, Form::List, Form::SortedSet, Form::Stream, Form::Timed];
 
 fn number<T: PartialEq>(of: &T, all: &[T]) -> u64 {
     all.iter().position(|one| one == of).map_or(0, |at| at as u64 + 1)

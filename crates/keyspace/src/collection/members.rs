@@ -73,7 +73,7 @@ impl<'t> Members<'t> {
         let repr = match head.form {
             Form::Packed | Form::Timed => Repr::Packed(packed_bytes(shard, at, head, word)?),
             Form::Table => Repr::Table(sound_table(shard, at, word)?),
-            Form::List | Form::Ranked | Form::Stream => return Err(Error::WrongType),
+            Form::List | Form::SortedSet | Form::Stream => return Err(Error::WrongType),
         };
         Ok(Members { shard, hashing, at, head, now, repr })
     }

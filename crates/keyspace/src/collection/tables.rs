@@ -9,7 +9,7 @@ use heap::{Ptr, Shard, View};
 use structures::dict::Dict;
 use structures::index::Index;
 use structures::list::List;
-use structures::ranked::Ranked;
+use structures::sorted_set::SortedSet;
 use structures::stream::Stream;
 
 use super::Form;
@@ -35,7 +35,7 @@ pub(crate) enum Large {
     /// A list of more than one node.
     List(List),
     /// A large sorted set.
-    Ranked(Ranked),
+    SortedSet(SortedSet),
     /// A stream of more than one node.
     Stream(Stream),
 }
@@ -47,7 +47,7 @@ fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
         Form::Packed | Form::Timed => None,
         Form::Table => Some(Large::Table(Dict::at(Ptr::from_raw(word)))),
         Form::List => Some(List::from_word(word)).filter(|list| list.is_long()).map(Large::List),
-        Form::Ranked => Some(Large::Ranked(Ranked::at(Ptr::from_raw(word)))),
+        Form::SortedSet => Some(Large::SortedSet(SortedSet::at(Ptr::from_raw(word)))),
         Form::Stream => {
             let stream = Stream::open(shard, word).ok();
             stream.filter(|stream| stream.is_long(shard)).map(Large::Stream)

@@ -135,7 +135,7 @@ pub(crate) fn has_times<V: View>(view: &V, head: Head, word: u64) -> bool {
             elements(&bytes).any(|element| element.time.is_some())
         }
         Form::Table => head.what == Type::Hash && dict(word).has_times(view),
-        Form::Packed | Form::List | Form::Ranked | Form::Stream => false,
+        Form::Packed | Form::List | Form::SortedSet | Form::Stream => false,
     }
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn is_spent<V: View>(view: &V, head: Head, word: u64, now: u64) -> bo
                 && blob.check(view).is_ok()
         }
         Form::Table => head.what == Type::Hash && dict(word).is_spent(view, now),
-        Form::Packed | Form::List | Form::Ranked | Form::Stream => false,
+        Form::Packed | Form::List | Form::SortedSet | Form::Stream => false,
     }
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn is_behind<V: View>(view: &V, head: Head, word: u64, now: u64) -> b
             elements(&bytes).any(|element| element.is_due(now))
         }
         Form::Table => head.what == Type::Hash && is_due(dict(word).first_time(view), now),
-        Form::Packed | Form::List | Form::Ranked | Form::Stream => false,
+        Form::Packed | Form::List | Form::SortedSet | Form::Stream => false,
     }
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn timed_pieces<V: View>(
             let (field, value) = (field.into_owned(), value.into_owned());
             visit(TimedField { field, value, time: member.time(view) });
         }),
-        Form::Packed | Form::List | Form::Ranked | Form::Stream => 0,
+        Form::Packed | Form::List | Form::SortedSet | Form::Stream => 0,
     }
 }
 

@@ -7,13 +7,13 @@ use structures::blob::Blob;
 use structures::dict::Dict;
 use structures::list::{self, Element, List, Side};
 use structures::packed::{self, Items};
-use structures::ranked::Ranked;
 use structures::reclaim::Queue;
+use structures::sorted_set::SortedSet;
 use structures::stream::Stream;
 use structures::{Damaged, Store};
 
 use super::text::Text;
-use super::{Form, Head, sorted, streams};
+use super::{Form, Head, sorted_set, streams};
 use crate::entry::INDEX_COST;
 use crate::key::Hashing;
 use crate::layout::{OWNER_LIST, OWNER_MEMBERS, OWNER_RANKS, STREAM_OWNERS};
@@ -46,8 +46,8 @@ pub(super) fn dict(word: u64) -> Dict {
     Dict::at(Ptr::from_raw(word))
 }
 
-pub(super) fn ranked(word: u64) -> Ranked {
-    Ranked::at(Ptr::from_raw(word))
+pub(super) fn sorted_set(word: u64) -> SortedSet {
+    SortedSet::at(Ptr::from_raw(word))
 }
 
 /// Visits its blocks.
@@ -56,7 +56,7 @@ pub(crate) fn blocks<V: View>(view: &V, head: Head, word: u64, visit: impl FnMut
         Form::Packed | Form::Timed => Blob::from_word(word).blocks(view, visit),
         Form::Table => dict(word).blocks(view, visit),
         Form::List => List::from_word(word).blocks(view, visit),
-        Form::Ranked => ranked(word).blocks(view, visit),
+        Form::SortedSet => sorted_set(word).blocks(view, visit),
         Form::Stream => Stream::blocks(view, word, visit),
     }
 }
@@ -72,7 +72,7 @@ pub(crate) fn release<S: Store>(
         Form::Packed | Form::Timed => queue.release_blob(store, Blob::from_word(word)).map(|_| ()),
         Form::Table => dict(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
         Form::List => List::from_word(word).release(store, queue, OWNER_LIST),
-        Form::Ranked => ranked(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
+        Form::SortedSet => sorted_set(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
         Form::Stream => Stream::release(store, queue, word, STREAM_OWNERS),
     }
 }
@@ -88,7 +88,9 @@ pub(crate) fn relocate<S: Store>(
         Form::Packed | Form::Timed => Ok(Blob::from_word(word).relocate(store)?.map(Blob::word)),
         Form::Table => Ok(dict(word).relocate(store)?.map(|dict| dict.ptr().raw())),
         Form::List => Ok(relocate_list(store, List::from_word(word), 0)?.0.map(List::word)),
-        Form::Ranked => Ok(ranked(word).relocate(store)?.map(|ranked| ranked.ptr().raw())),
+        Form::SortedSet => {
+            Ok(sorted_set(word).relocate(store)?.map(|sorted_set| sorted_set.ptr().raw()))
+        }
         Form::Stream => Ok(streams::relocate(store, word, 0)?.0),
     }
 }
@@ -128,11 +130,11 @@ pub(crate) fn check<V: View>(
             (list, None) => list.check(view),
             (list, Some(Deep { room, .. })) => check_list(view, list, room),
         },
-        Form::Ranked => match deep {
+        Form::SortedSet => match deep {
             None => Ok(()),
             Some(deep) => {
-                let hash = deep.hash(view, ranked(word).dict());
-                ranked(word).check(view, hash, deep.room)
+                let hash = deep.hash(view, sorted_set(word).dict());
+                sorted_set(word).check(view, hash, deep.room)
             }
         },
         Form::Stream => match deep {
@@ -150,7 +152,9 @@ pub(crate) fn memory(shard: &Shard<'_>, head: Head, word: u64) -> u64 {
             blocks(shard, head, word, |at| bytes += shard.capacity(at) as u64);
             bytes
         }
-        Form::Ranked => ranked(word).tree_cost(shard) + dict_memory(shard, ranked(word).dict()),
+        Form::SortedSet => {
+            sorted_set(word).tree_cost(shard) + dict_memory(shard, sorted_set(word).dict())
+        }
         Form::Table => dict_memory(shard, dict(word)) + dict(word).times_cost(shard),
     }
 }
@@ -181,8 +185,8 @@ pub(crate) fn pieces<V: View>(
     match head.form {
         Form::Packed if head.what == Type::SortedSet => {
             let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
-            for pair in sorted::packed::pairs(&bytes) {
-                visit(sorted::score_text(pair.score).as_bytes());
+            for pair in sorted_set::packed::pairs(&bytes) {
+                visit(sorted_set::score_text(pair.score).as_bytes());
                 visit(Text::of(pair.member).as_ref());
             }
             0
@@ -208,7 +212,7 @@ pub(crate) fn pieces<V: View>(
             }
         }),
         Form::List => list_pieces(view, List::from_word(word), cursor, count, visit),
-        Form::Ranked => ranked_pieces(view, ranked(word), cursor, count, visit),
+        Form::SortedSet => sorted_set_pieces(view, sorted_set(word), cursor, count, visit),
         // It has parts of several kinds: `crate::streams::parts`.
         Form::Stream => 0,
     }
@@ -265,22 +269,22 @@ fn list_pieces<V: View>(
 }
 
 /// As [`pieces`]: the cursor is a rank.
-fn ranked_pieces<V: View>(
+fn sorted_set_pieces<V: View>(
     view: &V,
-    ranked: Ranked,
+    sorted_set: SortedSet,
     cursor: u64,
     count: usize,
     mut visit: impl FnMut(&[u8]),
 ) -> u64 {
     let mut shown = 0;
     let show = |member: &[u8], score: f64| {
-        visit(sorted::score_text(score).as_bytes());
+        visit(sorted_set::score_text(score).as_bytes());
         visit(member);
         shown += 1;
         shown < count
     };
     // A damaged set ends where the damage is: who verifies says so.
-    ranked.visit(view, cursor, false, false, show).ok();
+    sorted_set.visit(view, cursor, false, false, show).ok();
     let next = cursor + shown as u64;
-    if shown == count && next < ranked.len(view) { next } else { 0 }
+    if shown == count && next < sorted_set.len(view) { next } else { 0 }
 }

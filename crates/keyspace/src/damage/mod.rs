@@ -43,10 +43,6 @@ pub enum Harm {
     Nameless(u64),
 }
 
-/// A moment in the life of a store whose medium may lose bytes; from [`Keyspace::losses`].
-#[derive(Clone, Copy, Debug)]
-pub struct Losses(u64);
-
 /// What a keyspace knows of damage.
 #[derive(Default)]
 pub(crate) struct Damage {
@@ -94,27 +90,6 @@ impl Damage {
 pub(crate) type Hits = HashMap<u64, Vec<(u64, u64)>>;
 
 impl Keyspace {
-    /// Whether bytes were lost and nobody knows yet what they were: what was read in a transaction
-    /// that is still open may be zeros. One load.
-    #[inline]
-    pub fn is_unsettled(&self) -> bool {
-        self.heap().region().has_unresolved_losses()
-    }
-
-    /// The losses so far: to be asked before [`Keyspace::has_alert`].
-    #[inline]
-    pub fn losses(&self) -> Losses {
-        Losses(self.heap().region().resolutions())
-    }
-
-    /// Whether what was read and asked since may be untrue: zeros in the place of lost bytes, even
-    /// if the loss was settled by another thread in between, or a key not found whose damage was
-    /// not known yet. Two loads.
-    #[inline]
-    pub fn has_lost_since(&self, losses: Losses) -> bool {
-        self.heap().region().has_lost_since(losses.0)
-    }
-
     /// Whether [`Keyspace::harm`] is to be asked before a command. One load.
     #[inline]
     pub fn has_alert(&self) -> bool {

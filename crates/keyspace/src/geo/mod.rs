@@ -9,7 +9,7 @@ mod area;
 mod cell;
 mod point;
 
-use crate::{Error, Sorted};
+use crate::{Error, SortedSetRef};
 
 pub use area::{Area, Shape};
 pub use cell::{geohash, point_of, score_of};
@@ -38,9 +38,13 @@ pub struct Found {
 }
 
 /// The members of a sorted set that lie in an area.
-pub fn search(sorted: &Sorted<'_>, area: &Area, wanted: Wanted) -> Result<Vec<Found>, Error> {
+pub fn search(
+    sorted_set: &SortedSetRef<'_>,
+    area: &Area,
+    wanted: Wanted,
+) -> Result<Vec<Found>, Error> {
     let enough = wanted.count.filter(|_| wanted.any).unwrap_or(usize::MAX);
-    let mut found = visit(sorted, area, enough)?;
+    let mut found = visit(sorted_set, area, enough)?;
     // The nearest are wanted where only some are.
     let nearest = (wanted.count.is_some() && !wanted.any).then_some(false);
     if let Some(descending) = wanted.descending.or(nearest) {
@@ -54,14 +58,14 @@ pub fn search(sorted: &Sorted<'_>, area: &Area, wanted: Wanted) -> Result<Vec<Fo
 }
 
 /// Members in the area, cell by cell, until there are enough.
-fn visit(sorted: &Sorted<'_>, area: &Area, enough: usize) -> Result<Vec<Found>, Error> {
+fn visit(sorted_set: &SortedSetRef<'_>, area: &Area, enough: usize) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     for cell in area.cells() {
         let (min, max) = cell.scores();
         if found.len() >= enough {
             break;
         }
-        sorted.visit(sorted.count_below(min, false)?, false, |member, score| {
+        sorted_set.visit(sorted_set.count_below(min, false)?, false, |member, score| {
             if score >= max {
                 return false;
             }

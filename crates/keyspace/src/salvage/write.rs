@@ -125,7 +125,7 @@ fn put_elements(
         }
         Type::Hash => drop(txn.put_members(db, key, what, pairs, SMALL)?),
         Type::SortedSet => {
-            let mut edit = txn.edit_sorted(db, key, SMALL)?;
+            let mut edit = txn.edit_sorted_set(db, key, SMALL)?;
             for (score, member) in pairs {
                 let score = std::str::from_utf8(score).ok().and_then(|text| text.parse().ok());
                 edit.change(txn, member, |_| score)?;

@@ -2,13 +2,12 @@
 //! keys of any type.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
-use crate::common::{self, NOW, db, emulated, volatile, write};
-use keyspace::{
-    CheckError, Content, Defragmentation, Encoding, Error, Expire, Keyspace, Limits, Scrub, Type,
+use crate::common::maintenance::{
+    flip, maintain, reclaim_all, reclaim_in_steps, remove_the_damaged_key,
 };
+use crate::common::{NOW, db, emulated, volatile, write};
+use keyspace::{CheckError, Content, Encoding, Error, Expire, Keyspace, Limits, Type};
 
 const LIMITS: Limits = Limits { entries: 16, value: 20 };
 const KEYS: [&str; 4] = ["a", "b", "{a}1", "{b}1"];
@@ -167,23 +166,6 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
     }
 }
 
-fn maintain(ks: &Keyspace) {
-    for shard in 0..ks.shards() {
-        ks.reclaim_step(shard, 5).expect("a step");
-        let mut at = Some(Defragmentation::default());
-        while common::goes_on()
-            && let Some(from) = at
-        {
-            at = ks.defragment_step(shard, from, 4).expect("a step");
-        }
-        let (mut at, mut more) = (Scrub::default(), true);
-        while common::goes_on() && more {
-            (at, more) = ks.scrub_step(shard, at).expect("a step");
-        }
-        assert_eq!(at.found, 0);
-    }
-}
-
 fn compare(ks: &Keyspace, model: &Model) {
     ks.check().expect("a sound pool");
     for number in 0..2 {
@@ -206,9 +188,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
         }
     }
     let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
-    while common::goes_on()
-        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
-    {}
+    reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
 
@@ -280,7 +260,7 @@ fn a_damaged_member_costs_its_key_and_no_other() {
                 names.iter().map(|name| (name.as_str(), value.as_str())).collect();
             put(&ks, key, Type::Hash, &pairs).expect("room");
         }
-        let ks = flip(ks, &file, b"a value of harmed");
+        let ks = flip(ks, &file, b"a value of harmed", 0);
         let refused = write(&ks, &["harmed"], |txn| {
             let key = txn.key(b"harmed");
             let entry = txn.find(db(0), &key).expect("a key");
@@ -288,21 +268,9 @@ fn a_damaged_member_costs_its_key_and_no_other() {
             members.and_then(|members| members.visit(|_, _| {}))
         });
         assert!(matches!(refused, Err(Error::Damaged(_))), "{refused:?}");
-        let mut problems = Vec::new();
-        ks.inspect(0, &|_| {}, &mut |problem| problems.push(problem));
-        let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
-        assert_eq!(damaged.count(), 1, "{problems:?}");
-        let others = |problem: &&CheckError| !matches!(problem, CheckError::Key(_));
+        let others = remove_the_damaged_key(&ks);
         let lost = |problem: &CheckError| matches!(problem, CheckError::Lost { .. });
-        assert!(problems.iter().filter(others).all(lost), "{problems:?}");
-        let (mut at, mut more) = (Scrub::default(), true);
-        while common::goes_on() && more {
-            (at, more) = ks.scrub_step(0, at).expect("a step");
-        }
-        assert_eq!(at.found, 1, "the scrub finds it");
-        let done = ks.repair(&problems).expect("a repair");
-        assert_eq!(done.cut.len(), 1);
-        ks.check().expect("a sound pool");
+        assert!(others.iter().all(lost), "{others:?}");
         assert_eq!(read(&ks, 0, "harmed"), None);
         assert_eq!(read(&ks, 0, "whole").expect("a key").1.len(), fields);
     }
@@ -322,31 +290,10 @@ fn a_large_hash_goes_at_once_and_is_freed_in_bounded_steps() {
         assert_eq!(txn.delete(db(0), &key), Ok(true));
     });
     assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
-    let (mut steps, mut freed) = (0, 0);
-    loop {
-        common::goes_on();
-        let done = ks.reclaim_step(0, BUDGET).expect("a step");
-        // A home bucket is freed as a whole.
-        assert!(done.done <= BUDGET + 32, "{done:?}");
-        (steps, freed) = (steps + 1, freed + done.done);
-        if !done.more {
-            break;
-        }
-    }
+    // A home bucket is freed as a whole.
+    let (steps, freed) = reclaim_in_steps(&ks, BUDGET, 32);
     assert!(freed > FIELDS && steps > FIELDS / (BUDGET + 32), "{freed} blocks in {steps} steps");
     assert!(ks.heap().used() < full / 20);
-    ks.check().expect("a sound keyspace");
-}
-
-/// Flips a bit of the last copy of these bytes in the pool, while it is closed.
-fn flip(ks: Keyspace, file: &Path, bytes: &[u8]) -> Keyspace {
-    ks.heap().close().expect("a clean close");
-    drop(ks);
-    let mut pool = fs::read(file).expect("the pool");
-    let at = pool.windows(bytes.len()).rposition(|some| some == bytes).expect("it is there");
-    pool[at] ^= 1;
-    fs::write(file, pool).expect("the pool");
-    emulated(file, 1)
 }
 
 /// One whose count passed for 0 would lose its key with the next member that goes.
@@ -360,15 +307,9 @@ fn a_table_whose_number_of_members_cannot_be_read_is_not_changed() {
         for field in &fields {
             put(&ks, "big", what, &[(field, "")]).expect("room");
         }
-        ks.heap().close().expect("a clean close");
-        drop(ks);
-        let mut bytes = fs::read(&path).expect("the pool");
         let count = structures::sealed::seal(4321).to_le_bytes();
         // The log, which lies before the blocks, may hold the word too.
-        let at = memchr::memmem::rfind(&bytes, &count).expect("the count");
-        bytes[at + 1] ^= 1;
-        fs::write(&path, bytes).expect("the pool");
-        let ks = emulated(&path, 1);
+        let ks = flip(ks, &path, &count, 1);
         let removed = remove(&ks, "big", what, &["field 7"]);
         assert!(matches!(removed, Err(Error::Damaged(_))), "{removed:?}");
         let added = put(&ks, "big", what, &[("another", "")]);

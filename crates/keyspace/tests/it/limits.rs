@@ -68,7 +68,7 @@ fn change_hash(ks: &Keyspace, rng: &mut Rng) {
         let key = txn.key(b"set");
         txn.put_members(db(0), &key, Type::Set, member, limits).expect("a set takes members");
         let key = txn.key(b"sorted");
-        let mut edit = txn.edit_sorted(db(0), &key, limits).expect("a sorted set is opened");
+        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("a sorted set is opened");
         let score = value.len() as f64;
         edit.change(txn, field.as_bytes(), |_| Some(score)).expect("it takes a member");
         edit.finish(txn, db(0), &key).expect("a sorted set is written");

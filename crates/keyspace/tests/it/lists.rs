@@ -1,13 +1,12 @@
 //! Lists hold what they were given, through everything that is done with keys of any type.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 
-use crate::common::{self, NOW, db, emulated, volatile, write};
-use keyspace::{
-    CheckError, Content, Defragmentation, Encoding, Error, Expire, Keyspace, NodeLimits, Scrub,
-    Side, Type,
+use crate::common::maintenance::{
+    flip, maintain, reclaim_all, reclaim_in_steps, remove_the_damaged_key,
 };
+use crate::common::{self, NOW, db, emulated, volatile, write};
+use keyspace::{Content, Encoding, Error, Expire, Keyspace, NodeLimits, Side, Type};
 
 const KEYS: [&str; 4] = ["a", "b", "{a}1", "{b}1"];
 
@@ -186,23 +185,6 @@ fn change(
     assert_eq!(done, Ok(if kind == 0 { 1 } else { held.len() as u64 }));
 }
 
-fn maintain(ks: &Keyspace) {
-    for shard in 0..ks.shards() {
-        ks.reclaim_step(shard, 5).expect("a step");
-        let mut at = Some(Defragmentation::default());
-        while common::goes_on()
-            && let Some(from) = at
-        {
-            at = ks.defragment_step(shard, from, 4).expect("a step");
-        }
-        let (mut at, mut more) = (Scrub::default(), true);
-        while common::goes_on() && more {
-            (at, more) = ks.scrub_step(shard, at).expect("a step");
-        }
-        assert_eq!(at.found, 0);
-    }
-}
-
 /// What a snapshot gives of database 0 and 1.
 fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
@@ -243,9 +225,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
         }
     }
     let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
-    while common::goes_on()
-        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
-    {}
+    reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
 
@@ -272,31 +252,14 @@ fn a_damaged_element_costs_its_key_and_no_other() {
             push(&ks, key, Side::Tail, &elements).expect("room");
         }
         let wanted = format!("{} of harmed", count / 2);
-        ks.heap().close().expect("a clean close");
-        drop(ks);
-        let mut pool = fs::read(&file).expect("the pool");
-        let found = pool.windows(wanted.len()).rposition(|some| some == wanted.as_bytes());
-        pool[found.expect("it is there")] ^= 1;
-        fs::write(&file, pool).expect("the pool");
-        let ks = emulated(&file, 1);
+        let ks = flip(ks, &file, wanted.as_bytes(), 0);
         let refused = write(&ks, &["harmed"], |txn| {
             let key = txn.key(b"harmed");
             let entry = txn.find(db(0), &key).expect("a key");
             txn.list(&entry).and_then(|list| list.visit(0, Side::Head, |_| true))
         });
         assert!(matches!(refused, Err(Error::Damaged(_))), "{refused:?}");
-        let mut problems = Vec::new();
-        ks.inspect(0, &|_| {}, &mut |problem| problems.push(problem));
-        let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
-        assert_eq!(damaged.count(), 1, "{problems:?}");
-        let (mut at, mut more) = (Scrub::default(), true);
-        while common::goes_on() && more {
-            (at, more) = ks.scrub_step(0, at).expect("a step");
-        }
-        assert_eq!(at.found, 1, "the scrub finds it");
-        let done = ks.repair(&problems).expect("a repair");
-        assert_eq!(done.cut.len(), 1);
-        ks.check().expect("a sound pool");
+        remove_the_damaged_key(&ks);
         assert_eq!(read(&ks, 0, "harmed"), None);
         assert_eq!(read(&ks, 0, "whole").expect("a key").len(), count);
     }
@@ -313,16 +276,6 @@ fn a_long_list_is_deleted_in_bounded_steps() {
         txn.delete(db(0), &key).expect("room");
     });
     assert_eq!(read(&ks, 0, "a"), None);
-    let mut steps = 0;
-    loop {
-        common::goes_on();
-        let progress = ks.reclaim_step(0, 50).expect("a step");
-        assert!(progress.done <= 50 + 40, "{progress:?}");
-        steps += 1;
-        if !progress.more {
-            break;
-        }
-    }
+    let (steps, _) = reclaim_in_steps(&ks, 50, 40);
     assert!(steps > 15, "{steps}");
-    ks.check().expect("a sound pool");
 }

@@ -82,7 +82,7 @@ fn sorted(ks: &Keyspace, key: &str, members: usize) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
         let limits = Limits { entries: 100, value: 64 };
-        let mut edit = txn.edit_sorted(db(0), &key, limits).expect("room");
+        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("room");
         for n in 0..members {
             let score = |_| Some(n as f64);
             edit.change(txn, format!("member {n}").as_bytes(), score).expect("room");

@@ -25,7 +25,7 @@ mod read_cache;
 mod reopen;
 mod salvage;
 mod snapshot;
-mod sorted;
+mod sorted_set;
 mod steps;
 mod stream_groups;
 mod streams;

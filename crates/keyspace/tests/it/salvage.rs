@@ -64,7 +64,7 @@ fn put(ks: &Keyspace, i: usize) {
                 txn.push(at, &key, Side::Tail, elements, limits).map(drop)
             }
             9 | 10 => {
-                let mut edit = txn.edit_sorted(at, &key, SMALL).expect("room");
+                let mut edit = txn.edit_sorted_set(at, &key, SMALL).expect("room");
                 for (n, member) in texts.iter().enumerate() {
                     edit.change(txn, member, |_| Some(n as f64 / 3.0)).expect("room");
                 }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::common::{self, NOW, db, emulated, volatile, write};
-use keyspace::{
-    CheckError, Content, Defragmentation, Error, Keyspace, Scrub, StreamId, StreamLimits,
-    StreamPart,
+use crate::common::maintenance::{
+    flip, maintain, reclaim_all, reclaim_in_steps, remove_the_damaged_key,
 };
+use crate::common::{self, NOW, db, emulated, volatile, write};
+use keyspace::{Content, Error, Keyspace, StreamId, StreamLimits, StreamPart};
 
 /// Of two shards; the second and the last are in one.
 const KEYS: [&str; 4] = ["a", "b", "{a}1", "{b}1"];
@@ -71,23 +71,6 @@ fn snapshot(ks: &Keyspace) -> BTreeMap<String, Vec<StreamPart>> {
 fn all(ks: &Keyspace) -> BTreeMap<String, Vec<StreamPart>> {
     let content = |key: &&str| Some((key.to_string(), content(ks, key)?));
     KEYS.iter().filter_map(content).collect()
-}
-
-fn maintain(ks: &Keyspace) {
-    for shard in 0..ks.shards() {
-        let mut at = Some(Defragmentation::default());
-        while common::goes_on()
-            && let Some(from) = at
-        {
-            at = ks.defragment_step(shard, from, 4).expect("a step");
-        }
-        let (mut at, mut more) = (Scrub::default(), true);
-        while common::goes_on() && more {
-            (at, more) = ks.scrub_step(shard, at).expect("a step");
-        }
-        assert_eq!(at.found, 0);
-    }
-    ks.check().expect("a sound pool");
 }
 
 fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
@@ -159,15 +142,14 @@ fn lives(ks: &Keyspace, seed: u64, steps: u64) {
             let before = all(ks);
             most = most.max(before.values().map(|parts| pending(parts)).sum());
             maintain(ks);
+            ks.check().expect("a sound pool");
             assert_eq!(all(ks), before);
             assert_eq!(snapshot(ks), before);
         }
     }
     assert!(most > 300, "{most}");
     write(ks, &KEYS, |txn| txn.flush(db(0))).expect("room");
-    while common::goes_on()
-        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
-    {}
+    reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
 
@@ -206,14 +188,8 @@ fn a_stream_of_many_pending_entries_is_deleted_in_bounded_steps() {
         let key = txn.key(b"a");
         txn.delete(db(0), &key).expect("room");
     });
-    let (mut steps, mut more) = (0, true);
-    while common::goes_on() && more {
-        let progress = ks.reclaim_step(0, 50).expect("a step");
-        assert!(progress.done <= 50 + 40, "{progress:?}");
-        (steps, more) = (steps + 1, progress.more);
-    }
+    let (steps, _) = reclaim_in_steps(&ks, 50, 40);
     assert!(steps > 400, "{steps}");
-    ks.check().expect("a sound pool");
 }
 
 #[test]
@@ -227,13 +203,7 @@ fn a_damaged_group_costs_its_key_and_no_other() {
             let (group, consumer) = (format!("a group of {key}"), format!("a consumer of {key}"));
             deliver(&ks, key, &group, &consumer, &[1, 2, 3], 7);
         }
-        ks.heap().close().expect("a clean close");
-        drop(ks);
-        let mut pool = fs::read(&file).expect("the pool");
-        let found = pool.windows(what.len()).rposition(|some| some == what.as_bytes());
-        pool[found.expect("it is there") + 12] ^= 1;
-        fs::write(&file, pool).expect("the pool");
-        let ks = emulated(&file, 1);
+        let ks = flip(ks, &file, what.as_bytes(), 12);
         let refused = write(&ks, &["harmed"], |txn| {
             let key = txn.key(b"harmed");
             let entry = txn.find(db(0), &key).expect("a key");
@@ -244,17 +214,7 @@ fn a_damaged_group_costs_its_key_and_no_other() {
             Ok(())
         });
         assert!(matches!(refused, Err(Error::Damaged(_))), "{what}: {refused:?}");
-        let mut problems = Vec::new();
-        ks.inspect(0, &|_| {}, &mut |problem| problems.push(problem));
-        let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
-        assert_eq!(damaged.count(), 1, "{problems:?}");
-        let (mut at, mut more) = (Scrub::default(), true);
-        while common::goes_on() && more {
-            (at, more) = ks.scrub_step(0, at).expect("a step");
-        }
-        assert_eq!(at.found, 1, "the scrub finds it");
-        assert_eq!(ks.repair(&problems).expect("a repair").cut.len(), 1);
-        ks.check().expect("a sound pool");
+        remove_the_damaged_key(&ks);
         assert_eq!(content(&ks, "harmed"), None);
         assert!(content(&ks, "whole").is_some());
     }

@@ -1,12 +1,14 @@
 //! Streams hold what they were given, through everything that is done with keys of any type.
 
 use std::collections::BTreeMap;
-use std::fs;
 
+use crate::common::maintenance::{
+    flip, maintain, reclaim_all, reclaim_in_steps, remove_the_damaged_key,
+};
 use crate::common::{self, NOW, db, emulated, volatile, write};
 use keyspace::{
-    CheckError, Content, Defragmentation, Encoding, Error, Expire, Keyspace, Scrub, StreamBound,
-    StreamId, StreamLimits, StreamPart, StreamTrim, Type,
+    Content, Encoding, Error, Expire, Keyspace, StreamBound, StreamId, StreamLimits, StreamPart,
+    StreamTrim, Type,
 };
 
 const KEYS: [&str; 4] = ["a", "b", "{a}1", "{b}1"];
@@ -136,23 +138,6 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
     }
 }
 
-fn maintain(ks: &Keyspace) {
-    for shard in 0..ks.shards() {
-        ks.reclaim_step(shard, 5).expect("a step");
-        let mut at = Some(Defragmentation::default());
-        while common::goes_on()
-            && let Some(from) = at
-        {
-            at = ks.defragment_step(shard, from, 4).expect("a step");
-        }
-        let (mut at, mut more) = (Scrub::default(), true);
-        while common::goes_on() && more {
-            (at, more) = ks.scrub_step(shard, at).expect("a step");
-        }
-        assert_eq!(at.found, 0);
-    }
-}
-
 fn compare(ks: &Keyspace, model: &Model) {
     ks.check().expect("a sound pool");
     let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
@@ -180,9 +165,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: usize) {
         }
     }
     let _ = write(ks, &KEYS, |txn| txn.flush(db(0)));
-    while common::goes_on()
-        && (0..ks.shards()).any(|shard| ks.reclaim_step(shard, 7).expect("a step").more)
-    {}
+    reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
 
@@ -207,13 +190,7 @@ fn a_damaged_entry_costs_its_key_and_no_other() {
             (1..=count).for_each(|n| add(&ks, key, n, &format!("{n} of {key}")).expect("room"));
         }
         let wanted = format!("{} of harmed", count / 2);
-        ks.heap().close().expect("a clean close");
-        drop(ks);
-        let mut pool = fs::read(&file).expect("the pool");
-        let found = pool.windows(wanted.len()).rposition(|some| some == wanted.as_bytes());
-        pool[found.expect("it is there")] ^= 1;
-        fs::write(&file, pool).expect("the pool");
-        let ks = emulated(&file, 1);
+        let ks = flip(ks, &file, wanted.as_bytes(), 0);
         let refused = write(&ks, &["harmed"], |txn| {
             let key = txn.key(b"harmed");
             let entry = txn.find(db(0), &key).expect("a key");
@@ -221,18 +198,7 @@ fn a_damaged_entry_costs_its_key_and_no_other() {
             txn.stream(&entry).and_then(|stream| stream.visit(all, false, |_| true))
         });
         assert!(matches!(refused, Err(Error::Damaged(_))), "{refused:?}");
-        let mut problems = Vec::new();
-        ks.inspect(0, &|_| {}, &mut |problem| problems.push(problem));
-        let damaged = problems.iter().filter(|problem| matches!(problem, CheckError::Key(_)));
-        assert_eq!(damaged.count(), 1, "{problems:?}");
-        let (mut at, mut more) = (Scrub::default(), true);
-        while common::goes_on() && more {
-            (at, more) = ks.scrub_step(0, at).expect("a step");
-        }
-        assert_eq!(at.found, 1, "the scrub finds it");
-        let done = ks.repair(&problems).expect("a repair");
-        assert_eq!(done.cut.len(), 1);
-        ks.check().expect("a sound pool");
+        remove_the_damaged_key(&ks);
         assert_eq!(read(&ks, "harmed"), None);
         assert_eq!(read(&ks, "whole").expect("a key").len() as u64, count);
     }
@@ -247,16 +213,6 @@ fn a_long_stream_is_deleted_in_bounded_steps() {
         txn.delete(db(0), &key).expect("room");
     });
     assert_eq!(read(&ks, "a"), None);
-    let mut steps = 0;
-    loop {
-        common::goes_on();
-        let progress = ks.reclaim_step(0, 50).expect("a step");
-        assert!(progress.done <= 50 + 40, "{progress:?}");
-        steps += 1;
-        if !progress.more {
-            break;
-        }
-    }
+    let (steps, _) = reclaim_in_steps(&ks, 50, 40);
     assert!(steps > 15, "{steps}");
-    ks.check().expect("a sound pool");
 }

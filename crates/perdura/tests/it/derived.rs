@@ -1,5 +1,6 @@
 //! Bitmaps, HyperLogLogs and places: what is kept as strings and sorted sets, and means more.
 
+use perdura::prelude::*;
 use perdura::{
     BitInteger, BitOperation, BitOverflow, BitRange, DomainRequest, Error, GeoPoint, GeoSearch,
     GeoShape, Options, Perdura,
@@ -215,7 +216,7 @@ fn what_a_search_finds_is_kept_with_its_places() {
         assert_eq!(store.geo_search_store("near", "sicily", &search), Ok(1));
     };
     reopened(fill, |store| {
-        assert_eq!(store.sorted_len("near"), Ok(1));
+        assert_eq!(store.sorted_set_len("near"), Ok(1));
         let place = store.geo_position("near", "Catania");
         assert_eq!(place, store.geo_position("sicily", "Catania"));
     });
@@ -251,7 +252,7 @@ fn what_is_no_place_is_refused() {
     assert_eq!(store.geo_search("sicily", &search), Err(Error::NoSuchMember));
     assert_eq!(store.geo_search_store("to", "sicily", &search), Err(Error::NoSuchMember));
     assert_eq!(store.geo_search("absent", &search), Ok(Vec::new()));
-    assert_eq!(store.sorted_len("sicily"), Ok(2));
+    assert_eq!(store.sorted_set_len("sicily"), Ok(2));
 }
 
 #[test]

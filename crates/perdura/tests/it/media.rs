@@ -1,6 +1,7 @@
 //! The medium loses bytes under a store in use: the keys that they were answer with the damage, all
 //! others as before.
 
+use perdura::prelude::*;
 use perdura::{Error, Options, Perdura};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;

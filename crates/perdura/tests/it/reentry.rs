@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use perdura::prelude::*;
 use perdura::{
     BitInteger, BitOperation, BitRange, Error, GeoPoint, Options, Order, Perdura, StreamId,
 };
@@ -40,7 +41,7 @@ fn calls(store: &Perdura, key: &str) -> Vec<(&'static str, Option<Error>)> {
         ("set_members", store.set_members(key).err()),
         ("push_back", store.push_back(key, "e").err()),
         ("sort", store.sort(key, Order::Numbers).err()),
-        ("score", store.sorted_score(key, "m").err()),
+        ("score", store.sorted_set_score(key, "m").err()),
         ("create_group", store.create_group(key, "g", StreamId::MIN).err()),
         ("bit_count", store.bit_count(key, BitRange::All).err()),
         ("bit_field_get", store.bit_field_get(key, integer, 0).err()),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use perdura::prelude::*;
 use perdura::{Domain, DomainRequest, Error, Options, Order, Perdura, StreamId};
 
 fn volatile() -> Perdura {
@@ -258,30 +259,36 @@ fn hashes_and_sets_take_part_in_transactions() {
 fn sorted_sets_know_scores_and_ranks() {
     let store = volatile();
     for n in 0..300 {
-        assert_eq!(store.sorted_set("z", format!("m{n}"), f64::from(n % 100)), Ok(true));
+        assert_eq!(store.sorted_set_add("z", format!("m{n}"), f64::from(n % 100)), Ok(true));
     }
-    assert_eq!(store.sorted_set("z", "m7", 99.5), Ok(false));
-    assert_eq!(store.sorted_score("z", "m7"), Ok(Some(99.5)));
-    assert_eq!((store.sorted_rank("z", "m7"), store.sorted_len("z")), (Ok(Some(299)), Ok(300)));
-    assert_eq!(store.sorted_increment("z", "m7", -100.0), Ok(-0.5));
+    assert_eq!(store.sorted_set_add("z", "m7", 99.5), Ok(false));
+    assert_eq!(store.sorted_set_score("z", "m7"), Ok(Some(99.5)));
     assert_eq!(
-        store.sorted_members("z", 0, 2),
+        (store.sorted_set_rank("z", "m7"), store.sorted_set_len("z")),
+        (Ok(Some(299)), Ok(300))
+    );
+    assert_eq!(store.sorted_set_increment("z", "m7", -100.0), Ok(-0.5));
+    assert_eq!(
+        store.sorted_set_members("z", 0, 2),
         Ok(vec![(b"m7".into(), -0.5), (b"m0".into(), 0.0)])
     );
-    let ranks = store.transaction(&["z"], |tx| tx.sorted_ranks("z", 0.0, 2.0));
+    let ranks = store.transaction(&["z"], |tx| tx.sorted_set_ranks("z", 0.0, 2.0));
     assert_eq!(ranks, Ok(1..7));
-    assert_eq!(store.sorted_pop("z"), Ok(Some((b"m7".into(), -0.5))));
+    assert_eq!(store.sorted_set_pop("z"), Ok(Some((b"m7".into(), -0.5))));
     assert_eq!(
-        (store.sorted_remove("z", "m7"), store.sorted_remove("z", "m8")),
+        (store.sorted_set_remove("z", "m7"), store.sorted_set_remove("z", "m8")),
         (Ok(false), Ok(true))
     );
-    assert_eq!(store.sorted_set("z", "m8", f64::NAN), Err(Error::NotANumber));
-    store.sorted_set("z", "m8", f64::INFINITY).expect("room");
-    assert_eq!(store.sorted_increment("z", "m8", f64::NEG_INFINITY), Err(Error::NotANumber));
-    assert_eq!(store.sorted_score("z", "m8"), Ok(Some(f64::INFINITY)));
+    assert_eq!(store.sorted_set_add("z", "m8", f64::NAN), Err(Error::NotANumber));
+    store.sorted_set_add("z", "m8", f64::INFINITY).expect("room");
+    assert_eq!(store.sorted_set_increment("z", "m8", f64::NEG_INFINITY), Err(Error::NotANumber));
+    assert_eq!(store.sorted_set_score("z", "m8"), Ok(Some(f64::INFINITY)));
     store.set("s", "v").expect("room");
-    assert_eq!(store.sorted_set("s", "m", 1.0), Err(Error::WrongType));
-    assert_eq!((store.sorted_pop("none"), store.sorted_rank("none", "m")), (Ok(None), Ok(None)));
+    assert_eq!(store.sorted_set_add("s", "m", 1.0), Err(Error::WrongType));
+    assert_eq!(
+        (store.sorted_set_pop("none"), store.sorted_set_rank("none", "m")),
+        (Ok(None), Ok(None))
+    );
 }
 
 #[test]

@@ -67,10 +67,15 @@ fn joined(seen: Vec<Seen>) -> Vec<String> {
     seen.into_iter().flat_map(|one| one.thread.join().expect("no panic")).collect()
 }
 
-/// Returns when a client of each kind has seen something.
+/// Replies that the clients of a kind have seen when the server is killed: enough that all of them
+/// are at work.
+const ENOUGH: usize = 100;
+
+/// Returns when the clients of each kind have seen enough.
 fn await_all(kinds: [&[Seen]; 4]) {
     let begin = Instant::now();
-    while !kinds.iter().all(|seen| seen.iter().any(|one| one.count.load(Relaxed) > 0)) {
+    let seen = |kind: &[Seen]| kind.iter().map(|one| one.count.load(Relaxed)).sum::<usize>();
+    while !kinds.iter().all(|kind| seen(kind) >= ENOUGH) {
         assert!(begin.elapsed() < Duration::from_secs(30), "nothing happened");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -105,7 +110,6 @@ fn kill_while_serving(launch: Launch) {
             client(&server, |_| words("BLMOVE m done LEFT RIGHT 0"), |_, reply| Some(reply.text()))
         });
         let movers: Vec<Seen> = movers.collect();
-        std::thread::sleep(Duration::from_millis(250));
         await_all([&to_take, &to_move, &takers, &movers]);
         server.kill();
         let (to_take, to_move) = (joined(to_take), joined(to_move));

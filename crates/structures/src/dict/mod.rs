@@ -8,7 +8,7 @@
 //! ```text
 //! header:  0   root word of the index     logged
 //!          8   number of members, sealed  logged
-//!          16  root word of a tree: of a sorted set (`ranked`); else without items      logged
+//!          16  root word of a tree: of a sorted set (`sorted_set`); else without items      logged
 //!          24  root word of a tree of the members that have a time (`times`)    logged
 //! ```
 //!

@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use heap::{Ptr, View};
 use structures::list::{Limits as ListLimits, List, Side};
 use structures::packed::Item;
-use structures::ranked::Ranked;
+use structures::sorted_set::SortedSet;
 use structures::stream::{Id, Limits, Stream};
 
 const SLOTS: u64 = 30;
@@ -65,7 +65,7 @@ fn hash(member: &[u8]) -> u64 {
 fn a_sorted_set_with_a_wrong_weight_is_damaged_and_every_walk_ends() {
     const MEMBERS: u64 = 3000;
     let mut memory = Memory::new();
-    let set = Ranked::create(&mut memory).expect("room");
+    let set = SortedSet::create(&mut memory).expect("room");
     for n in 0..MEMBERS {
         set.insert(&mut memory, hash, format!("member {n}").as_bytes(), n as f64).expect("room");
         memory.commit();

@@ -181,30 +181,30 @@ fn timed_hash(writer: &mut Writer, txn: &Txn<'_>, entry: &Entry) -> Written {
 }
 
 fn sorted_set(writer: &mut Writer, txn: &Txn<'_>, entry: &Entry) -> Written {
-    let sorted = txn.sorted(entry)?;
-    let Some(last) = sorted.len().checked_sub(1) else { return Err(Stopped(DAMAGED.into())) };
+    let sorted_set = txn.sorted_set(entry)?;
+    let Some(last) = sorted_set.len().checked_sub(1) else { return Err(Stopped(DAMAGED.into())) };
     let (mut found, mut written) = (0, Ok(()));
     if txn.encoding(entry) == Encoding::Listpack {
         let mut pack = ListpackBuilder::default();
-        sorted.visit(0, false, |member, score| {
+        sorted_set.visit(0, false, |member, score| {
             found += 1;
             pack.push(member);
             pack.push_score(score);
             true
         })?;
-        whole(found, sorted.len())?;
+        whole(found, sorted_set.len())?;
         writer.kind(Kind::SortedSetListpack)?;
         writer.string(&pack.finish())?;
         return Ok(());
     }
     writer.kind(Kind::SortedSet)?;
-    writer.length(sorted.len())?;
-    sorted.visit(last, true, |member, score| {
+    writer.length(sorted_set.len())?;
+    sorted_set.visit(last, true, |member, score| {
         found += 1;
         keep(&mut written, writer.string(member).and_then(|()| writer.double(score)))
     })?;
     written?;
-    whole(found, sorted.len())
+    whole(found, sorted_set.len())
 }
 
 fn stream(writer: &mut Writer, config: &Config, txn: &Txn<'_>, entry: &Entry) -> Written {

@@ -143,7 +143,7 @@ impl Store<'_, '_, '_> {
 
     fn scored(&mut self, parts: &Parts) -> Done {
         let limits = self.config.sorted_set_limits();
-        let mut edit = self.txn.edit_sorted(self.db, &self.key, limits)?;
+        let mut edit = self.txn.edit_sorted_set(self.db, &self.key, limits)?;
         let mut new = 0;
         for (member, score) in parts.words.iter().zip(&parts.scores) {
             edit.change(self.txn, member, |old| {

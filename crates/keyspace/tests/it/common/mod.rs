@@ -1,6 +1,7 @@
 //! Keyspaces for tests, and what tests say about them.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub(crate) mod maintenance;
 pub(crate) mod medium;
 pub(crate) mod ops;
 

@@ -1,0 +1,34 @@
+//! A new engine, with the commands of all groups. Nothing but this names all groups.
+
+use crate::engine::{Engine, EngineOptions};
+use crate::table::Table;
+use crate::{
+    admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
+    pubsub, sets, sort, sorted_sets, streams, strings, transactions,
+};
+
+impl Engine {
+    /// An engine of these parts.
+    pub fn new(options: EngineOptions) -> Engine {
+        let table = Table::new(&[
+            strings::COMMANDS,
+            hashes::COMMANDS,
+            lists::COMMANDS,
+            sorted_sets::COMMANDS,
+            geo::COMMANDS,
+            streams::COMMANDS,
+            sets::COMMANDS,
+            blocking::COMMANDS,
+            bitmaps::COMMANDS,
+            hyperloglog::COMMANDS,
+            keys::COMMANDS,
+            sort::COMMANDS,
+            connection::COMMANDS,
+            transactions::COMMANDS,
+            pubsub::COMMANDS,
+            introspection::COMMANDS,
+            admin::COMMANDS,
+        ]);
+        Engine::of(options, table)
+    }
+}

@@ -1,0 +1,190 @@
+//! Giving memory back online: entries and their blobs move out of spans that are mostly empty.
+//!
+//! A step goes through some entries of one index in one shard, in the order of a scan, and moves
+//! those that lie in sparse spans: the entry is copied, the slots that lead to it are swung, the
+//! old block is freed, all in one record. The index's own blocks move likewise. A scan of a client
+//! that is under way keeps its guarantee.
+
+use heap::{Full, Ptr, Shard, View};
+use structures::blob::Blob;
+use structures::index::Index;
+use structures::list::List;
+
+use crate::collection::{self, Large, Within};
+use crate::fault_points::FaultPoint;
+use crate::key::DATABASES;
+use crate::layout::{Kind, expiry_root, keys_root};
+use crate::{CommitError, Keyspace, entry, verify};
+
+const INDEXES: usize = 2 * DATABASES;
+
+/// Where defragmentation of a shard goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defragmentation {
+    /// The root word of the index: those of all keys come first, then those of expiry times.
+    index: u8,
+    cursor: u64,
+    within: Option<Within>,
+    /// Blocks moved since it began with the shard.
+    pub moved: u64,
+}
+
+impl Defragmentation {
+    /// Goes on behind what is done: in the same index, in the next, or nowhere.
+    fn go_on(self) -> Option<Defragmentation> {
+        if self.cursor != 0 || self.within.is_some() {
+            return Some(self);
+        }
+        let index = self.index + 1;
+        let more = usize::from(index) < INDEXES;
+        more.then_some(Defragmentation { index, ..self })
+    }
+}
+
+impl Keyspace {
+    /// Looks at about `budget` entries of the shard, and moves those that lie in sparse spans. None
+    /// when it has been through the whole shard.
+    pub fn defragment_step(
+        &self,
+        shard: usize,
+        from: Defragmentation,
+        budget: usize,
+    ) -> Result<Option<Defragmentation>, CommitError> {
+        if let Some(within) = from.within {
+            return self.defragment_table(shard, from, within, budget);
+        }
+        let held = self.hold();
+        let mut locked = self.heap().lock(shard);
+        let index = Index::at(locked.root(usize::from(from.index)));
+        let db = from.index % DATABASES as u8;
+        let expiring = Index::at(locked.root(expiry_root(db)));
+        let mut moved = 0;
+        let next = index.defragment(&mut locked, from.cursor, budget, |shard, old| {
+            // An entry moves once, by the index of all keys.
+            if usize::from(from.index) != keys_root(db) {
+                return Ok(None);
+            }
+            let new = self.relocate(shard, expiring, old)?;
+            moved += u64::from(new.is_some());
+            Ok(new)
+        });
+        // No room to move anything: what is staged is dropped with the lock.
+        let Ok(cursor) = next else { return Ok(None) };
+        locked.commit()?;
+        let within = match usize::from(from.index) == keys_root(db) {
+            true => Within::first(&locked, (index, &self.hashing), from.cursor, budget),
+            false => None,
+        };
+        drop(locked);
+        held.done();
+        Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
+    }
+
+    /// The same for members of a large set, hash or sorted set, a leaf of the latter, or a node of
+    /// a long list or stream.
+    fn defragment_table(
+        &self,
+        shard: usize,
+        from: Defragmentation,
+        within: Within,
+        budget: usize,
+    ) -> Result<Option<Defragmentation>, CommitError> {
+        let held = self.hold();
+        let mut locked = self.heap().lock(shard);
+        let keys = (Index::at(locked.root(usize::from(from.index))), &self.hashing);
+        let mut moved = 0;
+        let next = match within.find(&locked, keys) {
+            Some((_, Large::Table(dict))) => {
+                dict.defragment(&mut locked, within.cursor, budget, || moved += 1)
+            }
+            Some((_, Large::SortedSet(sorted_set))) => {
+                sorted_set.defragment(&mut locked, within.cursor, budget, || moved += 1)
+            }
+            Some((at, Large::List(list))) => relocate_nodes(&mut locked, at, list, within.cursor),
+            Some((at, Large::Stream(stream))) => {
+                relocate_stream_part(&mut locked, at, stream.word(), within.cursor)
+            }
+            None => Ok(0),
+        };
+        let Ok(cursor) = next else { return Ok(None) };
+        locked.commit()?;
+        let within = within.next(cursor, &locked, keys, budget);
+        drop(locked);
+        held.done();
+        Ok(Defragmentation { within, moved: from.moved + moved, ..from }.go_on())
+    }
+
+    fn relocate(
+        &self,
+        shard: &mut Shard<'_>,
+        expiring: Index,
+        old: Ptr,
+    ) -> Result<Option<Ptr>, Full> {
+        if Kind::decode(shard.word(old)).is_none() {
+            // Damaged: where it lies is all that is known of some.
+            return Ok(None);
+        }
+        let cell = entry::cell(shard, old);
+        let moved = match entry::kind(shard, old) {
+            Kind::Inline { .. } | Kind::Int => None,
+            Kind::Blob => entry::blob(shard, old).relocate(shard)?.map(Blob::word),
+            Kind::Collection(head) => {
+                let word = shard.word(cell);
+                collection::relocate(shard, head, word)?
+            }
+        };
+        if let Some(word) = moved {
+            shard.set(cell, word);
+        }
+        if !shard.is_sparse(old) {
+            return Ok(None);
+        }
+        if verify::entry(shard, old, shard.capacity(old), None).key.is_none() {
+            return Ok(None);
+        }
+        let size = entry::size(shard, old);
+        let mut bytes: Vec<u8> = (0..size.div_ceil(8) as u64)
+            .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
+            .collect();
+        // Not the room after it: the next append would falsify what is published here.
+        if FaultPoint::MoveWithoutRoom.is_enabled() {
+            bytes.truncate(size);
+        }
+        let fresh = shard.reserve(bytes.len())?;
+        shard.write(&fresh, 0, &bytes);
+        let new = shard.publish(fresh, bytes.len());
+        if entry::expiry_word(shard, old) != 0 {
+            let hash = entry::hash(shard, old, &self.hashing);
+            if let Some(slot) = expiring.find(shard, hash, |at| at == old) {
+                expiring.replace(shard, slot, new);
+            }
+        }
+        shard.free(old);
+        Ok(Some(new))
+    }
+}
+
+/// Moves the node of a list's element; the element to go on with.
+fn relocate_nodes(shard: &mut Shard<'_>, at: Ptr, list: List, index: u64) -> Result<u64, Full> {
+    let (moved, next) = collection::relocate_list(shard, list, index)?;
+    if let Some(list) = moved {
+        let cell = entry::cell(shard, at);
+        shard.set(cell, list.word());
+    }
+    Ok(next)
+}
+
+/// Moves a node of a stream, or a part of a group; the place of the stream to go on with.
+fn relocate_stream_part(
+    shard: &mut Shard<'_>,
+    at: Ptr,
+    word: u64,
+    place: u64,
+) -> Result<u64, Full> {
+    let (moved, next) = collection::streams::relocate(shard, word, place)?;
+    if let Some(word) = moved {
+        let cell = entry::cell(shard, at);
+        shard.set(cell, word);
+    }
+    Ok(next)
+}

@@ -1,0 +1,151 @@
+//! Background work, in steps that look at a bounded number of items under one shard's lock.
+//!
+//! The server calls them between other work; nothing here starts a thread or waits. How long a step
+//! held its lock is measured in CPU time of its thread, so that a busy machine does not look like a
+//! long step.
+
+mod defragment;
+mod scrub;
+
+pub use defragment::Defragmentation;
+pub use scrub::Scrub;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use heap::Full;
+use structures::Store;
+use structures::dict::Member;
+use structures::list::List;
+use structures::reclaim::{Owned, Queue};
+use structures::stream::Stream;
+
+use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS};
+use crate::{CommitError, Keyspace, Txn, entry};
+
+/// Blocks that a step frees for somebody who waits for room.
+const BLOCKS: usize = 256;
+
+/// What a background step did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Items (keys, blocks) that it looked at.
+    pub looked_at: usize,
+    /// Items that it deleted or freed.
+    pub done: usize,
+    /// Whether it is worth calling again at once.
+    pub more: bool,
+}
+
+/// Measures how long a step holds a lock.
+pub struct Hold<'k> {
+    keyspace: &'k Keyspace,
+    begin: u64,
+}
+
+impl Hold<'_> {
+    /// Ends it: the locks are released.
+    pub fn done(self) {
+        let took = cpu_ns().saturating_sub(self.begin);
+        self.keyspace.longest_hold.fetch_max(took, Relaxed);
+    }
+}
+
+fn cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+impl Keyspace {
+    /// Begins to measure how long locks are held, in time of the thread's CPU.
+    pub fn hold(&self) -> Hold<'_> {
+        Hold { keyspace: self, begin: cpu_ns() }
+    }
+
+    /// Longest time that a background step, or a command over all keys, held a lock, in nanoseconds
+    /// of its thread's CPU time.
+    pub fn longest_hold_ns(&self) -> u64 {
+        self.longest_hold.load(Relaxed)
+    }
+
+    /// Frees some of what deletes left behind, at most about `budget` blocks.
+    pub fn reclaim_step(&self, shard: usize, budget: usize) -> Result<Progress, CommitError> {
+        let held = self.hold();
+        let mut txn = self.begin_one(shard, 0);
+        let shard = &mut txn.shards[0];
+        let queue = Queue::at(shard.root(QUEUE_ROOT));
+        if queue.is_empty(shard) {
+            return Ok(Progress::default());
+        }
+        shard.allow_reserve(true);
+        let done =
+            queue.step(shard, budget, |shard, owner, owned| free_owned(shard, queue, owner, owned));
+        // No room even in the reserve: what is staged is dropped with the transaction.
+        let Ok(done) = done else { return Ok(Progress::default()) };
+        let more = !queue.is_empty(shard);
+        shard.allow_reserve(false);
+        txn.commit()?;
+        held.done();
+        Ok(Progress { looked_at: done, done, more: more && done > 0 })
+    }
+
+    /// Frees what deletes left behind in all shards, in steps, until nothing waits or `enough` says
+    /// so; whether anything was freed. For a writer that found no room: it holds no shard.
+    pub fn reclaim_until(&self, mut enough: impl FnMut() -> bool) -> bool {
+        let mut freed = false;
+        for shard in 0..self.shards() {
+            while self.has_garbage(shard) && !enough() {
+                match self.reclaim_step(shard, BLOCKS) {
+                    Ok(progress) if progress.done > 0 => freed = true,
+                    _ => break,
+                }
+            }
+        }
+        freed
+    }
+
+    /// Frees what deletes left behind and gives the space of all that is free back to the medium,
+    /// now; the bytes that were given back. The caller holds no shard. May take long where much is
+    /// to be freed.
+    pub fn purge(&self) -> u64 {
+        self.reclaim_until(|| false);
+        self.heap.purge()
+    }
+
+    /// A bounded step of giving space back that nobody needed for a while ([`heap::Heap::rest`]),
+    /// or a purge that was asked for; true if there is more to do.
+    pub fn give_back_step(&self) -> bool {
+        if self.heap.is_purge_asked() {
+            let mut steps = 0;
+            let enough = || {
+                steps += 1;
+                steps > 16
+            };
+            if self.reclaim_until(enough) {
+                return true;
+            }
+        }
+        self.heap.purge_step() || self.heap.give_back()
+    }
+
+    /// Whether there is something for `reclaim_step` in the shard. Takes no lock.
+    pub fn has_garbage(&self, shard: usize) -> bool {
+        self.root_word(shard, QUEUE_ROOT) != 0
+    }
+}
+
+fn free_owned<S: Store>(
+    store: &mut S,
+    queue: Queue,
+    owner: u16,
+    owned: Owned,
+) -> Result<usize, Full> {
+    match owned {
+        Owned::Entry(_) if owner == OWNER_EXPIRY => Ok(0),
+        Owned::Entry(at) if owner == OWNER_MEMBERS => Member::at(at).release(store, queue),
+        Owned::Entry(at) => entry::release(store, queue, at).map(|()| 1),
+        Owned::Item(item) if owner == OWNER_LIST => List::free_item(store, queue, item),
+        Owned::Item(item) => Stream::free_item(store, queue, STREAM_OWNERS, owner, item),
+    }
+}
+
+impl Txn<'_> {}

@@ -1,0 +1,228 @@
+//! Looking for damage before somebody meets it: all keys of a shard, in bounded steps.
+//!
+//! A step verifies some entries under the shard's lock, in the order of a scan. The chunks of large
+//! values are verified after the lock was released, pinned: their bytes do not change. What is
+//! found to be damaged is marked, as after a media error, so that clients are told; an index that
+//! does not lead to its own entries is rebuilt.
+
+use heap::{Pin, Ptr, Shard};
+use structures::index::{Found, Index, Near};
+
+use crate::collection::{Deep, Large, Within};
+use crate::key::DATABASES;
+use crate::layout::{Kind, keys_root};
+use crate::verify;
+use crate::{CommitError, Keyspace, entry};
+
+/// Entries asked of the index at a time.
+const AT_ONCE: usize = 16;
+/// Entries that a step verifies at most under one hold of the lock.
+const ENTRIES: usize = 128;
+
+/// Where the scrub of a shard goes on, and what it went through since it began with the shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scrub {
+    db: u8,
+    cursor: u64,
+    within: Option<Within>,
+    /// Keys verified.
+    pub keys: u64,
+    /// Bytes verified.
+    pub bytes: u64,
+    /// Damaged keys found.
+    pub found: u64,
+}
+
+/// A chunk of a large value that is verified without the lock.
+struct Chunk {
+    entry: Ptr,
+    at: Ptr,
+    len: usize,
+    crc: u32,
+}
+
+/// What a hold of the lock left to do.
+#[derive(Default)]
+struct Rest {
+    chunks: Vec<Chunk>,
+    pin: Option<Pin>,
+    /// Entries that are damaged.
+    damaged: Vec<Ptr>,
+    /// A slot leads to an entry that has its place elsewhere.
+    misled: bool,
+}
+
+impl Keyspace {
+    /// Verifies some keys of the shard. None when it has been through the whole shard; the last
+    /// answer has the sums.
+    pub fn scrub_step(&self, shard: usize, from: Scrub) -> Result<(Scrub, bool), CommitError> {
+        if from.keys == 0 && self.has_alert() {
+            self.sweep_nameless(shard);
+        }
+        let held = self.hold();
+        let mut rest = Rest::default();
+        let mut next = from;
+        {
+            let locked = self.heap().lock(shard);
+            match from.within {
+                None => next.cursor = self.look(&locked, &mut next, &mut rest),
+                Some(within) => self.look_within(&locked, within, &mut next, &mut rest),
+            }
+        }
+        held.done();
+        for chunk in &rest.chunks {
+            let Some(pin) = &rest.pin else { break };
+            next.bytes += chunk.len as u64;
+            if heap::crc32c(self.heap().pinned(pin, chunk.at, chunk.len)) != chunk.crc {
+                rest.damaged.push(chunk.entry);
+            }
+        }
+        drop(rest.pin.take());
+        if !self.is_unsettled() && (rest.misled || !rest.damaged.is_empty()) {
+            next.found += self.condemn(shard, next.db, rest)?;
+        }
+        if next.cursor == 0 && next.within.is_none() {
+            next.db += 1;
+        }
+        Ok((next, usize::from(next.db) < DATABASES))
+    }
+
+    /// Verifies what comes next under the lock; the cursor after it.
+    fn look(&self, shard: &Shard<'_>, next: &mut Scrub, rest: &mut Rest) -> u64 {
+        let index = Index::at(shard.root(keys_root(next.db)));
+        let (mut cursor, mut entries) = (next.cursor, Vec::new());
+        let begin = next.keys;
+        loop {
+            entries.clear();
+            let from = cursor;
+            cursor = index.scan(shard, cursor, AT_ONCE, |at| entries.push(at));
+            rest.misled |= index.check_step(shard, from, cursor).is_err();
+            for &at in &entries {
+                self.look_at(shard, index, at, next, rest);
+            }
+            next.within = Within::first(shard, (index, &self.hashing), from, AT_ONCE);
+            let enough =
+                rest.misled || next.keys - begin >= ENTRIES as u64 || !rest.chunks.is_empty();
+            if cursor == 0 || enough || next.within.is_some() {
+                return cursor;
+            }
+        }
+    }
+
+    /// Verifies some members of a table, a leaf of a sorted set, or a node of a list or stream.
+    fn look_within(&self, shard: &Shard<'_>, within: Within, next: &mut Scrub, rest: &mut Rest) {
+        let index = Index::at(shard.root(keys_root(next.db)));
+        let mut cursor = 0;
+        if let Some((entry, large)) = within.find(shard, (index, &self.hashing)) {
+            let mut damaged = false;
+            match large {
+                Large::Table(dict) => {
+                    let hash = |field: &[u8]| self.hashing.hash(field);
+                    match dict.check_step(shard, within.cursor, ENTRIES, hash) {
+                        Ok((behind, bytes)) => {
+                            next.bytes += bytes;
+                            cursor = behind;
+                        }
+                        Err(_) => damaged = true,
+                    }
+                }
+                Large::SortedSet(sorted_set) => {
+                    let hash = |member: &[u8]| self.hashing.hash(member);
+                    match sorted_set.check_leaf(shard, within.cursor, hash) {
+                        Ok((behind, bytes)) => {
+                            next.bytes += bytes;
+                            cursor = behind;
+                        }
+                        Err(_) => damaged = true,
+                    }
+                }
+                Large::List(list) => match list.check_node(shard, within.cursor) {
+                    Ok((behind, bytes)) => {
+                        next.bytes += bytes;
+                        cursor = behind;
+                    }
+                    Err(_) => damaged = true,
+                },
+                Large::Stream(stream) => match stream.check_step(shard, within.cursor) {
+                    Ok((behind, bytes)) => {
+                        next.bytes += bytes;
+                        cursor = behind;
+                    }
+                    Err(_) => damaged = true,
+                },
+            }
+            if damaged {
+                rest.damaged.push(entry);
+                cursor = 0;
+            }
+        }
+        next.within = within.next(cursor, shard, (index, &self.hashing), AT_ONCE);
+    }
+
+    fn look_at(&self, shard: &Shard<'_>, index: Index, at: Ptr, next: &mut Scrub, rest: &mut Rest) {
+        let capacity = shard.capacity(at);
+        let seen = verify::entry(shard, at, capacity, None);
+        next.keys += 1;
+        next.bytes += capacity as u64;
+        if seen.fault.is_some() {
+            return rest.damaged.push(at);
+        }
+        let key = seen.key.unwrap_or_default();
+        let (hash, home) = verify::place(&key, &self.hashing, self.shards());
+        if home != shard.id() || index.find(shard, hash, |found| found == at).is_none() {
+            rest.misled = true;
+            return;
+        }
+        if entry::kind(shard, at) == Kind::Blob {
+            let blob = entry::blob(shard, at);
+            if blob.is_large() {
+                rest.pin.get_or_insert_with(|| shard.pin());
+                let sound = blob.sums(shard, |chunk, len, crc| {
+                    rest.chunks.push(Chunk { entry: at, at: chunk, len, crc });
+                });
+                if sound.is_err() {
+                    rest.damaged.push(at);
+                }
+            } else {
+                next.bytes += blob.len(shard).unwrap_or(0);
+            }
+        }
+    }
+
+    /// Marks what is still there and still damaged; how many keys.
+    fn condemn(&self, shard: usize, db: u8, rest: Rest) -> Result<u64, CommitError> {
+        let mut locked = self.heap().lock(shard);
+        let mut slots: Vec<(Ptr, Near)> = Vec::new();
+        Index::at(locked.root(keys_root(db))).survey(&locked, |found| {
+            if let Found::Entry(slot, near) = found
+                && rest.damaged.contains(&slot.entry())
+            {
+                slots.push((slot.entry(), near));
+            }
+            true
+        });
+        let mut found = 0;
+        for (at, near) in slots {
+            let room = |at| locked.capacity(at);
+            let deep = Deep { hashing: Some(&self.hashing), room: &room };
+            let seen = verify::entry(&locked, at, locked.capacity(at), Some(deep));
+            if seen.fault.is_none() {
+                continue;
+            }
+            found += 1;
+            let is_entry = seen.key.as_ref().is_some_and(|key| near.fits(self.hashing.hash(key)));
+            let seen = seen.by(near, &self.hashing).owned();
+            if is_entry {
+                self.mark(&mut locked, db, at, near, seen)?;
+            } else {
+                // The slot may be what is damaged: then this is no entry, and not to be written to.
+                self.remember(locked.id(), db, at, near, seen);
+            }
+        }
+        // Afterwards, since it leaves out what nobody remembers.
+        if rest.misled && self.rebuild(&mut locked, db).is_ok() {
+            self.tell_rebuilt(shard, db);
+        }
+        Ok(found)
+    }
+}

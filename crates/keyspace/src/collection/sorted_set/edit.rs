@@ -1,0 +1,355 @@
+//! Changing a sorted set.
+//!
+//! As with sets and hashes: a packed one is read into DRAM, changed there, and written back when
+//! the command is through with it; it becomes a table as soon as it is too large for that, and a
+//! table is changed member by member.
+
+use heap::{Ptr, View};
+use structures::sorted_set::SortedSet;
+
+use super::packed::{encode, offset, pairs};
+use super::shrink;
+use crate::collection::edit::{Content, Written, is_packed};
+use crate::collection::members::{find, packed_bytes, sound_table};
+use crate::collection::{Form, Head, Limits, Text, item};
+use crate::entry;
+use crate::entry::Old;
+use crate::key::Hashing;
+use crate::layout::{Kind, OWNER_MEMBERS, OWNER_RANKS};
+use crate::txn::Place;
+use crate::value::{Encoding, Type};
+use crate::{Db, Error, Key, Txn};
+
+/// A sorted set that is being changed, there or not. Of a packed one nothing is written before
+/// [`SortedSetEdit::finish`].
+#[must_use = "what was changed is written when it is finished"]
+pub struct SortedSetEdit {
+    place: Place,
+    old: Option<Old>,
+    encoding: Encoding,
+    limits: Limits,
+    hashing: Hashing,
+    verify: bool,
+    state: State,
+    changed: bool,
+    /// Whether it is smaller than it was: then it may use the room that is kept for deletes.
+    shrunk: bool,
+}
+
+enum State {
+    Packed {
+        bytes: Vec<u8>,
+        count: u32,
+        /// This many bytes are as they lie in the heap, if that is all of them that lie there.
+        kept: Option<usize>,
+    },
+    Table(SortedSet),
+    /// A table of which all members were taken: it goes as a whole.
+    Gone,
+}
+
+impl Txn<'_> {
+    /// Makes a key hold these members, each once, whatever it held; whether anything was written.
+    pub fn put_sorted_set(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        members: &[(Vec<u8>, f64)],
+        limits: Limits,
+    ) -> Result<bool, Error> {
+        let was_there = self.delete(db, key)?;
+        let mut edit = self.edit_sorted_set(db, key, limits)?;
+        for (member, score) in members {
+            edit.change(self, member, |_| Some(*score))?;
+        }
+        let is_there = edit.finish(self, db, key)?;
+        Ok(was_there || is_there)
+    }
+
+    /// Begins to change a sorted set, which Redis calls small within `limits`; a key of another
+    /// type is refused.
+    pub fn edit_sorted_set(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        limits: Limits,
+    ) -> Result<SortedSetEdit, Error> {
+        let (place, old) = self.open_sound(db, key)?;
+        let shard = &self.shards[place.shard];
+        let mut encoding = Encoding::Listpack;
+        let mut state = State::Packed { bytes: Vec::new(), count: 0, kept: None };
+        if let Some(old) = old {
+            let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
+            if head.what != Type::SortedSet {
+                return Err(Error::WrongType);
+            }
+            encoding = head.encoding;
+            let word = shard.word(entry::cell(shard, old.at));
+            state = match head.form {
+                Form::Packed => {
+                    let bytes = packed_bytes(shard, old.at, head, word)?.to_vec();
+                    let kept = Some(bytes.len());
+                    State::Packed { bytes, count: head.count, kept }
+                }
+                Form::SortedSet => {
+                    State::Table(SortedSet::at(sound_table(shard, old.at, word)?.ptr()))
+                }
+                Form::Timed | Form::Table | Form::List | Form::Stream => {
+                    return Err(Error::WrongType);
+                }
+            };
+            self.touch_key(place, key);
+        }
+        let verify = shard.heap().is_durable();
+        let hashing = self.keyspace.hashing;
+        Ok(SortedSetEdit {
+            place,
+            old,
+            encoding,
+            limits,
+            hashing,
+            verify,
+            state,
+            changed: false,
+            shrunk: false,
+        })
+    }
+}
+
+impl SortedSetEdit {
+    fn broken(&self) -> Error {
+        Error::Damaged(self.old.map_or(0, |old| old.at.raw()))
+    }
+
+    fn failed(&self, error: structures::Error) -> Error {
+        match error {
+            structures::Error::Full(_) => Error::Full,
+            structures::Error::Damaged(_) => self.broken(),
+        }
+    }
+
+    /// How many members it has now.
+    pub fn len(&self, txn: &Txn<'_>) -> u64 {
+        match &self.state {
+            State::Packed { count, .. } => u64::from(*count),
+            State::Table(sorted_set) => sorted_set.len(&txn.shards[self.place.shard]),
+            State::Gone => 0,
+        }
+    }
+
+    /// Gives a member the score that `decide` makes of its present one (`None`: there is no such
+    /// member), if any. A score is never NaN.
+    pub fn change(
+        &mut self,
+        txn: &mut Txn<'_>,
+        member: &[u8],
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Result<(), Error> {
+        match &self.state {
+            State::Table(sorted_set) => {
+                let sorted_set = *sorted_set;
+                self.change_table(txn, sorted_set, member, decide)
+            }
+            State::Gone => Ok(()),
+            State::Packed { bytes, .. } => {
+                let at = find(bytes, 2, item(member)).map(|(at, _)| at);
+                let found = at.and_then(|at| pairs(&bytes[at..]).next().map(|pair| (at, pair)));
+                let old = found.map(|(at, pair)| (at, at + pair.end, pair.score));
+                let score = decide(old.map(|(.., score)| score));
+                if let Some(score) = score.filter(|new| old.is_none_or(|(.., old)| *new != old)) {
+                    self.put_packed(member, old.map(|(at, end, _)| (at, end)), score);
+                    if !self.fits() {
+                        self.make_table(txn)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn put_packed(&mut self, member: &[u8], old: Option<(usize, usize)>, score: f64) {
+        let State::Packed { bytes, count, kept } = &mut self.state else { return };
+        self.changed = true;
+        match old {
+            Some((at, end)) => {
+                bytes.drain(at..end);
+                *kept = None;
+            }
+            None => {
+                *count += 1;
+                let is_large =
+                    *count as usize > self.limits.entries || member.len() > self.limits.value;
+                if is_large {
+                    self.encoding = Encoding::Skiplist;
+                }
+            }
+        }
+        let mut new = Vec::with_capacity(member.len() + 16);
+        encode(item(member), score, self.encoding == Encoding::Skiplist, &mut new);
+        let at = offset(bytes, score, member);
+        if at < bytes.len() {
+            *kept = None;
+        }
+        bytes.splice(at..at, new);
+    }
+
+    fn fits(&self) -> bool {
+        let State::Packed { bytes, count, .. } = &self.state else { return true };
+        is_packed(bytes.len(), *count, self.encoding == Encoding::Listpack)
+    }
+
+    fn make_table(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
+        let State::Packed { bytes, .. } = &self.state else { return Ok(()) };
+        let hashing = self.hashing;
+        let shard = &mut txn.shards[self.place.shard];
+        let sorted_set = SortedSet::create(shard)?;
+        for pair in pairs(bytes) {
+            let member = Text::of(pair.member);
+            sorted_set.insert(shard, |member| hashing.hash(member), member.as_ref(), pair.score)?;
+        }
+        self.encoding = Encoding::Skiplist;
+        self.state = State::Table(sorted_set);
+        Ok(())
+    }
+
+    fn change_table(
+        &mut self,
+        txn: &mut Txn<'_>,
+        sorted_set: SortedSet,
+        member: &[u8],
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Result<(), Error> {
+        let (hashing, queue) = (self.hashing, txn.queue(self.place.shard));
+        let shard = &mut txn.shards[self.place.shard];
+        let found = sorted_set.find(shard, hashing.hash(member), member, self.verify);
+        let found = found.map_err(|_| self.broken())?;
+        let Some(score) = decide(found.map(|found| found.score)) else { return Ok(()) };
+        match found {
+            Some(found) if found.score == score => return Ok(()),
+            Some(found) => {
+                let done = sorted_set.update(shard, queue, found, member, score);
+                done.map_err(|error| self.failed(error))?;
+            }
+            None => sorted_set.insert(shard, |member| hashing.hash(member), member, score)?,
+        }
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Takes a member out; whether it was there.
+    pub fn remove(&mut self, txn: &mut Txn<'_>, member: &[u8]) -> Result<bool, Error> {
+        match &mut self.state {
+            State::Gone => return Ok(false),
+            State::Packed { bytes, count, kept } => {
+                let Some((at, _)) = find(bytes, 2, item(member)) else { return Ok(false) };
+                let len = pairs(&bytes[at..]).next().map_or(0, |pair| pair.end);
+                bytes.drain(at..at + len);
+                (*count, *kept) = (*count - 1, None);
+                self.shrunk = true;
+            }
+            State::Table(sorted_set) => {
+                let sorted_set = *sorted_set;
+                let queue = txn.queue(self.place.shard);
+                let shard = &mut txn.shards[self.place.shard];
+                let found = sorted_set.find(shard, self.hashing.hash(member), member, self.verify);
+                let Some(found) = found.map_err(|_| self.broken())? else { return Ok(false) };
+                shard.allow_reserve(true);
+                let done = sorted_set.remove(shard, queue, found, member);
+                shard.allow_reserve(false);
+                done.map_err(|error| self.failed(error))?;
+            }
+        }
+        self.changed = true;
+        Ok(true)
+    }
+
+    /// Takes out up to `count` members from number `rank` on, and shows each with its score, the
+    /// lowest first; how many.
+    pub fn remove_range(
+        &mut self,
+        txn: &mut Txn<'_>,
+        rank: u64,
+        count: u64,
+        mut take: impl FnMut(&[u8], f64),
+    ) -> Result<u64, Error> {
+        let len = self.len(txn);
+        let count = count.min(len.saturating_sub(rank));
+        if count == 0 {
+            return Ok(0);
+        }
+        match &mut self.state {
+            State::Gone => return Ok(0),
+            State::Packed { bytes, count: held, kept } => {
+                let (mut from, mut to) = (None, 0);
+                for pair in pairs(bytes).skip(rank as usize).take(count as usize) {
+                    take(Text::of(pair.member).as_ref(), pair.score);
+                    from.get_or_insert(pair.at);
+                    to = pair.end;
+                }
+                bytes.drain(from.unwrap_or(to)..to);
+                (*held, *kept) = (*held - count as u32, None);
+                self.shrunk = true;
+            }
+            State::Table(sorted_set) => {
+                let sorted_set = *sorted_set;
+                self.remove_from_table(txn, sorted_set, (rank, count, len), take)?;
+            }
+        }
+        self.changed = true;
+        Ok(count)
+    }
+
+    fn remove_from_table(
+        &mut self,
+        txn: &mut Txn<'_>,
+        sorted_set: SortedSet,
+        (rank, count, len): (u64, u64, u64),
+        take: impl FnMut(&[u8], f64),
+    ) -> Result<(), Error> {
+        let queue = txn.queue(self.place.shard);
+        let shard = &mut txn.shards[self.place.shard];
+        if count == len {
+            shrink::show(shard, sorted_set, (0, len), self.verify, take)
+                .map_err(|_| self.broken())?;
+            self.state = State::Gone;
+            return Ok(());
+        }
+        let hashing = self.hashing;
+        if let Some(few) = shrink::rebuilt(shard, (sorted_set, hashing), (rank, count), self.verify)
+            .map_err(|error| self.failed(error))?
+        {
+            shrink::show(shard, sorted_set, (rank, count), self.verify, take)
+                .map_err(|_| self.broken())?;
+            sorted_set.release(shard, queue, OWNER_MEMBERS, OWNER_RANKS)?;
+            self.state = State::Table(few);
+            return Ok(());
+        }
+        shard.allow_reserve(true);
+        let hash = |member: &[u8]| hashing.hash(member);
+        let done = sorted_set.remove_range(shard, queue, hash, (rank, count), self.verify, take);
+        shard.allow_reserve(false);
+        match done {
+            Ok(removed) if removed == count => Ok(()),
+            Ok(_) => Err(self.broken()),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Writes what changed: the key is made, or goes when nothing is left; whether it is there.
+    pub fn finish(self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
+        if !self.changed {
+            return Ok(self.old.is_some());
+        }
+        let left = self.len(txn);
+        let (form, count, content) = match &self.state {
+            State::Packed { bytes, count, kept } => {
+                (Form::Packed, *count, Content::Packed { bytes, kept: *kept })
+            }
+            State::Table(sorted_set) => (Form::SortedSet, 0, Content::At(sorted_set.ptr())),
+            State::Gone => (Form::SortedSet, 0, Content::At(Ptr::NULL)),
+        };
+        let head = Head { what: Type::SortedSet, encoding: self.encoding, form, count };
+        let (place, old, shrunk) = (self.place, self.old, self.shrunk);
+        Written { place, old, head, content, shrunk, has_times: false }.finish(txn, db, key, left)
+    }
+}

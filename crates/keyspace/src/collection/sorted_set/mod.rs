@@ -1,0 +1,19 @@
+//! Sorted sets: members with scores, in the order of these, members of equal score in the order of
+//! their bytes.
+//!
+//! Packed, a sorted set is members each before its score, in their order, so that it is read as it
+//! is shown; what comes last is appended. The large form is a table with a counted tree beside it
+//! (`structures::sorted_set`). An empty one has no key.
+
+mod edit;
+pub(super) mod packed;
+mod read;
+mod shrink;
+
+pub use edit::SortedSetEdit;
+pub use read::SortedSetRef;
+
+/// A score as text that reads back as the same number.
+pub(super) fn score_text(score: f64) -> String {
+    score.to_string()
+}

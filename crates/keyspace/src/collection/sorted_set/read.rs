@@ -1,0 +1,244 @@
+//! Reading a sorted set where it lies: by member, by rank, by score.
+
+use std::ops::Range;
+
+use heap::{Ptr, Shard, View};
+use structures::Damaged;
+use structures::dict::Member;
+use structures::sorted_set::{Found, SortedSet};
+
+use super::packed::{Pair, pairs};
+use crate::collection::members::{find, packed_bytes, sound_table};
+use crate::collection::{Form, Head, Text, item};
+use crate::entry;
+use crate::key::Hashing;
+use crate::layout::Kind;
+use crate::{Entry, Error, Txn, Type};
+
+/// A sorted set, read where it lies. Ranks count from 0, the lowest score.
+pub struct SortedSetRef<'t> {
+    shard: &'t Shard<'t>,
+    hashing: Hashing,
+    at: Ptr,
+    count: u32,
+    repr: Repr<'t>,
+}
+
+enum Repr<'t> {
+    Packed(&'t [u8]),
+    Table(SortedSet),
+}
+
+impl Txn<'_> {
+    /// The sorted set of an entry.
+    pub fn sorted_set(&self, entry: &Entry) -> Result<SortedSetRef<'_>, Error> {
+        let shard = &self.shards[entry.shard];
+        match entry::sound(shard, entry.at)? {
+            Kind::Collection(head) if head.what == Type::SortedSet => {
+                SortedSetRef::read(shard, self.keyspace.hashing, entry.at, head)
+            }
+            _ => Err(Error::WrongType),
+        }
+    }
+}
+
+impl<'t> SortedSetRef<'t> {
+    fn read(
+        shard: &'t Shard<'t>,
+        hashing: Hashing,
+        at: Ptr,
+        head: Head,
+    ) -> Result<SortedSetRef<'t>, Error> {
+        let word = shard.word(entry::cell(shard, at));
+        let repr = match head.form {
+            Form::Packed => Repr::Packed(packed_bytes(shard, at, head, word)?),
+            Form::SortedSet => Repr::Table(SortedSet::at(sound_table(shard, at, word)?.ptr())),
+            Form::Timed | Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
+        };
+        Ok(SortedSetRef { shard, hashing, at, count: head.count, repr })
+    }
+
+    fn damaged(&self, _: Damaged) -> Error {
+        Error::Damaged(self.at.raw())
+    }
+
+    fn verify(&self) -> bool {
+        self.shard.heap().is_durable()
+    }
+
+    /// How many members it has.
+    pub fn len(&self) -> u64 {
+        match &self.repr {
+            Repr::Packed(_) => u64::from(self.count),
+            Repr::Table(sorted_set) => sorted_set.len(self.shard),
+        }
+    }
+
+    /// Whether it has none: never so for a key that exists.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it is small and lies in one piece.
+    pub fn is_packed(&self) -> bool {
+        matches!(self.repr, Repr::Packed(_))
+    }
+
+    fn table_find(&self, sorted_set: SortedSet, member: &[u8]) -> Result<Option<Found>, Error> {
+        let found = sorted_set.find(self.shard, self.hashing.hash(member), member, self.verify());
+        found.map_err(|damaged| self.damaged(damaged))
+    }
+
+    /// The score of a member.
+    pub fn score(&self, member: &[u8]) -> Result<Option<f64>, Error> {
+        match self.repr {
+            Repr::Packed(bytes) => {
+                let found = find(bytes, 2, item(member)).map(|(at, _)| at);
+                Ok(found.and_then(|at| pairs(&bytes[at..]).next()).map(|pair| pair.score))
+            }
+            Repr::Table(sorted_set) => {
+                Ok(self.table_find(sorted_set, member)?.map(|found| found.score))
+            }
+        }
+    }
+
+    /// The rank and the score of a member.
+    pub fn rank(&self, member: &[u8]) -> Result<Option<(u64, f64)>, Error> {
+        match self.repr {
+            Repr::Packed(bytes) => {
+                let wanted = item(member);
+                let mut all = pairs(bytes).zip(0..);
+                let found = all.find(|(pair, _)| pair.member == wanted);
+                Ok(found.map(|(pair, rank)| (rank, pair.score)))
+            }
+            Repr::Table(sorted_set) => {
+                let Some(found) = self.table_find(sorted_set, member)? else { return Ok(None) };
+                let rank = sorted_set.rank(self.shard, &found, member);
+                Ok(Some((rank.map_err(|damaged| self.damaged(damaged))?, found.score)))
+            }
+        }
+    }
+
+    /// How many members have a score below this one; with `or_equal`, or the same.
+    pub fn count_below(&self, bound: f64, or_equal: bool) -> Result<u64, Error> {
+        let is_before = |score: f64| score < bound || or_equal && score == bound;
+        match self.repr {
+            Repr::Packed(bytes) => {
+                Ok(pairs(bytes).take_while(|pair| is_before(pair.score)).count() as u64)
+            }
+            Repr::Table(sorted_set) => {
+                let count = sorted_set.count_before(self.shard, |score, _| is_before(score));
+                count.map_err(|damaged| self.damaged(damaged))
+            }
+        }
+    }
+
+    /// The ranks of the members that are neither `below` a range of names nor `above` it, where all
+    /// scores are the same.
+    ///
+    /// Where they are not, the range means little; of a packed set it is then, as in Redis, what
+    /// follows the first member that is not below, or, `backwards`, what goes before the last one
+    /// that is not above.
+    pub fn between(
+        &self,
+        below: impl Fn(&[u8]) -> bool,
+        above: impl Fn(&[u8]) -> bool,
+        backwards: bool,
+    ) -> Result<Range<u64>, Error> {
+        let range = match self.repr {
+            Repr::Packed(bytes) => {
+                let names: Vec<Text<'_>> = pairs(bytes).map(|pair| Text::of(pair.member)).collect();
+                packed_range(&names, below, above, backwards)
+            }
+            Repr::Table(sorted_set) => {
+                let count = |before: &dyn Fn(&[u8]) -> bool| {
+                    let is_before = |_, member: Member| before(&member.field(self.shard));
+                    let count = sorted_set.count_before(self.shard, is_before);
+                    count.map_err(|damaged| self.damaged(damaged))
+                };
+                count(&below)?..count(&|member| !above(member))?
+            }
+        };
+        Ok(range.start..range.end.max(range.start))
+    }
+
+    /// Shows members with their scores from number `rank` on, upwards or `backwards`, until `visit`
+    /// answers `false`.
+    pub fn visit(
+        &self,
+        rank: u64,
+        backwards: bool,
+        mut visit: impl FnMut(&[u8], f64) -> bool,
+    ) -> Result<(), Error> {
+        let mut show = |pair: &Pair<'_>| visit(Text::of(pair.member).as_ref(), pair.score);
+        let number = usize::try_from(rank).unwrap_or(usize::MAX);
+        match self.repr {
+            Repr::Packed(bytes) if backwards => {
+                let all: Vec<Pair<'_>> = pairs(bytes).take(number.saturating_add(1)).collect();
+                if number < all.len() {
+                    let _ = all.iter().rev().all(&mut show);
+                }
+                Ok(())
+            }
+            Repr::Packed(bytes) => {
+                let _ = pairs(bytes).skip(number).all(|pair| show(&pair));
+                Ok(())
+            }
+            Repr::Table(sorted_set) => {
+                let done = sorted_set.visit(self.shard, rank, backwards, self.verify(), visit);
+                done.map_err(|damaged| self.damaged(damaged))
+            }
+        }
+    }
+
+    /// Visits about `count` members from `cursor` on, all of them where it is packed, and answers
+    /// where to go on (0: the end). A member that stays throughout is never missed.
+    pub fn scan(
+        &self,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8], f64),
+    ) -> Result<u64, Error> {
+        let Repr::Table(sorted_set) = self.repr else {
+            self.visit(0, false, |member, score| {
+                visit(member, score);
+                true
+            })?;
+            return Ok(0);
+        };
+        let mut members = Vec::new();
+        let shard = self.shard;
+        let next = sorted_set.dict().scan(shard, cursor, count, |found| members.push(found));
+        for found in members {
+            let member = found.field(shard);
+            if let Some(score) = self.score(&member)? {
+                visit(&member, score);
+            }
+        }
+        Ok(next)
+    }
+}
+
+/// See [`SortedSetRef::between`].
+fn packed_range(
+    names: &[Text<'_>],
+    below: impl Fn(&[u8]) -> bool,
+    above: impl Fn(&[u8]) -> bool,
+    backwards: bool,
+) -> Range<u64> {
+    let below = |name: &Text<'_>| below(name.as_ref());
+    let above = |name: &Text<'_>| above(name.as_ref());
+    if names.last().is_none_or(below) || names.first().is_none_or(above) {
+        return 0..0;
+    }
+    let range = if backwards {
+        let end = names.iter().rposition(|name| !above(name)).map_or(0, |last| last + 1);
+        let start = names[..end].iter().rposition(below).map_or(0, |last| last + 1);
+        start..end
+    } else {
+        let start = names.iter().position(|name| !below(name)).unwrap_or(names.len());
+        let end = names[start..].iter().position(above).map_or(names.len(), |len| start + len);
+        start..end
+    };
+    range.start as u64..range.end as u64
+}

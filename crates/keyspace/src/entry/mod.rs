@@ -1,0 +1,261 @@
+//! The block of one key: reading it, making it, giving it up.
+//!
+//! An entry is reached from its database's index of keys, and from the index of expiry times if it
+//! has one. It owns what hangs from it: the blob of a large value, the blob of a very long key.
+//! Bytes of a published entry never change; the value word, the expiry word and the cell do,
+//! through the log.
+
+mod write;
+
+pub(crate) use write::Old;
+
+use std::borrow::Cow;
+
+use heap::{Full, Ptr, Shard, View};
+use structures::Store;
+use structures::blob::Blob;
+use structures::reclaim::Queue;
+
+use crate::collection::{self, Head};
+use crate::key::Hashing;
+use crate::layout::{
+    EXPIRY_AT, FIELDS, HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, cell_at, int_cell, key_word,
+    word_at,
+};
+
+/// Entries up to this length are written in one piece.
+const SHORT: usize = 256;
+
+/// A value that is to be put into an entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    /// One that has a cell.
+    Int(i64),
+    /// At most `VALUE_INLINE` bytes; `raw`: made by a command after which Redis says "raw".
+    Inline {
+        bytes: &'a [u8],
+        raw: bool,
+    },
+    Blob(Blob),
+    /// What a collection is, and the word that it hangs from.
+    Collection(Head, u64),
+}
+
+#[inline]
+pub(crate) fn kind<V: View>(view: &V, entry: Ptr) -> Kind {
+    // A damaged word reads as an empty string: `check` reports it, and nobody else is hurt.
+    Kind::decode(view.word(entry)).unwrap_or(Kind::Inline { raw: false, len: 0, crc: 0 })
+}
+
+/// Refuses an entry whose value word makes no sense, or that was marked as damaged, one whose cell
+/// leads nowhere, and a short value whose bytes are not those that were written. (In a volatile
+/// heap nothing changes them.)
+#[inline]
+pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<Kind, crate::Error> {
+    let kind = Kind::decode(shard.word(entry)).filter(|kind| match *kind {
+        Kind::Inline { len, crc, .. } => {
+            !shard.heap().is_durable() || heap::crc32c(body(shard, entry, len)) == crc
+        }
+        Kind::Int | Kind::Blob | Kind::Collection(_) => shard.word(cell(shard, entry)) != 0,
+    });
+    kind.ok_or(crate::Error::Damaged(entry.raw()))
+}
+
+/// When the key expires: unix ms, or 0.
+#[inline]
+pub(crate) fn expiry<V: View>(view: &V, entry: Ptr) -> u64 {
+    expiry_word(view, entry) & !FIELDS
+}
+
+/// The expiry time, and whether fields have times of their own. An entry is in the index of expiry
+/// times if it is not 0.
+#[inline]
+pub(crate) fn expiry_word<V: View>(view: &V, entry: Ptr) -> u64 {
+    view.word(entry.add(EXPIRY_AT))
+}
+
+#[inline]
+pub(crate) fn is_expired<V: View>(view: &V, entry: Ptr, now: u64) -> bool {
+    let at = expiry_word(view, entry);
+    at != 0 && (at <= now || at & FIELDS != 0 && has_ended(view, entry, at & !FIELDS, now))
+}
+
+/// Whether a hash with times has expired: by its own time, or because the time of all its fields
+/// has come.
+#[cold]
+fn has_ended<V: View>(view: &V, entry: Ptr, own: u64, now: u64) -> bool {
+    let Kind::Collection(head) = kind(view, entry) else { return false };
+    own != 0 && own <= now || collection::is_spent(view, head, view.word(cell(view, entry)), now)
+}
+
+#[inline]
+pub(crate) fn key_len<V: View>(view: &V, entry: Ptr) -> usize {
+    view.word(entry.add(KEY_LEN_AT)) as u32 as usize
+}
+
+#[inline]
+pub(crate) fn key_blob<V: View>(view: &V, entry: Ptr) -> Option<Blob> {
+    (key_len(view, entry) > KEY_INLINE).then(|| Blob::from_word(view.word(word_at(entry, HEADER))))
+}
+
+pub(crate) fn key<V: View>(view: &V, entry: Ptr) -> Cow<'_, [u8]> {
+    match key_blob(view, entry) {
+        None => Cow::Borrowed(view.bytes(word_at(entry, HEADER), key_len(view, entry))),
+        Some(blob) => {
+            let mut bytes = Vec::with_capacity(key_len(view, entry));
+            // What of it cannot be read is missing: its length and its checksum say so.
+            blob.read(view, 0..u64::MAX, |piece| bytes.extend_from_slice(piece)).ok();
+            Cow::Owned(bytes)
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn has_key<V: View>(view: &V, entry: Ptr, wanted: &[u8]) -> bool {
+    if key_len(view, entry) != wanted.len() {
+        return false;
+    }
+    if wanted.len() <= KEY_INLINE {
+        return view.bytes(word_at(entry, HEADER), wanted.len()) == wanted;
+    }
+    *key(view, entry) == *wanted
+}
+
+pub(crate) fn hash<V: View>(view: &V, entry: Ptr, hashing: &Hashing) -> u64 {
+    hashing.hash(&key(view, entry))
+}
+
+/// The bytes of an inline string.
+#[inline]
+pub(crate) fn body<V: View>(view: &V, entry: Ptr, len: usize) -> &[u8] {
+    view.bytes(word_at(entry, body_at(key_len(view, entry))), len)
+}
+
+/// Where the cell of a value that is no inline string stands.
+#[inline]
+pub(crate) fn cell<V: View>(view: &V, entry: Ptr) -> Ptr {
+    word_at(entry, cell_at(key_len(view, entry)))
+}
+
+pub(crate) fn blob<V: View>(view: &V, entry: Ptr) -> Blob {
+    Blob::from_word(view.word(cell(view, entry)))
+}
+
+/// Makes an entry, with room for `spare` more bytes of an inline string.
+pub(crate) fn create<S: Store>(
+    store: &mut S,
+    key: &[u8],
+    expiry: u64,
+    value: Value<'_>,
+    spare: usize,
+) -> Result<Ptr, Full> {
+    let long_key = if key.len() > KEY_INLINE { Some(Blob::create(store, key)?) } else { None };
+    let long_key = long_key.map(|blob| blob.word().to_le_bytes());
+    let key_bytes = long_key.as_ref().map_or(key, |word| word.as_slice());
+    let cell = match value {
+        Value::Int(int) => int_cell(int),
+        Value::Blob(blob) => Some(blob.word()),
+        Value::Collection(_, word) => Some(word),
+        Value::Inline { .. } => None,
+    };
+    let cell = cell.map(u64::to_le_bytes);
+    let (kind, body) = match (value, &cell) {
+        (Value::Inline { bytes, raw }, _) => {
+            let crc = heap::crc32c(bytes);
+            (Kind::Inline { raw, len: bytes.len(), crc }, bytes)
+        }
+        (Value::Int(_), cell) => (Kind::Int, cell.as_ref().map_or(&[][..], |word| word)),
+        (Value::Blob(_), cell) => (Kind::Blob, cell.as_ref().map_or(&[][..], |word| word)),
+        (Value::Collection(head, _), cell) => {
+            (Kind::Collection(head), cell.as_ref().map_or(&[][..], |word| word))
+        }
+    };
+    let body_at = if cell.is_some() { cell_at(key.len()) } else { body_at(key.len()) };
+    let head = [kind.encode(), expiry, key_word(key)];
+    let fill = |room: &mut [u8]| {
+        let (header, rest) = room.split_at_mut(HEADER);
+        header
+            .chunks_exact_mut(8)
+            .zip(head)
+            .for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+        let (name, rest) = rest.split_at_mut(key_bytes.len());
+        name.copy_from_slice(key_bytes);
+        let (gap, rest) = rest.split_at_mut(body_at - HEADER - key_bytes.len());
+        if !gap.is_empty() {
+            gap.fill(0);
+        }
+        rest.copy_from_slice(&body[..rest.len()]);
+    };
+    let len = body_at + body.len();
+    let fresh = store.reserve(len + spare)?;
+    if len <= SHORT {
+        store.write_with(&fresh, 0, len, fill);
+    } else {
+        // The head through the cache, a long body past it.
+        store.write_with(&fresh, 0, body_at, fill);
+        match kind {
+            Kind::Inline { crc, .. } => store.write_checksummed(&fresh, body_at, body, crc),
+            Kind::Int | Kind::Blob | Kind::Collection(_) => store.write(&fresh, body_at, body),
+        }
+    }
+    Ok(store.publish(fresh, len))
+}
+
+/// Gives up a blob that nothing refers to any more: at once if it is one block, else through the
+/// free queue.
+pub(crate) fn release_blob<S: Store>(store: &mut S, queue: Queue, blob: Blob) -> Result<(), Full> {
+    queue.release_blob(store, blob).map(|_| ())
+}
+
+/// Gives up an entry but not its value, which lives on elsewhere.
+#[inline]
+pub(crate) fn release_shell<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
+    if let Some(blob) = key_blob(store, entry) {
+        release_blob(store, queue, blob)?;
+    }
+    store.free(entry);
+    Ok(())
+}
+
+/// Gives up an entry with all that it owns.
+#[inline]
+pub(crate) fn release<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
+    match kind(store, entry) {
+        Kind::Inline { .. } | Kind::Int => {}
+        Kind::Blob => {
+            let blob = blob(store, entry);
+            release_blob(store, queue, blob)?;
+        }
+        Kind::Collection(head) => {
+            let word = store.word(cell(store, entry));
+            collection::release(store, queue, head, word)?;
+        }
+    }
+    release_shell(store, queue, entry)
+}
+
+/// Bytes of an entry that are in use.
+pub(crate) fn size<V: View>(view: &V, entry: Ptr) -> usize {
+    let key = key_len(view, entry);
+    match kind(view, entry) {
+        Kind::Inline { len, .. } => body_at(key) + len,
+        Kind::Int | Kind::Blob | Kind::Collection(_) => cell_at(key) + 8,
+    }
+}
+
+/// Bytes of an index for each entry, about.
+pub(crate) const INDEX_COST: u64 = 14;
+
+/// Visits the blocks that hang from an entry.
+pub(crate) fn owned<V: View>(view: &V, entry: Ptr, mut visit: impl FnMut(Ptr)) {
+    match kind(view, entry) {
+        Kind::Inline { .. } | Kind::Int => {}
+        Kind::Blob => blob(view, entry).blocks(view, &mut visit),
+        Kind::Collection(head) => {
+            collection::blocks(view, head, view.word(cell(view, entry)), &mut visit);
+        }
+    }
+    if let Some(blob) = key_blob(view, entry) {
+        blob.blocks(view, &mut visit);
+    }
+}

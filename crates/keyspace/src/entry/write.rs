@@ -1,0 +1,170 @@
+//! Writing entries: a key's entry is found, made, replaced and taken out here, whatever its type.
+//!
+//! Both indexes of a database (all keys; keys with an expiry time) and its counters follow.
+
+use heap::Ptr;
+use structures::index::Slot;
+
+use crate::entry::{self, Value};
+use crate::layout::{Counts, KEY_INLINE, Kind};
+use crate::txn::Place;
+use crate::{Db, Error, Expire, Key, Keyspace, Txn};
+
+/// A key's entry as a writer found it.
+#[derive(Clone, Copy)]
+pub(crate) struct Old {
+    pub(crate) slot: Slot,
+    pub(crate) at: Ptr,
+    /// Its expiry word.
+    pub(crate) expiry: u64,
+    pub(crate) kind: Kind,
+}
+
+impl Txn<'_> {
+    /// As [`Txn::open`], for a change that needs the value as it is.
+    pub(crate) fn open_sound(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+    ) -> Result<(Place, Option<Old>), Error> {
+        let (place, old) = self.open(db, key)?;
+        if let Some(old) = old {
+            entry::sound(&self.shards[place.shard], old.at)?;
+        }
+        Ok((place, old))
+    }
+
+    /// Where a key belongs, and its entry; one that has expired is deleted.
+    #[inline]
+    pub(crate) fn open(&mut self, db: Db, key: &Key<'_>) -> Result<(Place, Option<Old>), Error> {
+        if key.bytes.len() > Keyspace::MAX_KEY {
+            return Err(Error::KeyTooLong);
+        }
+        let place = self.place(db, key);
+        let Some(slot) = self.slot(place, key) else { return Ok((place, None)) };
+        let old = self.old(place, slot);
+        if old.expiry != 0 && !self.live(place, old.at) {
+            self.expire(place, db, key, slot)?;
+            return Ok((place, None));
+        }
+        Ok((place, Some(old)))
+    }
+
+    #[inline]
+    pub(crate) fn old(&self, place: Place, slot: Slot) -> Old {
+        let shard = &self.shards[place.shard];
+        let at = slot.entry();
+        Old { slot, at, expiry: entry::expiry_word(shard, at), kind: entry::kind(shard, at) }
+    }
+
+    /// Makes a new entry for the key, in place of the old one.
+    #[inline]
+    pub(crate) fn put(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Option<Old>,
+        value: Value<'_>,
+        spare: usize,
+        expire: Expire,
+    ) -> Result<(), Error> {
+        let expiry = expire.resolve(old.map_or(0, |old| old.expiry));
+        let shard = &mut self.shards[place.shard];
+        if let Some(old) = old {
+            shard.expect_free(old.at);
+        }
+        let new = entry::create(shard, key.bytes, expiry, value, spare)?;
+        self.link(place, key, old, new, expiry)?;
+        match old {
+            None => {}
+            // It owns nothing.
+            Some(Old { at, kind: Kind::Inline { .. } | Kind::Int, .. })
+                if key.bytes.len() <= KEY_INLINE =>
+            {
+                self.shards[place.shard].free(at);
+            }
+            Some(old) => {
+                let queue = self.queue(place.shard);
+                entry::release(&mut self.shards[place.shard], queue, old.at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes both indexes lead to `new`, whose expiry word says `expiry`, where they led to `old`.
+    #[inline]
+    pub(crate) fn link(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Option<Old>,
+        new: Ptr,
+        expiry: u64,
+    ) -> Result<(), Error> {
+        self.forget();
+        let index = self.keys_index(place);
+        let hashing = &self.keyspace.hashing;
+        let shard = &mut self.shards[place.shard];
+        match old {
+            Some(old) => {
+                let slot = index.replace(shard, old.slot, new);
+                self.remember(place, key, slot);
+            }
+            None => {
+                index.insert(shard, key.hash, new, |s, at| entry::hash(s, at, hashing))?;
+                let counts = self.counts(place);
+                self.set_counts(place, Counts { keys: counts.keys + 1, ..counts });
+                let side = self.side(place.shard);
+                side.access.begin(place.which(key.hash), self.now(), self.keyspace.lfu());
+            }
+        }
+        if expiry == 0 && old.is_none_or(|old| old.expiry == 0) {
+            return Ok(());
+        }
+        let before = old.filter(|old| old.expiry != 0).map(|old| old.at);
+        self.count_fields_of(place, old.map_or(0, |old| old.expiry), expiry);
+        self.link_expiry(place, key.hash, before, (expiry != 0).then_some(new))
+    }
+
+    /// Takes an entry out of both indexes; with `release`, gives it up with all that it owns.
+    pub(crate) fn unlink(
+        &mut self,
+        place: Place,
+        hash: u64,
+        slot: Slot,
+        release: bool,
+    ) -> Result<(), Error> {
+        self.forget();
+        self.side(place.shard).access.end(place.which(hash));
+        let at = slot.entry();
+        // Room for deletes is kept, so that a full heap can be emptied.
+        self.shards[place.shard].allow_reserve(true);
+        let done = self.unlink_staged(place, hash, slot, at, release);
+        self.shards[place.shard].allow_reserve(false);
+        done
+    }
+
+    fn unlink_staged(
+        &mut self,
+        place: Place,
+        hash: u64,
+        slot: Slot,
+        at: Ptr,
+        release: bool,
+    ) -> Result<(), Error> {
+        let index = self.keys_index(place);
+        let queue = self.queue(place.shard);
+        let expiry = entry::expiry_word(&self.shards[place.shard], at);
+        index.remove(&mut self.shards[place.shard], slot);
+        let counts = self.counts(place);
+        self.set_counts(place, Counts { keys: counts.keys.wrapping_sub(1), ..counts });
+        if expiry != 0 {
+            self.link_expiry(place, hash, Some(at), None)?;
+            self.count_fields_of(place, expiry, 0);
+        }
+        if release {
+            entry::release(&mut self.shards[place.shard], queue, at)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! What a transaction notes and tells of the uses of keys, in the shard's [`AccessTable`].
+//!
+//! [`AccessTable`]: crate::eviction::access::AccessTable
+
+use crate::txn::{Entry, Place};
+use crate::{Db, Key, Txn};
+
+impl Txn<'_> {
+    /// Returns the milliseconds since the key was last used.
+    pub fn idle_ms(&self, entry: &Entry) -> u64 {
+        self.side(entry.shard).access.idle_ms(entry.which, self.now())
+    }
+
+    /// Returns Redis's logarithmic counter of uses; meaningful under an LFU policy.
+    pub fn frequency(&self, entry: &Entry) -> u8 {
+        let lfu = self.keyspace.lfu_settings();
+        self.side(entry.shard).access.frequency(entry.which, self.now(), lfu)
+    }
+
+    /// Says whether keys that are found from now on count as used.
+    #[inline]
+    pub fn set_touches(&mut self, touches: bool) {
+        self.touches = touches;
+    }
+
+    /// Notes a use, as TOUCH does.
+    pub fn touch(&mut self, entry: &Entry) {
+        self.side(entry.shard).access.touch(entry.which, self.now(), self.keyspace.lfu());
+    }
+
+    #[inline]
+    pub(crate) fn touch_key(&self, place: Place, key: &Key<'_>) {
+        if self.touches {
+            let which = place.which(key.hash);
+            self.side(place.shard).access.touch(which, self.now(), self.keyspace.lfu());
+        }
+    }
+
+    /// Makes a key say that it was last used this long ago; under an LFU policy nobody asks.
+    pub fn set_idle(&mut self, db: Db, key: &Key<'_>, idle_ms: u64) {
+        if self.keyspace.lfu().is_none() {
+            let place = self.place(db, key);
+            self.side(place.shard).access.set_idle(place.which(key.hash), self.now(), idle_ms);
+        }
+    }
+
+    /// Gives a key Redis's logarithmic counter of uses; under any other policy than LFU nobody
+    /// asks.
+    pub fn set_frequency(&mut self, db: Db, key: &Key<'_>, frequency: u8) {
+        if let Some(lfu) = self.keyspace.lfu() {
+            let (place, now) = (self.place(db, key), self.now());
+            let which = place.which(key.hash);
+            self.side(place.shard).access.set_frequency(which, now, lfu, frequency);
+        }
+    }
+}

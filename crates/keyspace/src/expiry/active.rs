@@ -1,0 +1,110 @@
+//! Deleting expired keys, and expired fields of hashes, that nobody reads: in bounded steps.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use heap::{Ptr, Shard};
+
+use crate::txn::Place;
+use crate::{CommitError, Db, Keyspace, Progress, Txn, entry};
+
+impl Keyspace {
+    /// Deletes some expired keys of the shard, and some expired fields of hashes, at most `budget`
+    /// keys looked at. The transaction comes back committed and still locked, so that `changes` can
+    /// go into a command log before it is dropped.
+    ///
+    /// `more` when more than a tenth of the keys it looked at had expired: Redis's measure of being
+    /// behind.
+    pub fn expire_step(
+        &self,
+        shard: usize,
+        budget: usize,
+        now: u64,
+    ) -> Result<(Txn<'_>, Progress), CommitError> {
+        self.grow_access(shard);
+        let held = self.hold();
+        let mut txn = self.begin_one(shard, now);
+        let mut progress = Progress::default();
+        for db in Db::all() {
+            if progress.looked_at >= budget {
+                break;
+            }
+            txn.expire_some(db, budget - progress.looked_at, &mut progress);
+        }
+        progress.more = progress.done * 10 > progress.looked_at;
+        txn.commit()?;
+        held.done();
+        Ok((txn, progress))
+    }
+}
+
+impl Txn<'_> {
+    fn expire_some(&mut self, db: Db, budget: usize, progress: &mut Progress) {
+        let place = Place { shard: 0, db: self.physical(db) };
+        if self.counts(place).expiring == 0 {
+            return;
+        }
+        let cursor = &self.side(0).expire_cursors[db.number()];
+        let (mut expired, mut behind): (Vec<Ptr>, Vec<Ptr>) = (Vec::new(), Vec::new());
+        let shard: &Shard<'_> = &self.shards[0];
+        let from = cursor.load(Relaxed);
+        let (mut at, mut looked_at) = (from, 0);
+        let (mut ttl_sum, mut ttl_keys) = (0, 0);
+        // A sparse index gives few entries a call: calls are bounded, too.
+        for _ in 0..budget {
+            at = self.expiry_index(place).scan(shard, at, 1, |entry| {
+                looked_at += 1;
+                if let Some(ttl) = entry::expiry(shard, entry).checked_sub(self.now()) {
+                    (ttl_sum, ttl_keys) = (ttl_sum + u128::from(ttl), ttl_keys + 1);
+                }
+                if entry::is_expired(shard, entry, self.now()) {
+                    expired.push(entry);
+                } else if self.is_behind(place, entry) {
+                    behind.push(entry);
+                }
+            });
+            if at == 0 || looked_at >= budget {
+                break;
+            }
+        }
+        cursor.store(at, Relaxed);
+        self.side(0).mean_ttls[db.number()].note(ttl_sum, ttl_keys);
+        progress.looked_at += looked_at;
+        for at in expired {
+            progress.done += usize::from(self.expire_entry(place, db, at));
+        }
+        for at in behind {
+            let fields = self.expire_fields_of(db, at);
+            progress.done += fields;
+            // There are more than a step deletes: the next one comes here again.
+            if fields > 0 && self.is_behind(place, at) {
+                cursor.store(from, Relaxed);
+            }
+        }
+    }
+
+    /// Deletes expired fields of a hash; how many.
+    fn expire_fields_of(&mut self, db: Db, at: Ptr) -> usize {
+        let bytes = entry::key(&self.shards[0], at).into_owned();
+        let key = self.key(&bytes);
+        let savepoint = self.savepoint();
+        self.expire_fields(db, &key).unwrap_or_else(|_| {
+            // No room even for that, or damaged: the fields stay, as expired as before.
+            self.rollback_to(savepoint);
+            0
+        })
+    }
+
+    fn expire_entry(&mut self, place: Place, db: Db, at: Ptr) -> bool {
+        let bytes = entry::key(&self.shards[0], at).into_owned();
+        let key = self.key(&bytes);
+        let savepoint = self.savepoint();
+        match self.slot_mut(place, db, &key) {
+            Ok(_) => true,
+            Err(_) => {
+                // No room even for a delete: the key stays, as expired as before.
+                self.rollback_to(savepoint);
+                false
+            }
+        }
+    }
+}

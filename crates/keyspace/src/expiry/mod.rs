@@ -1,0 +1,129 @@
+//! Expiry times of keys: an entry's expiry word, and the index of the keys that have one.
+//!
+//! An expired key is deleted when a writer opens it ([`Txn::expire`]), after a reader met it
+//! (`lazy`), or by the background (`active`).
+
+mod active;
+pub(crate) mod lazy;
+pub(crate) mod mean_ttl;
+
+use heap::Ptr;
+use structures::index::Slot;
+
+use crate::entry::{self, Old};
+use crate::layout::{Counts, EXPIRY_AT, FIELDS, FieldCounts};
+use crate::txn::Place;
+use crate::{Db, Error, Event, Key, Txn};
+
+/// What becomes of the expiry time when a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expire {
+    /// None from now on.
+    Clear,
+    /// As it was.
+    Keep,
+    /// At this unix time in milliseconds.
+    At(u64),
+}
+
+impl Expire {
+    pub(crate) fn resolve(self, old: u64) -> u64 {
+        match self {
+            Expire::Clear => 0,
+            // No hash is left that could have fields with times.
+            Expire::Keep => old & !FIELDS,
+            Expire::At(at) => at,
+        }
+    }
+}
+
+impl Txn<'_> {
+    /// Sets (`Some(unix ms)`) or removes the expiry time; false if there is no such key.
+    pub fn set_expiry(&mut self, db: Db, key: &Key<'_>, at: Option<u64>) -> Result<bool, Error> {
+        let (place, Some(old)) = self.open(db, key)? else { return Ok(false) };
+        self.move_expiry(place, key, old, at.unwrap_or(0) | old.expiry & FIELDS)?;
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(true)
+    }
+
+    /// Changes the expiry word of an entry that stays, and its place in the index of expiry times.
+    pub(crate) fn move_expiry(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Old,
+        expiry: u64,
+    ) -> Result<(), Error> {
+        if expiry == old.expiry {
+            return Ok(());
+        }
+        self.shards[place.shard].set(old.at.add(EXPIRY_AT), expiry);
+        let before = (old.expiry != 0).then_some(old.at);
+        self.count_fields_of(place, old.expiry, expiry);
+        self.link_expiry(place, key.hash, before, (expiry != 0).then_some(old.at))
+    }
+
+    /// Makes the index of expiry times lead to `after` where it led to `before`.
+    #[inline]
+    pub(crate) fn link_expiry(
+        &mut self,
+        place: Place,
+        hash: u64,
+        before: Option<Ptr>,
+        after: Option<Ptr>,
+    ) -> Result<(), Error> {
+        if before == after {
+            return Ok(());
+        }
+        let index = self.expiry_index(place);
+        let hashing = &self.keyspace.hashing;
+        let shard = &mut self.shards[place.shard];
+        let slot = before.and_then(|old| index.find(shard, hash, |at| at == old));
+        let change: i32 = match (slot, after) {
+            (Some(slot), Some(new)) => {
+                index.replace(shard, slot, new);
+                0
+            }
+            (Some(slot), None) => {
+                index.remove(shard, slot);
+                -1
+            }
+            (None, Some(new)) => {
+                index.insert(shard, hash, new, |s, at| entry::hash(s, at, hashing))?;
+                1
+            }
+            (None, None) => 0,
+        };
+        if change != 0 {
+            let counts = self.counts(place);
+            let expiring = counts.expiring.wrapping_add_signed(change);
+            self.set_counts(place, Counts { expiring, ..counts });
+        }
+        Ok(())
+    }
+
+    /// Counts an entry whose expiry word changes (0: that is not there) among the hashes with
+    /// times.
+    #[inline]
+    pub(crate) fn count_fields_of(&mut self, place: Place, before: u64, after: u64) {
+        if (before | after) & FIELDS != 0 {
+            let counts = self.field_counts(place).plus(FieldCounts::of(after));
+            self.set_field_counts(place, counts.minus(FieldCounts::of(before)));
+        }
+    }
+
+    /// Deletes a key whose time, or that of all its fields, has come.
+    #[cold]
+    pub(crate) fn expire(
+        &mut self,
+        place: Place,
+        db: Db,
+        key: &Key<'_>,
+        slot: Slot,
+    ) -> Result<(), Error> {
+        self.count_spent_fields(place, slot.entry());
+        self.unlink(place, key.hash, slot, true)?;
+        self.note(place.shard, db, key.bytes, Event::Expired);
+        Ok(())
+    }
+}

@@ -1,0 +1,312 @@
+//! Writing strings.
+//!
+//! A short string is in its key's entry: overwriting makes a new entry and swings one slot of
+//! the index, while an integer over an integer changes one word. A long string is a blob: the entry
+//! stays and its cell changes.
+
+mod cached;
+mod large;
+
+pub use large::{Pinned, Prepared};
+
+use heap::Ptr;
+use structures::blob::Blob;
+
+use crate::entry::{self, Old, Value};
+use crate::error::refused;
+use crate::fault_points::FaultPoint;
+use crate::layout::{Kind, VALUE_INLINE, body_at, int_cell};
+use crate::txn::Place;
+use crate::value::canonical_int;
+use crate::{Db, Error, Event, Expire, Key, Keyspace, Str, Txn};
+
+impl<'k> Txn<'k> {
+    /// Sets a large string that was written before the key's shard was locked. It counts as a use
+    /// of the key.
+    ///
+    /// # Panics
+    /// If it was prepared for a key of another shard.
+    pub fn set_prepared(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        prepared: Prepared<'k>,
+        expire: Expire,
+    ) -> Result<(), Error> {
+        let (place, old) = self.open(db, key)?;
+        if old.is_some() {
+            self.touch_key(place, key);
+        }
+        let blob = prepared.adopt(key, &mut self.shards[place.shard]);
+        self.put_blob(place, key, old, blob, expire)?;
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(())
+    }
+}
+
+impl Txn<'_> {
+    /// Sets a string; one that reads as an integer is kept as one. It counts as a use of the key.
+    #[inline]
+    pub fn set(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        value: &[u8],
+        expire: Expire,
+    ) -> Result<(), Error> {
+        let (place, old) = self.open(db, key)?;
+        if old.is_some() {
+            self.touch_key(place, key);
+        }
+        match canonical_int(value) {
+            Some(int) => self.put_int(place, key, old, int, expire)?,
+            None => self.put_bytes(place, key, old, value, false, expire)?,
+        }
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(())
+    }
+
+    /// Sets a string, kept as it is.
+    pub fn set_raw(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        value: &[u8],
+        expire: Expire,
+    ) -> Result<(), Error> {
+        self.set_bytes(db, key, value, false, expire)
+    }
+
+    /// Sets a string that a command put together, which OBJECT ENCODING calls "raw".
+    pub fn set_built(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        value: &[u8],
+        expire: Expire,
+    ) -> Result<(), Error> {
+        self.set_bytes(db, key, value, true, expire)
+    }
+
+    /// Sets an integer, in place where the value is one already.
+    pub fn set_int(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        value: i64,
+        expire: Expire,
+    ) -> Result<(), Error> {
+        let (place, old) = self.open(db, key)?;
+        self.put_int(place, key, old, value, expire)?;
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(())
+    }
+
+    fn put_int(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Option<Old>,
+        value: i64,
+        expire: Expire,
+    ) -> Result<(), Error> {
+        let Some(word) = int_cell(value) else {
+            let text = itoa::Buffer::new().format(value).to_owned();
+            return self.put_bytes(place, key, old, text.as_bytes(), false, expire);
+        };
+        match old {
+            Some(old) if old.kind == Kind::Int => {
+                let shard = &mut self.shards[place.shard];
+                let cell = entry::cell(shard, old.at);
+                shard.set(cell, word);
+                self.move_expiry(place, key, old, expire.resolve(old.expiry))
+            }
+            _ => self.put(place, key, old, Value::Int(value), 0, expire),
+        }
+    }
+
+    #[inline]
+    fn set_bytes(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        bytes: &[u8],
+        raw: bool,
+        expire: Expire,
+    ) -> Result<(), Error> {
+        let (place, old) = self.open(db, key)?;
+        self.put_bytes(place, key, old, bytes, raw, expire)?;
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(())
+    }
+
+    /// Appends (or sets) and returns the new length.
+    pub fn append(&mut self, db: Db, key: &Key<'_>, bytes: &[u8]) -> Result<usize, Error> {
+        let (place, old) = self.open_string(db, key)?;
+        let len = match old {
+            None => {
+                self.set(db, key, bytes, Expire::Clear)?;
+                return Ok(bytes.len());
+            }
+            Some(old) => self.append_to(place, key, old, bytes)?,
+        };
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(len)
+    }
+
+    fn append_to(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Old,
+        bytes: &[u8],
+    ) -> Result<usize, Error> {
+        let shard = &mut self.shards[place.shard];
+        let old_len = Str::read(shard, old.at)?.len();
+        let len = checked_len(old_len, bytes.len())?;
+        match old.kind {
+            Kind::Blob => {
+                let blob = entry::blob(shard, old.at);
+                let grown = blob.append(shard, bytes).map_err(|error| refused(error, old.at))?;
+                self.swing_blob(place, old, blob, grown);
+            }
+            Kind::Inline { crc, .. } if len <= VALUE_INLINE => {
+                let end = body_at(key.bytes.len()) + old_len;
+                if end + bytes.len() <= shard.capacity(old.at) {
+                    shard.append(old.at, end, bytes);
+                    let sum = heap::crc32c_append(crc, bytes);
+                    let crc = if FaultPoint::ChecksumWithLength.is_enabled() { sum } else { crc };
+                    shard.set(old.at, Kind::Inline { raw: true, len, crc }.encode());
+                } else {
+                    self.rewrite(place, key, Some(old), old_len, bytes)?;
+                }
+            }
+            _ => self.rewrite(place, key, Some(old), old_len, bytes)?,
+        }
+        Ok(len)
+    }
+
+    /// Overwrites from `at`, with zeros in a gap, and returns the new length. Empty `bytes` change
+    /// nothing.
+    pub fn set_range(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<usize, Error> {
+        let (place, old) = self.open_string(db, key)?;
+        let shard = &self.shards[place.shard];
+        let old_len = old.map_or(Ok(0), |old| Str::read(shard, old.at).map(|old| old.len()))?;
+        if bytes.is_empty() {
+            return Ok(old_len);
+        }
+        let len = checked_len(at, bytes.len())?.max(old_len);
+        match old {
+            Some(old) if old.kind == Kind::Blob => {
+                let shard = &mut self.shards[place.shard];
+                let blob = entry::blob(shard, old.at);
+                let changed = blob.set_range(shard, at as u64, bytes);
+                let changed = changed.map_err(|error| refused(error, old.at))?;
+                self.swing_blob(place, old, blob, changed);
+            }
+            _ => self.rewrite(place, key, old, at, bytes)?,
+        }
+        self.note(place.shard, db, key.bytes, Event::Written);
+        Ok(len)
+    }
+
+    /// Writes `bytes` at `at` into a copy of a short string (or of none).
+    fn rewrite(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Option<Old>,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let shard = &self.shards[place.shard];
+        let mut copy = old
+            .map_or(Ok(Vec::new()), |old| Str::read(shard, old.at).and_then(|old| old.to_vec()))?;
+        let len = copy.len().max(at + bytes.len());
+        if len <= VALUE_INLINE {
+            copy.resize(len, 0);
+            copy[at..at + bytes.len()].copy_from_slice(bytes);
+            // Who appended once will append again.
+            let spare = if old.is_some() { len.min(VALUE_INLINE - len) } else { 0 };
+            return self.put(
+                place,
+                key,
+                old,
+                Value::Inline { bytes: &copy, raw: true },
+                spare,
+                Expire::Keep,
+            );
+        }
+        let shard = &mut self.shards[place.shard];
+        let blob = Blob::create(shard, &copy)?.set_range(shard, at as u64, bytes);
+        let blob = blob.map_err(|error| refused(error, Ptr::NULL))?;
+        self.put(place, key, old, Value::Blob(blob), 0, Expire::Keep)
+    }
+
+    #[inline]
+    fn put_bytes(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Option<Old>,
+        bytes: &[u8],
+        raw: bool,
+        expire: Expire,
+    ) -> Result<(), Error> {
+        if bytes.len() <= VALUE_INLINE {
+            return self.put(place, key, old, Value::Inline { bytes, raw }, 0, expire);
+        }
+        checked_len(bytes.len(), 0)?;
+        let blob = Blob::create(&mut self.shards[place.shard], bytes)?;
+        self.put_blob(place, key, old, blob, expire)
+    }
+
+    fn put_blob(
+        &mut self,
+        place: Place,
+        key: &Key<'_>,
+        old: Option<Old>,
+        blob: Blob,
+        expire: Expire,
+    ) -> Result<(), Error> {
+        match old {
+            Some(old) if old.kind == Kind::Blob => {
+                let queue = self.queue(place.shard);
+                let shard = &mut self.shards[place.shard];
+                let before = entry::blob(shard, old.at);
+                let cell = entry::cell(shard, old.at);
+                shard.set(cell, blob.word());
+                entry::release_blob(shard, queue, before)?;
+                self.move_expiry(place, key, old, expire.resolve(old.expiry))
+            }
+            _ => self.put(place, key, old, Value::Blob(blob), 0, expire),
+        }
+    }
+
+    fn swing_blob(&mut self, place: Place, old: Old, before: Blob, after: Blob) {
+        if before != after {
+            let shard = &mut self.shards[place.shard];
+            let cell = entry::cell(shard, old.at);
+            shard.set(cell, after.word());
+        }
+    }
+
+    /// As [`Txn::open_sound`], for a change that needs a string.
+    fn open_string(&mut self, db: Db, key: &Key<'_>) -> Result<(Place, Option<Old>), Error> {
+        let (place, old) = self.open_sound(db, key)?;
+        match old.map(|old| old.kind) {
+            Some(Kind::Collection(_)) => Err(Error::WrongType),
+            _ => Ok((place, old)),
+        }
+    }
+}
+
+pub(crate) fn checked_len(a: usize, b: usize) -> Result<usize, Error> {
+    a.checked_add(b).filter(|&len| len <= Keyspace::MAX_STRING).ok_or(Error::TooLong)
+}

@@ -1,0 +1,62 @@
+//! Keys, whatever they hold.
+
+use std::time::Duration;
+
+use crate::operations::Execute;
+use crate::{Error, Perdura, Transaction};
+
+/// Operations on keys of any type.
+pub trait Keys: Execute {
+    /// Whether a key exists.
+    fn exists(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.find(tx.db, &key).is_some())
+        })
+    }
+
+    /// Deletes a key; whether there was one.
+    fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.replace_lost(key.as_ref())?;
+        self.whole(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.delete(tx.db, &key)?)
+        })
+    }
+
+    /// Lets a key expire after `ttl`; whether there is one.
+    fn expire(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool, Error> {
+        self.whole(&[key.as_ref()], |tx| {
+            let (key, until) = (tx.key(&key)?, tx.until(ttl));
+            Ok(tx.txn.set_expiry(tx.db, &key, Some(until))?)
+        })
+    }
+
+    /// Makes a key stay; whether there is one.
+    fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.whole(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.set_expiry(tx.db, &key, None)?)
+        })
+    }
+
+    /// How long a key has still to live; `None` if there is no key, or if it does not expire.
+    fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let expiry = tx.txn.peek(tx.db, &key).and_then(|entry| tx.txn.expiry(&entry));
+            Ok(expiry.map(|at| Duration::from_millis(at.saturating_sub(tx.txn.now()))))
+        })
+    }
+
+    /// Gives a key another name, with its value and expiry time; whether there is one.
+    fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.whole(&[from.as_ref(), to.as_ref()], |tx| {
+            let (from, to) = (tx.key(&from)?, tx.key(&to)?);
+            Ok(tx.txn.rename((tx.db, &from), (tx.db, &to))?)
+        })
+    }
+}
+
+impl Keys for Perdura {}
+impl Keys for Transaction<'_> {}

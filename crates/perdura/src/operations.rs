@@ -1,0 +1,137 @@
+//! How an operation reaches a transaction: the store opens one for it, and an open transaction
+//! lends itself.
+//!
+//! Each operation is written once, as a provided method of the trait of its type ([`Strings`],
+//! [`Lists`], ...), over [`Execute`], which [`Perdura`] and [`Transaction`] implement. The store
+//! does a few of them in its own way, without keeping others from the shard.
+
+use std::time::Duration;
+
+use keyspace::{Db, Key, Txn};
+
+use crate::{
+    Bitmaps, ConsumerGroups, Error, Geo, Hashes, HyperLogLogs, Keys, Lists, Perdura, Sets,
+    SortedSets, Sorting, Streams, Strings, Transaction,
+};
+
+/// All operations, for functions that work on a store as well as in a transaction.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::{Error, Operations, Options, Perdura};
+///
+/// fn visit(on: &impl Operations, page: &str) -> Result<i64, Error> {
+///     on.set_add("pages", page)?;
+///     on.increment(page, 1)
+/// }
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// assert_eq!(visit(&store, "index")?, 1);
+/// // Both changes together.
+/// assert_eq!(store.transaction(&["pages", "index"], |tx| visit(tx, "index"))?, 2);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Operations:
+    Keys
+    + Strings
+    + Bitmaps
+    + HyperLogLogs
+    + Lists
+    + Hashes
+    + Sets
+    + SortedSets
+    + Geo
+    + Streams
+    + ConsumerGroups
+    + Sorting
+{
+}
+
+impl Operations for Perdura {}
+impl Operations for Transaction<'_> {}
+
+/// Runs an operation in a transaction. It is not exported: nobody else implements operations.
+pub trait Execute {
+    /// Runs `work` on these keys: in a transaction of its own, which is committed, or in the one
+    /// that is open.
+    fn on<R>(
+        &self,
+        keys: &[&[u8]],
+        work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error>;
+
+    /// Removes an entry whose name the medium lost, where it may be that of a key that is about to
+    /// be deleted or overwritten.
+    fn replace_lost(&self, _key: &[u8]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// As [`Execute::on`], for an operation that changes something: if it fails, what it did is
+    /// undone.
+    fn whole<R>(
+        &self,
+        keys: &[&[u8]],
+        work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.on(keys, |tx| tx.whole(work))
+    }
+}
+
+/// A transaction of the keyspace, and the database that it uses.
+pub struct Open<'s> {
+    pub(crate) txn: Txn<'s>,
+    pub(crate) db: Db,
+}
+
+impl<'s> Open<'s> {
+    pub(crate) fn new(txn: Txn<'s>) -> Open<'s> {
+        Open { txn, db: Db::default() }
+    }
+
+    /// Runs an operation that changes something, and undoes what it did if it fails: whoever
+    /// handles its error goes on as if it had not been.
+    pub(crate) fn whole<R>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let before = self.txn.savepoint();
+        let done = work(self);
+        if done.is_err() {
+            self.txn.rollback_to(before);
+        }
+        done
+    }
+
+    pub(crate) fn key<'a>(&self, key: &'a impl AsRef<[u8]>) -> Result<Key<'a>, Error> {
+        let key = self.any_key(key)?;
+        self.txn.lost(self.db, &key).map_or(Ok(key), |at| Err(Error::Damaged(at)))
+    }
+
+    /// A key that may have been lost.
+    pub(crate) fn any_key<'a>(&self, key: &'a impl AsRef<[u8]>) -> Result<Key<'a>, Error> {
+        let key = self.txn.key(key.as_ref());
+        if self.txn.covers(&key) { Ok(key) } else { Err(Error::Undeclared) }
+    }
+
+    pub(crate) fn keys<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Result<Vec<Key<'a>>, Error> {
+        keys.iter().map(|key| self.key(key)).collect()
+    }
+
+    pub(crate) fn until(&self, ttl: Duration) -> u64 {
+        later(self.txn.now(), ttl)
+    }
+}
+
+/// The keys of an operation that makes one key of others.
+pub(crate) fn all<'a, K: AsRef<[u8]>>(
+    target: &'a impl AsRef<[u8]>,
+    sources: &'a [K],
+) -> Vec<&'a [u8]> {
+    std::iter::once(target.as_ref()).chain(sources.iter().map(AsRef::as_ref)).collect()
+}
+
+/// The unix time in milliseconds that lies `ttl` after `now`.
+pub(crate) fn later(now: u64, ttl: Duration) -> u64 {
+    now.saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
+}

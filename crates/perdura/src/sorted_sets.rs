@@ -1,0 +1,194 @@
+//! Sorted sets: members with scores, found by member, by rank and by score.
+//!
+//! Members of equal score stand in the order of their bytes. Ranks count from 0, the lowest score.
+//! A score is any number but NaN. A sorted set has no key while it has no member.
+
+use std::ops::Range;
+
+use keyspace::Limits;
+
+use crate::operations::{Execute, Open};
+use crate::{Error, Perdura, Transaction};
+
+/// A member of a sorted set with its score.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Options, Perdura, Scored};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.sorted_set_add("players", "anna", 12.5)?;
+/// store.sorted_set_add("players", "ben", 3.0)?;
+/// let lowest: Option<Scored> = store.sorted_set_pop("players")?;
+/// assert_eq!(lowest, Some((b"ben".to_vec(), 3.0)));
+/// # Ok(())
+/// # }
+/// ```
+pub type Scored = (Vec<u8>, f64);
+
+/// Up to which size they are kept as small: Redis's own defaults.
+pub(crate) const LIMITS: Limits = Limits { entries: 128, value: 64 };
+
+impl Open<'_> {
+    /// The score of a member.
+    pub(crate) fn score(
+        &mut self,
+        key: &impl AsRef<[u8]>,
+        member: &impl AsRef<[u8]>,
+    ) -> Result<Option<f64>, Error> {
+        let key = self.key(key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
+        Ok(self.txn.sorted_set(&entry)?.score(member.as_ref())?)
+    }
+
+    /// Gives a member the score that `decide` makes of its present one; that score, and whether the
+    /// member is new.
+    pub(crate) fn score_by(
+        &mut self,
+        key: &[u8],
+        member: &[u8],
+        decide: impl FnOnce(Option<f64>) -> f64,
+    ) -> Result<(f64, bool), Error> {
+        self.whole(|tx| {
+            let key = tx.key(&key)?;
+            let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
+            let (mut score, mut is_new) = (0.0, false);
+            edit.change(&mut tx.txn, member, |old| {
+                (score, is_new) = (decide(old), old.is_none());
+                Some(score).filter(|score| !score.is_nan())
+            })?;
+            if score.is_nan() {
+                return Err(Error::NotANumber);
+            }
+            edit.finish(&mut tx.txn, tx.db, &key)?;
+            Ok((score, is_new))
+        })
+    }
+}
+
+/// Operations on sorted sets. Members of equal score are in the order of their bytes; ranks count
+/// from 0, the lowest score.
+pub trait SortedSets: Execute {
+    /// Gives a member of a sorted set a score; whether the member is new.
+    fn sorted_set_add(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        score: f64,
+    ) -> Result<bool, Error> {
+        self.on(&[key.as_ref()], |tx| Ok(tx.score_by(key.as_ref(), member.as_ref(), |_| score)?.1))
+    }
+
+    /// Adds to the score of a member of a sorted set, 0 where it has none; the sum.
+    fn sorted_set_increment(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+        by: f64,
+    ) -> Result<f64, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            Ok(tx.score_by(key.as_ref(), member.as_ref(), |old| old.unwrap_or(0.0) + by)?.0)
+        })
+    }
+
+    /// Takes a member out of a sorted set; whether it was there.
+    fn sorted_set_remove(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<bool, Error> {
+        self.whole(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
+            let was_there = edit.remove(&mut tx.txn, member.as_ref())?;
+            edit.finish(&mut tx.txn, tx.db, &key)?;
+            Ok(was_there)
+        })
+    }
+
+    /// Takes the member with the lowest score off a sorted set.
+    fn sorted_set_pop(&self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error> {
+        self.whole(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
+            let mut found = None;
+            let keep = |member: &[u8], score: f64| found = Some((member.to_vec(), score));
+            edit.remove_range(&mut tx.txn, 0, 1, keep)?;
+            edit.finish(&mut tx.txn, tx.db, &key)?;
+            Ok(found)
+        })
+    }
+
+    /// The score of a member of a sorted set.
+    fn sorted_set_score(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<Option<f64>, Error> {
+        self.on(&[key.as_ref()], |tx| tx.score(&key, &member))
+    }
+
+    /// The rank of a member of a sorted set.
+    fn sorted_set_rank(
+        &self,
+        key: impl AsRef<[u8]>,
+        member: impl AsRef<[u8]>,
+    ) -> Result<Option<u64>, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let Some(entry) = tx.txn.find(tx.db, &key) else { return Ok(None) };
+            let found = tx.txn.sorted_set(&entry)?.rank(member.as_ref())?;
+            Ok(found.map(|(rank, _)| rank))
+        })
+    }
+
+    /// How many members a sorted set has; 0 where there is no key.
+    fn sorted_set_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let Some(entry) = tx.txn.find(tx.db, &key) else { return Ok(0) };
+            Ok(tx.txn.sorted_set(&entry)?.len())
+        })
+    }
+
+    /// The ranks of the members whose scores are `min` or more and less than `max`.
+    fn sorted_set_ranks(
+        &self,
+        key: impl AsRef<[u8]>,
+        min: f64,
+        max: f64,
+    ) -> Result<Range<u64>, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let Some(entry) = tx.txn.find(tx.db, &key) else { return Ok(0..0) };
+            let sorted_set = tx.txn.sorted_set(&entry)?;
+            let start = sorted_set.count_below(min, false)?;
+            Ok(start..sorted_set.count_below(max, false)?.max(start))
+        })
+    }
+
+    /// Up to `count` members of a sorted set with their scores, from a rank on upwards.
+    fn sorted_set_members(
+        &self,
+        key: impl AsRef<[u8]>,
+        rank: u64,
+        count: usize,
+    ) -> Result<Vec<Scored>, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            let mut found = Vec::new();
+            let Some(entry) = tx.txn.find(tx.db, &key).filter(|_| count > 0) else {
+                return Ok(found);
+            };
+            tx.txn.sorted_set(&entry)?.visit(rank, false, |member, score| {
+                found.push((member.to_vec(), score));
+                found.len() < count
+            })?;
+            Ok(found)
+        })
+    }
+}
+
+impl SortedSets for Perdura {}
+impl SortedSets for Transaction<'_> {}

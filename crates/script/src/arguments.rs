@@ -1,0 +1,188 @@
+//! Arguments of the functions that are written in Rust, with Lua's checks and error texts, and how
+//! such a function raises an error.
+
+use mlua::{Function, Lua, MultiValue, Table, Value};
+use std::fmt;
+
+/// An error that a function raises.
+pub(crate) enum Raise {
+    /// A text, to which the position of the caller is added.
+    Text(String),
+    /// A text as Redis's own functions raise it: in a table, behind the code `ERR`.
+    Reply(String),
+    /// What mlua reports, lack of memory for example.
+    Lua(mlua::Error),
+}
+
+impl From<mlua::Error> for Raise {
+    fn from(error: mlua::Error) -> Raise {
+        Raise::Lua(error)
+    }
+}
+
+impl From<&str> for Raise {
+    fn from(text: &str) -> Raise {
+        Raise::Text(text.to_owned())
+    }
+}
+
+/// The results of a function.
+pub(crate) type Results = Result<Vec<Value>, Raise>;
+
+/// The arguments of one call.
+pub(crate) struct Arguments<'a> {
+    pub(crate) lua: &'a Lua,
+    function: &'static str,
+    values: MultiValue,
+}
+
+impl Arguments<'_> {
+    /// Returns how many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Returns an argument, nil if it is missing. The first has the number 1.
+    pub(crate) fn get(&self, at: usize) -> &Value {
+        self.values.get(at - 1).unwrap_or(&Value::Nil)
+    }
+
+    /// Returns true if an argument is missing or nil.
+    pub(crate) fn is_absent(&self, at: usize) -> bool {
+        self.get(at).is_nil()
+    }
+
+    /// Returns all of them in their order.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Value> {
+        self.values.iter()
+    }
+
+    /// Says what is wrong with an argument.
+    pub(crate) fn bad(&self, at: usize, problem: &str) -> Raise {
+        Raise::Text(format!("bad argument #{at} to '{}' ({problem})", self.function))
+    }
+
+    /// Says that an argument is of another type than is expected.
+    pub(crate) fn wrong_type(&self, at: usize, expected: &str) -> Raise {
+        let found = if at > self.values.len() { "no value" } else { type_name(self.get(at)) };
+        self.bad(at, &format!("{expected} expected, got {found}"))
+    }
+
+    /// Returns a number, which may be written as a string.
+    pub(crate) fn number(&self, at: usize) -> Result<f64, Raise> {
+        match self.get(at) {
+            Value::Integer(number) => Ok(*number as f64),
+            Value::Number(number) => Ok(*number),
+            other => {
+                let number = self.lua.coerce_number(other.clone())?;
+                number.ok_or_else(|| self.wrong_type(at, "number"))
+            }
+        }
+    }
+
+    /// Returns a number without its fraction, as C converts it.
+    pub(crate) fn integer(&self, at: usize) -> Result<i64, Raise> {
+        self.number(at).map(crate::number::truncate)
+    }
+
+    /// Returns a number that is taken for a C `int`.
+    pub(crate) fn int(&self, at: usize) -> Result<i32, Raise> {
+        self.integer(at).map(|number| number as i32)
+    }
+
+    /// Returns a string, or the digits of a number.
+    pub(crate) fn bytes(&self, at: usize) -> Result<mlua::LuaString, Raise> {
+        match self.get(at) {
+            Value::String(text) => Ok(text.clone()),
+            number @ (Value::Integer(_) | Value::Number(_)) => {
+                let text = self.lua.coerce_string(number.clone())?;
+                text.ok_or_else(|| self.wrong_type(at, "string"))
+            }
+            _ => Err(self.wrong_type(at, "string")),
+        }
+    }
+}
+
+/// The name of a type as `type` returns it.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Nil => "nil",
+        Value::Boolean(_) => "boolean",
+        Value::Integer(_) | Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Table(_) => "table",
+        Value::Function(_) => "function",
+        Value::Thread(_) => "thread",
+        _ => "userdata",
+    }
+}
+
+/// Makes a function for the sandbox.
+pub(crate) fn native(
+    lua: &Lua,
+    name: &'static str,
+    f: impl Fn(&Arguments<'_>) -> Results + 'static,
+) -> mlua::Result<Function> {
+    lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments { lua, function: name, values };
+        match f(&arguments) {
+            Ok(results) => Ok(MultiValue::from_vec(results)),
+            Err(Raise::Lua(error)) => Err(error),
+            Err(Raise::Text(text)) => {
+                let text = format!("{}{text}", caller(lua)).into_bytes();
+                Err(mlua::Error::external(Raised::Text(text)))
+            }
+            Err(Raise::Reply(text)) => {
+                let message = format!("ERR {text}").into_bytes();
+                Err(mlua::Error::external(Raised::Reply { message, is_counted: false }))
+            }
+        }
+    })
+}
+
+/// The position of the script that called the function of Rust that runs, as Lua puts it before
+/// the text of an error.
+fn caller(lua: &Lua) -> String {
+    let position = lua.inspect_stack(1, |debug| {
+        let line = debug.current_line()?;
+        let source = debug.source().short_src?.into_owned();
+        Some(format!("{source}:{line}: "))
+    });
+    position.flatten().unwrap_or_default()
+}
+
+/// Makes the table that stands for an error in Redis's scripts.
+pub(crate) fn error_table(lua: &Lua, message: &[u8]) -> mlua::Result<Table> {
+    let table = lua.create_table_with_capacity(0, 2)?;
+    table.raw_set("err", lua.create_string(message)?)?;
+    Ok(table)
+}
+
+/// An error on its way through Lua, which carries it as a value of mlua.
+#[derive(Clone, Debug)]
+pub(crate) enum Raised {
+    /// A string.
+    Text(Vec<u8>),
+    /// A table with the field `err`.
+    Reply { message: Vec<u8>, is_counted: bool },
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Raised::Text(text) | Raised::Reply { message: text, .. }) = self;
+        f.write_str(&String::from_utf8_lossy(text))
+    }
+}
+
+impl std::error::Error for Raised {}
+
+impl Raised {
+    /// Returns what a function of Rust raised, if it is that.
+    pub(crate) fn of(error: &mlua::Error) -> Option<&Raised> {
+        match error {
+            mlua::Error::CallbackError { cause, .. } => Raised::of(cause),
+            mlua::Error::ExternalError(error) => error.downcast_ref(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a script reaches outside of Lua.
+
+use crate::Reply;
+
+/// What [`Host::poll`] decides about the script that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Continue {
+    /// The script goes on.
+    Yes,
+    /// The script ends with an error that it cannot catch.
+    Kill,
+}
+
+/// Levels of `redis.log`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// `redis.LOG_DEBUG`
+    Debug,
+    /// `redis.LOG_VERBOSE`
+    Verbose,
+    /// `redis.LOG_NOTICE`
+    Notice,
+    /// `redis.LOG_WARNING`
+    Warning,
+}
+
+/// The one for whom a script runs: it executes commands and answers questions.
+pub trait Host {
+    /// Executes a command and returns its reply. With `resp3`, the script asked for the types of
+    /// RESP3 by `redis.setresp(3)`. An error is a [`Reply::Error`] that begins with its code.
+    fn call(&mut self, arguments: &[&[u8]], resp3: bool) -> Reply;
+
+    /// Writes a line into the log.
+    fn log(&mut self, level: LogLevel, message: &[u8]);
+
+    /// Returns whether the user may execute a command, or `None` if there is no such command.
+    fn acl_check(&mut self, arguments: &[&[u8]]) -> Option<bool>;
+
+    /// Selects where the effects of the following writes go: to the append-only file (1), to
+    /// replicas (2).
+    fn set_replication(&mut self, flags: u8);
+
+    /// Called every few thousand instructions: the time to serve others, and to end the script.
+    fn poll(&mut self) -> Continue;
+}
+
+scoped_tls_hkt::scoped_thread_local!(
+    /// The host of the script that runs on this thread.
+    static mut HOST: for<'a> &'a mut (dyn Host + 'a)
+);
+
+/// Lends `host` to everything that `run` does on this thread.
+pub(crate) fn lend<R>(host: &mut dyn Host, run: impl FnOnce() -> R) -> R {
+    HOST.set(host, run)
+}
+
+/// Passes the host of this run to `f`; returns `None` outside of a run, or inside of another such
+/// call.
+pub(crate) fn with<R>(f: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+    HOST.is_set().then(|| HOST.with(f))
+}

@@ -1,0 +1,257 @@
+//! Compiles scripts, keeps them by SHA-1, and runs them.
+
+use crate::convert::from_lua;
+use crate::natives::{CompileError, compile};
+use crate::state::State;
+use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, shebang};
+use mlua::{HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Instructions between two questions to the host.
+const INSTRUCTIONS_PER_POLL: u32 = 20_000;
+
+/// How a library that takes too long to load ends.
+const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
+
+/// A Lua state with Redis's sandbox, and the scripts that were compiled in it. It stays on the
+/// thread that made it.
+pub struct Interpreter {
+    pub(crate) lua: Lua,
+    pub(crate) state: Rc<State>,
+    scripts: HashMap<String, Script>,
+    /// The parts that `lua/sandbox.lua` returns.
+    pub(crate) sandbox: Table,
+    content: Table,
+    run: mlua::Function,
+    pub(crate) run_function: mlua::Function,
+    pub(crate) handler: mlua::Function,
+}
+
+/// A compiled script.
+#[derive(Clone)]
+pub struct Script {
+    sha: Rc<str>,
+    flags: Option<Flags>,
+    lines: usize,
+    function: mlua::Function,
+}
+
+impl Script {
+    /// Returns the SHA-1 of its text, 40 hexadecimal digits.
+    pub fn sha(&self) -> &str {
+        &self.sha
+    }
+
+    /// Returns the flags of its first line, or `None` if it has no such line: Redis then applies
+    /// the rules of older scripts.
+    pub fn flags(&self) -> Option<Flags> {
+        self.flags
+    }
+}
+
+/// What a script or function is called with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Invocation<'a> {
+    /// The keys.
+    pub keys: &'a [&'a [u8]],
+    /// The other arguments.
+    pub arguments: &'a [&'a [u8]],
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What is sent to the client.
+    pub reply: Reply,
+    /// The run ended by an error that the script raised or did not catch; what it returned is
+    /// no such error, even if it is [`Reply::Error`].
+    pub has_failed: bool,
+    /// The host killed it.
+    pub was_killed: bool,
+}
+
+impl Interpreter {
+    /// Creates an interpreter that may use `memory_limit` bytes.
+    pub fn new(memory_limit: usize) -> Result<Interpreter, ScriptError> {
+        Interpreter::build(memory_limit).map_err(|error| {
+            ScriptError::new(format!("cannot create the Lua interpreter: {error}"))
+        })
+    }
+
+    fn build(memory_limit: usize) -> mlua::Result<Interpreter> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        // Panics of Rust are not caught by Lua's pcall, which stays Lua's own.
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        let state = Rc::new(State::new());
+        let natives = natives::table(&lua, &state, memory_limit)?;
+        let code = lua.load(include_str!("lua/sandbox.lua")).set_name("=[C]");
+        let sandbox: Table = code.call(natives)?;
+        lua.set_globals(sandbox.raw_get("globals")?)?;
+        let of_run = Rc::clone(&state);
+        let handler =
+            lua.create_function(move |lua, error: Value| errors::record(lua, &of_run, &error))?;
+        set_hook(&lua, &state)?;
+        lua.set_memory_limit(memory_limit)?;
+        Ok(Interpreter {
+            content: sandbox.raw_get("content")?,
+            run: sandbox.raw_get("run")?,
+            run_function: sandbox.raw_get("run_function")?,
+            sandbox,
+            handler,
+            scripts: HashMap::new(),
+            state,
+            lua,
+        })
+    }
+
+    /// Returns the SHA-1 of a text, 40 hexadecimal digits.
+    pub fn sha(source: &[u8]) -> String {
+        sha1_smol::Sha1::from(source).digest().to_string()
+    }
+
+    /// Returns the script with this SHA-1 if it was compiled here. Upper case is accepted.
+    pub fn cached(&self, sha: &str) -> Option<Script> {
+        match self.scripts.get(sha) {
+            Some(script) => Some(script.clone()),
+            None if sha.bytes().any(|byte| byte.is_ascii_uppercase()) => {
+                self.scripts.get(&sha.to_ascii_lowercase()).cloned()
+            }
+            None => None,
+        }
+    }
+
+    /// Compiles a script, or returns it if that was done before.
+    pub fn load(&mut self, source: &[u8]) -> Result<Script, ScriptError> {
+        let sha = Interpreter::sha(source);
+        if let Some(script) = self.scripts.get(&sha) {
+            return Ok(script.clone());
+        }
+        let (flags, code) = shebang::of_script(source)?;
+        let failed = |text: String| {
+            ScriptError::new(format!("Error compiling script (new function): {text}"))
+        };
+        let function = compile(&self.lua, code, "@user_script").map_err(|error| match error {
+            CompileError::Text(text) => failed(text),
+            CompileError::Lua(error) => failed(errors::text_of(&error)),
+        })?;
+        let lines = code.trim_ascii_end().iter().filter(|byte| **byte == b'\n').count() + 1;
+        let script = Script { sha: sha.as_str().into(), flags, lines, function };
+        self.scripts.insert(sha, script.clone());
+        Ok(script)
+    }
+
+    /// Forgets all scripts and frees their memory.
+    pub fn flush(&mut self) {
+        self.scripts.clear();
+        self.collect_garbage();
+    }
+
+    /// Returns how many bytes the Lua state uses.
+    pub fn used_memory(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// Runs a script.
+    pub fn run(
+        &mut self,
+        script: &Script,
+        invocation: Invocation<'_>,
+        host: &mut dyn Host,
+    ) -> Outcome {
+        let name = Rc::clone(&script.sha);
+        self.execute(&name, host, |this| {
+            let last_line = format!("@user_script:{}", script.lines);
+            *this.state.last_line.borrow_mut() = Some(last_line);
+            this.content.raw_set("KEYS", this.strings(invocation.keys)?)?;
+            this.content.raw_set("ARGV", this.strings(invocation.arguments)?)?;
+            this.run.call((&script.function, &this.handler))
+        })
+    }
+
+    /// Runs what `start` calls, and makes a reply of its result.
+    pub(crate) fn execute(
+        &self,
+        name: &str,
+        host: &mut dyn Host,
+        start: impl FnOnce(&Interpreter) -> mlua::Result<(bool, Value)>,
+    ) -> Outcome {
+        self.state.start();
+        self.state.is_running.set(true);
+        let ended = host::lend(host, || {
+            let (has_succeeded, value) = start(self)?;
+            if !has_succeeded {
+                return Ok(Err(value));
+            }
+            from_lua(&value, self.state.is_resp3.get()).map(Ok)
+        });
+        self.state.is_running.set(false);
+        let was_killed = self.state.is_killed.get();
+        match ended {
+            Ok(Ok(reply)) => Outcome { reply, has_failed: false, was_killed },
+            Ok(Err(value)) => {
+                let failure = self.failure(name, &value);
+                Outcome { reply: failure, has_failed: true, was_killed }
+            }
+            Err(error) => {
+                let value = Value::Error(Box::new(error));
+                let reply = self.failure(name, &value);
+                Outcome { reply, has_failed: true, was_killed }
+            }
+        }
+    }
+
+    /// The error that a client is sent. `value` counts where Lua could not call the handler: it
+    /// had no memory or no stack left.
+    fn failure(&self, name: &str, value: &Value) -> Reply {
+        let Some(failure) = self.state.failure.borrow_mut().take() else {
+            let text = match value {
+                Value::String(text) => text.to_string_lossy(),
+                Value::Error(error) => errors::text_of(error),
+                _ => "execution failure".to_owned(),
+            };
+            self.collect_garbage();
+            return Reply::error(format!("ERR Error running script {name}, {text}"));
+        };
+        if failure.message.ends_with(b"not enough memory") {
+            self.collect_garbage();
+        }
+        let mut message = failure.message;
+        if let Some(position) = failure.position {
+            message.extend_from_slice(format!(" script: {name}, on {position}.").as_bytes());
+        }
+        Reply::Error { message, is_counted: failure.is_counted }
+    }
+
+    fn collect_garbage(&self) {
+        // Without finalizers a collection cannot fail; were it to, the memory is freed later.
+        let _ = self.lua.gc_collect();
+    }
+
+    pub(crate) fn strings(&self, items: &[&[u8]]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(items.len(), 0)?;
+        for (at, item) in items.iter().enumerate() {
+            table.raw_set(at + 1, self.lua.create_string(item)?)?;
+        }
+        Ok(table)
+    }
+}
+
+/// Asks the host regularly, in every coroutine, whether the script is to go on. Once it is killed
+/// it does not get past the next question either.
+fn set_hook(lua: &Lua, state: &Rc<State>) -> mlua::Result<()> {
+    let state = Rc::clone(state);
+    let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_POLL);
+    lua.set_global_hook(triggers, move |_, _| {
+        let decision = host::with(|host| host.poll()).unwrap_or(Continue::Yes);
+        if decision == Continue::Kill {
+            state.is_killed.set(true);
+        }
+        if state.is_killed.get() {
+            let is_loading = state.loading.borrow().is_some();
+            let text = if is_loading { LOAD_TIMEOUT } else { errors::KILLED };
+            return Err(mlua::Error::runtime(text));
+        }
+        Ok(VmState::Continue)
+    })
+}

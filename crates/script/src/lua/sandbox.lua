@@ -1,0 +1,345 @@
+-- Builds the globals that scripts see out of Lua's libraries and of functions written in Rust.
+--
+-- Lua 5.1 has no read-only tables. Each shared table is therefore an empty proxy whose metatable
+-- reads the content and refuses writes; every function through which a script could reach around
+-- the metatable (rawset, setmetatable, table.insert, ...) asks `contents` first.
+--
+-- A function of Rust raises a value of mlua. Whatever catches errors (pcall, xpcall,
+-- coroutine.resume) turns it into what Redis's functions raise. This chunk is called "[C]": its
+-- lines are never shown, and positions that name it are replaced by those of the script.
+
+local native = ...
+
+local error, getfenv, getmetatable, next, pairs, pcall, rawget, rawset, select, setfenv,
+    setmetatable, type, unpack, xpcall, collectgarbage, newproxy, tostring =
+    error, getfenv, getmetatable, next, pairs, pcall, rawget, rawset, select, setfenv,
+    setmetatable, type, unpack, xpcall, collectgarbage, newproxy, tostring
+local find, gmatch, gsub, match, rep = string.find, string.gmatch, string.gsub, string.match, string.rep
+local insert, remove, sort, setn = table.insert, table.remove, table.sort, table.setn
+local foreach, foreachi = table.foreach, table.foreachi
+local create, resume, wrap = coroutine.create, coroutine.resume, coroutine.wrap
+local concat = table.concat
+
+local original = getfenv(0)
+local READONLY = 'Attempt to modify a readonly table'
+
+-- Proxies with what they show, and the metatables that scripts may see.
+local contents, metatables = {}, {}
+
+local function refuse() error(READONLY, 2) end
+
+local function readonly(content)
+  local proxy = {}
+  contents[proxy] = content
+  setmetatable(proxy, { __index = content, __newindex = refuse, __metatable = false })
+  return proxy
+end
+
+local function copy(functions, into)
+  for name, f in pairs(functions) do into[name] = f end
+  return into
+end
+
+local function guard(t)
+  if contents[t] ~= nil then error(READONLY, 0) end
+end
+
+local G = {}
+
+-- Base library ---------------------------------------------------------------------------------
+
+local base = {
+  _VERSION = _VERSION, _G = G, assert = assert, error = error, gcinfo = gcinfo, ipairs = ipairs,
+  rawequal = rawequal, select = select, tonumber = tonumber, tostring = tostring, type = type,
+}
+
+function base.getmetatable(value)
+  if value ~= nil then
+    local shown = metatables[type(value) == 'string' and 'string' or value]
+    if shown ~= nil then return shown end
+    if contents[value] ~= nil then return nil end
+  end
+  return getmetatable(value)
+end
+
+function base.setmetatable(t, meta)
+  if t ~= nil then guard(t) end
+  return setmetatable(t, meta)
+end
+
+function base.rawset(t, key, value)
+  if t ~= nil then guard(t) end
+  return rawset(t, key, value)
+end
+
+function base.rawget(t, key)
+  local content = t ~= nil and contents[t]
+  return rawget(content or t, key)
+end
+
+function base.next(t, key)
+  local content = t ~= nil and contents[t]
+  return next(content or t, key)
+end
+
+function base.pairs(t)
+  local content = t ~= nil and contents[t]
+  if content then
+    return function(_, key) return next(content, key) end, t, nil
+  end
+  return pairs(t)
+end
+
+function base.unpack(t, first, last)
+  -- Lua's own counts in 32 bits, which overflow.
+  if type(first) == 'number' and type(last) == 'number' and last - first >= 1000000 then
+    error('too many results to unpack', 2)
+  end
+  if (type(first) == 'number' and (first > 2147483000 or first < -2147483000))
+      or (type(last) == 'number' and (last > 2147483000 or last < -2147483000)) then
+    error('too many results to unpack', 2)
+  end
+  return unpack(t, first, last)
+end
+
+local function compile(text, name)
+  if type(text) ~= 'string' then
+    error("bad argument #1 to 'loadstring' (string expected, got " .. type(text) .. ')', 3)
+  end
+  if name == nil then name = text end
+  return native.compile(text, name)
+end
+
+function base.loadstring(text, name)
+  local f, message = compile(text, name)
+  if f == nil then return nil, message end
+  return f
+end
+
+function base.load(reader, name)
+  if type(reader) ~= 'function' then
+    error("bad argument #1 to 'load' (function expected, got " .. type(reader) .. ')', 2)
+  end
+  local pieces = {}
+  while true do
+    local piece = reader()
+    if piece == nil or piece == '' then break end
+    if type(piece) ~= 'string' then error('reader function must return a string', 2) end
+    pieces[#pieces + 1] = piece
+  end
+  local f, message = compile(concat(pieces), name or '=(load)')
+  if f == nil then return nil, message end
+  return f
+end
+
+-- Functions of this file and of Lua's libraries: their environments are not for scripts.
+local shared = {}
+
+function base.getfenv(f)
+  if f == nil then f = 1 end
+  if type(f) == 'number' then
+    if f <= 0 then return G end
+    f = native.function_at(f)
+    if f == nil then error("bad argument #1 to 'getfenv' (invalid level)", 2) end
+  end
+  local env = getfenv(f)
+  if env == original or shared[f] then return G end
+  return env
+end
+
+function base.setfenv(f, env)
+  if type(f) == 'number' then
+    if f <= 0 then error(READONLY, 2) end
+    f = native.function_at(f)
+    if f == nil then error("bad argument #1 to 'setfenv' (invalid level)", 2) end
+  end
+  if type(f) == 'function' and shared[f] then
+    error("'setfenv' cannot change environment of given object", 2)
+  end
+  return setfenv(f, env)
+end
+
+function base.collectgarbage(option, argument)
+  -- A script must not be able to switch the collector off for those that follow.
+  if option == 'stop' or option == 'restart' then return 0 end
+  if option == 'setpause' or option == 'setstepmul' then return 200 end
+  return collectgarbage(option, argument)
+end
+
+function base.newproxy(model)
+  -- A metatable would bring finalizers: code that runs where no hook can end it.
+  if model then error('newproxy with a metatable is not available to scripts', 2) end
+  return newproxy(false)
+end
+
+-- Errors that must not be caught, and those that are shown as plain text.
+local function caught(ok, err, ...)
+  if ok then return true, err, ... end
+  if native.is_killed() then error(err, 0) end
+  if type(err) ~= 'table' then err = native.plain_error(err) end
+  if type(err) == 'table' then
+    local text = err.err
+    if type(text) == 'string' or type(text) == 'number' then err = text end
+  end
+  return false, err
+end
+
+function base.pcall(...) return caught(pcall(...)) end
+
+local function resumed(ok, ...)
+  if ok then return ok, ... end
+  if native.is_killed() then error((...), 0) end
+  return false, native.plain_error((...))
+end
+
+local function unless_killed(ok, ...)
+  if not ok and native.is_killed() then error((...), 0) end
+  return ok, ...
+end
+
+function base.xpcall(f, handler)
+  return unless_killed(xpcall(f, function(err)
+    if native.is_killed() then return err end
+    return handler(native.plain_error(err))
+  end))
+end
+
+-- Strings --------------------------------------------------------------------------------------
+
+local strings = {}
+for name, f in pairs(string) do strings[name] = f end
+
+local function check_pattern(pattern)
+  if type(pattern) == 'string' and #pattern > 200 and native.is_complex(pattern) then
+    error('pattern too complex', 3)
+  end
+end
+
+function strings.find(s, pattern, init, plain)
+  if not plain then check_pattern(pattern) end
+  return find(s, pattern, init, plain)
+end
+
+function strings.match(s, pattern, init)
+  check_pattern(pattern)
+  return match(s, pattern, init)
+end
+
+function strings.gmatch(s, pattern)
+  check_pattern(pattern)
+  return gmatch(s, pattern)
+end
+strings.gfind = strings.gmatch
+
+function strings.gsub(s, pattern, replacement, limit)
+  check_pattern(pattern)
+  if replacement ~= nil and contents[replacement] then replacement = contents[replacement] end
+  return gsub(s, pattern, replacement, limit)
+end
+
+function strings.rep(s, count)
+  if (type(s) == 'string' or type(s) == 'number') and type(count) == 'number' then
+    local length = #tostring(s)
+    if length == 0 or count < 1 then return '' end
+    if length * count > native.longest_string then error('not enough memory', 0) end
+  end
+  return rep(s, count)
+end
+
+-- Tables, coroutines, mathematics --------------------------------------------------------------
+
+local tables = {}
+for name, f in pairs(table) do tables[name] = f end
+
+function tables.insert(t, ...)
+  if t ~= nil then guard(t) end
+  return insert(t, ...)
+end
+
+function tables.remove(t, ...)
+  if t ~= nil then guard(t) end
+  return remove(t, ...)
+end
+
+function tables.sort(t, less)
+  if t ~= nil then guard(t) end
+  return sort(t, less)
+end
+
+local coroutines = {}
+for name, f in pairs(coroutine) do coroutines[name] = f end
+
+function coroutines.resume(co, ...) return resumed(resume(co, ...)) end
+
+local maths = {}
+for name, f in pairs(math) do maths[name] = f end
+maths.random, maths.randomseed = native.random, native.randomseed
+
+-- redis.* --------------------------------------------------------------------------------------
+
+local redis = copy(native.redis, {})
+
+-- What a library may use while it loads: enough to register functions.
+local loading = {
+  register_function = native.register_function,
+}
+for _, name in pairs { 'log', 'LOG_DEBUG', 'LOG_VERBOSE', 'LOG_NOTICE', 'LOG_WARNING',
+    'REDIS_VERSION', 'REDIS_VERSION_NUM' } do
+  loading[name] = redis[name]
+end
+
+-- Assembly -------------------------------------------------------------------------------------
+
+base.string, base.table, base.coroutine = readonly(strings), readonly(tables), readonly(coroutines)
+base.math, base.redis = readonly(maths), readonly(redis)
+base.server = base.redis
+for name, library in pairs(native.libraries) do
+  base[name] = readonly(copy(library, {}))
+end
+local function missing(_, name)
+  if type(name) ~= 'string' and type(name) ~= 'number' then
+    error('Second argument to luaProtectedTableError must be a string or number', 2)
+  end
+  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+local function protected(proxy, content)
+  contents[proxy] = content
+  setmetatable(content, { __index = missing })
+  setmetatable(proxy, { __index = content, __newindex = refuse, __metatable = false })
+  metatables[proxy] = readonly { __index = missing }
+end
+
+protected(G, base)
+
+-- Library globals: those of a script, with another `redis` while the library loads.
+local library_content = {}
+for name, value in pairs(base) do library_content[name] = value end
+local L, loading_redis = {}, {}
+library_content._G = L
+protected(L, library_content)
+protected(loading_redis, loading)
+
+-- The methods of strings stay out of reach.
+local of_strings = getmetatable('')
+of_strings.__index = strings
+of_strings.__metatable = false
+metatables.string = readonly { __index = base.string }
+
+for _, content in pairs(contents) do
+  for _, value in pairs(content) do
+    if type(value) == 'function' then shared[value] = true end
+  end
+end
+
+-- What functions of C were created with: empty, so that nothing is found there.
+for name in pairs(original) do original[name] = nil end
+
+return {
+  globals = G, content = base, library_globals = L, library_content = library_content,
+  redis = base.redis, loading_redis = loading_redis,
+  run = function(f, handler) return xpcall(f, handler) end,
+  run_function = function(f, handler, keys, args)
+    return xpcall(function() return (f(keys, args)) end, handler)
+  end,
+}

@@ -1,0 +1,160 @@
+//! The functions of Rust that the sandbox is built from.
+
+use crate::arguments::{Arguments, Raise, Raised, Results, native};
+use crate::convert::error_to_lua;
+use crate::state::State;
+use crate::{errors, libraries, library, redis};
+use mlua::chunk::ChunkMode;
+use mlua::{Lua, LuaString, Table, Value};
+use std::rc::Rc;
+
+/// The longest run of `=` in a long bracket that the compiler is shown.
+const LONGEST_BRACKET: usize = 256;
+
+/// Repetitions and captures in a pattern: each may cost a level of the C stack.
+const MOST_COMPLEX: usize = 500;
+
+/// Makes the table that `lua/sandbox.lua` receives.
+pub(crate) fn table(lua: &Lua, state: &Rc<State>, memory_limit: usize) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    table.raw_set("redis", redis::table(lua, state)?)?;
+    table.raw_set("register_function", library::register_function(lua, state)?)?;
+    table.raw_set("libraries", libraries::all(lua, state)?)?;
+    let of_run = Rc::clone(state);
+    table.raw_set("random", native(lua, "random", move |call| random(call, &of_run))?)?;
+    let of_run = Rc::clone(state);
+    table.raw_set("randomseed", native(lua, "randomseed", move |call| seed(call, &of_run))?)?;
+    let of_run = Rc::clone(state);
+    let is_killed = lua.create_function(move |_, ()| Ok(of_run.is_killed.get()))?;
+    table.raw_set("is_killed", is_killed)?;
+    table.raw_set("plain_error", lua.create_function(plain_error)?)?;
+    table.raw_set("longest_string", memory_limit / 2)?;
+    table.raw_set(
+        "is_complex",
+        lua.create_function(|_, pattern: LuaString| {
+            let costly = |byte: &&u8| matches!(**byte, b'*' | b'+' | b'-' | b'?' | b'(' | b')');
+            Ok(pattern.as_bytes().iter().filter(costly).count() > MOST_COMPLEX)
+        })?,
+    )?;
+    table.raw_set(
+        "compile",
+        lua.create_function(|lua, (text, name): (LuaString, LuaString)| {
+            match compile(lua, &text.as_bytes(), &name.to_string_lossy()) {
+                Ok(function) => Ok((Some(function), None)),
+                Err(CompileError::Text(text)) => Ok((None, Some(text))),
+                Err(CompileError::Lua(error)) => Err(error),
+            }
+        })?,
+    )?;
+    // Level 0 is this function, level 1 the sandbox's, level 2 the script that called it.
+    table.raw_set(
+        "function_at",
+        lua.create_function(|lua, level: f64| {
+            let level = level.clamp(0.0, 1e6) as usize + 1;
+            Ok(lua.inspect_stack(level, |debug| debug.function()))
+        })?,
+    )?;
+    Ok(table)
+}
+
+/// Why a chunk was not compiled.
+pub(crate) enum CompileError {
+    /// Lua's text, with source and line.
+    Text(String),
+    /// Lack of memory, for example.
+    Lua(mlua::Error),
+}
+
+/// Compiles a chunk of text, with the garbage collector stopped: Lua's parser forgets to protect
+/// the name of the chunk from it (CVE-2025-49844).
+pub(crate) fn compile(lua: &Lua, text: &[u8], name: &str) -> Result<mlua::Function, CompileError> {
+    let shown = name.trim_start_matches(['@', '=']).to_owned();
+    if text.first() == Some(&0x1b) {
+        let text = format!("{shown}:1: unexpected symbol near 'char(27)': bytecode is refused");
+        return Err(CompileError::Text(text));
+    }
+    if has_long_bracket(text) {
+        return Err(CompileError::Text(format!("{shown}:1: long bracket is too long")));
+    }
+    let name = name.split('\0').next().unwrap_or_default();
+    lua.gc_stop();
+    let compiled = lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
+    lua.gc_restart();
+    compiled.map_err(|error| match error {
+        mlua::Error::SyntaxError { message, .. } => CompileError::Text(message),
+        other => CompileError::Lua(other),
+    })
+}
+
+/// Returns true if the text has a bracket and then more `=` than a long bracket may have.
+fn has_long_bracket(text: &[u8]) -> bool {
+    let mut equals = 0;
+    for byte in text {
+        equals = match byte {
+            b'[' | b']' => 1,
+            b'=' if equals > 0 => equals + 1,
+            _ => 0,
+        };
+        if equals > LONGEST_BRACKET {
+            return true;
+        }
+    }
+    false
+}
+
+/// What a script that catches an error sees of it: text instead of a value of mlua.
+fn plain_error(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    let text = match &error {
+        Value::Error(error) => match Raised::of(error) {
+            Some(Raised::Reply { message, is_counted }) => {
+                return error_to_lua(lua, message, *is_counted);
+            }
+            Some(Raised::Text(text)) => text.clone(),
+            None => errors::text_of(error).into_bytes(),
+        },
+        Value::String(text) => match errors::without_own_position(&text.as_bytes()) {
+            Some(rest) => {
+                let position = errors::position(lua).unwrap_or_default();
+                let position = position.trim_start_matches(['@', '=']);
+                [position.as_bytes(), b": ", rest].concat()
+            }
+            None => return Ok(error.clone()),
+        },
+        _ => return Ok(error),
+    };
+    lua.create_string(text).map(Value::String)
+}
+
+/// `math.random`, with Lua's three forms.
+fn random(arguments: &Arguments<'_>, state: &State) -> Results {
+    if !state.is_running.get() {
+        return Err("math.random can only be called inside a script invocation".into());
+    }
+    let mut random = state.random.get();
+    let fraction = random.fraction();
+    state.random.set(random);
+    let within = |low: i32, high: i32, at: usize| {
+        if low > high {
+            return Err(arguments.bad(at, "interval is empty"));
+        }
+        // As C computes it, in 32 bits.
+        let width = f64::from(high.wrapping_sub(low).wrapping_add(1));
+        Ok((fraction * width).floor() + f64::from(low))
+    };
+    let number = match arguments.len() {
+        0 => fraction,
+        1 => within(1, arguments.int(1)?, 1)?,
+        2 => within(arguments.int(1)?, arguments.int(2)?, 2)?,
+        _ => return Err(Raise::from("wrong number of arguments")),
+    };
+    Ok(vec![Value::Number(number)])
+}
+
+/// `math.randomseed`.
+fn seed(arguments: &Arguments<'_>, state: &State) -> Results {
+    if !state.is_running.get() {
+        return Err("math.randomseed can only be called inside a script invocation".into());
+    }
+    state.random.set(crate::random::Lrand48::new(arguments.int(1)?));
+    Ok(Vec::new())
+}

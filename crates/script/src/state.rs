@@ -1,0 +1,62 @@
+//! What the functions of one interpreter share.
+
+use crate::Function;
+use crate::libraries::CjsonSettings;
+use crate::random::Lrand48;
+use mlua::Function as LuaFunction;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// State of one interpreter; the part that belongs to a run is reset when it starts.
+pub(crate) struct State {
+    /// A script or function runs: commands may be called.
+    pub(crate) is_running: Cell<bool>,
+    /// The script asked for RESP3's types.
+    pub(crate) is_resp3: Cell<bool>,
+    /// The host has ended the script; nothing may catch this.
+    pub(crate) is_killed: Cell<bool>,
+    /// The generator of `math.random`.
+    pub(crate) random: Cell<Lrand48>,
+    /// The settings of the global `cjson`.
+    pub(crate) cjson: Rc<Cell<CjsonSettings>>,
+    /// The last line of the script. A tail call of Lua code leaves no trace of the line it is in,
+    /// and most are in the last.
+    pub(crate) last_line: RefCell<Option<String>>,
+    /// Why the run failed, recorded while its stack still stood.
+    pub(crate) failure: RefCell<Option<Failure>>,
+    /// The functions of the library that is being loaded, while one is.
+    pub(crate) loading: RefCell<Option<Vec<(Function, LuaFunction)>>>,
+}
+
+/// An error that ended a run.
+pub(crate) struct Failure {
+    pub(crate) message: Vec<u8>,
+    /// Source and line of the script, as in `@user_script:3`.
+    pub(crate) position: Option<String>,
+    pub(crate) is_counted: bool,
+}
+
+impl State {
+    pub(crate) fn new() -> State {
+        State {
+            is_running: Cell::new(false),
+            is_resp3: Cell::new(false),
+            is_killed: Cell::new(false),
+            random: Cell::new(Lrand48::initial()),
+            cjson: Rc::new(Cell::new(CjsonSettings::default())),
+            last_line: RefCell::new(None),
+            failure: RefCell::new(None),
+            loading: RefCell::new(None),
+        }
+    }
+
+    /// Forgets the run before.
+    pub(crate) fn start(&self) {
+        self.is_resp3.set(false);
+        self.is_killed.set(false);
+        self.random.set(Lrand48::initial());
+        self.cjson.set(CjsonSettings::default());
+        self.failure.borrow_mut().take();
+        self.last_line.borrow_mut().take();
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests of the crate through its interface.
+
+#![forbid(unsafe_code)]
+
+mod errors;
+mod libraries;
+mod limits;
+mod redis_server;
+mod replies;
+mod sandbox;
+mod support;

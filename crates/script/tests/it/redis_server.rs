@@ -1,0 +1,202 @@
+//! Scripts whose replies are compared with those of the system's redis-server.
+
+use crate::support::{MEMORY, TestHost};
+use script::{Interpreter, Invocation, Reply};
+use testkit::Launch;
+
+/// Scripts over the libraries; each must reply the same, errors included.
+const SCRIPTS: &[&str] = &[
+    // bit
+    "return {bit.tobit(2^32 - 1), bit.tobit(-1), bit.tobit(1.5), bit.tobit(2.5), bit.tobit(2^31)}",
+    "return {bit.band(0x12345678, 0xff), bit.bor(1, 2, 4), bit.bxor(0xa5a5f0f0, 0xaa55ff00)}",
+    "return {bit.bnot(0), bit.bswap(0x12345678), bit.rol(0x12345678, 12), bit.ror(0x12345678, 12)}",
+    "return {bit.lshift(1, 31), bit.lshift(1, 32), bit.rshift(-256, 8), bit.arshift(-256, 8)}",
+    "return {bit.tohex(1), bit.tohex(-1, 4), bit.tohex(0x87654321, -4), bit.tohex(255, 20)}",
+    "return bit.band()",
+    "return bit.bor('x')",
+    "return bit.lshift(1)",
+    "return bit.tobit({})",
+    // struct
+    "return struct.pack('>I2<i4bB', 258, -2, -1, 255)",
+    "return struct.pack('>!4 i1 i4 d s', 1, 2, 0.5, 'abc')",
+    "return struct.pack('f', 0.1) .. struct.pack('>f', -2)",
+    "return {struct.unpack('>I2<i4', struct.pack('>I2<i4', 258, -2))}",
+    "return {struct.unpack('bBhHlL', struct.pack('bBhHlL', -1, -1, -1, -1, -1, -1))}",
+    "return {struct.unpack('s i1', 'abc\\0\\5')}",
+    "return {struct.unpack('I1 c0 s', '\\3abcdef\\0')}",
+    "return {struct.unpack('c0', 'abc')}",
+    "return {struct.unpack('i4', 'abc')}",
+    "return {struct.unpack('s', 'abc')}",
+    "return {struct.unpack('i1', 'abc', 3)}",
+    "return {struct.unpack('i1', 'abc', 0)}",
+    "return struct.pack('y', 1)",
+    "return struct.pack('i3', 1)",
+    "return struct.pack('i64', 1)",
+    "return struct.pack('c5', 'abc')",
+    "return struct.pack('!3 i4', 1)",
+    "return {struct.size('i4 d !8 b d'), struct.size('c10'), struct.size('')}",
+    "return struct.size('s')",
+    "return struct.size('c0')",
+    // cmsgpack
+    "return cmsgpack.pack(1, -1, 127, 128, 255, 256, 65535, 65536, 2^32 - 1, 2^32, 2^53)",
+    "return cmsgpack.pack(-32, -33, -128, -129, -32768, -32769, -2^31, -2^31 - 1, 0.5, 0.1)",
+    "return cmsgpack.pack('', 'abc', ('x'):rep(32), ('x'):rep(256), true, false, nil)",
+    "return cmsgpack.pack({}, {1, 2, 3}, {a = 1}, {[2] = 1}, {1, nil, 3}, {[1.5] = 2})",
+    "local t = {} for i = 1, 20 do t = {t} end return cmsgpack.pack(t)",
+    "return cmsgpack.pack()",
+    "return {cmsgpack.unpack(cmsgpack.pack(1, 'a', {1, {b = 2}}, -5))}",
+    "return {cmsgpack.unpack('\\204\\200\\208\\200\\205\\1\\2\\209\\255\\254')}",
+    "return tostring(cmsgpack.unpack('\\202\\63\\0\\0\\0'))",
+    "return {cmsgpack.unpack_one(cmsgpack.pack(1, 2, 3))}",
+    "return {cmsgpack.unpack_one(cmsgpack.pack(1, 2, 3), 2)}",
+    "return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2)}",
+    "return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2, 1)}",
+    "return {cmsgpack.unpack('\\255\\193')}",
+    "return {cmsgpack.unpack('\\148\\1')}",
+    "return {cmsgpack.unpack('')}",
+    "return cmsgpack.unpack({})",
+    "return {cmsgpack.unpack_one('\\1', -1)}",
+    "return {cmsgpack.unpack_one('\\1', 5)}",
+    // cjson
+    "return cjson.encode({1, 2.5, 'x/\"\\n\\127\\1', {a = cjson.null}, 1e20, 1e100, -0.0, 0.1, 1/3})",
+    "return {cjson.encode({}), cjson.encode({[3] = 1}), cjson.encode({[1.5] = 1}), cjson.encode('a')}",
+    "return cjson.encode({[1000] = 1})",
+    "cjson.encode_sparse_array(true) return cjson.encode({[1000] = 1})",
+    "return cjson.encode(0/0)",
+    "cjson.encode_invalid_numbers(true) return cjson.encode({0/0, 1/0, -1/0})",
+    "cjson.encode_invalid_numbers('null') return cjson.encode({0/0, 1/0})",
+    "return {cjson.encode_invalid_numbers('null')}",
+    "return cjson.encode(tostring)",
+    "return cjson.encode({[true] = 1})",
+    "return cjson.encode()",
+    "cjson.encode_number_precision(3) local r = cjson.encode(3.14159) \
+        cjson.encode_number_precision(14) return r",
+    "return {cjson.encode_number_precision(20)}",
+    "return {cjson.encode_keep_buffer('x')}",
+    "return {cjson.encode_sparse_array(true, 3, 4)}",
+    "cjson.encode_max_depth(2) local r = {pcall(cjson.encode, {{{1}}})} \
+        cjson.encode_max_depth(1000) return r",
+    "cjson.decode_max_depth(2) local r = {pcall(cjson.decode, '[[[1]]]')} \
+        cjson.decode_max_depth(1000) return r",
+    "cjson.decode_invalid_numbers(false) local r = {pcall(cjson.decode, '0x10')} \
+        cjson.decode_invalid_numbers(true) return r",
+    "local t = {} for i = 1, 1001 do t = {t} end return cjson.encode(t)",
+    "return cjson.decode(string.rep('[', 1001))",
+    "return cjson.decode('[1,\"a\",[true,false,null],{\"x\":-1.5e3}]')",
+    "return cjson.decode('{\"a\":{\"b\":[1,2,3]}}').a.b",
+    "return cjson.decode('\"\\\\u00e9\\\\ud83d\\\\ude00\\\\n\\\\/\"')",
+    "return cjson.decode('{\"a\":tru}')",
+    "return cjson.decode('')",
+    "return cjson.decode('[1] x')",
+    "return cjson.decode('\"\\\\u12\"')",
+    "return cjson.decode('\"\\\\ud800\"')",
+    "return cjson.decode('\"a')",
+    "return cjson.decode('{\"a\" 1}')",
+    "return cjson.decode('{1:1}')",
+    "return cjson.decode('[1 2]')",
+    "return cjson.decode('-')",
+    "return cjson.decode('1e')",
+    "return cjson.decode('[1,]')",
+    "return tostring(cjson.decode('0x1f')) .. tostring(cjson.decode('-Infinity'))",
+    "return cjson.decode('\"\\\\x\"')",
+    "return cjson.decode()",
+    "local c = cjson.new() c.encode_number_precision(2) return c.encode(1.234) .. cjson.encode(1.234)",
+    // math.random
+    "local t = {} for i = 1, 20 do t[i] = math.random(1000000) end return t",
+    "math.randomseed(42) local t = {} for i = 1, 20 do t[i] = math.random(-50, 50) end return t",
+    "math.randomseed(-7) return {tostring(math.random()), tostring(math.random())}",
+    "return math.random(1, 2, 3)",
+    "return math.random(5, 1)",
+    "return math.random('x')",
+    // Lua itself, and the sandbox
+    "return {1.9, 2, {3}, false, 4, nil, 5}",
+    "return {pcall(error, 'x')}",
+    "return {pcall(error, {err = 'MY'})}",
+    "return {pcall(redis.call)}",
+    "return {pcall(function() local x = nil; return x.y end)}",
+    "return {xpcall(function() error('a') end, function(e) return e .. '!' end)}",
+    "local x return x.y",
+    "return nosuch.x",
+    "\n\nerror('on the third')",
+    "local function f()\n error('inner')\n end\n f()",
+    "return tostring(1e15) .. tostring(0.1) .. tostring(1/3)",
+    "return string.format('%5.2f|%d|%s|%q', 1.005, 42, 'x', 'a\"b')",
+    "return {string.find('hello world', '(o)(.)')}",
+    "return string.gsub('hello', 'l', {l = 'L'})",
+    "return {unpack({1, 2, 3}, 2, 3)}",
+    "return table.concat({1, 2, 'x'}, ',')",
+    "return select('#', 1, 2, nil)",
+    "return {tostring(nil), tonumber('0x10'), tonumber('z', 36), tonumber('x') == nil}",
+    "return redis.sha1hex('')",
+    "return redis.error_reply('-A b')",
+    "return redis.error_reply('A b\\r\\n')",
+    "return redis.error_reply(1)",
+    "return redis.status_reply('OK then')",
+    "return {redis.LOG_DEBUG, redis.LOG_WARNING, redis.REPL_ALL, redis.REPL_SLAVE}",
+    "return {redis.REDIS_VERSION, redis.REDIS_VERSION_NUM, redis.breakpoint(), redis.replicate_commands()}",
+    "return redis.setresp()",
+    "return redis.set_repl(7)",
+    "return redis.log(9, 'x')",
+    "return redis.log('x', 'x')",
+    "return redis.acl_check_cmd()",
+    "return redis.call('ping')",
+    "return redis.call('echo', 12, 3)",
+    "return redis.call('echo', 3.14)",
+    "return redis.call('echo', 1e20)",
+    "return redis.pcall('nosuch')",
+    "return redis.call({})",
+    "return loadstring('return 1 +')",
+    "return {loadstring('return 1 +')}",
+    "x = 1",
+    "return ]]",
+    "goto x",
+];
+
+/// A reply on one line.
+fn ours(reply: &Reply) -> String {
+    let lossy = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    match reply {
+        Reply::Nil => "nil".to_owned(),
+        Reply::Status(text) => format!("+{}", lossy(text)),
+        Reply::Error { message, .. } => format!("-{}", lossy(message)),
+        Reply::Integer(number) => format!(":{number}"),
+        Reply::Bulk(bytes) => format!("${}", lossy(bytes)),
+        Reply::Array(items) => items.iter().map(ours).collect::<Vec<_>>().join(" ") + ";",
+        other => format!("{other:?}"),
+    }
+}
+
+fn theirs(reply: &testkit::Reply) -> String {
+    use testkit::Reply as Theirs;
+    match reply {
+        Theirs::Nil => "nil".to_owned(),
+        Theirs::Simple(text) => format!("+{text}"),
+        Theirs::Error(text) => format!("-{}", text.trim_end().as_bytes().escape_ascii()),
+        Theirs::Int(number) => format!(":{number}"),
+        Theirs::Bulk(bytes) => format!("${}", bytes.escape_ascii()),
+        Theirs::Array(items) => items.iter().map(theirs).collect::<Vec<_>>().join(" ") + ";",
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn scripts_reply_as_in_redis() {
+    let server = Launch::redis().start();
+    let mut client = server.client();
+    let mut differences = Vec::new();
+    for source in SCRIPTS {
+        let expected = theirs(&client.call(&["EVAL", source, "0"]));
+        let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+        let found = match interpreter.load(source.as_bytes()) {
+            Err(error) => format!("-{}", error.to_string().as_bytes().escape_ascii()),
+            Ok(script) => {
+                let mut host = TestHost::default();
+                ours(&interpreter.run(&script, Invocation::default(), &mut host).reply)
+            }
+        };
+        if found != expected {
+            differences.push(format!("{source}\n  redis {expected}\n  ours  {found}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}

@@ -1,0 +1,352 @@
+//! A sorted set in its large form: members with scores, found by name, and by place in the order of
+//! scores.
+//!
+//! A [`Dict`] leads from a member to its score, and a counted [`Tree`] holds the members in the
+//! order of (score, member): both refer to the same block of the member, whose value is the score.
+//! So a score is found in a line of the index and the member, and a rank, or the member of a rank,
+//! on one way down the tree. The tree's items are the score, as a number that rises with it, and
+//! the member's place; where two scores are the same the members' bytes decide, which the tree's
+//! comparison reads where they lie.
+//!
+//! ```text
+//! header:  as a table's; its spare word at 16 is the tree's root word   logged
+//! member:  as a table's; its value are the eight bytes of the score
+//! ```
+//!
+//! Invariants: index and tree refer to the same members; an item's first word is that of its
+//! member's score; the number of members is the weight of the tree. Zero has one place in the
+//! order, whatever its sign.
+
+mod maintain;
+
+use std::cmp::Ordering;
+
+use heap::{Full, Ptr, View};
+
+use crate::dict::{self, Dict, Member};
+use crate::reclaim::Queue;
+use crate::tree::{Cursor, Item, Kind, Tree};
+use crate::{Damaged, Error, Store};
+
+/// A sorted set, known by its header block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortedSet {
+    dict: Dict,
+}
+
+/// A member that was found, with its score. Any change of the set invalidates it.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    place: dict::Place,
+    /// Its score.
+    pub score: f64,
+}
+
+/// Every item counts as one.
+#[derive(Clone, Copy)]
+struct ByScore;
+
+impl Kind for ByScore {
+    const SORTED: bool = true;
+
+    fn weight(_: Item) -> u64 {
+        1
+    }
+}
+
+const SIGN: u64 = 1 << 63;
+
+/// A number that rises with the score, the same for both zeros.
+fn order_of(score: f64) -> u64 {
+    let bits = (score + 0.0).to_bits();
+    if bits & SIGN == 0 { bits | SIGN } else { !bits }
+}
+
+/// The score that has this place in the order.
+fn score_at(order: u64) -> f64 {
+    f64::from_bits(if order & SIGN == 0 { !order } else { order ^ SIGN })
+}
+
+fn item(member: Member, score: f64) -> Item {
+    Item { first: order_of(score), second: member.ptr().raw() }
+}
+
+fn member_of(item: Item) -> Member {
+    Member::at(Ptr::from_raw(item.second))
+}
+
+/// The score that a member's block says.
+fn score_of<V: View>(view: &V, member: Member) -> Result<f64, Damaged> {
+    let value = member.value(view);
+    let bytes = <[u8; 8]>::try_from(&*value);
+    let len = value.len() as u64;
+    bytes.map(f64::from_le_bytes).map_err(|_| Damaged::new("score", member.ptr(), 8, len))
+}
+
+/// How an item stands to a place in the order.
+fn compare<V: View>(view: &V, item: Item, score: f64, member: &[u8]) -> Ordering {
+    let by_score = item.first.cmp(&order_of(score));
+    by_score.then_with(|| (*member_of(item).field(view)).cmp(member))
+}
+
+impl SortedSet {
+    /// The sorted set whose header is at `header`.
+    pub const fn at(header: Ptr) -> SortedSet {
+        SortedSet { dict: Dict::at(header) }
+    }
+
+    /// Where its header lies.
+    pub const fn ptr(self) -> Ptr {
+        self.dict.ptr()
+    }
+
+    /// Its members by name.
+    pub const fn dict(self) -> Dict {
+        self.dict
+    }
+
+    const fn tree(self) -> Tree<ByScore> {
+        Tree::at(self.dict.spare())
+    }
+
+    /// An empty one.
+    pub fn create<S: Store>(store: &mut S) -> Result<SortedSet, Full> {
+        Ok(SortedSet { dict: Dict::create(store)? })
+    }
+
+    /// How many members it has; 0 where that is damaged.
+    pub fn len<V: View>(self, view: &V) -> u64 {
+        self.dict.len(view)
+    }
+
+    /// Whether it has no members.
+    pub fn is_empty<V: View>(self, view: &V) -> bool {
+        self.len(view) == 0
+    }
+
+    /// The member of this name, whose hash it is. With `verify`, every member that is looked at is.
+    pub fn find<V: View>(
+        self,
+        view: &V,
+        hash: u64,
+        member: &[u8],
+        verify: bool,
+    ) -> Result<Option<Found>, Damaged> {
+        let Some(place) = self.dict.find(view, hash, member, verify)? else { return Ok(None) };
+        Ok(Some(Found { place, score: score_of(view, place.member())? }))
+    }
+
+    /// Before the first item that does not stand before this place.
+    fn seek<V: View>(self, view: &V, score: f64, member: &[u8]) -> Cursor {
+        let order = order_of(score);
+        let by_score = |first: u64| (first != order).then_some(first < order);
+        let before = |item| compare(view, item, score, member) == Ordering::Less;
+        self.tree().seek_by(view, by_score, before)
+    }
+
+    /// The place of a member that was found, or what it means that it is not there.
+    fn place<V: View>(self, view: &V, found: &Found, member: &[u8]) -> Result<Cursor, Damaged> {
+        let at = self.seek(view, found.score, member);
+        let own = found.place.member().ptr();
+        match at.item(view) {
+            Some(item) if item.second == own.raw() => Ok(at),
+            item => {
+                let other = item.map_or(0, |item| item.second);
+                Err(Damaged::new("place of a member", own, own.raw(), other))
+            }
+        }
+    }
+
+    /// How many members stand before one that was found.
+    pub fn rank<V: View>(self, view: &V, found: &Found, member: &[u8]) -> Result<u64, Damaged> {
+        Ok(self.tree().rank(view, &self.place(view, found, member)?))
+    }
+
+    /// How many members stand before the first of which `before`, which is true up to some place
+    /// and of none after it, is not true.
+    pub fn count_before<V: View>(
+        self,
+        view: &V,
+        mut before: impl FnMut(f64, Member) -> bool,
+    ) -> Result<u64, Damaged> {
+        let is_before = |item: Item| before(score_at(item.first), member_of(item));
+        let at = self.tree().seek(view, is_before);
+        let (rank, len) = (self.tree().rank(view, &at), self.len(view));
+        let leads = at.item(view).is_some() || at.is_at_the_end() && rank == len;
+        if leads && rank <= len { Ok(rank) } else { Err(self.no_way(view)) }
+    }
+
+    /// The tree does not lead to a member that should be there.
+    fn no_way<V: View>(self, view: &V) -> Damaged {
+        let found = self.tree().weight(view);
+        Damaged::new("members in a tree", self.ptr(), self.len(view), found)
+    }
+
+    /// The members' cursor before number `rank`, which is below their number.
+    fn at_rank<V: View>(self, view: &V, rank: u64, verify: bool) -> Result<Cursor, Damaged> {
+        let tree = self.tree();
+        let found =
+            if verify { tree.seek_weight_sound(view, rank)? } else { tree.seek_weight(view, rank) };
+        Ok(found.0)
+    }
+
+    /// Shows members with their scores from number `rank` on, counted from the lowest, upwards or
+    /// downwards, until `visit` answers `false`. With `verify`, each is compared with what was
+    /// written, and so is the way to the first. Where the tree has fewer than there are this is an
+    /// error; it never shows more.
+    pub fn visit<V: View>(
+        self,
+        view: &V,
+        rank: u64,
+        backwards: bool,
+        verify: bool,
+        mut visit: impl FnMut(&[u8], f64) -> bool,
+    ) -> Result<(), Damaged> {
+        let len = self.len(view);
+        if rank >= len {
+            return Ok(());
+        }
+        let mut left = if backwards { rank + 1 } else { len - rank };
+        let mut at = self.at_rank(view, rank, verify)?;
+        loop {
+            let Some(item) = at.item(view) else { return Err(self.no_way(view)) };
+            let member = member_of(item);
+            if verify {
+                check_item(view, item)?;
+            }
+            left -= 1;
+            if !visit(&member.field(view), score_of(view, member)?) || left == 0 {
+                return Ok(());
+            }
+            let moved = if backwards { at.prev(view) } else { at.next(view) };
+            if !moved {
+                return Err(self.no_way(view));
+            }
+        }
+    }
+
+    /// Adds a member that the caller knows to be absent. `hash` is the hash of any member.
+    pub fn insert<S: Store>(
+        self,
+        store: &mut S,
+        hash: impl Fn(&[u8]) -> u64,
+        member: &[u8],
+        score: f64,
+    ) -> Result<(), Full> {
+        let at = self.seek(store, score, member);
+        let new = self.dict.insert(store, hash, member, &score.to_le_bytes(), None)?;
+        self.tree().insert(store, &at, item(new, score))
+    }
+
+    /// Gives a member that was found another score.
+    pub fn update<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        found: Found,
+        member: &[u8],
+        score: f64,
+    ) -> Result<(), Error> {
+        let at = self.place(store, &found, member)?;
+        let stays = self.stays(store, &at, score, member);
+        if !stays {
+            self.tree().remove(store, &at);
+        }
+        let to = if stays { at } else { self.seek(store, score, member) };
+        let bytes = score.to_le_bytes();
+        let new = item(self.dict.replace(store, queue, found.place, member, &bytes, None)?, score);
+        if stays {
+            self.tree().replace(store, &to, new);
+        } else {
+            self.tree().insert(store, &to, new)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the item at a cursor has the same neighbours with another score.
+    fn stays<V: View>(self, view: &V, at: &Cursor, score: f64, member: &[u8]) -> bool {
+        let (mut before, mut behind) = (*at, *at);
+        let follows = !before.prev(view)
+            || before
+                .item(view)
+                .is_none_or(|item| compare(view, item, score, member) == Ordering::Less);
+        let precedes = !behind.next(view)
+            || behind
+                .item(view)
+                .is_none_or(|item| compare(view, item, score, member) == Ordering::Greater);
+        follows && precedes
+    }
+
+    /// Takes a member that was found out.
+    pub fn remove<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        found: Found,
+        member: &[u8],
+    ) -> Result<(), Error> {
+        let at = self.place(store, &found, member)?;
+        self.tree().remove(store, &at);
+        self.dict.remove(store, queue, found.place)?;
+        Ok(())
+    }
+
+    /// Takes out up to `count` members from number `rank` on, and shows each with its score. With
+    /// `verify`, each is compared with what was written, and so is the way to them.
+    pub fn remove_range<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        hash: impl Fn(&[u8]) -> u64,
+        (rank, count): (u64, u64),
+        verify: bool,
+        mut take: impl FnMut(&[u8], f64),
+    ) -> Result<u64, Error> {
+        let mut removed = 0;
+        while removed < count {
+            let at = self.at_rank(store, rank, verify)?;
+            let (mut items, most) = (Vec::new(), usize::try_from(count - removed));
+            let most = most.unwrap_or(usize::MAX);
+            if self.tree().remove_run(store, &at, most, |item| items.push(item)) == 0 {
+                break;
+            }
+            removed += items.len() as u64;
+            for item in items {
+                if verify {
+                    check_item(store, item)?;
+                }
+                let member = member_of(item).field(store).into_owned();
+                let found = self.find(store, hash(&member), &member, false)?;
+                let found = found.filter(|found| found.place.member() == member_of(item));
+                let missing = Damaged::new("slot of a member", self.ptr(), item.second, 0);
+                let found = found.ok_or(missing)?;
+                take(&member, found.score);
+                self.dict.remove(store, queue, found.place)?;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Verifies the member of an item, and that both have the same score.
+fn check_item<V: View>(view: &V, item: Item) -> Result<(), Damaged> {
+    let member = member_of(item);
+    member.check(view)?;
+    let own = order_of(score_of(view, member)?);
+    Damaged::unless_equal("score of a tree's item", member.ptr(), own, item.first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_scores_is_that_of_their_numbers() {
+        let scores = [f64::NEG_INFINITY, f64::MIN, -1.5, -f64::MIN_POSITIVE, 0.0, 5e-324, 1.0];
+        let orders = scores.map(order_of);
+        assert!(orders.is_sorted() && orders.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(order_of(-0.0), order_of(0.0));
+        assert!(scores.iter().all(|&score| score_at(order_of(score)) == score));
+        assert_eq!(score_at(order_of(f64::INFINITY)), f64::INFINITY);
+    }
+}

@@ -1,0 +1,160 @@
+//! The direction of dependencies between the crates, as `ARCHITECTURE.md` states it.
+//!
+//! Rust already forbids circles; it does not forbid a shortcut. What each crate may use is written
+//! down here once more, so that a new edge is a decision that shows in a diff of this file. Cargo
+//! itself is asked for what the manifests say.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// The layers from the machine upwards, each with what it may use of those above it in this list.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("perdura-pmem", &[]),
+    ("perdura-heap", &["perdura-pmem"]),
+    ("perdura-structures", &["perdura-heap"]),
+    ("perdura-keyspace", &["perdura-heap", "perdura-structures"]),
+    ("perdura-resp", &[]),
+    // pmem in a build for simulation alone: so that its locks can be scheduled, and its steps left
+    // out.
+    ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
+    ("perdura-rdb", &["perdura-resp"]),
+    // Nobody uses it yet: the commands that run scripts will.
+    ("perdura-script", &[]),
+    (
+        "perdura-commands",
+        &["perdura-heap", "perdura-keyspace", "perdura-aof", "perdura-resp", "perdura-rdb"],
+    ),
+    ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace"]),
+    (
+        "perdura-server",
+        &[
+            "perdura-pmem",
+            "perdura-heap",
+            "perdura-keyspace",
+            "perdura-aof",
+            "perdura-resp",
+            "perdura-commands",
+        ],
+    ),
+    ("perdura-cli", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-rdb"]),
+    // Servers are programs to it, started and talked to. The medium itself is measured with what
+    // the heap is made of.
+    ("perdura-bench", &["perdura-pmem", "perdura-heap"]),
+];
+
+/// Packages of tests, benchmarks and examples: nothing that ships may depend on them.
+const FOR_TESTS: &[(&str, &[&str])] = &[
+    ("perdura-sim", &["perdura-pmem"]),
+    ("perdura-testkit", &[]),
+    ("perdura-tests", &[]),
+    ("perdura-tree", &[]),
+    ("perdura-benches", &[]),
+    ("perdura-examples", &[]),
+];
+
+/// Packages from outside that belong to one place only.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("tokio", &["perdura-server", "perdura-bench"]),
+    ("memmap2", &["perdura-pmem"]),
+    ("libc", &["perdura-pmem"]),
+    ("clap", &["perdura-cli", "perdura-bench"]),
+    ("indicatif", &["perdura-cli", "perdura-bench"]),
+    ("redis-protocol", &["perdura-bench"]),
+    ("mlua", &["perdura-script"]),
+];
+
+/// One edge of the graph: a dependency that is not for tests alone.
+struct Edge {
+    from: String,
+    to: String,
+}
+
+fn metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]);
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"));
+    let output = command.output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a string").to_owned()
+}
+
+fn packages() -> Vec<String> {
+    metadata()["packages"].as_array().expect("packages").iter().map(|p| text(&p["name"])).collect()
+}
+
+fn edges() -> Vec<Edge> {
+    let metadata = metadata();
+    let mut edges = Vec::new();
+    for package in metadata["packages"].as_array().expect("packages") {
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            if dependency["kind"].as_str() != Some("dev") {
+                edges.push(Edge { from: text(&package["name"]), to: text(&dependency["name"]) });
+            }
+        }
+    }
+    edges
+}
+
+fn allowed(package: &str) -> &'static [&'static str] {
+    let all = LAYERS.iter().chain(FOR_TESTS);
+    all.clone().find(|(name, _)| *name == package).map_or(&[], |(_, allowed)| *allowed)
+}
+
+#[test]
+fn every_crate_has_its_place() {
+    for package in packages() {
+        let known = LAYERS.iter().chain(FOR_TESTS).any(|(name, _)| *name == package);
+        assert!(
+            known,
+            "{package} is in no layer: give it a place in this list and in ARCHITECTURE.md"
+        );
+    }
+}
+
+#[test]
+fn a_layer_may_use_only_what_stands_above_it() {
+    for (at, (layer, allowed)) in LAYERS.iter().enumerate() {
+        for used in *allowed {
+            let stands = LAYERS.iter().position(|(name, _)| name == used);
+            assert!(
+                stands.is_some_and(|place| place < at),
+                "{layer} cannot be allowed to use {used}"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_crate_uses_one_that_it_must_not_know() {
+    let ours = packages();
+    for Edge { from, to } in edges() {
+        assert!(
+            !ours.contains(&to) || allowed(&from).contains(&to.as_str()),
+            "{from} must not use {to}"
+        );
+    }
+}
+
+#[test]
+fn what_exists_for_tests_is_used_by_tests_alone() {
+    for Edge { from, to } in edges() {
+        let for_tests = |name: &str| FOR_TESTS.iter().any(|(package, _)| *package == name);
+        assert!(!for_tests(&to) || for_tests(&from), "{from} ships and must not use {to}");
+    }
+}
+
+#[test]
+fn packages_from_outside_stay_where_they_belong() {
+    for Edge { from, to } in edges() {
+        let confined = CONFINED.iter().find(|(package, _)| *package == to);
+        assert!(
+            confined.is_none_or(|(_, places)| places.contains(&from.as_str())),
+            "{from} must not use {to}"
+        );
+    }
+}

@@ -1,0 +1,350 @@
+//! The order of the modules of a crate: each uses only those before it.
+//!
+//! Rust allows circles between the modules of a crate. Those that are left are stated here, each
+//! as one entry of its crate's order, and a new one fails; so does one that is gone, which is to be
+//! taken out. A module is a file of a crate's `src`, or a folder with all of its files. What it
+//! uses is read from its source: `crate::module::...`, `crate::Name` where the crate's root
+//! re-exports that from a module, and in a folder `super::file::...` for a sibling. Unit tests and
+//! comments do not count, nor do methods that a module adds to a type of another.
+//!
+//! In `heap` there is no circle, neither between the folders nor between the files of one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const HEAP: &[&str] = &[
+    "checksum",
+    "fault_points",
+    "ptr",
+    "layout",
+    "error",
+    "media_errors",
+    "log",
+    "recovery",
+    "salvage",
+    "alloc",
+    "transaction",
+    "check",
+    "repair",
+    "pool",
+];
+
+/// The circle is the transaction: the parts of `Txn` for each type of value, what they have in
+/// common, and `Keyspace`, which begins transactions and which they refer to.
+const KEYSPACE: &[&str] = &[
+    "error",
+    "key",
+    "stats",
+    "watch",
+    "fault_points",
+    "background changes check collection damage databases entry eviction expiry keyspace \
+     layout lists queued side snapshot streams strings txn value verify",
+    "bitmap",
+    "geo",
+    "hyperloglog",
+    "keys",
+    "losses",
+    "salvage",
+];
+
+/// The circle is the open log: its parts refer to the state that they share.
+const AOF: &[&str] = &[
+    "fault_points",
+    "record",
+    "buffer",
+    "error",
+    "storage",
+    "options",
+    "manifest",
+    "directory everysec health log rewrite writer",
+    "parse",
+    "load",
+];
+
+/// The circle is the engine: a command's description has its function, a function gets the call, a
+/// call has the engine, and the engine has the table of commands, and what sessions share: blocked
+/// and tracking clients, what administration keeps.
+const COMMANDS: &[&str] = &[
+    "failure",
+    "walk",
+    "clock",
+    "config",
+    "stats",
+    "names",
+    "admin blocking call client cross_protocol engine execute hub log queue request \
+     rewrite session spec table tracking",
+    "bitmaps",
+    "help",
+    "strings",
+    "keys",
+    "collections",
+    "connection",
+    "sorted_sets",
+    "geo",
+    "hashes",
+    "hyperloglog",
+    "introspection",
+    "lists",
+    "pubsub",
+    "sets",
+    "sort",
+    "streams",
+    "transactions",
+    "create",
+    "delivery",
+    "replay",
+    "room",
+    "unwritten",
+];
+
+/// The circle is the running server: its parts refer to the state that its threads share, and that
+/// state has the parts' own.
+const SERVER: &[&str] = &[
+    "text",
+    "config",
+    "log",
+    "machine",
+    "limits",
+    "stream",
+    "meter",
+    "shutdown",
+    "output",
+    "gate",
+    "rates",
+    "append_only apply batch chores connection listen media other_stores pool_file scrub \
+     shared store worker",
+    "cli",
+    "host",
+    "serve",
+];
+
+fn sources(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates").join(name).join("src")
+}
+
+/// A source file: its folder or, at the top, its own name; its name in the folder; its code without
+/// tests and comments.
+struct File {
+    module: String,
+    name: String,
+    code: String,
+}
+
+fn files(name: &str) -> Vec<File> {
+    let mut files = Vec::new();
+    for path in entries(&sources(name)) {
+        let module = stem(&path);
+        if path.is_dir() {
+            add_folder(&module, &path, &mut files);
+        } else if module != "lib" && module != "main" {
+            files.push(read(&module, &path));
+        }
+    }
+    files
+}
+
+fn add_folder(module: &str, folder: &Path, files: &mut Vec<File>) {
+    for path in entries(folder) {
+        if path.is_dir() {
+            add_folder(module, &path, files);
+        } else {
+            files.push(read(module, &path));
+        }
+    }
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder of sources");
+    entries.map(|entry| entry.expect("an entry").path())
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().expect("a name").to_str().expect("UTF-8").to_owned()
+}
+
+fn read(module: &str, path: &Path) -> File {
+    let text = fs::read_to_string(path).expect("a source file");
+    let body = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines = body.lines().map(|line| line.split("//").next().unwrap_or_default());
+    File { module: module.to_owned(), name: stem(path), code: lines.collect::<Vec<_>>().join("\n") }
+}
+
+fn name(text: &str) -> String {
+    text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+/// The first names after `prefix`, which may be a group in braces.
+fn used(code: &str, prefix: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices(prefix) {
+        let is_longer = code[..at].ends_with(|c: char| c.is_alphanumeric() || "_$:".contains(c));
+        if is_longer {
+            continue;
+        }
+        match code[at + prefix.len()..].strip_prefix('{') {
+            Some(group) => found.extend(parts(group).iter().map(|part| name(part))),
+            None => drop(found.insert(name(&code[at + prefix.len()..]))),
+        }
+    }
+    found.remove("");
+    found
+}
+
+/// The parts of a group in braces, whose own groups are left whole.
+fn parts(group: &str) -> Vec<String> {
+    let (mut parts, mut depth) = (vec![String::new()], 0);
+    for c in group.chars() {
+        match c {
+            '}' if depth == 0 => break,
+            ',' if depth == 0 => parts.push(String::new()),
+            _ => {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                parts.last_mut().expect("a part").push(c);
+            }
+        }
+    }
+    parts
+}
+
+/// From the names that the root re-exports to their modules.
+fn reexports(crate_name: &str) -> BTreeMap<String, String> {
+    let lib = read("lib", &sources(crate_name).join("lib.rs")).code;
+    let mut names = BTreeMap::new();
+    for line in lib.split("pub use ").chain(lib.split("pub(crate) use ")).skip(1) {
+        let line = line.split(';').next().unwrap_or_default();
+        let Some((path, last)) = line.rsplit_once("::{").or_else(|| line.rsplit_once("::")) else {
+            continue;
+        };
+        for part in parts(last) {
+            names.insert(name(&part), name(path));
+        }
+    }
+    names
+}
+
+type Uses = BTreeMap<String, BTreeSet<String>>;
+
+/// What each module uses.
+fn uses(crate_name: &str) -> Uses {
+    let (names, mut all) = (reexports(crate_name), Uses::new());
+    for File { module, code, .. } in files(crate_name) {
+        let used = used(&code, "crate::");
+        let used = used.into_iter().map(|name| names.get(&name).cloned().unwrap_or(name));
+        all.entry(module.clone()).or_default().extend(used.filter(|other| *other != module));
+    }
+    let modules: BTreeSet<String> = all.keys().cloned().collect();
+    // Macros and types of the root itself are no modules.
+    all.values_mut().for_each(|used| used.retain(|other| modules.contains(other)));
+    all
+}
+
+/// Whether all of a circle lead to each other within it.
+fn is_circle(circle: &[&str], uses: &Uses) -> bool {
+    circle.iter().all(|from| {
+        let (mut seen, mut left) = (BTreeSet::new(), vec![*from]);
+        while let Some(module) = left.pop() {
+            let used = uses.get(module).into_iter().flatten().map(String::as_str);
+            let next = used.filter(|other| circle.contains(other));
+            left.extend(next.filter(|other| seen.insert(other.to_string())));
+        }
+        seen.len() == circle.len()
+    })
+}
+
+/// What is wrong with a stated order: an entry names a module, or the modules of a circle.
+fn wrong(crate_name: &str, order: &[&str]) -> Vec<String> {
+    let uses = uses(crate_name);
+    let entries: Vec<Vec<&str>> = order.iter().map(|entry| entry.split(' ').collect()).collect();
+    let place = |module: &str| entries.iter().position(|entry| entry.contains(&module));
+    let mut wrong = Vec::new();
+    for (module, used) in &uses {
+        let Some(own) = place(module) else {
+            wrong.push(format!("{crate_name}: {module} is not in the order"));
+            continue;
+        };
+        let later = used.iter().filter(|other| place(other).is_none_or(|place| place > own));
+        wrong.extend(later.map(|other| format!("{crate_name}: {module} uses {other}")));
+    }
+    let stated = entries.iter().flatten();
+    let gone = stated.filter(|module| !uses.contains_key(**module));
+    wrong.extend(gone.map(|module| format!("{crate_name}: there is no {module}")));
+    let circles = entries.iter().filter(|entry| entry.len() > 1);
+    let broken = circles.filter(|circle| !is_circle(circle, &uses));
+    wrong.extend(broken.map(|circle| format!("{crate_name}: {circle:?} is no circle any more")));
+    wrong
+}
+
+#[test]
+fn a_module_uses_only_those_before_it() {
+    let crates = [
+        ("heap", HEAP),
+        ("keyspace", KEYSPACE),
+        ("aof", AOF),
+        ("commands", COMMANDS),
+        ("server", SERVER),
+    ];
+    let wrong: Vec<String> =
+        crates.iter().flat_map(|(crate_name, order)| wrong(crate_name, order)).collect();
+    assert!(wrong.is_empty(), "not as the order says:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_new_circle_and_one_that_is_gone_are_noticed() {
+    let mut swapped = HEAP.to_vec();
+    swapped.swap(1, 4);
+    assert_eq!(wrong("heap", &swapped)[..1], ["heap: error uses layout"]);
+    let mut joined = HEAP[1..].to_vec();
+    joined[0] = "checksum fault_points";
+    let gone = ["heap: [\"checksum\", \"fault_points\"] is no circle any more"];
+    assert_eq!(wrong("heap", &joined), gone);
+    assert_eq!(wrong("heap", &HEAP[1..])[..1], ["heap: checksum is not in the order"]);
+}
+
+#[test]
+fn the_head_of_heap_lists_its_modules_in_order() {
+    let lib = fs::read_to_string(sources("heap").join("lib.rs")).expect("its root");
+    let list = lib.split("//! ```text\n").nth(1).and_then(|rest| rest.split("//! ```\n").next());
+    let listed = list.expect("a list of the modules").lines().filter_map(|line| {
+        line.strip_prefix("//! ").and_then(|line| line.split_whitespace().next())
+    });
+    assert_eq!(listed.collect::<Vec<_>>(), HEAP);
+}
+
+#[test]
+fn the_head_of_a_folder_of_heap_only_names_its_files() {
+    let files = files("heap");
+    for File { module, code, .. } in files.iter().filter(|file| file.name == "mod") {
+        if files.iter().filter(|file| file.module == *module).count() > 1 {
+            let items = ["fn ", "struct ", "enum ", "impl ", "static ", "const ", "trait "];
+            let found = items.iter().find(|item| code.contains(**item));
+            assert_eq!(found, None, "{module}/mod.rs");
+        }
+    }
+}
+
+#[test]
+fn no_files_of_a_folder_of_heap_use_each_other_in_a_circle() {
+    let mut folders = BTreeMap::<String, Uses>::new();
+    for File { module, name, code } in files("heap") {
+        folders.entry(module).or_default().insert(name, used(&code, "super::"));
+    }
+    for (folder, files) in folders {
+        let siblings: BTreeSet<String> = files.keys().cloned().collect();
+        for (name, uses) in &files {
+            let in_mod: Vec<_> = uses.difference(&siblings).collect();
+            assert!(in_mod.is_empty(), "{folder}/{name}.rs uses {in_mod:?}, which is no file");
+        }
+        // A file is done when all that it uses are.
+        let mut left = files;
+        loop {
+            let names: BTreeSet<String> = left.keys().cloned().collect();
+            let before = left.len();
+            left.retain(|_, uses| uses.iter().any(|used| names.contains(used)));
+            if left.len() == before {
+                break;
+            }
+        }
+        assert!(left.is_empty(), "in {folder} a circle holds {:?}", left.keys());
+    }
+}
