@@ -35,6 +35,7 @@ enum What {
     /// All elements in one hash.
     Hash,
     /// All elements in one sorted set.
+    #[value(name = "zset")]
     SortedSet,
 }
 

@@ -79,7 +79,8 @@ fn load(
     }
     // Clients that are served from here on find what has expired gone.
     txn.set_now(call.now_ms());
-    call.commit_databases(txn)
+    // In an EXEC those who wait are served after its last command.
+    if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }
 }
 
 /// Executes one command of the log. MULTI and EXEC say nothing here: what stands between them is in

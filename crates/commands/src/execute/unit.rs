@@ -100,12 +100,13 @@ impl Unit<'_> {
     }
 
     /// The shards of which readers may see something that this changes: where databases are
-    /// swapped, that is more than what is to be committed there.
+    /// swapped, that is more than what is to be committed there, and a part may log a swap that came
+    /// before it.
     #[inline]
     fn changed_shards(&self, txn: &Txn<'_>) -> Shards {
         match self.role {
             _ if self.engine.log().is_none() => Shards::new(),
-            Role::Whole { databases: true } => txn.locked().collect(),
+            Role::Part | Role::Whole { databases: true } => txn.locked().collect(),
             _ => txn.dirty().collect(),
         }
     }

@@ -175,6 +175,23 @@ fn swapped_databases_are_waited_for_in_every_shard() {
 }
 
 #[test]
+fn databases_swapped_in_an_exec_that_commits_in_parts_are_waited_for() {
+    let stage = Stage::new(Way::Single, &[]);
+    let mut client = Client::new(&stage.engine);
+    for database in [1, 0] {
+        client.check(&format!("SELECT {database}"), "OK");
+        client.check("DEBUG POPULATE 50", "OK");
+    }
+    let commands = ["MULTI", "SWAPDB 0 1", "DEBUG POPULATE 50", "EXEC"];
+    commands.iter().for_each(|command| drop(client.run(command)));
+    let end = stage.log.bytes().len() as u64;
+    for number in 0..50 {
+        client.check(&format!("EXISTS key:{number}"), "(integer) 1");
+        assert_eq!(client.outcome.durable_at, end, "{number}");
+    }
+}
+
+#[test]
 fn whoever_changed_a_key_waits_for_the_log() {
     for way in [Way::Single, Way::Run, Way::Exec, Way::Served] {
         let mut stage = Stage::new(way, LIST);
