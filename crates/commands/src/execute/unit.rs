@@ -100,8 +100,7 @@ impl Unit<'_> {
     }
 
     /// The shards of which readers may see something that this changes: where databases are
-    /// swapped, that is more than what is to be committed there, and a part may log a swap that came
-    /// before it.
+    /// swapped, that is more than what is to be committed there. A part may log an earlier swap.
     #[inline]
     fn changed_shards(&self, txn: &Txn<'_>) -> Shards {
         match self.role {
