@@ -128,7 +128,7 @@ aarch64:
 	cargo test --quiet --target $(ARM) --package perdura-heap --lib --test it -- \
 		--skip many_blocks:: --skip media:: --skip space::
 
-# What a release consists of, in $(DIST): static programs for any Linux on this processor, as an archive and as a Debian
+# What a release consists of, in $(DIST): static programs for Linux on this processor, as an archive and as a Debian
 # package, and what deploy/Containerfile builds an image from. They are linked with glibc, whose allocator is the one that is
 # measured; musl's is slower.
 DIST := $(TARGET)/dist

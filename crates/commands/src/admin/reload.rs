@@ -79,7 +79,7 @@ fn load(
     }
     // Clients that are served from here on find what has expired gone.
     txn.set_now(call.now_ms());
-    // In an EXEC those who wait are served after its last command.
+    // Nobody is served in the middle of an EXEC: whoever waits is served at the next change.
     if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }
 }
 

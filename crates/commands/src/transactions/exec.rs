@@ -64,7 +64,10 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
             Ok(false) => may_give_up = engine.find_room(queue.bytes, tries),
             Ok(true) => break,
             // The queue is gone: nobody is to run this again.
-            Err(failure) => return Err(failure.at_last()),
+            Err(failure) => {
+                call.session.select(db);
+                return Err(failure.at_last());
+            }
         }
     }
     // An EXEC ends with no large string that could be untrue.

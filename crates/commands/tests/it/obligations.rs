@@ -180,12 +180,12 @@ fn databases_swapped_in_an_exec_that_commits_in_parts_are_waited_for() {
     let mut client = Client::new(&stage.engine);
     for database in [1, 0] {
         client.check(&format!("SELECT {database}"), "OK");
-        client.check("DEBUG POPULATE 50", "OK");
+        client.check("DEBUG POPULATE 100", "OK");
     }
-    let commands = ["MULTI", "SWAPDB 0 1", "DEBUG POPULATE 50", "EXEC"];
+    let commands = ["MULTI", "SWAPDB 0 1", "DEBUG POPULATE 100", "EXEC"];
     commands.iter().for_each(|command| drop(client.run(command)));
     let end = stage.log.bytes().len() as u64;
-    for number in 0..50 {
+    for number in 0..100 {
         client.check(&format!("EXISTS key:{number}"), "(integer) 1");
         assert_eq!(client.outcome.durable_at, end, "{number}");
     }
