@@ -41,6 +41,7 @@ const KEYSPACE: &[&str] = &[
     "background changes check collection damage databases entry eviction expiry keyspace \
      layout lists queued side snapshot streams strings txn value verify",
     "bitmap",
+    "functions",
     "geo",
     "hyperloglog",
     "keys",

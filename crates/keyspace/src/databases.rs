@@ -140,22 +140,27 @@ impl Txn<'_> {
         let mut keys = 0;
         for place in self.places(db) {
             self.note_flushed(place, db, None);
-            keys += u64::from(self.counts(place).keys);
-            let queue = self.queue(place.shard);
-            let shard = &mut self.shards[place.shard];
-            let (all, expiring) =
-                (shard.root(keys_root(place.db)), shard.root(expiry_root(place.db)));
-            shard.allow_reserve(true);
-            let done = queue
-                .push_index(shard, all, OWNER_KEYS)
-                .and_then(|()| queue.push_index(shard, expiring, OWNER_EXPIRY));
-            shard.allow_reserve(false);
-            done?;
-            if shard.word(shard.root(counts_root(place.db))) != 0 {
-                self.set_counts(place, Counts::default());
-            }
-            self.set_field_counts(place, FieldCounts::default());
+            keys += self.flush_place(place)?;
         }
+        Ok(keys)
+    }
+
+    /// Empties a database in one shard; returns how many keys it had there.
+    pub(crate) fn flush_place(&mut self, place: Place) -> Result<u64, Error> {
+        let keys = u64::from(self.counts(place).keys);
+        let queue = self.queue(place.shard);
+        let shard = &mut self.shards[place.shard];
+        let (all, expiring) = (shard.root(keys_root(place.db)), shard.root(expiry_root(place.db)));
+        shard.allow_reserve(true);
+        let done = queue
+            .push_index(shard, all, OWNER_KEYS)
+            .and_then(|()| queue.push_index(shard, expiring, OWNER_EXPIRY));
+        shard.allow_reserve(false);
+        done?;
+        if shard.word(shard.root(counts_root(place.db))) != 0 {
+            self.set_counts(place, Counts::default());
+        }
+        self.set_field_counts(place, FieldCounts::default());
         Ok(keys)
     }
 

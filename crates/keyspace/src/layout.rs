@@ -11,7 +11,10 @@
 //! 49       in shard 0: the physical database of each logical one, 4 bits each, XOR identity
 //! 50..66   per physical database: hashes with field expiration u32 | those of them without an
 //!          expiry time u32
-//! 66..127  zero
+//! 66       root of the index of all function libraries
+//! 67..98   zero
+//! 98       function libraries u32
+//! 99..127  zero
 //! 127      an index that is being rebuilt by a repair; else 0
 //! ```
 //!
@@ -37,6 +40,17 @@ pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
 pub(crate) const MAP_ROOT: usize = QUEUE_ROOT + 1;
 const FIELDS_ROOT: usize = MAP_ROOT + 1;
 const _: () = assert!(FIELDS_ROOT + DATABASES < SCRATCH_ROOT);
+
+/// The physical database that holds the function libraries: the name of each is a key, its code a
+/// string. No logical database leads to it. The number makes its root words those that follow the
+/// databases', by the same sums.
+pub(crate) const LIBRARIES: u8 = (FIELDS_ROOT + DATABASES) as u8;
+const _: () = assert!(keys_root(LIBRARIES) == 66 && counts_root(LIBRARIES) == 98);
+// No root word of it is one of another database, nor that of the rebuilt index. The words for
+// expiry times are used by no library, and are zero.
+const _: () = assert!(expiry_root(LIBRARIES) == 82 && fields_root(LIBRARIES) == 116);
+const _: () = assert!(keys_root(LIBRARIES) >= FIELDS_ROOT + DATABASES);
+const _: () = assert!(fields_root(LIBRARIES) < SCRATCH_ROOT);
 /// An index that is being rebuilt.
 pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 
@@ -46,6 +60,20 @@ const _: () = assert!(DATABASES * 4 == u64::BITS as usize);
 
 /// The integer that no cell holds.
 const NO_INT: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// All physical databases, that of the function libraries last.
+pub(crate) fn physical_databases() -> impl Iterator<Item = u8> + Clone {
+    (0..DATABASES as u8).chain([LIBRARIES])
+}
+
+/// The physical database after this one.
+pub(crate) fn next_database(db: u8) -> Option<u8> {
+    match usize::from(db) + 1 {
+        next if next < DATABASES => Some(next as u8),
+        DATABASES => Some(LIBRARIES),
+        _ => None,
+    }
+}
 
 /// Which root word holds the index of all keys of physical database `db`.
 pub(crate) const fn keys_root(db: u8) -> usize {

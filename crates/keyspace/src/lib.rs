@@ -24,6 +24,7 @@ mod error;
 mod eviction;
 mod expiry;
 mod fault_points;
+mod functions;
 pub mod geo;
 pub mod hyperloglog;
 mod key;
@@ -47,7 +48,7 @@ mod watch;
 pub use background::{Defragmentation, Hold, Progress, Scrub};
 pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
 pub use changes::{Change, Event};
-pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
+pub use check::{CheckError, Checked, DamagedKey, DatabaseName, Refusal, Repaired};
 pub use collection::{
     FieldChange, FieldTime, Limits, Members, SortedSetEdit, SortedSetRef, Text, TimedField,
 };

@@ -11,9 +11,9 @@ use heap::{Ptr, SnapshotError, View};
 use structures::index::Index;
 
 use crate::collection::Form;
-use crate::layout::{FIELDS, Kind, MAP_ROOT, int_of, keys_root, map_word, physical};
+use crate::layout::{FIELDS, Kind, LIBRARIES, MAP_ROOT, int_of, keys_root, map_word, physical};
 use crate::streams::{self, StreamPart};
-use crate::{Db, Keyspace, TimedField, Type, collection, entry};
+use crate::{Db, Error, Keyspace, TimedField, Type, collection, entry};
 
 /// Keys, and bytes of values, that are read under one lock.
 const KEYS_AT_ONCE: usize = 64;
@@ -125,6 +125,31 @@ impl Snapshot {
         true
     }
 
+    /// Shows the code of each function library; one that is damaged is left out.
+    pub fn for_each_library<E>(
+        &self,
+        mut show: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for shard in 0..self.shards {
+            let mut cursor = 0;
+            loop {
+                let mut found = Vec::new();
+                let view = self.heap.lock(shard);
+                let index = Index::at(view.root(keys_root(LIBRARIES)));
+                cursor = index.scan(&view, cursor, KEYS_AT_ONCE, |at| found.push(at));
+                drop(view);
+                for at in found {
+                    let code = library(&self.heap.lock(shard), at);
+                    code.map_or(Ok(()), |code| show(&code))?;
+                }
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn step(&mut self, db: Db, shard: usize, cursor: u64) {
         let view = self.heap.lock(shard);
         let root = view.root(keys_root(physical(self.map, db.number())));
@@ -189,6 +214,19 @@ impl Item {
             Content::Stream(parts) => parts.iter().map(StreamPart::size).sum(),
         };
         (self.key.len() + value) as u64
+    }
+}
+
+/// The code of a function library.
+pub(crate) fn library<V: View>(view: &V, at: Ptr) -> Result<Vec<u8>, Error> {
+    let damaged = || Error::Damaged(at.raw());
+    match Kind::decode(view.word(at)) {
+        Some(Kind::Inline { len, crc, .. }) => {
+            let code = entry::body(view, at, len);
+            (heap::crc32c(code) == crc).then(|| code.to_vec()).ok_or_else(damaged)
+        }
+        Some(Kind::Blob) => entry::blob(view, at).to_vec(view).map_err(|_| damaged()),
+        _ => Err(damaged()),
     }
 }
 

@@ -162,13 +162,22 @@ impl<'k> Txn<'k> {
     }
 
     /// # Panics
-    /// If the shard of the key is not locked: whoever opened the transaction declared other keys.
+    /// As [`Txn::place_in`].
     #[inline]
     pub(crate) fn place(&self, db: Db, key: &Key<'_>) -> Place {
+        self.place_in(self.physical(db), key)
+    }
+
+    /// Where a key of a physical database belongs.
+    ///
+    /// # Panics
+    /// If the shard of the key is not locked: whoever opened the transaction declared other keys.
+    #[inline]
+    pub(crate) fn place_in(&self, db: u8, key: &Key<'_>) -> Place {
         let Some(shard) = self.position(key.shard()) else {
             panic!("the transaction does not hold shard {}", key.shard());
         };
-        Place { shard, db: self.physical(db) }
+        Place { shard, db }
     }
 
     pub(crate) fn physical(&self, db: Db) -> u8 {

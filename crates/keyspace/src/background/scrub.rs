@@ -9,8 +9,7 @@ use heap::{Pin, Ptr, Shard};
 use structures::index::{Found, Index, Near};
 
 use crate::collection::{Deep, Large, Within};
-use crate::key::DATABASES;
-use crate::layout::{Kind, keys_root};
+use crate::layout::{Kind, keys_root, next_database};
 use crate::verify;
 use crate::{CommitError, Keyspace, entry};
 
@@ -82,9 +81,10 @@ impl Keyspace {
             next.found += self.condemn(shard, next.db, rest)?;
         }
         if next.cursor == 0 && next.within.is_none() {
-            next.db += 1;
+            let Some(db) = next_database(next.db) else { return Ok((next, false)) };
+            next.db = db;
         }
-        Ok((next, usize::from(next.db) < DATABASES))
+        Ok((next, true))
     }
 
     /// Verifies what comes next under the lock; the cursor after it.

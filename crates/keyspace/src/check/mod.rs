@@ -11,7 +11,7 @@ mod rebuild;
 mod repair;
 mod walk;
 
-pub use problem::{CheckError, Checked, DamagedKey};
+pub use problem::{CheckError, Checked, DamagedKey, DatabaseName};
 pub(crate) use repair::slot_of;
 pub use repair::{Refusal, Repaired};
 

@@ -3,6 +3,8 @@
 use heap::CheckError as HeapError;
 use structures::Damaged;
 
+use crate::layout::LIBRARIES;
+
 /// What a check went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
@@ -10,6 +12,8 @@ pub struct Checked {
     pub keys: u64,
     /// Keys with an expiry time.
     pub expiring: u64,
+    /// Function libraries.
+    pub libraries: u64,
     /// Blocks that are reached, each once.
     pub blocks: u64,
     /// Bytes of these blocks.
@@ -21,8 +25,22 @@ impl Checked {
     pub fn add(&mut self, other: Checked) {
         self.keys += other.keys;
         self.expiring += other.expiring;
+        self.libraries += other.libraries;
         self.blocks += other.blocks;
         self.bytes += other.bytes;
+    }
+}
+
+/// A database as messages name it: by the number that clients know, or as the function libraries.
+#[derive(Clone, Copy, Debug)]
+pub struct DatabaseName(pub usize);
+
+impl std::fmt::Display for DatabaseName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 == usize::from(LIBRARIES) {
+            true => f.write_str("function libraries"),
+            false => write!(f, "database {}", self.0),
+        }
     }
 }
 
@@ -50,8 +68,8 @@ pub struct DamagedKey {
 impl std::fmt::Display for DamagedKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.key {
-            Some(key) => write!(f, "database {}, key \"{}\": ", self.db, key.escape_ascii())?,
-            None => write!(f, "database {}, a key whose name is lost: ", self.db)?,
+            Some(key) => write!(f, "{}, key \"{}\": ", DatabaseName(self.db), key.escape_ascii())?,
+            None => write!(f, "{}, a key whose name is lost: ", DatabaseName(self.db))?,
         }
         write!(f, "damaged {} at offset {:#x} (entry at {:#x})", self.what, self.at, self.entry)
     }
@@ -68,7 +86,7 @@ pub enum CheckError {
     #[error("{0}")]
     Key(DamagedKey),
     /// An index is: some of its keys may not be found.
-    #[error("shard {shard}, database {db}, index of {}: {source}", kind(*expiry))]
+    #[error("shard {shard}, {}, index of {}: {source}", DatabaseName(*db), kind(*expiry))]
     Index {
         /// The shard.
         shard: usize,
@@ -89,7 +107,8 @@ pub enum CheckError {
     },
     /// An entry has an expiry time and does not stand in that index, or the other way round.
     #[error(
-        "shard {shard}, database {db}: the entry at offset {at:#x} {}",
+        "shard {shard}, {}: the entry at offset {at:#x} {}",
+        DatabaseName(*db),
         if *listed { "has no expiry time and stands in the index of those that do" }
         else { "has an expiry time and does not stand in the index of those" }
     )]
@@ -105,8 +124,9 @@ pub enum CheckError {
     },
     /// The counts of a database are not those of its indexes.
     #[error(
-        "shard {shard}, database {db}: counted {found_keys} keys ({found_expiring} with an expiry time), \
-         the pool says {keys} ({expiring})"
+        "shard {shard}, {}: counted {found_keys} keys ({found_expiring} with an expiry time), \
+         the pool says {keys} ({expiring})",
+        DatabaseName(*db)
     )]
     Count {
         /// The shard.
@@ -124,7 +144,8 @@ pub enum CheckError {
     },
     /// The counts of a database's hashes with fields that have a time are not those of its keys.
     #[error(
-        "shard {shard}, database {db}: counted {found} hashes with times of fields, the pool says otherwise"
+        "shard {shard}, {}: counted {found} hashes with times of fields, the pool says otherwise",
+        DatabaseName(*db)
     )]
     Fields {
         /// The shard.

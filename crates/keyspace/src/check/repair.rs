@@ -14,7 +14,8 @@ use super::{CheckError, DamagedKey};
 use crate::Keyspace;
 use crate::key::DATABASES;
 use crate::layout::{
-    self, Counts, FieldCounts, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
+    self, Counts, FieldCounts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, fields_root,
+    keys_root,
 };
 
 /// Blocks freed by one transaction.
@@ -141,6 +142,9 @@ impl Keyspace {
 
     /// The physical database behind a logical one.
     pub(crate) fn physical_of(&self, db: usize) -> u8 {
+        if db == usize::from(LIBRARIES) {
+            return LIBRARIES;
+        }
         layout::physical(self.map.load(std::sync::atomic::Ordering::Relaxed), db)
     }
 
@@ -198,12 +202,12 @@ impl Keyspace {
                 _ => {}
             })
             .collect();
-        for (db, count) in counts.iter().filter(|(db, _)| *db < DATABASES) {
+        for (db, count) in counts.iter().filter(|(db, _)| is_known(*db)) {
             let root = shard.root(counts_root(self.physical_of(*db)));
             shard.set(root, count.encode());
             done.counts += 1;
         }
-        for db in fields.into_iter().filter(|db| *db < DATABASES) {
+        for db in fields.into_iter().filter(|db| is_known(*db)) {
             self.recount_fields(&mut shard, self.physical_of(db));
             done.counts += 1;
         }
@@ -219,6 +223,11 @@ impl Keyspace {
         done.counts += u64::from(shard.recount()?);
         Ok(())
     }
+}
+
+/// Returns true if there is a database of this number, as problems name it.
+fn is_known(db: usize) -> bool {
+    db < DATABASES || db == usize::from(LIBRARIES)
 }
 
 /// The slot of an entry that may have lost its name, and a hash that leads there: a split puts it

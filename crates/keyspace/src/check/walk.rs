@@ -11,9 +11,9 @@ use structures::index::{Found, Index, Near};
 use super::{CheckError, Checked, DamagedKey};
 use crate::collection::Deep;
 use crate::entry;
-use crate::key::DATABASES;
 use crate::layout::{
-    Counts, FieldCounts, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
+    Counts, FieldCounts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
+    physical_databases,
 };
 use crate::verify::{self, Fault, Seen};
 use crate::{Keyspace, layout, queued};
@@ -89,7 +89,7 @@ impl<'w, 'h> Walk<'w, 'h> {
     }
 
     fn reach_all(&mut self) {
-        for db in 0..DATABASES as u8 {
+        for db in physical_databases() {
             self.database(db);
         }
         self.queue();
@@ -135,7 +135,10 @@ impl<'w, 'h> Walk<'w, 'h> {
             let (shard, db) = (self.shard.id(), self.logical(db));
             (self.problem)(CheckError::Fields { shard, db, found: hashes.hashes });
         }
-        self.checked.keys += u64::from(keys);
+        match db {
+            LIBRARIES => self.checked.libraries += u64::from(keys),
+            _ => self.checked.keys += u64::from(keys),
+        }
         self.checked.expiring += expiring.len() as u64;
     }
 

@@ -16,12 +16,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use heap::{Ledger, Lost, LostPart, Ptr, Reached, Shard, Stop, View};
 use structures::index::{Found, Index, Near};
 
-use crate::check::Refusal;
+use crate::check::{DatabaseName, Refusal};
 use crate::collection::Deep;
-use crate::key::DATABASES;
 use crate::layout::{
-    EXPIRY_AT, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
-    map_word, marked,
+    EXPIRY_AT, Kind, LIBRARIES, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
+    keys_root, map_word, marked, physical_databases,
 };
 use crate::verify::{self, Fault, Seen};
 use crate::{CommitError, DamagedKey, Keyspace, entry};
@@ -191,8 +190,10 @@ impl Keyspace {
 
     pub(crate) fn tell_rebuilt(&self, shard: usize, db: u8) {
         let db = self.logical_of(db);
-        self.damage
-            .tell(format!("An index of database {db} in shard {shard} was damaged and rebuilt"));
+        self.damage.tell(format!(
+            "An index of {} in shard {shard} was damaged and rebuilt",
+            DatabaseName(db)
+        ));
     }
 
     fn stop(&self, why: String, hides_keys: bool) {
@@ -245,8 +246,11 @@ impl Keyspace {
         }
         let mut locked = self.heap().lock(shard);
         let lost = |root: usize| (from..to).contains(&root);
-        let databases = (0..DATABASES as u8).filter(|&db| {
+        // Of the indexes of keys only that of the libraries is not with those of others: what no
+        // index leads to is a library.
+        let databases = physical_databases().filter(|&db| {
             [expiry_root(db), counts_root(db), fields_root(db)].into_iter().any(lost)
+                || db == LIBRARIES && lost(keys_root(db))
         });
         let done = databases.map(|db| self.rebuild(&mut locked, db)).find_map(Result::err);
         if shard == 0 && lost(MAP_ROOT) {
@@ -287,7 +291,7 @@ impl Keyspace {
     }
 
     fn settle_entries(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
-        for db in 0..DATABASES as u8 {
+        for db in physical_databases() {
             for (at, near) in self.hit_entries(shard, db, hits) {
                 self.settle_entry(shard, db, at, near, hits)?;
             }
@@ -299,7 +303,7 @@ impl Keyspace {
     pub(crate) fn hit_indexes(&self, shard: &Shard<'_>, hits: &Hits) -> (Vec<u8>, Vec<u8>) {
         let (mut keys, mut all) = (Vec::new(), Vec::new());
         let mut ledger = Ledger::of(shard, &mut |_| {});
-        for db in 0..DATABASES as u8 {
+        for db in physical_databases() {
             for (root, is_keys) in [(keys_root(db), true), (expiry_root(db), false)] {
                 let mut hit = false;
                 Index::at(shard.root(root)).survey(shard, |found| match found {

@@ -14,8 +14,7 @@ use structures::index::{Found, Index, Near};
 
 use super::{Harm, lock};
 use crate::check::slot_of;
-use crate::key::DATABASES;
-use crate::layout::{Kind, is_marked, keys_root};
+use crate::layout::{Kind, is_marked, keys_root, physical_databases};
 use crate::txn::Place;
 use crate::{CommitError, DamagedKey, Db, Key, Keyspace, Txn, entry, verify};
 
@@ -160,7 +159,7 @@ impl Keyspace {
     pub(super) fn find_nameless(&self, shard: usize) {
         let shard = self.heap().lock(shard);
         let mut ledger = Ledger::of(&shard, &mut |_| {});
-        for db in 0..DATABASES as u8 {
+        for db in physical_databases() {
             Index::at(shard.root(keys_root(db))).survey(&shard, |found| match found {
                 Found::Block(at, len) => {
                     matches!(ledger.reach(at), Reached::First(room) if room >= len)

@@ -9,8 +9,10 @@ use structures::index::{Found, Index, Near};
 
 use super::{Map, SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 use crate::collection::Deep;
-use crate::key::{DATABASES, Hashing};
-use crate::layout::{self, Counts, QUEUE_ROOT, counts_root, expiry_root, keys_root};
+use crate::key::Hashing;
+use crate::layout::{
+    self, Counts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, keys_root, physical_databases,
+};
 use crate::verify::{self, Seen};
 use crate::{DamagedKey, Db, Keyspace, entry, queued};
 
@@ -49,7 +51,7 @@ struct Walked {
 impl Salvager<'_> {
     pub(super) fn run(&mut self) -> Result<(), SalvageStopped> {
         for shard in 0..self.pool.shards() {
-            for db in 0..DATABASES as u8 {
+            for db in physical_databases() {
                 self.database(shard, db)?;
             }
         }
@@ -160,6 +162,9 @@ impl Salvager<'_> {
         }
         walked.found += 1;
         self.mark_owned(at);
+        if db == LIBRARIES {
+            return self.copy_library(at);
+        }
         match self.map.logical(db) {
             Some(db) => {
                 let time = self.time(shard, db, at, walked);
@@ -220,7 +225,7 @@ pub(super) fn leads_to_keys(pool: &Salvage, hashing: &Hashing) -> bool {
     let (mut fit, mut differ) = (0, 0);
     let mut marks = Marks::default();
     for shard in 0..pool.shards() {
-        for db in 0..DATABASES as u8 {
+        for db in physical_databases() {
             Index::at(pool.root(shard, keys_root(db))).survey(pool, |found| match found {
                 Found::Block(at, bytes) => {
                     fit + differ < SAMPLES && pool.capacity(at) >= bytes && marks.mark(pool, at)

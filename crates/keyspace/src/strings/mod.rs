@@ -250,7 +250,7 @@ impl Txn<'_> {
     }
 
     #[inline]
-    fn put_bytes(
+    pub(crate) fn put_bytes(
         &mut self,
         place: Place,
         key: &Key<'_>,
