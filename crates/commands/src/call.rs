@@ -26,6 +26,8 @@ pub enum Run {
     /// In one transaction after the other, each over one shard; the second is for inside of a
     /// transaction over all shards.
     Walk(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// A script, which locks for itself; the second is for inside of a transaction over all shards.
+    Script(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
 }
 
 /// What is to happen to the connection beside sending the reply.
@@ -96,6 +98,8 @@ pub struct Call<'a> {
     pub may_pin: bool,
     /// Whether the client may be blocked: not by a command inside of another.
     pub(crate) may_block: bool,
+    /// A command that a script called has changed whole databases.
+    pub(crate) changed_databases: bool,
     /// A large string that is the rest of the reply; it is copied after the locks were released.
     pub pinned: Option<Pinned>,
     /// How long this thread had waited for locks before this began.
@@ -127,6 +131,7 @@ impl<'a> Call<'a> {
             durable_at: 0,
             may_pin: true,
             may_block: true,
+            changed_databases: false,
             pinned: None,
             waited_ns: heap::waited_ns(),
             losses: engine.keyspace().losses(),

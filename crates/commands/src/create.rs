@@ -4,7 +4,7 @@ use crate::engine::{Engine, EngineOptions};
 use crate::table::Table;
 use crate::{
     admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
-    pubsub, sets, sort, sorted_sets, streams, strings, transactions,
+    pubsub, scripting, sets, sort, sorted_sets, streams, strings, transactions,
 };
 
 impl Engine {
@@ -26,6 +26,7 @@ impl Engine {
             connection::COMMANDS,
             transactions::COMMANDS,
             pubsub::COMMANDS,
+            scripting::COMMANDS,
             introspection::COMMANDS,
             admin::COMMANDS,
         ]);

@@ -16,6 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::hub::Hub;
 use crate::log::CommandLog;
+use crate::script_cache::ScriptCache;
 use crate::session::Session;
 use crate::stats::{Full, Stats};
 use crate::table::Table;
@@ -45,8 +46,12 @@ impl EngineOptions {
     }
 }
 
+/// Numbers engines, since what threads keep for one is not for another.
+static ENGINES: AtomicU64 = AtomicU64::new(0);
+
 /// Executes commands. Send + Sync: wrap it in an `Arc`.
 pub struct Engine {
+    id: u64,
     keyspace: Arc<Keyspace>,
     log: OnceLock<Arc<dyn CommandLog>>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -62,6 +67,7 @@ pub struct Engine {
     hub: Hub,
     tracker: Tracker,
     full: Full,
+    scripts: ScriptCache,
     /// When the log told last of HTTP that was refused, in seconds of unix time.
     pub(crate) told_of_http: AtomicU64,
     seed: u64,
@@ -83,6 +89,7 @@ impl Engine {
             let _ = log.set(given);
         }
         Engine {
+            id: ENGINES.fetch_add(1, Relaxed),
             keyspace: options.keyspace,
             log,
             clock: options.clock,
@@ -98,6 +105,7 @@ impl Engine {
             hub: Hub::default(),
             tracker,
             full: Full::default(),
+            scripts: ScriptCache::default(),
             told_of_http: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
@@ -177,6 +185,16 @@ impl Engine {
     /// What was refused because the store was full.
     pub(crate) fn full(&self) -> &Full {
         &self.full
+    }
+
+    /// Returns a number that no other engine of the process has.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The texts of scripts.
+    pub(crate) fn scripts(&self) -> &ScriptCache {
+        &self.scripts
     }
 
     /// Keys whose blocked clients could not be served.

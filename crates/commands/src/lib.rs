@@ -46,6 +46,8 @@ mod replay;
 mod request;
 mod rewrite;
 mod room;
+mod script_cache;
+mod scripting;
 mod session;
 mod sets;
 mod sort;

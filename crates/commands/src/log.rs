@@ -127,6 +127,11 @@ impl Effects {
         self.deliveries.truncate(mark.deliveries);
     }
 
+    /// Takes back the commands that were added since, and not what is sent to clients.
+    pub(crate) fn truncate_commands(&mut self, mark: EffectsMark) {
+        self.truncate(EffectsMark { deliveries: self.deliveries.len(), ..mark });
+    }
+
     /// Adds something that is sent to clients when the transaction is committed.
     pub(crate) fn deliver(&mut self, delivery: Delivery) {
         self.deliveries.push(delivery);

@@ -93,6 +93,12 @@ impl Changes {
         self.bytes.truncate(end as usize);
     }
 
+    /// Counts a shard that was inserted among those of the transaction at `at`.
+    pub(crate) fn insert_shard(&mut self, at: usize) {
+        let after = self.noted.iter_mut().filter(|noted| usize::from(noted.shard) >= at);
+        after.for_each(|noted| noted.shard += 1);
+    }
+
     /// The changes with the index of their shard.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Change<'_>)> {
         let mut begin = 0;

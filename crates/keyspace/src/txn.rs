@@ -152,6 +152,22 @@ impl<'k> Txn<'k> {
         self.shards.len() == self.keyspace.shards()
     }
 
+    /// Locks one more shard, unless somebody else has it: whoever waited with shards locked could
+    /// wait forever. Returns true if it is locked. No savepoint may be held over this.
+    pub fn try_extend(&mut self, shard: usize) -> bool {
+        if self.position(shard).is_some() {
+            return true;
+        }
+        let Some(locked) = self.keyspace.heap().try_lock(shard) else { return false };
+        let at = self.shards.partition_point(|other| other.id() < shard);
+        self.shards.insert(at, locked);
+        if let Some(changes) = &mut self.changes {
+            changes.insert_shard(at);
+        }
+        self.forget();
+        true
+    }
+
     #[inline]
     fn position(&self, shard: usize) -> Option<usize> {
         match self.shards.len() {

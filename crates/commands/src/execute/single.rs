@@ -174,7 +174,7 @@ impl Engine {
                 "ERR wrong number of arguments for '{}' command",
                 call.command.spec.name
             ))),
-            Run::Session(run) | Run::Walk(run, _) => run(call),
+            Run::Session(run) | Run::Walk(run, _) | Run::Script(run, _) => run(call),
             Run::Reach(beyond, run) if beyond(call.args) => self.transact(call, Scope::All, run),
             Run::Keys(run) | Run::Reach(_, run) => self.transact(call, Scope::Keys, run),
             Run::All(run) => {
@@ -232,17 +232,21 @@ impl Engine {
         let done = run(call, txn);
         self.remember_reads(call, txn);
         let spec = call.command.spec;
-        // Who holds all shards may have read from any.
-        let names_all = matches!(spec.run, Run::Keys(_)) || !txn.covers_all();
+        // Who holds all shards may have read from any, and a script from those of keys that the
+        // command does not name.
+        let is_script = matches!(spec.run, Run::Script(..));
+        let names_all = matches!(spec.run, Run::Keys(_)) || !(is_script || txn.covers_all());
         let keys = if names_all { call.keys } else { &[] };
+        let shows = spec.has(READONLY | WRITE) || is_script;
+        let databases = matches!(spec.run, Run::All(_)) && spec.has(WRITE) || call.changed_databases;
         let committed = done.and_then(|()| {
             let unit = Unit {
                 engine: self,
                 session: Some(&mut *call.session),
                 effects: &mut *call.effects,
                 // What shows no data (INFO) answers also when the log has failed.
-                shown: if spec.has(READONLY | WRITE) { Shown::Keys(keys) } else { Shown::Nothing },
-                role: Role::Whole { databases: matches!(spec.run, Run::All(_)) && spec.has(WRITE) },
+                shown: if shows { Shown::Keys(keys) } else { Shown::Nothing },
+                role: Role::Whole { databases },
                 losses: call.losses,
             };
             unit.commit(txn)

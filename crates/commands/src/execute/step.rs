@@ -34,7 +34,7 @@ impl<'a> Step<'a> {
     /// Whether it goes to shards that its keys do not name.
     pub(crate) fn needs_all(&self) -> bool {
         match self.command.spec.run {
-            Run::All(_) | Run::Walk(..) => true,
+            Run::All(_) | Run::Walk(..) | Run::Script(..) => true,
             Run::Reach(beyond, _) => beyond(self.args),
             Run::Container | Run::Session(_) | Run::Keys(_) => false,
         }
@@ -63,9 +63,11 @@ impl<'a> Step<'a> {
         };
         let done = match spec.run {
             Run::Session(run) => run(call),
-            Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Walk(_, run) => {
-                run(call, txn)
-            }
+            Run::Keys(run)
+            | Run::Reach(_, run)
+            | Run::All(run)
+            | Run::Walk(_, run)
+            | Run::Script(_, run) => run(call, txn),
             Run::Container => Err(Failure::from(SYNTAX)),
         };
         call.engine.remember_reads(call, txn);

@@ -139,8 +139,11 @@ fn attempt(
             next = inner.next;
         }
     }
+    let script_changes_databases = inner.changed_databases;
     call.next = next;
-    let reads = steps.iter().any(|step| step.command.spec.has(READONLY | WRITE));
+    let reads = steps.iter().any(|step| {
+        step.command.spec.has(READONLY | WRITE) || matches!(step.command.spec.run, Run::Script(..))
+    });
     let changes_databases = |step: &Step<'_>| {
         matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)
     };
@@ -149,7 +152,9 @@ fn attempt(
         session: Some(&mut *call.session),
         effects: &mut *call.effects,
         shown: if reads { Shown::Keys(keys) } else { Shown::Nothing },
-        role: Role::Whole { databases: steps.iter().any(changes_databases) },
+        role: Role::Whole {
+            databases: script_changes_databases || steps.iter().any(changes_databases),
+        },
         losses,
     };
     call.durable_at = unit.commit(&mut txn)?;

@@ -1,0 +1,177 @@
+//! What a script calls: commands, executed in the script's transaction.
+//!
+//! Each command is one step of the transaction: where it fails, its own changes are undone, and the
+//! script decides what follows. Its reply goes into a buffer of its own, from which the script gets
+//! it.
+//!
+//! A script may name keys that it has not declared. Their shard is locked if nobody else has it;
+//! who waited for it here, with others locked, could wait forever. Where that fails, and where the
+//! heap has no free memory, the script is halted: it gets nothing but errors from then on, what it
+//! did is discarded, and it is run again by whoever runs it.
+
+use keyspace::{Key, Txn};
+use resp::{Protocol, Writer};
+use script::{Continue, LogLevel, Reply};
+use smallvec::SmallVec;
+
+use super::reply;
+use super::run::Rights;
+use crate::call::{Call, Run};
+use crate::execute::Step;
+use crate::failure::{Failure, OOM};
+use crate::request::Keys;
+use crate::spec::{DENYOOM, NOSCRIPT, WRITE};
+use crate::table::{Command, Lookup};
+
+const UNKNOWN: &str = "ERR Unknown Redis command called from script";
+const WRONG_ARITY: &str = "ERR Wrong number of args calling Redis command from script";
+const NOT_FROM_SCRIPT: &str = "ERR This Redis command is not allowed from script";
+const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scripts.";
+/// What a script gets that was halted; nobody else sees it.
+const HALTED: &str = "ERR the script was halted";
+
+/// Why a script is to be run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// It needs a shard that somebody else has locked.
+    NotLocked,
+    /// A command found no free memory in the heap.
+    Full,
+}
+
+/// The world of one run of a script.
+pub(super) struct ScriptHost<'h, 'c, 'k> {
+    call: &'h mut Call<'c>,
+    txn: &'h mut Txn<'k>,
+    rights: Rights,
+    reply: Writer,
+    /// Effects go into the command log (`redis.set_repl`).
+    is_logged: bool,
+    has_written: bool,
+    /// A command was executed that changes whole databases.
+    pub(super) changed_databases: bool,
+    pub(super) halt: Option<Halt>,
+    /// Lines for the server's log, written when the run counts.
+    pub(super) lines: Vec<(LogLevel, Vec<u8>)>,
+}
+
+impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
+    pub(super) fn new(
+        call: &'h mut Call<'c>,
+        txn: &'h mut Txn<'k>,
+        rights: Rights,
+    ) -> ScriptHost<'h, 'c, 'k> {
+        let reply = Writer::new(Protocol::Resp2);
+        ScriptHost {
+            call,
+            txn,
+            rights,
+            reply,
+            is_logged: true,
+            has_written: false,
+            changed_databases: false,
+            halt: None,
+            lines: Vec::new(),
+        }
+    }
+
+    /// What must hold before a command is executed.
+    fn admit(&self, command: &Command, argc: usize) -> Result<(), Failure> {
+        let spec = command.spec;
+        if !spec.accepts(argc) {
+            return Err(WRONG_ARITY.into());
+        }
+        if spec.has(NOSCRIPT) {
+            return Err(NOT_FROM_SCRIPT.into());
+        }
+        let Rights { may_write, .. } = self.rights;
+        if spec.has(WRITE) && !may_write {
+            return Err(READ_ONLY.into());
+        }
+        if spec.has(WRITE) && self.rights.checks_each {
+            self.call.engine.check_writes()?;
+        }
+        if spec.has(DENYOOM) && self.rights.is_over_limit && !self.has_written {
+            return Err(OOM.into());
+        }
+        Ok(())
+    }
+
+    /// Locks what a command needs. Returns false if somebody else has it.
+    fn lock(&mut self, step: &Step<'_>) -> bool {
+        if step.needs_all() {
+            return self.txn.covers_all();
+        }
+        let missing: SmallVec<[usize; 4]> =
+            step.keys.iter().filter(|key| !self.txn.covers(key)).map(Key::shard).collect();
+        missing.into_iter().all(|shard| self.txn.try_extend(shard))
+    }
+
+    /// Executes a command that was admitted. Its reply is in the buffer.
+    fn execute(&mut self, step: &Step<'_>) {
+        let call = &mut *self.call;
+        let (engine, losses, mark) = (call.engine, call.losses, call.effects.mark());
+        let started_ns = engine.begin_ns(call.session);
+        let command = step.command;
+        let reply = &mut self.reply;
+        let inner = Call::new(engine, call.session, command, reply, call.now_ns, call.effects);
+        let mut inner = Call { may_pin: false, may_block: false, losses, ..inner };
+        let failed = step.run(&mut inner, self.txn).err();
+        engine.finish(&mut inner, started_ns, failed.is_some());
+        if !self.is_logged {
+            call.effects.truncate_commands(mark);
+        }
+        if failed.is_some_and(|failed| failed.no_room) {
+            self.halt = Some(Halt::Full);
+        }
+        let is_write = command.spec.has(WRITE);
+        self.has_written |= is_write;
+        self.changed_databases |= is_write && matches!(command.spec.run, Run::All(_));
+    }
+}
+
+impl script::Host for ScriptHost<'_, '_, '_> {
+    fn call(&mut self, arguments: &[&[u8]], resp3: bool) -> Reply {
+        let engine = self.call.engine;
+        let Lookup::Found(command) = engine.table().find(arguments) else {
+            return Reply::error(UNKNOWN);
+        };
+        if self.halt.is_some() {
+            return Reply::error(HALTED);
+        }
+        if let Err(failure) = self.admit(command, arguments.len()) {
+            return Reply::error(failure.as_bytes());
+        }
+        let mut keys = Keys::new();
+        engine.keys_of(Lookup::Found(command), arguments, |key| keys.push(key));
+        let step = Step { command, args: arguments, keys: &keys };
+        if !self.lock(&step) {
+            self.halt = Some(Halt::NotLocked);
+            return Reply::error(HALTED);
+        }
+        if let Err(failure) = engine.refuse_damaged_within(self.txn, self.call.db(), &step) {
+            return Reply::error(failure.as_bytes());
+        }
+        self.reply.clear();
+        self.reply.set_protocol(if resp3 { Protocol::Resp3 } else { Protocol::Resp2 });
+        self.execute(&step);
+        reply::read(self.reply.as_bytes())
+    }
+
+    fn log(&mut self, level: LogLevel, message: &[u8]) {
+        self.lines.push((level, message.to_vec()));
+    }
+
+    fn acl_check(&mut self, arguments: &[&[u8]]) -> Option<bool> {
+        matches!(self.call.engine.table().find(arguments), Lookup::Found(_)).then_some(true)
+    }
+
+    fn set_replication(&mut self, flags: u8) {
+        const APPEND_ONLY_FILE: u8 = 1;
+        self.is_logged = flags & APPEND_ONLY_FILE != 0;
+    }
+
+    fn poll(&mut self) -> Continue {
+        if self.halt.is_some() { Continue::Kill } else { Continue::Yes }
+    }
+}
