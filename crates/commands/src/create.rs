@@ -3,8 +3,8 @@
 use crate::engine::{Engine, EngineOptions};
 use crate::table::Table;
 use crate::{
-    admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
-    pubsub, scripting, sets, sort, sorted_sets, streams, strings, transactions,
+    admin, bitmaps, blocking, connection, functions, geo, hashes, hyperloglog, introspection, keys,
+    lists, pubsub, scripting, sets, sort, sorted_sets, streams, strings, transactions,
 };
 
 impl Engine {
@@ -27,6 +27,7 @@ impl Engine {
             transactions::COMMANDS,
             pubsub::COMMANDS,
             scripting::COMMANDS,
+            functions::COMMANDS,
             introspection::COMMANDS,
             admin::COMMANDS,
         ]);

@@ -15,6 +15,7 @@ use crate::client::{Clients, Peer};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::hub::Hub;
+use crate::libraries::Libraries;
 use crate::log::CommandLog;
 use crate::script_cache::ScriptCache;
 use crate::session::Session;
@@ -68,6 +69,7 @@ pub struct Engine {
     tracker: Tracker,
     full: Full,
     scripts: ScriptCache,
+    libraries: Arc<Libraries>,
     /// When the log told last of HTTP that was refused, in seconds of unix time.
     pub(crate) told_of_http: AtomicU64,
     seed: u64,
@@ -106,6 +108,7 @@ impl Engine {
             tracker,
             full: Full::default(),
             scripts: ScriptCache::default(),
+            libraries: Arc::default(),
             told_of_http: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
@@ -195,6 +198,11 @@ impl Engine {
     /// The texts of scripts.
     pub(crate) fn scripts(&self) -> &ScriptCache {
         &self.scripts
+    }
+
+    /// Function libraries.
+    pub(crate) fn libraries(&self) -> &Arc<Libraries> {
+        &self.libraries
     }
 
     /// Keys whose blocked clients could not be served.

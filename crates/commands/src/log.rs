@@ -11,6 +11,7 @@
 use keyspace::{Change, Db, Event};
 
 use crate::hub::Receivers;
+use crate::libraries::Uncommitted;
 
 /// A log of commands. Implemented for the append-only file; tests put a buffer in its place.
 pub trait CommandLog: Send + Sync {
@@ -47,6 +48,8 @@ pub(crate) enum Delivery {
     Flushed,
     /// Bytes for the client itself that are no reply.
     Own(Vec<u8>),
+    /// A change of the function libraries, which counts from now on.
+    Libraries(Uncommitted),
 }
 
 /// Effects of one transaction, encoded.

@@ -35,6 +35,7 @@ impl Engine {
         let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
         let (mut snapshot, _) =
             self.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;
+        snapshot.for_each_library(|code| rewrite.write(0, &[b"FUNCTION", b"LOAD", code]))?;
         let mut items = Vec::new();
         while snapshot.next(&mut items) {
             if !go_on() {

@@ -3,7 +3,7 @@
 use crate::Function;
 use crate::libraries::CjsonSettings;
 use crate::random::Lrand48;
-use mlua::Function as LuaFunction;
+use mlua::RegistryKey;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ pub(crate) struct State {
     /// Why the run failed, recorded while its stack still stood.
     pub(crate) failure: RefCell<Option<Failure>>,
     /// The functions of the library that is being loaded, while one is.
-    pub(crate) loading: RefCell<Option<Vec<(Function, LuaFunction)>>>,
+    pub(crate) loading: RefCell<Option<Vec<(Function, Rc<RegistryKey>)>>>,
 }
 
 /// An error that ended a run.

@@ -16,7 +16,8 @@ use crate::call::{Call, Next};
 use crate::engine::Engine;
 use crate::execute::{Failed, Step};
 use crate::failure::{Done, Failure};
-use crate::log::Effects;
+use crate::libraries::{Known, Libraries};
+use crate::log::{Delivery, Effects};
 use crate::session::Session;
 use crate::spec::{LOG_FRAME, SELECTS};
 
@@ -40,6 +41,9 @@ pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     for db in Db::all() {
         txn.flush(db)?;
     }
+    txn.flush_libraries()?;
+    let flushed = Libraries::change(call.engine.libraries(), Known::clear);
+    call.effects.deliver(Delivery::Libraries(flushed));
     call.engine.tell_of_flush(call.session);
     let mut session = call.engine.connect_replay();
     let done = load(call, &mut session, &mut loader, txn);
@@ -112,6 +116,9 @@ fn execute(
         Err(Failed { no_room: true }) => {
             Err("OOM no room for the data of the append only file".into())
         }
-        _ => Ok(()),
+        _ => {
+            Engine::keep_libraries(&mut effects);
+            Ok(())
+        }
     }
 }

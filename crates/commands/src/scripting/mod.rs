@@ -16,6 +16,8 @@ mod reply;
 mod run;
 mod script;
 
+pub(crate) use run::{Program, alone, within};
+
 use crate::spec::CommandSpec;
 
 /// Its commands.

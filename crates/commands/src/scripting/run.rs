@@ -21,17 +21,18 @@ use crate::failure::{Done, Failure};
 use crate::spec::READONLY;
 
 const WRITE_FLAG: &str = "ERR Can not execute a script with write flag using *_ro command.";
-const OVER_LIMIT: &str = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+const OVER_LIMIT: &str =
+    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
 
 /// A script or a function, ready to run.
-pub(super) struct Program<'p> {
+pub(crate) struct Program<'p> {
     /// The SHA-1 of the script, or the name of the function.
-    pub(super) name: &'p str,
+    pub(crate) name: &'p str,
     /// What it declares about itself; `None` if it declares nothing: then each of its commands is
     /// checked.
-    pub(super) flags: Option<Flags>,
+    pub(crate) flags: Option<Flags>,
     /// Runs it.
-    pub(super) run: &'p mut dyn FnMut(&mut dyn Host) -> Outcome,
+    pub(crate) run: &'p mut dyn FnMut(&mut dyn Host) -> Outcome,
 }
 
 /// What a script may do.
@@ -70,7 +71,7 @@ impl Rights {
 }
 
 /// Runs a script in a transaction of its own.
-pub(super) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
+pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
     let engine = call.engine;
     let rights = Rights::of(call, program.flags, false)?;
     let start = Start { mark: call.out.mark(), random: call.session.random.clone() };
@@ -98,7 +99,7 @@ pub(super) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
 }
 
 /// Runs a script in a transaction that has locked all shards: in EXEC.
-pub(super) fn within(call: &mut Call<'_>, txn: &mut Txn<'_>, program: &mut Program<'_>) -> Done {
+pub(crate) fn within(call: &mut Call<'_>, txn: &mut Txn<'_>, program: &mut Program<'_>) -> Done {
     let rights = Rights::of(call, program.flags, true)?;
     match execute(call, txn, program, rights) {
         None => Ok(()),

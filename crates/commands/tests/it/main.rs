@@ -13,6 +13,7 @@ mod connection;
 mod differential;
 mod dump;
 mod fields;
+mod functions;
 #[path = "../generate/mod.rs"]
 mod generate;
 mod geo;
