@@ -73,6 +73,8 @@ const COMMANDS: &[&str] = &[
     "config",
     "stats",
     "names",
+    "libraries",
+    "script_cache",
     "admin blocking call client cross_protocol engine execute hub log queue request \
      rewrite session spec table tracking",
     "bitmaps",
@@ -88,6 +90,8 @@ const COMMANDS: &[&str] = &[
     "introspection",
     "lists",
     "pubsub",
+    "scripting",
+    "functions",
     "sets",
     "sort",
     "streams",

@@ -3,9 +3,9 @@
 use crate::arguments::{Arguments, Raise, Results, native};
 use crate::natives::{CompileError, compile};
 use crate::shebang::{INVALID_NAME, is_valid_name, of_library};
-use crate::state::State;
+use crate::state::{Registered, State};
 use crate::{Flags, Host, Interpreter, Invocation, Outcome, ScriptError, errors, host};
-use mlua::{Function as LuaFunction, Lua, RegistryKey, Table, Value};
+use mlua::{Function as LuaFunction, Lua, Table, Value};
 use std::rc::Rc;
 
 /// A function of a library, as it was registered.
@@ -23,9 +23,7 @@ pub struct Function {
 #[derive(Clone)]
 pub struct Library {
     name: String,
-    /// With what they call. Lua has some 8000 places for values that Rust holds, and a registry
-    /// without a limit.
-    functions: Vec<(Function, Rc<RegistryKey>)>,
+    functions: Vec<Registered>,
 }
 
 impl Library {

@@ -25,8 +25,12 @@ pub(crate) struct State {
     /// Why the run failed, recorded while its stack still stood.
     pub(crate) failure: RefCell<Option<Failure>>,
     /// The functions of the library that is being loaded, while one is.
-    pub(crate) loading: RefCell<Option<Vec<(Function, Rc<RegistryKey>)>>>,
+    pub(crate) loading: RefCell<Option<Vec<Registered>>>,
 }
+
+/// A function of a library, and what it calls. Lua has some 8000 places for values that Rust holds;
+/// its registry has no limit.
+pub(crate) type Registered = (Function, Rc<RegistryKey>);
 
 /// An error that ended a run.
 pub(crate) struct Failure {

@@ -29,14 +29,12 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
         page.line(name, 0);
     }
     page.line("used_memory_lua_human", human(0));
-    for name in [
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
-        "number_of_functions",
-        "number_of_libraries",
-        "used_memory_vm_functions",
-        "used_memory_vm_total",
-    ] {
+    for name in ["used_memory_scripts_eval", "number_of_cached_scripts"] {
+        page.line(name, 0);
+    }
+    page.line("number_of_functions", page.call.engine.libraries().functions());
+    page.line("number_of_libraries", page.call.engine.keyspace().libraries());
+    for name in ["used_memory_vm_functions", "used_memory_vm_total"] {
         page.line(name, 0);
     }
     page.line("used_memory_vm_total_human", human(0));

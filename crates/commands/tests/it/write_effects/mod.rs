@@ -485,7 +485,8 @@ fn every_command_that_writes_has_cases() {
         writes.map(|command| command.full_name()).collect(),
         WRITES.iter().map(|write| write.name.to_owned()).collect(),
     );
-    names.retain(|name| !listed.contains(name));
+    // Function libraries are no keys.
+    names.retain(|name| !listed.contains(name) && !name.starts_with("function|"));
     assert!(names.is_empty(), "no cases for {names:?}");
 }
 
