@@ -16,6 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::hub::Hub;
 use crate::log::CommandLog;
+use crate::running_scripts::RunningScripts;
 use crate::script_cache::ScriptCache;
 use crate::session::Session;
 use crate::stats::{Full, Stats};
@@ -68,6 +69,7 @@ pub struct Engine {
     tracker: Tracker,
     full: Full,
     scripts: ScriptCache,
+    running_scripts: RunningScripts,
     /// When the log told last of HTTP that was refused, in seconds of unix time.
     pub(crate) told_of_http: AtomicU64,
     seed: u64,
@@ -106,6 +108,7 @@ impl Engine {
             tracker,
             full: Full::default(),
             scripts: ScriptCache::default(),
+            running_scripts: RunningScripts::default(),
             told_of_http: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
@@ -195,6 +198,16 @@ impl Engine {
     /// The texts of scripts.
     pub(crate) fn scripts(&self) -> &ScriptCache {
         &self.scripts
+    }
+
+    /// The scripts that run long.
+    pub(crate) fn running_scripts(&self) -> &RunningScripts {
+        &self.running_scripts
+    }
+
+    /// Ends all scripts that run long, and undoes what they wrote: the server is shutting down.
+    pub fn kill_scripts(&self) {
+        self.running_scripts.kill_all();
     }
 
     /// Keys whose blocked clients could not be served.
