@@ -205,6 +205,12 @@ impl Engine {
         &self.running_scripts
     }
 
+    /// Returns true if a script that runs long has locked this shard: whoever waits for it may wait
+    /// as long.
+    pub fn is_locked_by_script(&self, shard: usize) -> bool {
+        !self.running_scripts.is_empty() && self.running_scripts.holder(&[shard]).is_some()
+    }
+
     /// Ends all scripts that run long, and undoes what they wrote: the server is shutting down.
     pub fn kill_scripts(&self) {
         self.running_scripts.kill_all();

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use commands::{Engine, Failure};
 use commands::admin::{Facts, Host, Persistence};
+use commands::{Engine, Failure};
 
 use crate::append_only::AppendOnly;
 use crate::config::{Refusal, Values, rewrite};

@@ -37,11 +37,7 @@ pub(crate) enum Scope {
 impl Engine {
     /// Locks what a call needs.
     #[inline]
-    pub(super) fn lock<'k>(
-        &'k self,
-        call: &Call<'_>,
-        scope: Scope,
-    ) -> Result<Txn<'k>, Failure> {
+    pub(super) fn lock<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Result<Txn<'k>, Failure> {
         let (keyspace, now) = (self.keyspace(), call.now_ms());
         if !self.running_scripts().is_empty() {
             let keys = call.keys.iter().map(Key::shard);
@@ -68,11 +64,7 @@ impl Engine {
     }
 
     /// Locks the shards of these keys, or all of them.
-    pub(crate) fn lock_keys(
-        &self,
-        keys: Option<&[Key<'_>]>,
-        now: u64,
-    ) -> Result<Txn<'_>, Failure> {
+    pub(crate) fn lock_keys(&self, keys: Option<&[Key<'_>]>, now: u64) -> Result<Txn<'_>, Failure> {
         if !self.running_scripts().is_empty() {
             let shards = match keys {
                 None => (0..self.keyspace().shards()).collect(),

@@ -239,7 +239,8 @@ impl Engine {
         let names_all = matches!(spec.run, Run::Keys(_)) || !(is_script || txn.covers_all());
         let keys = if names_all { call.keys } else { &[] };
         let shows = spec.has(READONLY | WRITE) || is_script;
-        let databases = matches!(spec.run, Run::All(_)) && spec.has(WRITE) || call.changed_databases;
+        let databases =
+            matches!(spec.run, Run::All(_)) && spec.has(WRITE) || call.changed_databases;
         let committed = done.and_then(|()| {
             let unit = Unit {
                 engine: self,

@@ -22,7 +22,8 @@ use crate::running_scripts::ScriptKind;
 use crate::spec::READONLY;
 
 const WRITE_FLAG: &str = "ERR Can not execute a script with write flag using *_ro command.";
-const OVER_LIMIT: &str = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+const OVER_LIMIT: &str =
+    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
 
 /// A script or a function, ready to run.
 pub(super) struct Program<'p> {

@@ -174,8 +174,7 @@ fn kill(call: &mut Call<'_>) -> Done {
 
 fn load(call: &mut Call<'_>) -> Done {
     let text = call.args.get(2).copied().ok_or(SYNTAX)?;
-    let script =
-        interpreter::with(call.engine, |lua| lua.load(call.engine, text, Origin::Loaded))?;
+    let script = interpreter::with(call.engine, |lua| lua.load(call.engine, text, Origin::Loaded))?;
     call.out.bulk(script.sha());
     Ok(())
 }
