@@ -74,6 +74,7 @@ const COMMANDS: &[&str] = &[
     "stats",
     "names",
     "libraries",
+    "running_scripts",
     "script_cache",
     "admin blocking call client cross_protocol engine execute hub log queue request \
      rewrite session spec table tracking",

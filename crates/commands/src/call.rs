@@ -6,6 +6,7 @@ use resp::Writer;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::log::Effects;
+use crate::running_scripts::LongSince;
 use crate::session::Session;
 use crate::table::Command;
 
@@ -98,6 +99,8 @@ pub struct Call<'a> {
     pub may_pin: bool,
     /// Whether the client may be blocked: not by a command inside of another.
     pub(crate) may_block: bool,
+    /// A script inside of it takes long: all of it is to be run again on a thread of its own.
+    pub(crate) long_script: Option<LongSince>,
     /// A command that a script called has changed whole databases.
     pub(crate) changed_databases: bool,
     /// A large string that is the rest of the reply; it is copied after the locks were released.
@@ -131,6 +134,7 @@ impl<'a> Call<'a> {
             durable_at: 0,
             may_pin: true,
             may_block: true,
+            long_script: None,
             changed_databases: false,
             pinned: None,
             waited_ns: heap::waited_ns(),

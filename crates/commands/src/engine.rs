@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::hub::Hub;
 use crate::libraries::Libraries;
 use crate::log::CommandLog;
+use crate::running_scripts::RunningScripts;
 use crate::script_cache::ScriptCache;
 use crate::session::Session;
 use crate::stats::{Full, Stats};
@@ -70,6 +71,7 @@ pub struct Engine {
     full: Full,
     scripts: ScriptCache,
     libraries: Arc<Libraries>,
+    running_scripts: RunningScripts,
     /// When the log told last of HTTP that was refused, in seconds of unix time.
     pub(crate) told_of_http: AtomicU64,
     seed: u64,
@@ -109,6 +111,7 @@ impl Engine {
             full: Full::default(),
             scripts: ScriptCache::default(),
             libraries: Arc::default(),
+            running_scripts: RunningScripts::default(),
             told_of_http: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
@@ -203,6 +206,22 @@ impl Engine {
     /// Function libraries.
     pub(crate) fn libraries(&self) -> &Arc<Libraries> {
         &self.libraries
+    }
+
+    /// The scripts that run long.
+    pub(crate) fn running_scripts(&self) -> &RunningScripts {
+        &self.running_scripts
+    }
+
+    /// Returns true if a script that runs long has locked this shard: whoever waits for it may wait
+    /// as long.
+    pub fn is_locked_by_script(&self, shard: usize) -> bool {
+        !self.running_scripts.is_empty() && self.running_scripts.holder(&[shard]).is_some()
+    }
+
+    /// Ends all scripts that run long, and undoes what they wrote: the server is shutting down.
+    pub fn kill_scripts(&self) {
+        self.running_scripts.kill_all();
     }
 
     /// Keys whose blocked clients could not be served.

@@ -48,6 +48,7 @@ mod replay;
 mod request;
 mod rewrite;
 mod room;
+mod running_scripts;
 mod script_cache;
 mod scripting;
 mod session;

@@ -227,3 +227,57 @@ impl Drop for Uncommitted {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use script::Flags;
+
+    fn library(name: &str, functions: &[&str]) -> Arc<LibraryInfo> {
+        let function = |name: &&str| Function {
+            name: (*name).to_owned(),
+            description: None,
+            flags: Flags::default(),
+        };
+        let functions = functions.iter().map(function).collect();
+        Arc::new(LibraryInfo { id: 0, name: name.to_owned(), functions, failure: None })
+    }
+
+    fn known(libraries: &Libraries) -> Option<Vec<String>> {
+        libraries.with(|known| known.all().map(|library| library.name.clone()).collect())
+    }
+
+    #[test]
+    fn a_change_that_is_not_kept_makes_everything_unknown() {
+        let libraries = Arc::<Libraries>::default();
+        libraries.publish(libraries.epoch(), Known::default());
+        Libraries::change(&libraries, |known| known.insert(library("one", &["f"]))).keep();
+        assert_eq!(known(&libraries), Some(vec!["one".to_owned()]));
+        let change = Libraries::change(&libraries, Known::clear);
+        let epoch = libraries.epoch();
+        assert!(matches!(libraries.find("f", false), Lookup::Uncommitted));
+        assert!(matches!(libraries.find("f", true), Lookup::None(None)));
+        drop(change);
+        assert!(matches!(libraries.find("f", false), Lookup::Unknown));
+        assert_ne!(libraries.epoch(), epoch);
+        // What was read before is not told.
+        libraries.publish(epoch, Known::default());
+        assert_eq!(known(&libraries), None);
+    }
+
+    #[test]
+    fn functions_are_found_in_any_case_and_conflict_with_those_of_libraries_that_stay() {
+        let mut known = Known::default();
+        known.insert(library("one", &["f", "g"]));
+        let found = known.find("F").map(|place| place.function().name.clone());
+        assert_eq!(found, Some("f".to_owned()));
+        let other = library("two", &["h", "G"]);
+        assert_eq!(known.conflict(&other, |_| true), Some("G"));
+        assert_eq!(known.conflict(&other, |name| name != "one"), None);
+        assert_eq!(known.conflict(&library("one", &["g"]), |_| true), None);
+        known.insert(library("one", &["g"]));
+        assert!(known.find("f").is_none());
+        known.remove("one");
+        assert!(known.find("g").is_none() && known.is_empty());
+    }
+}

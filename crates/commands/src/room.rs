@@ -37,6 +37,10 @@ impl Engine {
 
     /// Deletes keys by the eviction policy until no limit is exceeded; false if one still is.
     fn evict(&self) -> bool {
+        // A script that runs long may have the shard of any victim.
+        if !self.running_scripts().is_empty() {
+            return self.keyspace().excess() == 0;
+        }
         while self.keyspace().excess() > 0 {
             if !self.evict_over_limit() {
                 return self.keyspace().excess() == 0;
@@ -49,7 +53,8 @@ impl Engine {
     /// frees what deletes left, lets all shards have what each has to spare, else evicts; true if
     /// that may have helped. No shard may be locked by this thread.
     pub(crate) fn find_room(&self, bytes: usize, tries: usize) -> bool {
-        if tries >= TRIES {
+        // A script that runs long may have any shard.
+        if tries >= TRIES || !self.running_scripts().is_empty() {
             return false;
         }
         let freed = self.free_garbage();

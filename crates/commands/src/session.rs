@@ -14,6 +14,8 @@ use resp::Protocol;
 use crate::blocking::Waiter;
 use crate::client::Client;
 use crate::hub::Subscriptions;
+use crate::running_scripts::RunningScript;
+use crate::scripting::LongScript;
 use crate::tracking::Readers;
 use crate::walk::Walk;
 
@@ -90,6 +92,10 @@ pub struct Session {
     pub(crate) forgotten: Vec<Readers>,
     /// How keys begin of which it is told (CLIENT TRACKING).
     pub(crate) prefixes: BTreeSet<Box<[u8]>>,
+    /// The script that runs for it on a thread of its own.
+    pub(crate) long_script: Option<Arc<LongScript>>,
+    /// Set in the session of such a script: how others know of it.
+    pub(crate) running_script: Option<Arc<RunningScript>>,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
 }
@@ -120,7 +126,36 @@ impl Session {
             reads_of_changed: Vec::new(),
             forgotten: Vec::new(),
             prefixes: BTreeSet::new(),
+            long_script: None,
+            running_script: None,
             waiter: None,
+        }
+    }
+
+    /// Returns true if whoever serves it can wait for a reply that another thread makes.
+    pub(crate) fn can_wait(&self) -> bool {
+        self.can_walk && self.can_block && self.reply == ReplyMode::On
+    }
+
+    /// A session for a script of this one, on another thread.
+    pub(crate) fn for_script(&self) -> Session {
+        Session {
+            db: self.db,
+            protocol: self.protocol,
+            authenticated: self.authenticated,
+            random: self.random.clone(),
+            caching: self.caching,
+            ..Session::new(Arc::clone(&self.client), self.stripe, 0)
+        }
+    }
+
+    /// A session for an EXEC of this one, on another thread: it has what this one watches.
+    pub(crate) fn for_exec(&mut self, queue: Queue) -> Session {
+        Session {
+            multi: Some(queue),
+            watches: std::mem::take(&mut self.watches),
+            touched: Arc::clone(&self.touched),
+            ..self.for_script()
         }
     }
 

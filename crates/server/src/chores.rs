@@ -69,7 +69,8 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
         for shard in (worker.number..shards).step_by(step) {
             expire(&worker, shard, until).await;
             reclaim(&worker, shard).await;
-            if worker.shared.limits.defragment.load(Relaxed) {
+            let is_free = !worker.shared.engine.is_locked_by_script(shard);
+            if is_free && worker.shared.limits.defragment.load(Relaxed) {
                 defragment(&worker, shard, passes.entry(shard).or_default());
             }
         }
@@ -83,7 +84,7 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
         return;
     }
     let effort = shared.limits.expire_effort.load(Relaxed).max(1) as usize;
-    loop {
+    while !shared.engine.is_locked_by_script(shard) {
         let step = || shared.engine.expire_step(shard, ITEMS * effort);
         if contained("expiry", step) != Some(true) || Instant::now() > until {
             return;
@@ -94,8 +95,9 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
 
 /// Frees what deletes left behind.
 async fn reclaim(worker: &Worker, shard: usize) {
-    let keyspace = worker.shared.engine.keyspace();
-    while keyspace.has_garbage(shard) {
+    let engine = &worker.shared.engine;
+    let keyspace = engine.keyspace();
+    while keyspace.has_garbage(shard) && !engine.is_locked_by_script(shard) {
         match contained("freeing", || keyspace.reclaim_step(shard, BLOCKS)) {
             Some(Ok(progress)) if progress.more => tokio::task::yield_now().await,
             _ => return,

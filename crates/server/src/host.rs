@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use commands::Failure;
 use commands::admin::{Facts, Host, Persistence};
+use commands::{Engine, Failure};
 
 use crate::append_only::AppendOnly;
 use crate::config::{Refusal, Values, rewrite};
@@ -164,6 +164,12 @@ impl Host for Server {
 
     fn log(&self, line: &str) {
         tracing::warn!("{line}");
+    }
+
+    fn spawn(&self, job: Box<dyn FnOnce(&Engine) + Send>) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name("script".to_owned());
+        thread.spawn(move || job(&shared.engine)).is_ok()
     }
 
     fn sleep(&self, time: Duration) {

@@ -366,6 +366,8 @@ async fn wait(shared: &Shared) {
         _ = received(&mut int) => tracing::info!("Received SIGINT scheduling shutdown..."),
         _ = shared.shutdown.asked() => tracing::info!("User requested shutdown..."),
     }
+    // Nobody has a reply of theirs: what they wrote is undone.
+    shared.engine.kill_scripts();
     shared.shutdown.request(Request::default());
 }
 

@@ -4,6 +4,7 @@
 //! the outside goes through this trait; without a host (in the embedded library) they answer what
 //! the engine itself knows.
 
+use crate::engine::Engine;
 use crate::failure::Failure;
 
 /// The server, as commands see it.
@@ -42,6 +43,9 @@ pub trait Host: Send + Sync {
 
     /// Writes a line into the server's log.
     fn log(&self, line: &str);
+
+    /// Runs a job on a thread of its own. Returns false if there is none to be had.
+    fn spawn(&self, job: Box<dyn FnOnce(&Engine) + Send>) -> bool;
 
     /// Makes the calling thread wait (DEBUG SLEEP).
     fn sleep(&self, time: std::time::Duration);

@@ -158,7 +158,10 @@ impl Engine {
     fn serve_place(&self, stripe: usize, (db, bytes): Place) {
         let key = self.keyspace().key(&bytes);
         let losses = self.keyspace().losses();
-        let mut txn = self.lock_to_serve(&key);
+        let Some(mut txn) = self.lock_to_serve(&key) else {
+            self.deferred().not_locked.add([(db, bytes)]);
+            return;
+        };
         let mut round = Round::new(self, stripe, losses);
         round.list(db, &bytes);
         round.run(&mut txn);

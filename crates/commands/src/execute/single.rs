@@ -70,7 +70,8 @@ impl Engine {
         outcome
     }
 
-    fn call(
+    /// Executes a command that was admitted, at the time `now_ns`. The reply goes to `out`.
+    pub(crate) fn call(
         &self,
         session: &mut Session,
         command: &Command,
@@ -98,7 +99,7 @@ impl Engine {
             call.out.error(failure.as_bytes());
             self.stats().error(failure.code());
         }
-        if call.next != Next::Walk {
+        if call.next != Next::Walk && call.session.long_script.is_none() {
             self.finish(&mut call, now_ns, done.is_err());
         }
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
@@ -213,7 +214,7 @@ impl Engine {
             self.refuse_damaged(call.db(), call.command, call.args, call.keys)?;
         }
         let prepared = self.prepare(call, scope)?;
-        let mut txn = self.lock(call, scope);
+        let mut txn = self.lock(call, scope)?;
         if let Some(value) = prepared {
             txn.attach(value);
         }

@@ -6,6 +6,7 @@ use script::{Invocation, Outcome, Reply};
 use super::interpreter;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
+use crate::running_scripts::ScriptKind;
 use crate::scripting::{self, Program};
 use crate::spec::*;
 
@@ -57,6 +58,7 @@ fn execute(call: &mut Call<'_>, txn: Option<&mut Txn<'_>>) -> Done {
         let mut program = Program {
             name: &function.name,
             flags: Some(function.flags),
+            kind: ScriptKind::Function,
             run: &mut |host| lua.call(&found, invocation, host).unwrap_or_else(not_found),
         };
         match txn {

@@ -197,7 +197,8 @@ impl ThreadLibraries {
                 }
                 // Whoever changes libraries has all shards locked until it is committed.
                 Lookup::Uncommitted => {
-                    drop(engine.lock_keys(Some(&[]), engine.clock().unix_ms()));
+                    let any = engine.keyspace().key(b"");
+                    drop(engine.lock_keys(Some(&[any]), engine.clock().unix_ms())?);
                     continue;
                 }
             };
@@ -265,7 +266,7 @@ fn read<R>(
     let done = keyspace.retry_losses(Failure::is_unsettled, |losses| {
         let key = library.map(|name| [keyspace.key(name)]);
         let keys = key.as_ref().map(|key| key.as_slice());
-        let done = read(&engine.lock_keys(keys, engine.clock().unix_ms()));
+        let done = read(&engine.lock_keys(keys, engine.clock().unix_ms())?);
         keyspace.check_losses(losses)?;
         done
     });

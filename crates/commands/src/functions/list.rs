@@ -133,9 +133,13 @@ fn show(call: &mut Call<'_>, txn: &Txn<'_>, library: &LibraryInfo, with_code: bo
 }
 
 fn stats(call: &mut Call<'_>, txn: Option<&Txn<'_>>) -> Done {
-    interpreter::with(call.engine, |lua| lua.know(call.engine, txn))?;
+    // While a script runs long this is answered without a lock, by what is known.
+    if txn.is_some() || call.engine.running_scripts().is_empty() {
+        interpreter::with(call.engine, |lua| lua.know(call.engine, txn))?;
+    }
     let libraries = call.engine.libraries();
-    let count = libraries.with(|known| known.len()).unwrap_or(0);
+    let count = libraries.with(|known| known.len() as u64);
+    let count = count.unwrap_or_else(|| call.engine.keyspace().libraries());
     let functions = libraries.functions();
     let out = &mut *call.out;
     out.map(2);

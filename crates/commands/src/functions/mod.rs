@@ -20,6 +20,7 @@ mod load;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::help::reply_help;
+use crate::running_scripts::ScriptKind;
 use crate::spec::*;
 
 /// Its commands.
@@ -73,8 +74,11 @@ const KILL: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-fn kill(_: &mut Call<'_>) -> Done {
-    Err("NOTBUSY No scripts in execution right now.".into())
+fn kill(call: &mut Call<'_>) -> Done {
+    let rolls_back = call.engine.config().script_kill_rollback();
+    call.engine.running_scripts().kill(ScriptKind::Function, rolls_back)?;
+    call.out.ok();
+    Ok(())
 }
 
 /// Too many arguments for a subcommand.

@@ -7,6 +7,7 @@ use super::interpreter::{self, ThreadInterpreter};
 use super::run::{self, Program};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NOT_INTEGER};
+use crate::running_scripts::ScriptKind;
 use crate::script_cache::Origin;
 use crate::spec::*;
 
@@ -114,6 +115,7 @@ fn execute(
         let mut program = Program {
             name: script.sha(),
             flags: script.flags(),
+            kind: ScriptKind::Script,
             run: &mut |host| interpreter.run(&script, invocation, host),
         };
         run(call, &mut program)

@@ -9,6 +9,8 @@
 //! heap has no free memory, the script is halted: it gets nothing but errors from then on, what it
 //! did is discarded, and it is run again by whoever runs it.
 
+use std::sync::Arc;
+
 use keyspace::{Key, Txn};
 use resp::{Protocol, Writer};
 use script::{Continue, LogLevel, Reply};
@@ -20,6 +22,7 @@ use crate::call::{Call, Run};
 use crate::execute::Step;
 use crate::failure::{Failure, OOM};
 use crate::request::Keys;
+use crate::running_scripts::{LongSince, RunningScript};
 use crate::spec::{DENYOOM, NOSCRIPT, WRITE};
 use crate::table::{Command, Lookup};
 
@@ -30,13 +33,17 @@ const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scrip
 /// What a script gets that was halted; nobody else sees it.
 const HALTED: &str = "ERR the script was halted";
 
-/// Why a script is to be run again.
+/// Why a script was ended, and what it did is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// It needs a shard that somebody else has locked.
     NotLocked,
     /// A command found no free memory in the heap.
     Full,
+    /// It takes long: it is to be run again on a thread of its own.
+    TooLong(LongSince),
+    /// SCRIPT KILL, or a shutdown: it is not to be run again.
+    Killed,
 }
 
 /// The world of one run of a script.
@@ -48,6 +55,14 @@ pub(super) struct ScriptHost<'h, 'c, 'k> {
     /// Effects go into the command log (`redis.set_repl`).
     is_logged: bool,
     has_written: bool,
+    /// When it was looked at first how long the script takes, unix ns.
+    started_ns: Option<u64>,
+    /// It can be run again on a thread of its own.
+    may_move: bool,
+    /// How others know of it, if it runs long.
+    running: Option<Arc<RunningScript>>,
+    /// It was listed here, while it runs on its connection's thread.
+    is_listed: bool,
     /// A command was executed that changes whole databases.
     pub(super) changed_databases: bool,
     pub(super) halt: Option<Halt>,
@@ -60,8 +75,13 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         call: &'h mut Call<'c>,
         txn: &'h mut Txn<'k>,
         rights: Rights,
+        may_move: bool,
     ) -> ScriptHost<'h, 'c, 'k> {
         let reply = Writer::new(Protocol::Resp2);
+        let running = call.session.running_script.clone();
+        if let Some(running) = &running {
+            running.set_locked(txn.locked());
+        }
         ScriptHost {
             call,
             txn,
@@ -69,6 +89,10 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
             reply,
             is_logged: true,
             has_written: false,
+            started_ns: None,
+            may_move: may_move && running.is_none(),
+            running,
+            is_listed: false,
             changed_databases: false,
             halt: None,
             lines: Vec::new(),
@@ -104,7 +128,27 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         }
         let missing: SmallVec<[usize; 4]> =
             step.keys.iter().filter(|key| !self.txn.covers(key)).map(Key::shard).collect();
-        missing.into_iter().all(|shard| self.txn.try_extend(shard))
+        if missing.is_empty() {
+            return true;
+        }
+        let is_locked = missing.into_iter().all(|shard| self.txn.try_extend(shard));
+        if let Some(running) = &self.running {
+            running.set_locked(self.txn.locked());
+        }
+        is_locked
+    }
+
+    /// Lists a script that takes long on its connection's thread, where nobody else can run it.
+    #[cold]
+    fn list(&mut self, since: LongSince) {
+        let running = Arc::new(RunningScript::new(since));
+        running.set_locked(self.txn.locked());
+        if self.has_written {
+            running.set_written();
+        }
+        self.call.engine.running_scripts().enter(&running);
+        self.running = Some(running);
+        self.is_listed = true;
     }
 
     /// Executes a command that was admitted. Its reply is in the buffer.
@@ -126,6 +170,9 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         }
         let is_write = command.spec.has(WRITE);
         self.has_written |= is_write;
+        if is_write && let Some(running) = &self.running {
+            running.set_written();
+        }
         self.changed_databases |= is_write && matches!(command.spec.run, Run::All(_));
     }
 }
@@ -172,6 +219,36 @@ impl script::Host for ScriptHost<'_, '_, '_> {
     }
 
     fn poll(&mut self) -> Continue {
-        if self.halt.is_some() { Continue::Kill } else { Continue::Yes }
+        if self.halt.is_some() {
+            return Continue::Kill;
+        }
+        if let Some(running) = &self.running {
+            if running.is_killed() {
+                self.halt = Some(Halt::Killed);
+                return Continue::Kill;
+            }
+            return Continue::Yes;
+        }
+        let engine = self.call.engine;
+        let now_ns = engine.clock().unix_ns();
+        let started_ns = *self.started_ns.get_or_insert(now_ns);
+        let since = LongSince { kind: self.rights.kind, started_ns };
+        let took_ns = now_ns.saturating_sub(started_ns);
+        if self.may_move && took_ns > engine.script_moved_after() {
+            self.halt = Some(Halt::TooLong(since));
+            return Continue::Kill;
+        }
+        if !self.may_move && took_ns > engine.config().busy_reply_threshold_ns() {
+            self.list(since);
+        }
+        Continue::Yes
+    }
+}
+
+impl Drop for ScriptHost<'_, '_, '_> {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take().filter(|_| self.is_listed) {
+            self.call.engine.running_scripts().leave(&running);
+        }
     }
 }

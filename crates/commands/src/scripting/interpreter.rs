@@ -80,6 +80,11 @@ impl ThreadInterpreter {
         self.interpreter.load(&text).ok()
     }
 
+    /// Compiles a script for this thread, so that it is found whatever becomes of the cache.
+    pub(super) fn keep(&mut self, text: &[u8]) -> Result<(), Failure> {
+        self.interpreter.load(text).map(drop).map_err(refused)
+    }
+
     /// Runs a script.
     pub(super) fn run(
         &mut self,

@@ -3,6 +3,7 @@
 //! - [`eval`]: the commands, which find the script and what it may do.
 //! - [`run`]: a script as one unit of work. It locks the shards of the keys that the command
 //!   declares, and what the script changes is committed once, at its end.
+//! - [`long`]: a script that takes long, on a thread of its own.
 //! - [`host`]: what a script calls: commands, in the script's transaction.
 //! - [`interpreter`]: the thread's Lua interpreter. The texts that all threads share are in
 //!   `script_cache.rs`.
@@ -12,10 +13,12 @@
 mod eval;
 mod host;
 mod interpreter;
+mod long;
 mod reply;
 mod run;
 mod script;
 
+pub(crate) use long::LongScript;
 pub(crate) use run::{Program, alone, within};
 
 use crate::spec::CommandSpec;

@@ -18,6 +18,7 @@ use crate::call::Call;
 use crate::engine::Engine;
 use crate::execute::Scope;
 use crate::failure::{Done, Failure};
+use crate::running_scripts::ScriptKind;
 use crate::spec::READONLY;
 
 const WRITE_FLAG: &str = "ERR Can not execute a script with write flag using *_ro command.";
@@ -31,6 +32,8 @@ pub(crate) struct Program<'p> {
     /// What it declares about itself; `None` if it declares nothing: then each of its commands is
     /// checked.
     pub(crate) flags: Option<Flags>,
+    /// Which command ends it.
+    pub(crate) kind: ScriptKind,
     /// Runs it.
     pub(crate) run: &'p mut dyn FnMut(&mut dyn Host) -> Outcome,
 }
@@ -38,6 +41,7 @@ pub(crate) struct Program<'p> {
 /// What a script may do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rights {
+    pub(super) kind: ScriptKind,
     pub(super) may_write: bool,
     /// Each of its writes is refused while the store takes none; else the script was.
     pub(super) checks_each: bool,
@@ -48,13 +52,14 @@ pub(super) struct Rights {
 impl Rights {
     /// Finds out what a script may do, or why it may not run. With `is_inner`, all shards are
     /// locked already and nothing can be evicted.
-    fn of(call: &Call<'_>, flags: Option<Flags>, is_inner: bool) -> Result<Rights, Failure> {
+    fn of(call: &Call<'_>, program: &Program<'_>, is_inner: bool) -> Result<Rights, Failure> {
+        let Program { flags, kind, .. } = *program;
         let engine = call.engine;
         let reads_only = call.command.spec.has(READONLY);
         let is_over_limit =
             if is_inner { engine.keyspace().exceeds_maxmemory() } else { !engine.has_room() };
         let Some(flags) = flags else {
-            return Ok(Rights { may_write: !reads_only, checks_each: true, is_over_limit });
+            return Ok(Rights { kind, may_write: !reads_only, checks_each: true, is_over_limit });
         };
         let writes = !flags.contains(Flags::NO_WRITES);
         if writes && reads_only {
@@ -66,15 +71,16 @@ impl Rights {
         if writes && is_over_limit && !flags.contains(Flags::ALLOW_OOM) {
             return Err(OVER_LIMIT.into());
         }
-        Ok(Rights { may_write: writes, checks_each: false, is_over_limit: false })
+        Ok(Rights { kind, may_write: writes, checks_each: false, is_over_limit: false })
     }
 }
 
 /// Runs a script in a transaction of its own.
 pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
     let engine = call.engine;
-    let rights = Rights::of(call, program.flags, false)?;
+    let rights = Rights::of(call, program, false)?;
     let start = Start { mark: call.out.mark(), random: call.session.random.clone() };
+    let mut may_move = call.session.can_wait();
     let mut scope = Scope::Keys;
     if engine.scripts().is_undeclared(program.name) {
         scope = Scope::All;
@@ -82,29 +88,41 @@ pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
     loop {
         let mut halt = None;
         let done = engine.transact(call, scope, |call, txn| {
-            halt = execute(call, txn, program, rights);
-            match halt {
-                None => Ok(()),
-                Some(Halt::Full) => Err(keyspace::Error::Full.into()),
-                Some(Halt::NotLocked) => Err("ERR a shard of the script is locked".into()),
-            }
+            let ended = execute(call, txn, program, rights, may_move);
+            ended.map_err(|(why, failure)| {
+                halt = Some(why);
+                failure
+            })
         });
-        if halt != Some(Halt::NotLocked) {
-            return done;
+        match halt {
+            Some(Halt::NotLocked) => {
+                engine.scripts().remember_undeclared(program.name);
+                scope = Scope::All;
+            }
+            Some(Halt::TooLong(since)) => {
+                start.restore(call);
+                let session = call.session.for_script();
+                if engine.move_script(call, since, session) {
+                    return Ok(());
+                }
+                may_move = false;
+            }
+            _ => return done,
         }
-        engine.scripts().remember_undeclared(program.name);
         start.restore(call);
-        scope = Scope::All;
     }
 }
 
 /// Runs a script in a transaction that has locked all shards: in EXEC.
 pub(crate) fn within(call: &mut Call<'_>, txn: &mut Txn<'_>, program: &mut Program<'_>) -> Done {
-    let rights = Rights::of(call, program.flags, true)?;
-    match execute(call, txn, program, rights) {
-        None => Ok(()),
-        Some(_) => Err(keyspace::Error::Full.into()),
-    }
+    let rights = Rights::of(call, program, true)?;
+    let may_move = call.session.can_wait();
+    execute(call, txn, program, rights, may_move).map_err(|(halt, failure)| {
+        if let Halt::TooLong(since) = halt {
+            call.long_script = Some(since);
+        }
+        failure
+    })
 }
 
 /// What a second run begins with.
@@ -127,15 +145,18 @@ fn execute(
     txn: &mut Txn<'_>,
     program: &mut Program<'_>,
     rights: Rights,
-) -> Option<Halt> {
+    may_move: bool,
+) -> Result<(), (Halt, Failure)> {
     let db = call.db();
-    let mut host = ScriptHost::new(call, txn, rights);
+    let mut host = ScriptHost::new(call, txn, rights, may_move);
     let outcome = (program.run)(&mut host);
-    let ScriptHost { halt, lines, changed_databases, .. } = host;
+    let (halt, lines) = (host.halt, std::mem::take(&mut host.lines));
+    let changed_databases = host.changed_databases;
+    drop(host);
     // A script selects a database for itself only.
     call.session.select(db);
-    if halt.is_some() {
-        return halt;
+    if let Some(halt) = halt {
+        return Err((halt, failure_of(halt, &outcome.reply)));
     }
     call.changed_databases |= changed_databases;
     lines.iter().for_each(|(level, text)| call.engine.log_line(*level, text));
@@ -147,7 +168,16 @@ fn execute(
         }
     }
     reply::write(&outcome.reply, call.out);
-    None
+    Ok(())
+}
+
+/// The error of a script that was ended, for whoever does not run it again.
+fn failure_of(halt: Halt, reply: &Reply) -> Failure {
+    match (halt, reply) {
+        (Halt::Full, _) => keyspace::Error::Full.into(),
+        (Halt::Killed, Reply::Error { message, .. }) => Failure::text(message.clone()),
+        _ => "ERR the script was ended".into(),
+    }
 }
 
 impl Engine {

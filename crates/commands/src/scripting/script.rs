@@ -4,10 +4,10 @@ use super::interpreter;
 use crate::call::{Call, Run};
 use crate::failure::{Done, SYNTAX};
 use crate::help::reply_help;
+use crate::running_scripts::ScriptKind;
 use crate::script_cache::Origin;
 use crate::spec::*;
 
-const NOTHING_RUNS: &str = "NOTBUSY No scripts in execution right now.";
 const NO_DEBUGGER: &str = "ERR the Lua debugger is not supported: run the script in a development instance of Redis with redis-cli --ldb";
 
 pub(super) const CONTAINER: CommandSpec = CommandSpec {
@@ -165,8 +165,11 @@ fn help(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn kill(_: &mut Call<'_>) -> Done {
-    Err(NOTHING_RUNS.into())
+fn kill(call: &mut Call<'_>) -> Done {
+    let rolls_back = call.engine.config().script_kill_rollback();
+    call.engine.running_scripts().kill(ScriptKind::Script, rolls_back)?;
+    call.out.ok();
+    Ok(())
 }
 
 fn load(call: &mut Call<'_>) -> Done {

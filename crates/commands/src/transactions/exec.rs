@@ -28,7 +28,19 @@ fn exec(call: &mut Call<'_>) -> Done {
     let Some(queue) = take(call.session) else {
         return Err("ERR EXEC without MULTI".into());
     };
+    let (mark, db) = (call.out.mark(), call.db());
     let done = execute(call, &queue);
+    if let Some(since) = call.long_script.take() {
+        // Nothing has happened: a thread of its own begins again.
+        call.session.select(db);
+        call.out.truncate(mark);
+        call.effects.clear();
+        let session = call.session.for_exec(queue);
+        if call.engine.move_script(call, since, session) {
+            return Ok(());
+        }
+        return Err("ERR a script takes long, and there is no thread for it".into());
+    }
     call.engine.unwatch(call.session);
     done
 }
@@ -110,7 +122,7 @@ fn attempt(
     if keyspace.has_alert() {
         refuse_damaged(call, steps)?;
     }
-    let mut txn = call.engine.lock_keys(locks, call.now_ms());
+    let mut txn = call.engine.lock_keys(locks, call.now_ms())?;
     let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {
         call.durable_at = call.engine.check_read(keys, call.engine.logged_until(keys))?;
@@ -126,6 +138,10 @@ fn attempt(
     for step in steps {
         let started_ns = inner.engine.begin_ns(inner.session);
         let failed = step.run(&mut inner, &mut txn).err();
+        if let Some(since) = inner.long_script {
+            call.long_script = Some(since);
+            return Err("ERR a script takes long".into());
+        }
         inner.engine.finish(&mut inner, started_ns, failed.is_some());
         inner.waited_ns = heap::waited_ns();
         // Where a part of the span table may be lost, no span is known to be free.
