@@ -18,11 +18,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     // out.
     ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
-    // Nobody uses it yet: the commands that run scripts will.
     ("perdura-script", &[]),
     (
         "perdura-commands",
-        &["perdura-heap", "perdura-keyspace", "perdura-aof", "perdura-resp", "perdura-rdb"],
+        &[
+            "perdura-heap",
+            "perdura-keyspace",
+            "perdura-aof",
+            "perdura-resp",
+            "perdura-rdb",
+            "perdura-script",
+        ],
     ),
     ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace"]),
     (

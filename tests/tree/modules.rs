@@ -72,6 +72,8 @@ const COMMANDS: &[&str] = &[
     "config",
     "stats",
     "names",
+    "running_scripts",
+    "script_cache",
     "admin blocking call client cross_protocol engine execute hub log queue request \
      rewrite session spec table tracking",
     "bitmaps",
@@ -91,6 +93,7 @@ const COMMANDS: &[&str] = &[
     "sort",
     "streams",
     "transactions",
+    "scripting",
     "create",
     "delivery",
     "replay",

@@ -18,8 +18,6 @@ mod reply;
 mod run;
 mod script;
 
-pub(crate) use long::LongScript;
-
 use crate::spec::CommandSpec;
 
 /// Its commands.

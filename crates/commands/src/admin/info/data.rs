@@ -29,9 +29,10 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
         page.line(name, 0);
     }
     page.line("used_memory_lua_human", human(0));
+    let (scripts, script_bytes) = page.call.engine.scripts().size();
+    page.line("used_memory_scripts_eval", script_bytes);
+    page.line("number_of_cached_scripts", scripts);
     for name in [
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
         "number_of_functions",
         "number_of_libraries",
         "used_memory_vm_functions",
