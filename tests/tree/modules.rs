@@ -97,6 +97,7 @@ const COMMANDS: &[&str] = &[
     "sort",
     "streams",
     "transactions",
+    "scripting",
     "create",
     "delivery",
     "replay",

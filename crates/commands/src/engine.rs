@@ -208,6 +208,12 @@ impl Engine {
         &self.libraries
     }
 
+    /// Returns how often a script was rolled back and run again, since it needed a shard that
+    /// somebody had locked.
+    pub fn script_reruns(&self) -> u64 {
+        self.scripts.reruns()
+    }
+
     /// The scripts that run long.
     pub(crate) fn running_scripts(&self) -> &RunningScripts {
         &self.running_scripts

@@ -80,6 +80,22 @@ impl RunningScript {
     }
 }
 
+/// The reply of a script that ran on a thread of its own, on its way to the client that waits.
+#[derive(Debug, Default)]
+pub(crate) struct LateReply(Mutex<Option<(Vec<u8>, u64)>>);
+
+impl LateReply {
+    /// Leaves the reply, and up to where the log must be durable before it may leave.
+    pub(crate) fn put(&self, reply: Vec<u8>, durable_at: u64) {
+        *lock(&self.0) = Some((reply, durable_at));
+    }
+
+    /// Takes what was left.
+    pub(crate) fn take(&self) -> Option<(Vec<u8>, u64)> {
+        lock(&self.0).take()
+    }
+}
+
 /// All scripts that run long.
 #[derive(Debug, Default)]
 pub(crate) struct RunningScripts {

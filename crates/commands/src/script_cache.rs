@@ -20,6 +20,8 @@ pub(crate) struct ScriptCache {
     /// Scripts that access keys which they do not declare: they lock all shards at once.
     undeclared: RwLock<HashSet<Box<str>>>,
     undeclared_len: AtomicUsize,
+    /// How often a script was rolled back and run again, since it needed a shard that somebody had.
+    reruns: AtomicU64,
 }
 
 #[derive(Default)]
@@ -105,8 +107,15 @@ impl ScriptCache {
             && self.undeclared.read().unwrap_or_else(PoisonError::into_inner).contains(name)
     }
 
-    /// Remembers that the script accesses keys that it does not declare.
+    /// Returns how often a script was rolled back and run again, since it needed a shard that
+    /// somebody had locked.
+    pub(crate) fn reruns(&self) -> u64 {
+        self.reruns.load(Ordering::Acquire)
+    }
+
+    /// Remembers that the script, which is to be run again, accesses keys that it does not declare.
     pub(crate) fn remember_undeclared(&self, name: &str) {
+        self.reruns.fetch_add(1, Ordering::Release);
         let mut names = self.undeclared.write().unwrap_or_else(PoisonError::into_inner);
         // Names of scripts that were dropped since are not worth a list of their own.
         if names.len() >= 2 * MAX_EVALUATED {

@@ -14,8 +14,7 @@ use resp::Protocol;
 use crate::blocking::Waiter;
 use crate::client::Client;
 use crate::hub::Subscriptions;
-use crate::running_scripts::RunningScript;
-use crate::scripting::LongScript;
+use crate::running_scripts::{LateReply, RunningScript};
 use crate::tracking::Readers;
 use crate::walk::Walk;
 
@@ -92,8 +91,8 @@ pub struct Session {
     pub(crate) forgotten: Vec<Readers>,
     /// How keys begin of which it is told (CLIENT TRACKING).
     pub(crate) prefixes: BTreeSet<Box<[u8]>>,
-    /// The script that runs for it on a thread of its own.
-    pub(crate) long_script: Option<Arc<LongScript>>,
+    /// Where the script that runs for it on a thread of its own will leave its reply.
+    pub(crate) late_reply: Option<Arc<LateReply>>,
     /// Set in the session of such a script: how others know of it.
     pub(crate) running_script: Option<Arc<RunningScript>>,
     /// What it waits for, while it is blocked.
@@ -126,7 +125,7 @@ impl Session {
             reads_of_changed: Vec::new(),
             forgotten: Vec::new(),
             prefixes: BTreeSet::new(),
-            long_script: None,
+            late_reply: None,
             running_script: None,
             waiter: None,
         }

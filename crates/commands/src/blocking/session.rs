@@ -70,8 +70,8 @@ impl Engine {
     /// Whether the wait of a blocked session has ended; its reply is in `out` then. Whoever ends it
     /// wakes the client.
     pub fn unblocked(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
-        if session.long_script.is_some() {
-            return self.finish_long_script(session, out);
+        if session.late_reply.is_some() {
+            return self.take_late_reply(session, out);
         }
         let ending = session.waiter.as_ref()?.take_ending()?;
         Some(self.resume(session, ending, out))

@@ -99,7 +99,7 @@ impl Engine {
             call.out.error(failure.as_bytes());
             self.stats().error(failure.code());
         }
-        if call.next != Next::Walk && call.session.long_script.is_none() {
+        if call.next != Next::Walk && call.session.late_reply.is_none() {
             self.finish(&mut call, now_ns, done.is_err());
         }
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };

@@ -1,11 +1,12 @@
 //! A script that takes long, on a thread of its own.
 //!
-//! Scripts run on the thread of their connection, which meanwhile serves nobody else. One that takes
-//! longer than [`MOVED_AFTER`] is rolled back there and run again on a thread of its own, at the
-//! same time and with the same random numbers: nothing of its first run has been seen. Its client
-//! waits as one that is blocked does, and the connection's thread serves the others.
+//! Scripts run on the thread of their connection, which meanwhile serves nobody else. One that
+//! takes longer than [`MOVED_AFTER`] is rolled back there and run again on a thread of its own, at
+//! the same time and with the same random numbers: nothing of its first run has been seen. Its
+//! client waits as one that is blocked does, and the connection's thread serves the others. An EXEC
+//! with such a script is moved as a whole.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use resp::Writer;
@@ -13,10 +14,10 @@ use resp::Writer;
 use super::interpreter;
 use crate::call::{Call, Next, Outcome};
 use crate::engine::Engine;
-use crate::request::Keys;
-use crate::request::Request;
-use crate::running_scripts::{LongSince, RunningScript};
+use crate::request::{Keys, Request};
+use crate::running_scripts::{LateReply, LongSince, RunningScript};
 use crate::session::{ReplyMode, Session};
+use crate::table::Lookup;
 
 /// Nanoseconds that a script may take on its connection's thread.
 const MOVED_AFTER: u64 = 100_000_000;
@@ -25,21 +26,16 @@ const MOVED_AFTER: u64 = 100_000_000;
 /// what it needs by then, and waits for no script without knowing it.
 const GRACE: Duration = Duration::from_millis(2);
 
-/// A script on its way to a thread of its own, and its result on the way back.
-pub(crate) struct LongScript {
+/// A call on its way to a thread of its own.
+struct LongScript {
     args: Vec<Box<[u8]>>,
     /// The text, since the cache may forget it meanwhile.
     text: Option<Arc<[u8]>>,
     command: usize,
     now_ns: u64,
     since: LongSince,
-    session: Mutex<Option<Session>>,
-    result: Mutex<Option<Finished>>,
-}
-
-struct Finished {
-    outcome: Outcome,
-    reply: Vec<u8>,
+    session: Session,
+    reply: Arc<LateReply>,
 }
 
 impl Engine {
@@ -57,22 +53,21 @@ impl Engine {
         session: Session,
     ) -> bool {
         let Some(host) = self.host() else { return false };
-        let script = Arc::new(LongScript {
+        let reply = Arc::new(LateReply::default());
+        let script = LongScript {
             args: call.args.iter().map(|arg| Box::from(*arg)).collect(),
             text: self.text_of(call),
             command: call.command.id,
             now_ns: call.now_ns,
             since,
-            session: Mutex::new(Some(session)),
-            result: Mutex::default(),
-        });
-        call.session.long_script = Some(Arc::clone(&script));
+            session,
+            reply: Arc::clone(&reply),
+        };
+        call.session.late_reply = Some(reply);
         call.next = Next::Block;
-        let moved = Arc::clone(&script);
-        let is_moved = host.spawn(Box::new(move |engine| engine.run_long_script(&moved)));
+        let is_moved = host.spawn(Box::new(move |engine| engine.run_long_script(script)));
         if !is_moved {
-            take(&script.session).iter_mut().for_each(|session| self.unwatch(session));
-            call.session.long_script = None;
+            call.session.late_reply = None;
             call.next = Next::Reply;
         }
         is_moved
@@ -84,8 +79,8 @@ impl Engine {
         self.scripts().text(&sha.to_ascii_lowercase())
     }
 
-    fn run_long_script(&self, script: &LongScript) {
-        let Some(mut session) = take(&script.session) else { return };
+    fn run_long_script(&self, script: LongScript) {
+        let LongScript { mut session, reply, .. } = script;
         let running = Arc::new(RunningScript::new(script.since));
         self.running_scripts().enter(&running);
         if let Some(host) = self.host() {
@@ -99,37 +94,28 @@ impl Engine {
         }
         let args: Vec<&[u8]> = script.args.iter().map(|arg| &**arg).collect();
         let command = &self.table().all()[script.command];
-        let lookup = crate::table::Lookup::Found(command);
+        let lookup = Lookup::Found(command);
         let mut keys = Keys::new();
         self.keys_of(lookup, &args, |key| keys.push(key));
         let request = Request { args: &args, lookup, keys: &keys };
         let outcome = self.call(&mut session, command, request, &mut out, script.now_ns);
         self.running_scripts().leave(&running);
-        let client = Arc::clone(&session.client);
-        put(&script.result, Finished { outcome, reply: out.take() });
-        client.wake();
+        reply.put(out.take(), outcome.durable_at);
+        session.client.wake();
     }
 
     /// Takes the reply of the script that a session waits for, if it is there.
-    pub(crate) fn finish_long_script(
+    pub(crate) fn take_late_reply(
         &self,
         session: &mut Session,
         out: &mut Writer,
     ) -> Option<Outcome> {
-        let Finished { outcome, reply } = take(&session.long_script.as_ref()?.result)?;
-        session.long_script = None;
-        session.written_to = session.written_to.max(outcome.durable_at);
+        let (reply, durable_at) = session.late_reply.as_ref()?.take()?;
+        session.late_reply = None;
+        session.written_to = session.written_to.max(durable_at);
         if session.reply == ReplyMode::On {
             out.raw(&reply);
         }
-        Some(outcome)
+        Some(Outcome { next: Next::Reply, durable_at })
     }
-}
-
-fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
-    place.lock().unwrap_or_else(PoisonError::into_inner).take()
-}
-
-fn put<T>(place: &Mutex<Option<T>>, value: T) {
-    *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
 }

@@ -18,7 +18,6 @@ mod reply;
 mod run;
 mod script;
 
-pub(crate) use long::LongScript;
 pub(crate) use run::{Program, alone, within};
 
 use crate::spec::CommandSpec;

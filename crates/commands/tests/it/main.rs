@@ -30,6 +30,7 @@ mod obligations;
 mod pipeline;
 mod read_cache;
 mod rewrites;
+mod scripts;
 mod sort;
 mod sorted_sets;
 mod stream_groups;

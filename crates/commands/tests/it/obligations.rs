@@ -1,5 +1,5 @@
 //! What is owed for a change of the data is paid whoever changes it: a command by itself, a
-//! pipelined run, an EXEC, the operation of a blocked client that is served, expiry, eviction, or a
+//! pipelined run, an EXEC, a script, the operation of a blocked client that is served, expiry, eviction, or a
 //! reader that finds a key expired.
 //!
 //! Each way of changing a key is put together with each thing that is owed for it. And the source
@@ -24,6 +24,9 @@ enum Way {
     Single,
     Run,
     Exec,
+    Script,
+    /// A script that does not declare the key.
+    Undeclared,
     /// The operation of a client that was blocked.
     Served,
     /// A reader finds the key expired.
@@ -32,8 +35,17 @@ enum Way {
     Eviction,
 }
 
-const WAYS: [Way; 7] =
-    [Way::Single, Way::Run, Way::Exec, Way::Served, Way::Reader, Way::Expiry, Way::Eviction];
+const WAYS: [Way; 9] = [
+    Way::Single,
+    Way::Run,
+    Way::Exec,
+    Way::Script,
+    Way::Undeclared,
+    Way::Served,
+    Way::Reader,
+    Way::Expiry,
+    Way::Eviction,
+];
 
 impl Way {
     /// Whether it takes the key away; the others add to it.
@@ -89,6 +101,14 @@ impl Stage {
                 self.actor.check("MULTI", "OK");
                 self.actor.check("RPUSH k v", "QUEUED");
                 self.actor.check("EXEC", "[(integer) 1]");
+            }
+            Way::Script => {
+                let script = "return redis.call('rpush', KEYS[1], 'v')";
+                assert_eq!(self.actor.raw(&["EVAL", script, "1", "k"]), b":1\r\n");
+            }
+            Way::Undeclared => {
+                let script = "return redis.call('rpush', 'k', 'v')";
+                assert_eq!(self.actor.raw(&["EVAL", script, "1", "other"]), b":1\r\n");
             }
             Way::Served => {
                 self.actor.check("RPUSH source v", "(integer) 1");

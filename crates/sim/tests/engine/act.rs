@@ -16,11 +16,24 @@ use std::sync::{Arc, Mutex, atomic::Ordering::Relaxed};
 /// Keys of a request that fills.
 const KEYS_AT_ONCE: usize = 70;
 
+/// A script that executes the commands in its arguments, each after the number of its words, and
+/// returns their replies.
+const SCRIPT: &str = "\
+    local replies, at = {}, 1 \
+    while at <= #ARGV do \
+        local count = tonumber(ARGV[at]) \
+        replies[#replies + 1] = redis.pcall(unpack(ARGV, at + 1, at + count)) \
+        at = at + count + 1 \
+    end \
+    return replies";
+
 /// One thing to do.
 pub(crate) enum Action {
     Request(Words, &'static str),
     /// All in one MULTI and EXEC.
     Exec(Vec<(Words, &'static str)>),
+    /// All in one script. The key that is declared, if any, is the first of the first command.
+    Script(Vec<(Words, &'static str)>, bool),
     /// Sent without waiting for replies.
     Pipeline(Vec<(Words, &'static str)>),
     Select(usize),
@@ -43,6 +56,9 @@ impl fmt::Debug for Action {
         match self {
             Action::Request(words, _) => f.write_str(&line(words)),
             Action::Exec(all) => write!(f, "MULTI; {}; EXEC", lines(all)),
+            Action::Script(all, declares) => {
+                write!(f, "script, a key declared: {declares}: {}", lines(all))
+            }
             Action::Pipeline(all) => write!(f, "pipelined: {}", lines(all)),
             Action::Select(db) => write!(f, "SELECT {db}"),
             Action::Tick(ms) => write!(f, "{ms} ms pass"),
@@ -93,6 +109,10 @@ impl Draw<'_> {
             37..39 => Action::Evict(rng.u64(..)),
             39..43 => Action::Snapshot,
             43 => Action::Grow,
+            44..49 => {
+                let requests = (0..rng.usize(1..6)).map(|_| self.request(now, rng));
+                Action::Script(requests.collect(), rng.bool())
+            }
             _ => {
                 let (words, name) = self.request(now, rng);
                 Action::Request(words, name)
@@ -193,6 +213,7 @@ impl<'a> Actor<'a> {
             }
             Action::Request(words, name) => self.alone(connection, words, vec![name]),
             Action::Exec(all) => self.exec(connection, all)?,
+            Action::Script(all, declares) => self.script(connection, all, *declares),
             Action::Pipeline(all) => self.pipeline(connection, all),
             Action::Expire(shard) => self.errand("expiry", |actor| {
                 let now = actor.clock.now();
@@ -258,14 +279,34 @@ impl<'a> Actor<'a> {
             self.request(connection, words);
         }
         let reply = self.request(connection, &vec![b"EXEC".to_vec()]);
+        self.done_together(connection, all, &reply);
+        Ok(())
+    }
+
+    /// As [`Actor::exec`], by a script.
+    fn script(&mut self, connection: usize, all: &[(Words, &'static str)], declares: bool) {
+        self.journal.begun(all.iter().map(|(_, name)| *name).chain(["eval"]).collect());
+        let key = all.first().and_then(|(words, _)| words.get(1)).filter(|_| declares);
+        let keys = if key.is_some() { "1" } else { "0" };
+        let mut eval: Words = ["EVAL", SCRIPT, keys].map(|word| word.as_bytes().to_vec()).into();
+        eval.extend(key.cloned());
+        for (words, _) in all {
+            eval.push(words.len().to_string().into_bytes());
+            eval.extend(words.iter().cloned());
+        }
+        let reply = self.request(connection, &eval);
+        self.done_together(connection, all, &reply);
+    }
+
+    /// Notes those of several commands in one transaction that came to something.
+    fn done_together(&self, connection: usize, all: &[(Words, &'static str)], reply: &[u8]) {
         if self.engine.log().is_none() && reply.first() == Some(&b'*') {
-            let mut replies = elements(&reply);
+            let mut replies = elements(reply);
             let done = all.iter().filter(|_| replies.next().is_some_and(|reply| !is_error(reply)));
             let done = done.map(|(words, _)| words.clone()).collect();
             self.journal.effective(Feed::Requests(self.first + connection, done));
         }
         self.journal.acknowledged();
-        Ok(())
     }
 
     /// As the server executes what arrived at once: runs share a transaction where they can.

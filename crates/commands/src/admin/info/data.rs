@@ -29,9 +29,9 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
         page.line(name, 0);
     }
     page.line("used_memory_lua_human", human(0));
-    for name in ["used_memory_scripts_eval", "number_of_cached_scripts"] {
-        page.line(name, 0);
-    }
+    let (scripts, script_bytes) = page.call.engine.scripts().size();
+    page.line("used_memory_scripts_eval", script_bytes);
+    page.line("number_of_cached_scripts", scripts);
     page.line("number_of_functions", page.call.engine.libraries().functions());
     page.line("number_of_libraries", page.call.engine.keyspace().libraries());
     for name in ["used_memory_vm_functions", "used_memory_vm_total"] {
