@@ -205,7 +205,11 @@ impl Effects {
     }
 
     /// Ends a group: its commands are wrapped in MULTI and EXEC where they are more than one.
+    #[inline]
     pub(crate) fn end_group(&mut self) {
+        if !self.enabled {
+            return;
+        }
         if self.count > self.group.count + 1 {
             let at = self.group.len;
             self.bytes.splice(at..at, aof::MULTI.iter().copied());

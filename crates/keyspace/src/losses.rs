@@ -65,13 +65,14 @@ impl Keyspace {
         is_loss: impl Fn(&E) -> bool,
         mut attempt: impl FnMut(Losses) -> Result<R, E>,
     ) -> Result<R, E> {
-        let mut done = self.attempt(&is_loss, &mut attempt);
-        for _ in 1..TRIES {
-            if !done.as_ref().is_err_and(&is_loss) {
-                break;
+        // The attempt is called in one place, so that the compiler makes it a part of its caller.
+        let mut tries = 0;
+        loop {
+            let done = self.attempt(&is_loss, &mut attempt);
+            tries += 1;
+            if tries == TRIES || !done.as_ref().is_err_and(&is_loss) {
+                return done;
             }
-            done = self.attempt(&is_loss, &mut attempt);
         }
-        done
     }
 }

@@ -220,15 +220,16 @@ impl Engine {
         if !self.waiting().is_empty() {
             self.serve_deferred(call.session.stripe);
         }
-        match call.pinned.take() {
-            None => Ok(()),
-            Some(value) => {
-                call.out.bulk_header(value.len());
-                value.append_to(call.out.buffer());
-                call.out.bulk_end();
-                Ok(self.keyspace().check_losses(call.losses)?)
-            }
-        }
+        if call.pinned.is_some() { self.end_with_pinned(call) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn end_with_pinned(&self, call: &mut Call<'_>) -> Done {
+        let Some(value) = call.pinned.take() else { return Ok(()) };
+        call.out.bulk_header(value.len());
+        value.append_to(call.out.buffer());
+        call.out.bulk_end();
+        Ok(self.keyspace().check_losses(call.losses)?)
     }
 }
 
