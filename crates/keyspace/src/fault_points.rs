@@ -6,4 +6,6 @@ heap::fault_points! { 176:
     ChecksumWithLength,
     /// What is moved is published without the room after it, which the next append writes.
     MoveWithoutRoom,
+    /// The shards of a transaction are locked in ascending order.
+    LockAscending,
 }

@@ -17,6 +17,7 @@ use crate::databases::cursor_shard;
 use crate::eviction::Random;
 use crate::eviction::access::Lfu;
 use crate::eviction::access::Which;
+use crate::fault_points::FaultPoint;
 use crate::key::Hashing;
 use crate::layout::{
     Counts, FieldCounts, MAP_ROOT, counts_root, fields_root, keys_root, map_word, physical,
@@ -139,8 +140,13 @@ impl Keyspace {
         if let [shard] = shards {
             return self.begin_one(*shard, now);
         }
-        let shards = ascending(shards.iter().copied());
-        let locked = shards.into_iter().map(|shard| self.heap.lock(shard)).collect();
+        let shards = ascending(shards.iter().copied()).into_iter();
+        let lock = |shard| self.heap.lock(shard);
+        if FaultPoint::LockAscending.is_enabled() {
+            return Txn::new(self, shards.map(lock).collect(), now);
+        }
+        let mut locked: SmallVec<_> = shards.rev().map(lock).collect();
+        locked.reverse();
         Txn::new(self, locked, now)
     }
 

@@ -81,7 +81,10 @@ fn addresses(bind: &str, port: u16) -> Vec<(String, bool, io::Result<Vec<SocketA
     let resolve = |word: &str| match word {
         "*" => Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)]),
         "::*" => Ok(vec![SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)]),
-        name => (name, port).to_socket_addrs().map(|found| found.take(1).collect()),
+        name => match (name, port).to_socket_addrs() {
+            Ok(found) => Ok(found.take(1).collect()),
+            Err(error) => Err(unresolved(&error)),
+        },
     };
     bind.split_ascii_whitespace()
         .map(|word| {
@@ -89,6 +92,14 @@ fn addresses(bind: &str, port: u16) -> Vec<(String, bool, io::Result<Vec<SocketA
             (name.to_owned(), name.len() != word.len(), resolve(name))
         })
         .collect()
+}
+
+/// Why a name has no address, and what works without a name service: in a container, or where a
+/// statically linked program finds no service, there may be none.
+fn unresolved(error: &io::Error) -> io::Error {
+    let text = error.to_string();
+    let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+    io::Error::other(format!("{reason}. An address, such as 127.0.0.1, needs no name resolution"))
 }
 
 fn listener(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListener> {

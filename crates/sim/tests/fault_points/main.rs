@@ -10,6 +10,7 @@
 mod crashes;
 #[path = "../engine/mod.rs"]
 mod engine;
+mod locks;
 #[path = "../log/mod.rs"]
 mod log;
 mod losses;

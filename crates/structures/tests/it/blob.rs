@@ -81,7 +81,7 @@ proptest! {
     #[test]
     fn a_blob_is_its_bytes(
         first in prop_oneof![0..300usize, 65_000..66_000usize, 0..300_000usize],
-        changes in prop::collection::vec(change(), 1..12),
+        changes in prop::collection::vec(change(), 1..memory::steps(12)),
         read in (0..400_000u64, 0..200_000u64),
     ) {
         let mut pair = Pair::new(bytes(1, first));

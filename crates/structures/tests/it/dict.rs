@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use heap::{Ptr, View};
 use structures::Store;
 use structures::dict::{Dict, Member};
@@ -65,13 +65,13 @@ fn text(random: &mut fastrand::Rng) -> Vec<u8> {
 
 #[test]
 fn a_table_is_a_map() {
-    for seed in 0..4 {
+    for seed in 0..memory::steps(4) as u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut store = Memory::new();
         let dict = Dict::create(&mut store).expect("room");
         let mut model = BTreeMap::new();
         store.commit();
-        for n in 0..1500 {
+        for n in 0..memory::steps(1500) {
             let mut field = text(&mut random);
             field.extend(random.u8(0..40).to_le_bytes());
             if random.u8(0..3) == 0 {

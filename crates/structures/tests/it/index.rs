@@ -170,7 +170,8 @@ enum Change {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let keys = (0..4000u64, 1..900u64).prop_map(|(from, count)| from..from + count);
+    let keys =
+        (0..4000u64, 1..memory::steps(900) as u64).prop_map(|(from, count)| from..from + count);
     prop_oneof![
         3 => keys.clone().prop_map(Change::Put),
         2 => keys.prop_map(Change::Remove),
@@ -193,7 +194,10 @@ proptest! {
     #![proptest_config(memory::cases(40))]
 
     #[test]
-    fn an_index_is_a_map(hash in any_hash(), changes in prop::collection::vec(change(), 1..12)) {
+    fn an_index_is_a_map(
+        hash in any_hash(),
+        changes in prop::collection::vec(change(), 1..memory::steps(12)),
+    ) {
         let mut pair = Pair::new(hash);
         for (value, change) in changes.into_iter().enumerate() {
             match change {

@@ -228,7 +228,7 @@ proptest! {
     fn a_list_is_its_elements(
         bytes in prop_oneof![Just(0usize), Just(400), Just(8192)],
         count in prop_oneof![Just(3usize), Just(40), Just(9999)],
-        changes in prop::collection::vec(change(), 1..30),
+        changes in prop::collection::vec(change(), 1..memory::steps(30)),
     ) {
         let mut pair = Pair::new(Limits::new(bytes, count));
         for change in changes {

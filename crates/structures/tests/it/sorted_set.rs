@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::memory::{Cost, Memory};
+use crate::memory::{self, Cost, Memory};
 use heap::Ptr;
 use structures::Store;
 use structures::dict::Member;
@@ -148,10 +148,10 @@ fn score(random: &mut fastrand::Rng) -> f64 {
 
 #[test]
 fn a_sorted_set_is_a_sorted_vector() {
-    for seed in 0..4 {
+    for seed in 0..memory::steps(4) as u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut pair = Pair::new();
-        for n in 0..2500 {
+        for n in 0..memory::steps(2500) {
             let member = random.u16(0..700).to_string().repeat(random.usize(1..3));
             match random.u8(0..30) {
                 0..20 => _ = pair.put(member.as_bytes(), score(&mut random)),

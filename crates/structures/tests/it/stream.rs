@@ -197,7 +197,7 @@ proptest! {
     fn a_stream_is_its_entries(
         bytes in prop_oneof![Just(0usize), Just(400), Just(4096)],
         count in prop_oneof![Just(0usize), Just(3), Just(100)],
-        changes in prop::collection::vec(change(), 1..20),
+        changes in prop::collection::vec(change(), 1..memory::steps(20)),
         (from, to) in any::<(u16, u16)>(),
     ) {
         let mut pair = Pair::new(Limits::new(bytes, count));

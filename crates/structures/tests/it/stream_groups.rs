@@ -343,7 +343,7 @@ proptest! {
 
     #[test]
     fn groups_are_their_consumers_and_what_is_pending(
-        changes in prop::collection::vec(change(), 1..40),
+        changes in prop::collection::vec(change(), 1..memory::steps(40)),
     ) {
         let mut pair = Pair::new();
         (0..3).for_each(|group| {

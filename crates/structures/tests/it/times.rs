@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use heap::{Ptr, View};
 use structures::Store;
 use structures::dict::{Dict, Member};
@@ -102,12 +102,12 @@ fn change(store: &mut Memory, dict: Dict, model: &mut Model, random: &mut fastra
 
 #[test]
 fn members_are_found_in_the_order_of_their_times() {
-    for seed in 0..4 {
+    for seed in 0..memory::steps(4) as u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let (mut store, mut model) = (Memory::new(), Model::new());
         let dict = Dict::create(&mut store).expect("room");
         store.commit();
-        for n in 0..1500 {
+        for n in 0..memory::steps(1500) {
             change(&mut store, dict, &mut model, &mut random);
             store.commit();
             if n % 100 == 0 {

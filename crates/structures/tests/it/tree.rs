@@ -218,8 +218,9 @@ enum Change {
 fn change() -> impl Strategy<Value = Change> {
     let key = (0..60u64, 0..60u64);
     prop_oneof![
-        4 => prop::collection::vec(key, 1..200).prop_map(Change::Add),
-        2 => (0..100u64, 1..200usize).prop_map(|(from, count)| Change::AddRising(from, count)),
+        4 => prop::collection::vec(key, 1..memory::steps(200)).prop_map(Change::Add),
+        2 => (0..100u64, 1..memory::steps(200))
+            .prop_map(|(from, count)| Change::AddRising(from, count)),
         3 => prop::collection::vec(any::<u16>(), 1..200).prop_map(Change::Remove),
         2 => (any::<u16>(), 0..200usize).prop_map(|(at, most)| Change::RemoveRun(at, most)),
         1 => (0..60usize, 0..60usize).prop_map(|(a, b)| Change::RemoveEnds(a, b)),
@@ -265,7 +266,7 @@ proptest! {
 
     #[test]
     fn a_weighed_tree_is_a_vector(
-        changes in prop::collection::vec((0..8u32, any::<u16>(), 1..50u64), 1..900),
+        changes in prop::collection::vec((0..8u32, any::<u16>(), 1..50u64), 1..memory::steps(900)),
     ) {
         let mut pair = Pair::<Weighed>::new();
         for (step, (change, at, weight)) in changes.into_iter().enumerate() {
