@@ -4,7 +4,8 @@ use crate::convert::from_lua;
 use crate::natives::{CompileError, compile};
 use crate::state::State;
 use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, shebang};
-use mlua::{HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -22,7 +23,6 @@ pub struct Interpreter {
     scripts: HashMap<String, Script>,
     /// The parts that `lua/sandbox.lua` returns.
     pub(crate) sandbox: Table,
-    content: Table,
     run: mlua::Function,
     pub(crate) run_function: mlua::Function,
     pub(crate) handler: mlua::Function,
@@ -83,7 +83,7 @@ impl Interpreter {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         // Panics of Rust are not caught by Lua's pcall, which stays Lua's own.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let state = Rc::new(State::new());
+        let state = Rc::new(State::new(memory_limit));
         let natives = natives::table(&lua, &state, memory_limit)?;
         let code = lua.load(include_str!("lua/sandbox.lua")).set_name("=[C]");
         let sandbox: Table = code.call(natives)?;
@@ -94,7 +94,6 @@ impl Interpreter {
         set_hook(&lua, &state)?;
         lua.set_memory_limit(memory_limit)?;
         Ok(Interpreter {
-            content: sandbox.raw_get("content")?,
             run: sandbox.raw_get("run")?,
             run_function: sandbox.raw_get("run_function")?,
             sandbox,
@@ -159,13 +158,10 @@ impl Interpreter {
         invocation: Invocation<'_>,
         host: &mut dyn Host,
     ) -> Outcome {
-        let name = Rc::clone(&script.sha);
-        self.execute(&name, host, |this| {
-            let last_line = format!("@user_script:{}", script.lines);
-            *this.state.last_line.borrow_mut() = Some(last_line);
-            this.content.raw_set("KEYS", this.strings(invocation.keys)?)?;
-            this.content.raw_set("ARGV", this.strings(invocation.arguments)?)?;
-            this.run.call((&script.function, &this.handler))
+        self.execute(&script.sha, host, |this| {
+            this.state.last_line.set(Some(script.lines));
+            let (keys, arguments) = this.lists(invocation)?;
+            this.run.call((&script.function, &this.handler, keys, arguments))
         })
     }
 
@@ -183,7 +179,8 @@ impl Interpreter {
             if !has_succeeded {
                 return Ok(Err(value));
             }
-            from_lua(&value, self.state.is_resp3.get()).map(Ok)
+            let is_resp3 = self.state.is_resp3.get();
+            self.state.without_limit(&self.lua, || from_lua(&value, is_resp3)).map(Ok)
         });
         self.state.is_running.set(false);
         let was_killed = self.state.is_killed.get();
@@ -228,12 +225,22 @@ impl Interpreter {
         let _ = self.lua.gc_collect();
     }
 
-    pub(crate) fn strings(&self, items: &[&[u8]]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(items.len(), 0)?;
-        for (at, item) in items.iter().enumerate() {
-            table.raw_set(at + 1, self.lua.create_string(item)?)?;
-        }
-        Ok(table)
+    /// Makes the tables of keys and of other arguments.
+    pub(crate) fn lists(&self, invocation: Invocation<'_>) -> mlua::Result<(Table, Table)> {
+        let list = |items: &[&[u8]]| {
+            let texts: Option<SmallVec<[&str; 8]>> =
+                items.iter().map(|item| str::from_utf8(item).ok()).collect();
+            match texts {
+                // mlua puts a `str` into the table without making a handle first.
+                Some(texts) => self.lua.create_sequence_from(texts),
+                None => {
+                    let items = items.iter().map(LuaString::wrap);
+                    self.lua.create_sequence_from(items)
+                }
+            }
+        };
+        self.state
+            .without_limit(&self.lua, || Ok((list(invocation.keys)?, list(invocation.arguments)?)))
     }
 }
 

@@ -27,6 +27,7 @@ mod redis;
 mod reply;
 mod shebang;
 mod state;
+mod wire;
 
 pub use host::{Continue, Host, LogLevel};
 pub use interpreter::{Interpreter, Invocation, Outcome, Script};

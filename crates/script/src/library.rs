@@ -102,8 +102,7 @@ impl Interpreter {
         let callback = library.functions.iter().find(|(known, _)| known.name == function);
         let (_, callback) = callback?;
         Some(self.execute(function, host, |this| {
-            let keys = this.strings(invocation.keys)?;
-            let arguments = this.strings(invocation.arguments)?;
+            let (keys, arguments) = this.lists(invocation)?;
             this.run_function.call((callback, &this.handler, keys, arguments))
         }))
     }

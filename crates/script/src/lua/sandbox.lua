@@ -338,7 +338,10 @@ for name in pairs(original) do original[name] = nil end
 return {
   globals = G, content = base, library_globals = L, library_content = library_content,
   redis = base.redis, loading_redis = loading_redis,
-  run = function(f, handler) return xpcall(f, handler) end,
+  run = function(f, handler, keys, args)
+    base.KEYS, base.ARGV = keys, args
+    return xpcall(f, handler)
+  end,
   run_function = function(f, handler, keys, args)
     return xpcall(function() return (f(keys, args)) end, handler)
   end,
