@@ -22,11 +22,13 @@ mod libraries;
 mod library;
 mod natives;
 mod number;
+mod patterns;
 mod random;
 mod redis;
 mod reply;
 mod shebang;
 mod state;
+mod strings;
 mod wire;
 
 pub use host::{Continue, Host, LogLevel};

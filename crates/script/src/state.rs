@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) loading: RefCell<Option<Vec<(Function, LuaFunction)>>>,
     /// The buffer of commands' replies, empty while a command runs.
     pub(crate) reply: Cell<Vec<u8>>,
+    /// Steps of matching patterns since the host was last asked.
+    pub(crate) steps: Cell<u32>,
     memory_limit: usize,
 }
 
@@ -51,6 +53,7 @@ impl State {
             failure: RefCell::new(None),
             loading: RefCell::new(None),
             reply: Cell::new(Vec::new()),
+            steps: Cell::new(0),
             memory_limit,
         }
     }

@@ -5,6 +5,7 @@
 mod errors;
 mod libraries;
 mod limits;
+mod patterns;
 mod redis_server;
 mod replies;
 mod sandbox;
