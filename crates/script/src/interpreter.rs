@@ -1,12 +1,12 @@
 //! Compiles scripts, keeps them by SHA-1, and runs them.
 
+use crate::cache::Cache;
 use crate::convert::from_lua;
 use crate::natives::{CompileError, compile};
 use crate::state::State;
 use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, shebang};
 use mlua::{HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Instructions between two questions to the host.
@@ -20,7 +20,7 @@ const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
 pub struct Interpreter {
     pub(crate) lua: Lua,
     pub(crate) state: Rc<State>,
-    scripts: HashMap<String, Script>,
+    scripts: Cache,
     /// The parts that `lua/sandbox.lua` returns.
     pub(crate) sandbox: Table,
     run: mlua::Function,
@@ -98,7 +98,7 @@ impl Interpreter {
             run_function: sandbox.raw_get("run_function")?,
             sandbox,
             handler,
-            scripts: HashMap::new(),
+            scripts: Cache::default(),
             state,
             lua,
         })
@@ -120,7 +120,8 @@ impl Interpreter {
         }
     }
 
-    /// Compiles a script, or returns it if that was done before.
+    /// Compiles a script, or returns it if that was done before. As in Redis 7.4, the script may be
+    /// forgotten after many others were loaded like this, which is what EVAL does.
     pub fn load(&mut self, source: &[u8]) -> Result<Script, ScriptError> {
         let sha = Interpreter::sha(source);
         if let Some(script) = self.scripts.get(&sha) {
@@ -130,13 +131,26 @@ impl Interpreter {
         let failed = |text: String| {
             ScriptError::new(format!("Error compiling script (new function): {text}"))
         };
-        let function = compile(&self.lua, code, "@user_script").map_err(|error| match error {
+        let mut compiled = compile(&self.lua, code, "@user_script");
+        if matches!(compiled, Err(CompileError::Lua(_))) && self.scripts.evict() {
+            self.collect_garbage();
+            compiled = compile(&self.lua, code, "@user_script");
+        }
+        let function = compiled.map_err(|error| match error {
             CompileError::Text(text) => failed(text),
             CompileError::Lua(error) => failed(errors::text_of(&error)),
         })?;
         let lines = code.trim_ascii_end().iter().filter(|byte| **byte == b'\n').count() + 1;
         let script = Script { sha: sha.as_str().into(), flags, lines, function };
-        self.scripts.insert(sha, script.clone());
+        self.scripts.add(sha, script.clone());
+        Ok(script)
+    }
+
+    /// Compiles a script as [`Interpreter::load`] does, and keeps it until [`Interpreter::flush`],
+    /// which is what SCRIPT LOAD does.
+    pub fn load_kept(&mut self, source: &[u8]) -> Result<Script, ScriptError> {
+        let script = self.load(source)?;
+        self.scripts.retain(&script.sha);
         Ok(script)
     }
 
@@ -212,6 +226,10 @@ impl Interpreter {
         };
         if failure.message.ends_with(b"not enough memory") {
             self.collect_garbage();
+        }
+        if failure.message == b"ERR not enough memory" {
+            // What Redis says: Lua calls no handler when it has no memory.
+            return Reply::error(format!("ERR Error running script {name}, not enough memory"));
         }
         let mut message = failure.message;
         if let Some(position) = failure.position {

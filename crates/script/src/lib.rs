@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod cache;
 mod convert;
 mod errors;
 mod host;

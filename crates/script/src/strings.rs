@@ -158,8 +158,8 @@ fn gmatch(call: &Arguments<'_>, state: &Rc<State>) -> Results {
     Ok(vec![Value::Function(iterator)])
 }
 
-/// `next_match(s, pattern, place, only_first)`: the first match of `gsub` from a place, counted from
-/// 0: start, end, and captures, or the first of them; nothing if there is none.
+/// `next_match(s, pattern, place, only_first)`: the first match of `gsub` from a place, counted
+/// from 0: start, end, and captures, or the first of them; nothing if there is none.
 fn next_match(call: &Arguments<'_>, state: &State) -> Results {
     let (subject, pattern) = (call.bytes(1)?, call.bytes(2)?);
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
