@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod errors;
+mod fuzz_corpus;
 mod libraries;
 mod limits;
 mod patterns;
