@@ -108,8 +108,7 @@ impl Interpreter {
         let (_, callback) = callback?;
         Some(self.execute(function, host, |this| {
             let callback: LuaFunction = this.lua.registry_value(callback)?;
-            let keys = this.strings(invocation.keys)?;
-            let arguments = this.strings(invocation.arguments)?;
+            let (keys, arguments) = this.lists(invocation)?;
             this.run_function.call((callback, &this.handler, keys, arguments))
         }))
     }
