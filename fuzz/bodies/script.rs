@@ -27,11 +27,7 @@ struct Impatient {
 }
 
 impl Host for Impatient {
-    fn call(&mut self, arguments: &[&[u8]], _resp3: bool) -> Reply {
-        Reply::Array(arguments.iter().map(|argument| Reply::bulk(*argument)).collect())
-    }
-
-    fn call_raw(&mut self, arguments: &[&[u8]], resp3: bool, reply: &mut Vec<u8>) -> bool {
+    fn call(&mut self, arguments: &[&[u8]], resp3: bool, reply: &mut Vec<u8>) -> bool {
         // The arguments as a reply: most are none that is complete.
         reply.extend_from_slice(&arguments.concat());
         resp3

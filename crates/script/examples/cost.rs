@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use script::{Continue, Host, Interpreter, Invocation, LogLevel, Reply};
+use script::{Continue, Host, Interpreter, Invocation, LogLevel};
 
 const SET: &str = "return redis.call('set', KEYS[1], ARGV[1])";
 const GET: &str = "return redis.call('get', KEYS[1])";
@@ -15,11 +15,7 @@ const NOTHING: &str = "return 1";
 struct Nothing;
 
 impl Host for Nothing {
-    fn call(&mut self, arguments: &[&[u8]], _resp3: bool) -> Reply {
-        if arguments.len() == 2 { Reply::bulk("0123456789") } else { Reply::status("OK") }
-    }
-
-    fn call_raw(&mut self, arguments: &[&[u8]], _resp3: bool, reply: &mut Vec<u8>) -> bool {
+    fn call(&mut self, arguments: &[&[u8]], _resp3: bool, reply: &mut Vec<u8>) -> bool {
         let bytes: &[u8] = if arguments.len() == 2 { b"$10\r\n0123456789\r\n" } else { b"+OK\r\n" };
         reply.extend_from_slice(bytes);
         false

@@ -34,7 +34,8 @@ pub struct Script {
     sha: Rc<str>,
     flags: Option<Flags>,
     lines: usize,
-    function: mlua::Function,
+    /// Lua has some 8000 places for values that Rust holds; its registry has no limit.
+    function: Rc<mlua::RegistryKey>,
 }
 
 impl Script {
@@ -141,6 +142,8 @@ impl Interpreter {
             CompileError::Lua(error) => failed(errors::text_of(&error)),
         })?;
         let lines = code.trim_ascii_end().iter().filter(|byte| **byte == b'\n').count() + 1;
+        let function = self.lua.create_registry_value(function).map(Rc::new);
+        let function = function.map_err(|error| failed(errors::text_of(&error)))?;
         let script = Script { sha: sha.as_str().into(), flags, lines, function };
         self.scripts.add(sha, script.clone());
         Ok(script)
@@ -175,7 +178,8 @@ impl Interpreter {
         self.execute(&script.sha, host, |this| {
             this.state.last_line.set(Some(script.lines));
             let (keys, arguments) = this.lists(invocation)?;
-            this.run.call((&script.function, &this.handler, keys, arguments))
+            let function: mlua::Function = this.lua.registry_value(&script.function)?;
+            this.run.call((function, &this.handler, keys, arguments))
         })
     }
 
@@ -239,6 +243,7 @@ impl Interpreter {
     }
 
     fn collect_garbage(&self) {
+        self.lua.expire_registry_values();
         // Without finalizers a collection cannot fail; were it to, the memory is freed later.
         let _ = self.lua.gc_collect();
     }

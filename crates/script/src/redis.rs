@@ -94,7 +94,7 @@ fn call(lua: &Lua, command: &[&[u8]], state: &State, raises: bool) -> Returned {
     let is_resp3 = state.is_resp3.get();
     let mut reply = state.reply.take();
     reply.clear();
-    let called = host::with(|host| host.call_raw(command, is_resp3, &mut reply));
+    let called = host::with(|host| host.call(command, is_resp3, &mut reply));
     let result = match called {
         None => refused(lua, "a command cannot run inside of another one", raises),
         Some(is_counted) => match wire::to_lua(lua, &reply, is_resp3)? {

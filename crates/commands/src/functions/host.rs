@@ -26,8 +26,9 @@ impl<'e> LoadHost<'e> {
 }
 
 impl script::Host for LoadHost<'_> {
-    fn call(&mut self, _: &[&[u8]], _: bool) -> Reply {
-        Reply::error("ERR no command can be called while a library is loaded")
+    fn call(&mut self, _: &[&[u8]], _: bool, reply: &mut Vec<u8>) -> bool {
+        Reply::error("ERR no command can be called while a library is loaded").append_to(reply);
+        false
     }
 
     fn log(&mut self, level: LogLevel, message: &[u8]) {

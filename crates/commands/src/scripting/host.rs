@@ -13,14 +13,13 @@ use std::sync::Arc;
 
 use keyspace::{Key, Txn};
 use resp::{Protocol, Writer};
-use script::{Continue, LogLevel, Reply};
+use script::{Continue, LogLevel};
 use smallvec::SmallVec;
 
-use super::reply;
 use super::run::Rights;
 use crate::call::{Call, Run};
 use crate::execute::Step;
-use crate::failure::{Failure, OOM};
+use crate::failure::{Done, OOM};
 use crate::request::Keys;
 use crate::running_scripts::{LongSince, RunningScript};
 use crate::spec::{DENYOOM, NOSCRIPT, WRITE};
@@ -51,7 +50,6 @@ pub(super) struct ScriptHost<'h, 'c, 'k> {
     call: &'h mut Call<'c>,
     txn: &'h mut Txn<'k>,
     rights: Rights,
-    reply: Writer,
     /// Effects go into the command log (`redis.set_repl`).
     is_logged: bool,
     has_written: bool,
@@ -77,7 +75,6 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         rights: Rights,
         may_move: bool,
     ) -> ScriptHost<'h, 'c, 'k> {
-        let reply = Writer::new(Protocol::Resp2);
         let running = call.session.running_script.clone();
         if let Some(running) = &running {
             running.set_locked(txn.locked());
@@ -86,7 +83,6 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
             call,
             txn,
             rights,
-            reply,
             is_logged: true,
             has_written: false,
             started_ns: None,
@@ -100,7 +96,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
     }
 
     /// What must hold before a command is executed.
-    fn admit(&self, command: &Command, argc: usize) -> Result<(), Failure> {
+    fn admit(&self, command: &Command, argc: usize) -> Done {
         let spec = command.spec;
         if !spec.accepts(argc) {
             return Err(WRONG_ARITY.into());
@@ -151,14 +147,35 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         self.is_listed = true;
     }
 
-    /// Executes a command that was admitted. Its reply is in the buffer.
-    fn execute(&mut self, step: &Step<'_>) {
+    /// Executes a command if it may be. Its reply, which may be an error, goes to `out`.
+    fn try_execute(&mut self, arguments: &[&[u8]], out: &mut Writer) -> Done {
+        let engine = self.call.engine;
+        let Lookup::Found(command) = engine.table().find(arguments) else {
+            return Err(UNKNOWN.into());
+        };
+        if self.halt.is_some() {
+            return Err(HALTED.into());
+        }
+        self.admit(command, arguments.len())?;
+        let mut keys = Keys::new();
+        engine.keys_of(Lookup::Found(command), arguments, |key| keys.push(key));
+        let step = Step { command, args: arguments, keys: &keys };
+        if !self.lock(&step) {
+            self.halt = Some(Halt::NotLocked);
+            return Err(HALTED.into());
+        }
+        engine.refuse_damaged_within(self.txn, self.call.db(), &step)?;
+        self.execute(&step, out);
+        Ok(())
+    }
+
+    /// Executes a command that was admitted.
+    fn execute(&mut self, step: &Step<'_>, out: &mut Writer) {
         let call = &mut *self.call;
         let (engine, losses, mark) = (call.engine, call.losses, call.effects.mark());
         let started_ns = engine.begin_ns(call.session);
         let command = step.command;
-        let reply = &mut self.reply;
-        let inner = Call::new(engine, call.session, command, reply, call.now_ns, call.effects);
+        let inner = Call::new(engine, call.session, command, out, call.now_ns, call.effects);
         let mut inner = Call { may_pin: false, may_block: false, losses, ..inner };
         let failed = step.run(&mut inner, self.txn).err();
         engine.finish(&mut inner, started_ns, failed.is_some());
@@ -178,31 +195,16 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
 }
 
 impl script::Host for ScriptHost<'_, '_, '_> {
-    fn call(&mut self, arguments: &[&[u8]], resp3: bool) -> Reply {
-        let engine = self.call.engine;
-        let Lookup::Found(command) = engine.table().find(arguments) else {
-            return Reply::error(UNKNOWN);
-        };
-        if self.halt.is_some() {
-            return Reply::error(HALTED);
+    fn call(&mut self, arguments: &[&[u8]], resp3: bool, reply: &mut Vec<u8>) -> bool {
+        let protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        let mut out = Writer::append_to(std::mem::take(reply), protocol);
+        let done = self.try_execute(arguments, &mut out);
+        if let Err(text) = &done {
+            out.error(text.as_bytes());
         }
-        if let Err(failure) = self.admit(command, arguments.len()) {
-            return Reply::error(failure.as_bytes());
-        }
-        let mut keys = Keys::new();
-        engine.keys_of(Lookup::Found(command), arguments, |key| keys.push(key));
-        let step = Step { command, args: arguments, keys: &keys };
-        if !self.lock(&step) {
-            self.halt = Some(Halt::NotLocked);
-            return Reply::error(HALTED);
-        }
-        if let Err(failure) = engine.refuse_damaged_within(self.txn, self.call.db(), &step) {
-            return Reply::error(failure.as_bytes());
-        }
-        self.reply.clear();
-        self.reply.set_protocol(if resp3 { Protocol::Resp3 } else { Protocol::Resp2 });
-        self.execute(&step);
-        reply::read(self.reply.as_bytes())
+        *reply = out.take();
+        // A command counts its own error.
+        done.is_ok()
     }
 
     fn log(&mut self, level: LogLevel, message: &[u8]) {

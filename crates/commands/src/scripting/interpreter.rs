@@ -65,7 +65,11 @@ impl ThreadInterpreter {
         {
             return Ok(script);
         }
-        let script = self.interpreter.load(text).map_err(refused)?;
+        let script = match origin {
+            Origin::Evaluated => self.interpreter.load(text),
+            Origin::Loaded => self.interpreter.load_kept(text),
+        };
+        let script = script.map_err(refused)?;
         engine.scripts().add(&sha, text, origin);
         Ok(script)
     }
