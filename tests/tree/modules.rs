@@ -62,9 +62,9 @@ const AOF: &[&str] = &[
     "load",
 ];
 
-/// The circle is the engine: a command's description has its function, a function gets the call, a
-/// call has the engine, and the engine has the table of commands, and what sessions share: blocked
-/// and tracking clients, what administration keeps.
+/// The circle is the table of commands: the engine has the table, the table has descriptions, a
+/// description has the command's function, and the function gets a call, which has the engine and
+/// the description. What sessions share besides comes before it and knows neither engine nor call.
 const COMMANDS: &[&str] = &[
     "failure",
     "walk",
@@ -72,8 +72,26 @@ const COMMANDS: &[&str] = &[
     "config",
     "stats",
     "names",
-    "admin blocking call client cross_protocol engine execute hub log queue request \
-     rewrite session spec table tracking",
+    "receivers",
+    "host",
+    "log",
+    "client",
+    "hub",
+    "waiting",
+    "tracker",
+    "admin_state",
+    "session",
+    "call engine spec table",
+    "cross_protocol",
+    "queue",
+    "request",
+    "rewrite",
+    "tracking",
+    "admin",
+    "delivery",
+    "execute",
+    "blocking",
+    "debug",
     "bitmaps",
     "help",
     "strings",
@@ -92,7 +110,6 @@ const COMMANDS: &[&str] = &[
     "streams",
     "transactions",
     "create",
-    "delivery",
     "replay",
     "room",
     "unwritten",

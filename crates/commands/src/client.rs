@@ -4,6 +4,10 @@
 //! every command, others read it whenever they like. No socket is known here; to close a connection
 //! one sets its kill flag and calls its waker.
 
+mod tracking;
+mod waiter;
+mod wish;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel,
@@ -11,8 +15,9 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::blocking::Waiter;
-use crate::tracking::Tracking;
+pub(crate) use tracking::{Tracking, TrackingOptions};
+pub(crate) use waiter::{Ending, Served, Waiter};
+pub(crate) use wish::{Serving, Wish};
 
 /// Facts about a connection that stay as they are.
 #[derive(Clone, Debug, Default)]
@@ -104,8 +109,11 @@ struct Inbox {
     after: u64,
 }
 
+/// Bytes that a session takes, about.
+pub(crate) const SESSION_BYTES: usize = 320;
+
 /// Bytes that a connection without buffers takes, about.
-const BASE: usize = size_of::<Client>() + size_of::<crate::Session>() + 1024;
+const BASE: usize = size_of::<Client>() + SESSION_BYTES + 1024;
 
 /// Wakes the thread that serves a connection, so that it looks at the kill flag.
 pub type Waker = Box<dyn Fn() + Send>;

@@ -3,8 +3,8 @@
 use crate::engine::{Engine, EngineOptions};
 use crate::table::Table;
 use crate::{
-    admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
-    pubsub, sets, sort, sorted_sets, streams, strings, transactions,
+    admin, bitmaps, blocking, connection, debug, geo, hashes, hyperloglog, introspection, keys,
+    lists, pubsub, sets, sort, sorted_sets, streams, strings, transactions,
 };
 
 impl Engine {
@@ -28,6 +28,7 @@ impl Engine {
             pubsub::COMMANDS,
             introspection::COMMANDS,
             admin::COMMANDS,
+            debug::COMMANDS,
         ]);
         Engine::of(options, table)
     }

@@ -9,17 +9,18 @@ use std::sync::{Arc, OnceLock};
 
 use keyspace::Keyspace;
 
-use crate::admin;
-use crate::blocking::{Deferred, Waiting};
+use crate::admin_state::State;
 use crate::client::{Clients, Peer};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
+use crate::host::Host;
 use crate::hub::Hub;
 use crate::log::CommandLog;
 use crate::session::Session;
 use crate::stats::{Full, Stats};
 use crate::table::Table;
-use crate::tracking::Tracker;
+use crate::tracker::Tracker;
+use crate::waiting::{Deferred, Waiting};
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -54,8 +55,8 @@ pub struct Engine {
     config: Config,
     stats: Stats,
     clients: Clients,
-    host: OnceLock<Arc<dyn admin::Host>>,
-    admin: admin::State,
+    host: OnceLock<Arc<dyn Host>>,
+    admin: State,
     monitors: AtomicUsize,
     waiting: Waiting,
     deferred: Deferred,
@@ -74,7 +75,7 @@ impl Engine {
     pub(crate) fn of(options: EngineOptions, table: Table) -> Engine {
         let stats = Stats::new(table.len(), options.threads);
         let now_ms = options.clock.unix_ms();
-        let admin = admin::State::new(table.len(), options.threads, now_ms, options.seed);
+        let admin = State::new(table.len(), options.threads, now_ms, options.seed);
         let log_ends = (0..options.keyspace.shards()).map(|_| AtomicU64::new(0)).collect();
         let waiting = Waiting::new(options.keyspace.shards());
         let tracker = Tracker::new(options.keyspace.shards());
@@ -150,12 +151,12 @@ impl Engine {
     }
 
     /// The server that it runs in, if any.
-    pub fn host(&self) -> Option<&dyn admin::Host> {
+    pub fn host(&self) -> Option<&dyn Host> {
         self.host.get().map(|host| &**host)
     }
 
     /// What administration keeps: slow log, latency, monitors, pauses.
-    pub fn admin(&self) -> &admin::State {
+    pub fn admin(&self) -> &State {
         &self.admin
     }
 
@@ -185,7 +186,7 @@ impl Engine {
     }
 
     /// Names the server that it runs in, once.
-    pub fn set_host(&self, host: Arc<dyn admin::Host>) -> bool {
+    pub fn set_host(&self, host: Arc<dyn Host>) -> bool {
         self.host.set(host).is_ok()
     }
 

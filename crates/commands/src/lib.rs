@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod admin_state;
 mod bitmaps;
 mod blocking;
 mod call;
@@ -26,6 +27,7 @@ mod config;
 mod connection;
 mod create;
 mod cross_protocol;
+mod debug;
 mod delivery;
 mod engine;
 mod execute;
@@ -33,6 +35,7 @@ mod failure;
 mod geo;
 mod hashes;
 mod help;
+mod host;
 mod hub;
 mod hyperloglog;
 mod introspection;
@@ -42,6 +45,7 @@ mod log;
 mod names;
 mod pubsub;
 mod queue;
+mod receivers;
 mod replay;
 mod request;
 mod rewrite;
@@ -55,9 +59,11 @@ mod stats;
 mod streams;
 mod strings;
 mod table;
+mod tracker;
 mod tracking;
 mod transactions;
 mod unwritten;
+mod waiting;
 mod walk;
 
 pub use call::{Call, Next, Outcome, Run};

@@ -10,7 +10,7 @@
 
 use keyspace::{Change, Db, Event};
 
-use crate::hub::Receivers;
+use crate::receivers::Receivers;
 
 /// A log of commands. Implemented for the append-only file; tests put a buffer in its place.
 pub trait CommandLog: Send + Sync {

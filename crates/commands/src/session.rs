@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use keyspace::{Db, Watch};
 use resp::Protocol;
 
-use crate::blocking::Waiter;
-use crate::client::Client;
+use crate::client::{Client, SESSION_BYTES, Waiter};
 use crate::hub::Subscriptions;
-use crate::tracking::Readers;
+use crate::tracker::Readers;
 use crate::walk::Walk;
 
 /// Whether replies are sent: CLIENT REPLY.
@@ -93,6 +92,8 @@ pub struct Session {
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
 }
+
+const _: () = assert!(size_of::<Session>().abs_diff(SESSION_BYTES) <= 128);
 
 impl Session {
     pub(crate) fn new(client: Arc<Client>, stripe: usize, seed: u64) -> Session {

@@ -46,19 +46,15 @@
 
 mod serve;
 mod session;
-mod table;
 mod timeout;
 mod wait;
 mod wait_aof;
-mod waiter;
 mod wish;
 
-pub(crate) use serve::{Deferred, Served};
-pub(crate) use table::Waiting;
 pub(crate) use timeout::{milliseconds, seconds};
-pub(crate) use waiter::Waiter;
-pub(crate) use wish::{Serving, Wish, serve_or_block};
+pub(crate) use wish::serve_or_block;
 
+pub(crate) use crate::client::{Serving, Wish};
 use crate::spec::CommandSpec;
 
 /// The group's commands.

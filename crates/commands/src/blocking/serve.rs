@@ -6,52 +6,18 @@
 //! again periodically.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use keyspace::{Db, Key, Losses, Txn, Type};
 use resp::Writer;
 use smallvec::SmallVec;
 
-use super::waiter::{Ending, Waiter};
-use super::wish::Serving;
+use crate::client::{Ending, Served, Serving, Waiter};
 use crate::engine::Engine;
 use crate::execute::{Role, Shown, Unit};
 use crate::failure::Failure;
 use crate::log::Effects;
-
-/// A key in a database.
-type Place = (Db, Box<[u8]>);
-
-/// Keys that hold something for clients whom nobody could serve yet.
-#[derive(Default)]
-struct Places {
-    any: AtomicBool,
-    places: Mutex<HashSet<Place>>,
-}
-
-impl Places {
-    fn add(&self, places: impl IntoIterator<Item = Place>) {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).extend(places);
-        self.any.store(true, Relaxed);
-    }
-
-    fn take(&self) -> HashSet<Place> {
-        if !self.any.load(Relaxed) || !self.any.swap(false, Relaxed) {
-            return HashSet::new();
-        }
-        std::mem::take(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Wake-ups that were deferred.
-#[derive(Default)]
-pub(crate) struct Deferred {
-    /// They failed: to be tried periodically.
-    failed: Places,
-    /// They need shards that were not locked: to be done as soon as those that were are unlocked.
-    not_locked: Places,
-}
+use crate::waiting::Place;
 
 /// How many rounds a thread serves on after its own command.
 const ROUNDS: usize = 256;
@@ -67,14 +33,6 @@ enum Attempt {
     Stuck,
     /// Not under these locks.
     NotLocked,
-}
-
-/// A client that was served in a transaction that is not committed yet.
-pub(crate) struct Served {
-    waiter: Arc<Waiter>,
-    reply: Vec<u8>,
-    /// The code of its error.
-    failed: Option<Vec<u8>>,
 }
 
 /// One transaction that serves.
@@ -252,7 +210,14 @@ impl<'e> Round<'e> {
         let touched: SmallVec<[Key<'_>; 2]> = [*key].into_iter().chain(target).collect();
         let (savepoint, mark) = (txn.savepoint_of(&touched), self.effects.mark());
         let mut out = Writer::new(waiter.protocol);
-        let mut serving = Serving::new(self.engine, db, &mut out, self.stripe, &mut self.effects);
+        let mut serving = Serving {
+            config: self.engine.config(),
+            stats: self.engine.stats(),
+            db,
+            out: &mut out,
+            stripe: self.stripe,
+            effects: &mut self.effects,
+        };
         let done = match target.and_then(|target| txn.lost(db, &target)) {
             Some(at) => Err(Failure::damaged(at)),
             None => waiter.wish.serve(&mut serving, txn, key),

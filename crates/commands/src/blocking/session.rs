@@ -7,9 +7,8 @@ use std::sync::{Arc, PoisonError};
 use keyspace::{Key, Type};
 use resp::Writer;
 
-use super::waiter::{Ending, Waiter};
-use super::wish::Wish;
 use crate::call::{Call, Next, Outcome};
+use crate::client::{Ending, Waiter, Wish};
 use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
 

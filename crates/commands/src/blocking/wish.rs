@@ -1,91 +1,17 @@
-//! What a blocked client waits for, and the way of a command to it.
+//! The way of a command to what its client waits for.
 
-use keyspace::{Db, Key, Txn, Type};
-use resp::Writer;
+use keyspace::{Key, Txn, Type};
 
 use crate::call::Call;
-use crate::engine::Engine;
-use crate::failure::{Done, Failure, WRONG_TYPE};
-use crate::log::Effects;
-
-/// Where a client is served: by its own command, or later by whoever fills the key.
-pub(crate) struct Serving<'a> {
-    pub(crate) engine: &'a Engine,
-    /// The client's database.
-    pub(crate) db: Db,
-    /// The client's reply.
-    pub(crate) out: &'a mut Writer,
-    /// Of the thread that serves, for statistics.
-    stripe: usize,
-    effects: &'a mut Effects,
-}
-
-impl<'a> Serving<'a> {
-    pub(super) fn new(
-        engine: &'a Engine,
-        db: Db,
-        out: &'a mut Writer,
-        stripe: usize,
-        effects: &'a mut Effects,
-    ) -> Serving<'a> {
-        Serving { engine, db, out, stripe, effects }
-    }
-
-    /// Whether there is a log, and it pays to tell it what was done.
-    pub(crate) fn has_log(&self) -> bool {
-        self.effects.enabled()
-    }
-
-    /// Says that data changed, and which command would have the same effect at any time.
-    pub(crate) fn wrote_as(&mut self, args: &[&[u8]]) {
-        self.engine.stats().changed(self.stripe);
-        self.effects.push(self.db, args);
-    }
-}
+use crate::client::{Serving, Wish};
+use crate::failure::{Done, WRONG_TYPE};
 
 impl Call<'_> {
     /// This call as a place where its client is served.
     pub(crate) fn serving(&mut self) -> Serving<'_> {
         let (db, stripe) = (self.session.db, self.session.stripe);
-        Serving { engine: self.engine, db, out: self.out, stripe, effects: self.effects }
-    }
-}
-
-/// What a client waits for: the part of a blocking command that needs something to be there.
-///
-/// It is run in a transaction that holds the shards of the key and of [`Wish::target`], and of
-/// nothing else.
-pub(crate) trait Wish: Send + Sync {
-    /// Serves the client from a key that holds a value of the type it waits for: takes, replies,
-    /// logs. `false` if this value has nothing for it (a stream without newer entries); then
-    /// nothing was changed and nothing written. An error is the client's reply, and what was
-    /// changed is taken back.
-    fn serve(
-        &self,
-        serving: &mut Serving<'_>,
-        txn: &mut Txn<'_>,
-        key: &Key<'_>,
-    ) -> Result<bool, Failure>;
-
-    /// A key that serving writes to, beside the one that it takes from.
-    fn target(&self) -> Option<&[u8]> {
-        None
-    }
-
-    /// The error that ends the wait when a key of it is deleted or gets a value of another type;
-    /// none to go on waiting.
-    fn lost(&self) -> Option<Failure> {
-        None
-    }
-
-    /// The reply when the time is over.
-    fn time_out(&self, out: &mut Writer) {
-        out.null_array();
-    }
-
-    /// The reply where nobody may block: inside EXEC.
-    fn refuse(&self, out: &mut Writer) {
-        self.time_out(out);
+        let (config, stats) = (self.engine.config(), self.engine.stats());
+        Serving { config, stats, db, out: self.out, stripe, effects: self.effects }
     }
 }
 

@@ -30,8 +30,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use keyspace::{Key, Losses, Txn};
 use smallvec::SmallVec;
 
-use crate::blocking::Served;
 use crate::call::Call;
+use crate::client::Served;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;

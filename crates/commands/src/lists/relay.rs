@@ -87,7 +87,7 @@ fn shift(
     if let Some(entry) = txn.find_mut(db, target)? {
         txn.list(&entry)?;
     }
-    let limits = serving.engine.config().list_limits();
+    let limits = serving.config.list_limits();
     let is_round = source.bytes() == target.bytes();
     let mut moved = Vec::new();
     if is_round && len == 1 {

@@ -7,8 +7,8 @@ use resp::Writer;
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
-use crate::hub::Kind;
 use crate::log::Delivery;
+use crate::receivers::Kind;
 use crate::session::ReplyMode;
 use crate::spec::*;
 

@@ -3,14 +3,14 @@
 //!
 //! Nothing of it is data: it is not durable, not logged, and ends with the connection.
 //!
-//! **By key.** The server remembers which client read which key ([`CachedKeys`]). When the key
+//! **By key.** The server remembers which client read which key ([`crate::tracker`]). When the key
 //! changes, expires or is evicted, the client is told once and the key is forgotten; it is
 //! remembered again when it is read again. Databases are not told apart, and SWAPDB changes no key,
 //! as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds at each read: what
 //! is forgotten for it is told as if it had changed.
 //!
 //! **By prefix.** In broadcasting mode nothing is remembered: the client is told of all changes of
-//! keys that begin as it said ([`Prefixes`]), those of one transaction in one message.
+//! keys that begin as it said ([`crate::tracker`]), those of one transaction in one message.
 //!
 //! **Why no change is missed.** A read is remembered under the lock of its key's shard, by the
 //! transaction that reads. Whoever changes the key holds that lock from before the change until its
@@ -26,64 +26,27 @@
 mod caching;
 mod command;
 mod info;
-mod keys;
-mod message;
-mod options;
-mod prefixes;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::{Event, Key, Txn};
 
 use crate::call::Call;
+use crate::client::TrackingOptions;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::spec::READONLY;
-use keys::CachedKeys;
-use message::{Message, News};
-use prefixes::Prefixes;
+use crate::tracker::{Message, News};
 
 pub(crate) use caching::CLIENT_CACHING;
 pub(crate) use command::CLIENT_TRACKING;
 pub(crate) use info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
-pub(crate) use keys::Readers;
-pub(crate) use options::{Options, Tracking};
-
-/// Who is to be told of which keys.
-pub(crate) struct Tracker {
-    clients: AtomicUsize,
-    keys: CachedKeys,
-    prefixes: Prefixes,
-}
-
-impl Tracker {
-    /// Nobody, for a keyspace of this many shards.
-    pub(crate) fn new(shards: usize) -> Tracker {
-        let (clients, prefixes) = (AtomicUsize::new(0), Prefixes::default());
-        Tracker { clients, keys: CachedKeys::new(shards), prefixes }
-    }
-
-    /// How many clients want to be told.
-    pub(crate) fn clients(&self) -> usize {
-        self.clients.load(Relaxed)
-    }
-
-    /// Keys that some client has, and how many copies there are of them.
-    pub(crate) fn keys_and_copies(&self) -> (usize, usize) {
-        (self.keys.len(), self.keys.copies())
-    }
-
-    /// Prefixes that some client wants to be told of.
-    pub(crate) fn prefixes(&self) -> usize {
-        self.prefixes.len()
-    }
-}
 
 impl Engine {
     /// From now on the client is told of changes, also of those prefixes that it gave before. They
     /// are empty unless the options say that it is told by prefix.
-    fn begin_tracking(&self, session: &mut Session, options: Options, prefixes: &[&[u8]]) {
+    fn begin_tracking(&self, session: &mut Session, options: TrackingOptions, prefixes: &[&[u8]]) {
         let client = &session.client;
         if !client.tracking.is_on() {
             (0..self.keyspace().shards()).for_each(|shard| self.keyspace().follow(shard));

@@ -3,7 +3,7 @@
 use keyspace::Db;
 
 use super::{Page, human};
-use crate::admin::host::AofFacts;
+use crate::host::AofFacts;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn memory(page: &mut Page<'_, '_>) {

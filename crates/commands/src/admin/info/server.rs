@@ -2,7 +2,7 @@
 
 use super::Page;
 use crate::engine::REDIS_VERSION;
-use crate::hub::Kind;
+use crate::receivers::Kind;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn server(page: &mut Page<'_, '_>) {

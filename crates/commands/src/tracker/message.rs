@@ -12,13 +12,13 @@ const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 /// What is no longer good.
 #[derive(Clone, Copy)]
-pub(super) enum News<'a> {
+pub(crate) enum News<'a> {
     Keys(&'a [&'a [u8]]),
     Everything,
 }
 
 /// News on their way: encoded once for each protocol that is met.
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     news: News<'a>,
     /// See [`Client::post`].
     after: u64,
@@ -26,12 +26,12 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn new(news: News<'a>, after: u64) -> Message<'a> {
+    pub(crate) fn new(news: News<'a>, after: u64) -> Message<'a> {
         Message { news, after, encoded: Default::default() }
     }
 
     /// Tells a client, or the one that is to be told in its place.
-    pub(super) fn send(&mut self, clients: &Clients, client: &Client) {
+    pub(crate) fn send(&mut self, clients: &Clients, client: &Client) {
         let Some(redirect) = client.tracking.redirect() else { return };
         if redirect == 0 {
             return self.post(client, false);

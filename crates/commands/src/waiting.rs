@@ -7,6 +7,8 @@
 //! Queues are filled and searched under the lock of the shard, and emptied also without it: a
 //! client that has left is never missed.
 
+mod deferred;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -14,7 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use keyspace::{Db, Key, Keyspace, Type};
 
-use super::waiter::Waiter;
+pub(crate) use deferred::{Deferred, Place};
+
+use crate::client::Waiter;
 
 /// Those that wait for one key in one database to hold one type.
 struct Queue {
@@ -51,7 +55,7 @@ impl Waiting {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn ticket(&self) -> u64 {
+    pub(crate) fn ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Relaxed)
     }
 
@@ -68,7 +72,7 @@ impl Waiting {
     }
 
     /// Lets it wait at its keys, whose shards are locked.
-    pub(super) fn enter(&self, keyspace: &Keyspace, waiter: &Arc<Waiter>) {
+    pub(crate) fn enter(&self, keyspace: &Keyspace, waiter: &Arc<Waiter>) {
         if waiter.keys.is_empty() {
             return;
         }
@@ -123,14 +127,14 @@ impl Waiting {
     }
 
     /// What is waited for at a key.
-    pub(super) fn wanted(&self, db: Db, key: &Key<'_>) -> Vec<Type> {
+    pub(crate) fn wanted(&self, db: Db, key: &Key<'_>) -> Vec<Type> {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();
         queues.filter(|queue| queue.db == db).map(|queue| queue.what).collect()
     }
 
     /// The next that waits for a key to hold `what`, behind a ticket.
-    pub(super) fn next(
+    pub(crate) fn next(
         &self,
         db: Db,
         key: &Key<'_>,
@@ -145,7 +149,7 @@ impl Waiting {
     }
 
     /// Every key that is waited for.
-    pub(super) fn keys(&self) -> Vec<(Db, Box<[u8]>)> {
+    pub(crate) fn keys(&self) -> Vec<(Db, Box<[u8]>)> {
         let mut all = Vec::new();
         for shard in 0..self.shards.len() {
             for (key, queues) in &*self.queues(shard) {
@@ -156,7 +160,7 @@ impl Waiting {
     }
 
     /// Whether it ends anybody's wait that a key holds nothing of this type any more.
-    pub(super) fn ends_with(&self, db: Db, key: &Key<'_>, what: Type) -> bool {
+    pub(crate) fn ends_with(&self, db: Db, key: &Key<'_>, what: Type) -> bool {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();
         queues.filter(|queue| (queue.db, queue.what) == (db, what)).any(|queue| queue.losing > 0)
@@ -181,8 +185,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocking::wish::{Serving, Wish};
-    use crate::client::Client;
+    use crate::client::{Client, Serving, Wish};
     use crate::failure::Failure;
     use heap::{CreateOptions, Heap};
     use keyspace::Txn;

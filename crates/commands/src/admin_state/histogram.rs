@@ -39,14 +39,14 @@ fn upper_end(bucket: usize) -> u64 {
 }
 
 impl Histograms {
-    pub(super) fn new(commands: usize, threads: usize) -> Histograms {
+    pub(crate) fn new(commands: usize, threads: usize) -> Histograms {
         let stripe = || (0..commands).map(|_| OnceLock::new()).collect();
         Histograms { stripes: (0..threads.max(1)).map(|_| stripe()).collect() }
     }
 
     /// Counts executions that took so long each. A stripe is written by one thread only.
     #[inline]
-    pub(super) fn add(&self, stripe: usize, command: usize, calls: u64, nanos: u64) {
+    pub(crate) fn add(&self, stripe: usize, command: usize, calls: u64, nanos: u64) {
         let stripe = &self.stripes[stripe.min(self.stripes.len() - 1)];
         let Some(cell) = stripe.get(command) else { return };
         let buckets = cell.get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
@@ -55,7 +55,7 @@ impl Histograms {
     }
 
     /// The counts of one command over all threads; `None` if it never ran.
-    pub(super) fn of(&self, command: usize) -> Option<Counts> {
+    pub(crate) fn of(&self, command: usize) -> Option<Counts> {
         let mut counts = vec![0u64; BUCKETS];
         let cells = self.stripes.iter().filter_map(|s| s.get(command)?.get());
         for buckets in cells {
@@ -67,7 +67,7 @@ impl Histograms {
         (total > 0).then_some(Counts { counts, total })
     }
 
-    pub(super) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         for buckets in self.stripes.iter().flat_map(|s| s.iter()).filter_map(OnceLock::get) {
             buckets.iter().for_each(|count| count.store(0, Relaxed));
         }
@@ -75,15 +75,15 @@ impl Histograms {
 }
 
 /// The counts of one command.
-pub(super) struct Counts {
+pub(crate) struct Counts {
     counts: Vec<u64>,
     /// Executions.
-    pub(super) total: u64,
+    pub(crate) total: u64,
 }
 
 impl Counts {
     /// The time within which `percent` of the executions ended, in nanoseconds.
-    pub(super) fn percentile(&self, percent: f64) -> u64 {
+    pub(crate) fn percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).clamp(1, self.total);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Counts {
 
     /// Microseconds, doubling from 1 on, and how many executions ended within; only where that
     /// grows.
-    pub(super) fn cumulative(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn cumulative(&self) -> Vec<(u64, u64)> {
         let mut rows = Vec::new();
         let (mut seen, mut bucket, mut shown) = (0, 0, 0);
         let mut limit = 1024u64;

@@ -4,17 +4,21 @@
 //! Everything here is shared by all threads. On the path of a command stand a handful of relaxed
 //! loads; locks are taken only for what is slow, monitored or asked for.
 
+mod histogram;
+mod latency;
+mod monitors;
+mod slow_log;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use super::histogram::Histograms;
-use super::latency::Latency;
-use super::monitor::Monitors;
-use super::slowlog::SlowLog;
-use crate::engine::Engine;
-use crate::queue;
-use crate::session::Session;
-use crate::table::Lookup;
+use histogram::Histograms;
+use monitors::Monitors;
+
+pub(crate) use latency::{Sample, Series};
+
+pub use latency::Latency;
+pub use slow_log::SlowLog;
 
 /// State of the administrative commands of an engine.
 pub struct State {
@@ -27,7 +31,7 @@ pub struct State {
     /// Whether latency histograms are kept (`latency-tracking`).
     pub tracking: AtomicBool,
     pause_until_ms: AtomicU64,
-    pause_all: AtomicBool,
+    pub(crate) pause_all: AtomicBool,
     /// Unix seconds of the last save; the time of the start before one.
     pub last_save_s: AtomicU64,
     replication_id: Mutex<String>,
@@ -79,23 +83,4 @@ impl State {
 
 fn random_id(random: &mut fastrand::Rng) -> String {
     (0..20).map(|_| format!("{:02x}", random.u8(..))).collect()
-}
-
-impl Engine {
-    /// Whether the request must wait because clients are paused (CLIENT PAUSE). Asked before each
-    /// request of a batch.
-    pub(crate) fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
-        let state = self.admin();
-        let until = state.paused_until_ms();
-        if until == 0 {
-            return false;
-        }
-        if self.clock().unix_ms() >= until {
-            state.unpause();
-            return false;
-        }
-        // What is no command is refused at once.
-        let Lookup::Found(command) = self.table().find(args) else { return false };
-        state.pause_all.load(Relaxed) || queue::may_replicate(session, command)
-    }
 }

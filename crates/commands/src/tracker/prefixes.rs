@@ -10,24 +10,24 @@ use crate::client::{Client, Clients};
 type Listeners = BTreeMap<u64, Arc<Client>>;
 
 #[derive(Default)]
-pub(super) struct Prefixes {
+pub(crate) struct Prefixes {
     all: RwLock<BTreeMap<Box<[u8]>, Listeners>>,
     len: AtomicUsize,
 }
 
 impl Prefixes {
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len.load(Relaxed)
     }
 
-    pub(super) fn add(&self, client: &Arc<Client>, prefix: &[u8]) {
+    pub(crate) fn add(&self, client: &Arc<Client>, prefix: &[u8]) {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         all.entry(prefix.into()).or_default().insert(client.id, Arc::clone(client));
         self.len.store(all.len(), Relaxed);
     }
 
-    pub(super) fn remove(&self, client: &Client, prefix: &[u8]) {
+    pub(crate) fn remove(&self, client: &Client, prefix: &[u8]) {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(listeners) = all.get_mut(prefix) {
             listeners.remove(&client.id);
@@ -40,7 +40,7 @@ impl Prefixes {
 
     /// Tells of changed keys, those of a prefix in one message, when the log is settled up to
     /// `after`. `by` is the client that changed them, 0 for nobody.
-    pub(super) fn tell(&self, clients: &Clients, keys: &BTreeSet<&[u8]>, by: u64, after: u64) {
+    pub(crate) fn tell(&self, clients: &Clients, keys: &BTreeSet<&[u8]>, by: u64, after: u64) {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         for (prefix, listeners) in &*all {
             let fitting = keys.iter().copied().filter(|key| key.starts_with(prefix));

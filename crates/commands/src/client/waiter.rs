@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use keyspace::{Db, Type};
 use resp::{Protocol, Writer};
 
+use super::Client;
 use super::wish::Wish;
-use crate::client::Client;
 
 /// How a wait ended.
 pub(crate) struct Ending {
@@ -17,6 +17,14 @@ pub(crate) struct Ending {
     pub(crate) durable_at: u64,
     /// Whether the reply is an error.
     pub(crate) failed: bool,
+}
+
+/// A client that was served in a transaction that is not committed yet.
+pub(crate) struct Served {
+    pub(crate) waiter: Arc<Waiter>,
+    pub(crate) reply: Vec<u8>,
+    /// The code of its error.
+    pub(crate) failed: Option<Vec<u8>>,
 }
 
 enum State {
@@ -29,14 +37,14 @@ enum State {
 /// A blocked client: which keys it waits for, and what is to be done when one of them is filled.
 pub(crate) struct Waiter {
     /// Smaller ones came first.
-    pub(super) ticket: u64,
-    pub(super) client: Arc<Client>,
-    pub(super) db: Db,
-    pub(super) what: Type,
-    pub(super) protocol: Protocol,
+    pub(crate) ticket: u64,
+    pub(crate) client: Arc<Client>,
+    pub(crate) db: Db,
+    pub(crate) what: Type,
+    pub(crate) protocol: Protocol,
     /// Each once; none for a wait that only time ends.
-    pub(super) keys: Vec<Box<[u8]>>,
-    pub(super) wish: Box<dyn Wish>,
+    pub(crate) keys: Vec<Box<[u8]>>,
+    pub(crate) wish: Box<dyn Wish>,
     /// When it ends by itself, unix ms.
     pub(crate) until: Option<u64>,
     state: Mutex<State>,
@@ -49,7 +57,7 @@ impl Waiter {
         clippy::too_many_arguments,
         reason = "each says another thing, and there is one caller"
     )]
-    pub(super) fn new(
+    pub(crate) fn new(
         ticket: u64,
         client: Arc<Client>,
         db: Db,
@@ -80,13 +88,13 @@ impl Waiter {
     }
 
     /// Whether nothing speaks against it just now.
-    pub(super) fn can_be_served(&self) -> bool {
+    pub(crate) fn can_be_served(&self) -> bool {
         self.is_free(&self.state())
     }
 
     /// Takes the right to serve it; a client that is to be closed is served no more. Give it back
     /// by [`Waiter::release`] or [`Waiter::end`].
-    pub(super) fn claim(&self) -> bool {
+    pub(crate) fn claim(&self) -> bool {
         let mut state = self.state();
         let free = self.is_free(&state);
         if free {
@@ -97,7 +105,7 @@ impl Waiter {
 
     /// Claims it for somebody who may wait until others have served it, or have found that they
     /// cannot.
-    pub(super) fn claim_settled(&self) -> bool {
+    pub(crate) fn claim_settled(&self) -> bool {
         let mut state = self.settled();
         let free = matches!(*state, State::Waiting);
         if free {
@@ -107,13 +115,13 @@ impl Waiter {
     }
 
     /// It was claimed and could not be served: it waits on.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         *self.state() = State::Waiting;
         self.settled.notify_all();
     }
 
     /// Ends it, claimed, with a reply, at `now` (unix ms).
-    pub(super) fn end(&self, ending: Ending, now: u64) {
+    pub(crate) fn end(&self, ending: Ending, now: u64) {
         let mut state = self.state();
         // Before the owner can see the end, and block again.
         self.client.seen_ms.store(now, Relaxed);
@@ -144,14 +152,14 @@ impl Waiter {
     }
 
     /// An error reply for it.
-    pub(super) fn error(&self, text: &[u8]) -> Vec<u8> {
+    pub(crate) fn error(&self, text: &[u8]) -> Vec<u8> {
         let mut out = Writer::new(self.protocol);
         out.error(text);
         out.take()
     }
 
     /// The reply when the time is over.
-    pub(super) fn time_out(&self) -> Vec<u8> {
+    pub(crate) fn time_out(&self) -> Vec<u8> {
         let mut out = Writer::new(self.protocol);
         self.wish.time_out(&mut out);
         out.take()

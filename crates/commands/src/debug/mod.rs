@@ -4,17 +4,23 @@
 //! Subcommands that steer something which does not exist here (scripts, quicklists, reply buffers
 //! of a fixed size) answer OK and change nothing.
 
+mod populate;
+mod reload;
+
 use std::time::Duration;
 
 use keyspace::{Db, Encoding, Txn, Type};
 
-use super::{help, populate, reload, tell_host};
+use crate::admin::{Host, help, tell_host};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
 use crate::names::encoding_name;
 use crate::spec::*;
 
-pub(crate) const DEBUG: CommandSpec = CommandSpec {
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[&DEBUG];
+
+const DEBUG: CommandSpec = CommandSpec {
     name: "debug",
     summary: "A container for debugging commands",
     complexity: "Depends on subcommand.",
@@ -99,7 +105,7 @@ fn ok(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn tell(call: &mut Call<'_>, what: impl FnOnce(&dyn super::Host)) -> Done {
+fn tell(call: &mut Call<'_>, what: impl FnOnce(&dyn Host)) -> Done {
     tell_host(call, what);
     ok(call)
 }

@@ -19,7 +19,7 @@ pub(crate) struct Readers {
     copies: usize,
 }
 
-pub(super) struct CachedKeys {
+pub(crate) struct CachedKeys {
     shards: Box<[Mutex<Readers>]>,
     len: AtomicUsize,
     /// How often any key was taken.
@@ -27,7 +27,7 @@ pub(super) struct CachedKeys {
 }
 
 impl CachedKeys {
-    pub(super) fn new(shards: usize) -> CachedKeys {
+    pub(crate) fn new(shards: usize) -> CachedKeys {
         let shards = (0..shards).map(|_| Mutex::default()).collect();
         CachedKeys { shards, len: AtomicUsize::new(0), turn: AtomicUsize::new(0) }
     }
@@ -37,17 +37,17 @@ impl CachedKeys {
     }
 
     /// How many keys some client has.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len.load(Relaxed)
     }
 
     /// How many copies clients have, each of one key.
-    pub(super) fn copies(&self) -> usize {
+    pub(crate) fn copies(&self) -> usize {
         (0..self.shards.len()).map(|shard| self.readers(shard).copies).sum()
     }
 
     /// Client `id` has the key.
-    pub(super) fn add(&self, shard: usize, key: &[u8], id: u64) {
+    pub(crate) fn add(&self, shard: usize, key: &[u8], id: u64) {
         let mut readers = self.readers(shard);
         let Readers { ids: all, copies } = &mut *readers;
         if let Some(ids) = all.get_mut(key) {
@@ -63,7 +63,7 @@ impl CachedKeys {
     }
 
     /// Takes the key out: the clients that have it.
-    pub(super) fn take(&self, shard: usize, key: &[u8]) -> Option<Ids> {
+    pub(crate) fn take(&self, shard: usize, key: &[u8]) -> Option<Ids> {
         let mut readers = self.readers(shard);
         let ids = readers.ids.swap_remove(key)?;
         readers.copies -= ids.len();
@@ -72,7 +72,7 @@ impl CachedKeys {
     }
 
     /// Takes out a key of which nobody can say before which it will be.
-    pub(super) fn take_any(&self) -> Option<(Box<[u8]>, Ids)> {
+    pub(crate) fn take_any(&self) -> Option<(Box<[u8]>, Ids)> {
         let turn = self.turn.fetch_add(1, Relaxed);
         for step in 0..self.shards.len() {
             let mut readers = self.readers((turn + step) % self.shards.len());
@@ -89,7 +89,7 @@ impl CachedKeys {
     }
 
     /// Takes all keys out. To drop them takes long: without locks.
-    pub(super) fn clear(&self) -> Vec<Readers> {
+    pub(crate) fn clear(&self) -> Vec<Readers> {
         let take = |shard| {
             let readers = std::mem::take(&mut *self.readers(shard));
             self.len.fetch_sub(readers.ids.len(), Relaxed);
@@ -99,7 +99,7 @@ impl CachedKeys {
     }
 
     /// Takes out the clients that are told of nothing any more, with the keys that nobody else has.
-    pub(super) fn retain(&self, has: impl Fn(u64) -> bool) {
+    pub(crate) fn retain(&self, has: impl Fn(u64) -> bool) {
         for shard in 0..self.shards.len() {
             let mut readers = self.readers(shard);
             let (before, mut copies) = (readers.ids.len(), 0);

@@ -11,7 +11,7 @@ const BROKEN: u8 = 32;
 
 /// The options of CLIENT TRACKING ON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct TrackingOptions {
     /// BCAST: by prefix, not by key.
     pub(crate) broadcast: bool,
     /// OPTIN: only reads behind CLIENT CACHING YES are remembered.
@@ -32,7 +32,7 @@ pub(crate) struct Tracking {
 }
 
 impl Tracking {
-    pub(super) fn begin(&self, options: Options) {
+    pub(crate) fn begin(&self, options: TrackingOptions) {
         let bit = |bit, yes| if yes { bit } else { 0 };
         self.redirect.store(options.redirect, Relaxed);
         let bits = ON
@@ -43,15 +43,15 @@ impl Tracking {
         self.bits.store(bits, Relaxed);
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.bits.store(0, Relaxed);
         self.redirect.store(0, Relaxed);
     }
 
     /// The options; none of them while it is off.
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> TrackingOptions {
         let bits = self.bits.load(Relaxed);
-        Options {
+        TrackingOptions {
             broadcast: bits & BROADCAST != 0,
             opt_in: bits & OPT_IN != 0,
             opt_out: bits & OPT_OUT != 0,
@@ -73,8 +73,8 @@ impl Tracking {
 
     /// Whether the keys of a read are remembered; `caching` says that CLIENT CACHING came before
     /// it.
-    pub(super) fn remembers(&self, caching: bool) -> bool {
-        let Options { opt_in, opt_out, .. } = self.options();
+    pub(crate) fn remembers(&self, caching: bool) -> bool {
+        let TrackingOptions { opt_in, opt_out, .. } = self.options();
         if opt_in { caching } else { !(opt_out && caching) }
     }
 
@@ -84,7 +84,7 @@ impl Tracking {
     }
 
     /// The client that was to be told is gone.
-    pub(super) fn set_broken(&self) {
+    pub(crate) fn set_broken(&self) {
         self.bits.fetch_or(BROKEN, Relaxed);
     }
 

@@ -12,6 +12,7 @@ use aof::{Entry, Loader};
 use keyspace::{Db, Txn};
 use resp::{Protocol, Writer};
 
+use crate::admin::tell_host;
 use crate::call::{Call, Next};
 use crate::engine::Engine;
 use crate::execute::{Failed, Step};
@@ -46,12 +47,12 @@ pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     call.engine.disconnect(&mut session);
     if let Err(failure) = done {
         let why = String::from_utf8_lossy(failure.as_bytes()).into_owned();
-        super::tell_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}. Exiting")));
+        tell_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}. Exiting")));
         // As in Redis: what is in memory is a part of the data, which nobody may see or add to.
         call.next = Next::Shutdown { save: false, nosave: true, now: true, force: true };
         return Ok(());
     }
-    super::tell_host(call, |host| host.log("Append Only File loaded by DEBUG LOADAOF"));
+    tell_host(call, |host| host.log("Append Only File loaded by DEBUG LOADAOF"));
     call.out.ok();
     Ok(())
 }
