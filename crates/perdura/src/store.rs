@@ -170,6 +170,15 @@ impl Perdura {
         }
     }
 
+    /// Removes an entry whose name was lost and that may be this key's; only then is there anything
+    /// to ask.
+    fn cut_lost(&self, key: &[u8]) -> Result<(), Error> {
+        if self.keyspace.has_alert() {
+            self.keyspace.cut_nameless(Db::default(), &self.keyspace.key(key))?;
+        }
+        Ok(())
+    }
+
     fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let key = self.keyspace.key(key);
         let mut txn = self.keyspace.begin_one(key.shard(), (self.clock)());
@@ -222,8 +231,9 @@ impl Perdura {
         value: &[u8],
         expire: impl Fn(u64) -> Expire,
     ) -> Result<(), Error> {
+        reentry::refuse(&self.keyspace)?;
         self.attempt(|losses| {
-            self.replace_lost(key)?;
+            self.cut_lost(key)?;
             let key = self.keyspace.key(key);
             match self.try_set(losses, &key, value, &expire) {
                 // What deletes left may make the room.
@@ -288,10 +298,7 @@ impl Execute for Perdura {
 
     fn replace_lost(&self, key: &[u8]) -> Result<(), Error> {
         reentry::refuse(&self.keyspace)?;
-        if self.keyspace.has_alert() {
-            self.keyspace.cut_nameless(Db::default(), &self.keyspace.key(key))?;
-        }
-        Ok(())
+        self.attempt(|_| self.cut_lost(key))
     }
 }
 
@@ -329,4 +336,54 @@ fn copy_large(txn: Txn<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     pinned.append_to(&mut bytes);
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DomainRequest, Keys};
+    use std::fs::{self, OpenOptions};
+    use std::os::unix::fs::FileExt;
+    use std::path::Path;
+
+    const PAGE: usize = 4096;
+
+    /// Has the medium lose the page where `text` begins; nobody has looked into it yet. The file is
+    /// cut short under the mapping, which raises the same signal.
+    fn lose(store: &Perdura, pool: &Path, text: &[u8]) {
+        let bytes = fs::read(pool).expect("the pool");
+        let at = bytes.windows(text.len()).rposition(|part| part == text).expect("the text");
+        let page = at & !(PAGE - 1);
+        let file = OpenOptions::new().write(true).open(pool).expect("the pool");
+        file.set_len(page as u64).expect("a shorter file");
+        store.keyspace.heap().region().load(page as u64);
+        let behind = page + PAGE;
+        file.write_all_at(&bytes[behind..], behind as u64).expect("what lies behind");
+        assert!(store.keyspace.is_unsettled());
+    }
+
+    #[test]
+    fn a_delete_that_meets_a_loss_finds_out_what_was_lost_and_succeeds_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = folder.path().join("pool");
+        let options = Options::new(&pool).domain(DomainRequest::Process).background(false);
+        let store = Perdura::open(options).expect("a store");
+        let name = |i: usize| format!("{{t}}key:{i:05}");
+        for i in 0..4000 {
+            store.set(name(i), format!("{i:05}").repeat(20)).expect("space");
+        }
+        lose(&store, &pool, &"01000".repeat(20).into_bytes());
+        store.keyspace.settle();
+        let nameless = |i: &usize| {
+            let name = name(*i);
+            let harm = store.keyspace.harm(Db::default(), &store.keyspace.key(name.as_bytes()));
+            matches!(harm, Some(Harm::Nameless(_)))
+        };
+        let lost = name((0..4000).find(nameless).expect("a key without a name"));
+        lose(&store, &pool, &"03000".repeat(20).into_bytes());
+        assert_eq!(store.delete(&lost), Err(Error::Unsettled));
+        assert!(!store.keyspace.is_unsettled(), "what was lost is known now");
+        assert_eq!(store.delete(&lost), Ok(false));
+        assert_eq!(store.get(&lost), Ok(None));
+    }
 }
