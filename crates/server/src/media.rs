@@ -6,7 +6,6 @@
 use pmem::Region;
 
 use crate::config::Values;
-use crate::store::StoreError;
 
 /// The medium that is played, for the log and INFO.
 #[derive(Clone, Debug)]
@@ -18,43 +17,37 @@ pub(crate) struct Played {
 
 /// Refuses to play a medium where this build cannot.
 #[cfg(not(feature = "emulate-media"))]
-pub(crate) fn check(values: &Values) -> Result<(), StoreError> {
+pub(crate) fn check(values: &Values) -> Result<(), String> {
     if values.get("emulate-media") == b"no" {
         return Ok(());
     }
-    Err(StoreError::Options(
+    Err(
         "this build plays no media. One that does: cargo build --release -p perdura-server --features emulate-media".into(),
-    ))
+    )
 }
 
 /// Any medium can be played.
 #[cfg(feature = "emulate-media")]
-pub(crate) fn check(_values: &Values) -> Result<(), StoreError> {
+pub(crate) fn check(_values: &Values) -> Result<(), String> {
     Ok(())
 }
 
 /// The region, as it is.
 #[cfg(not(feature = "emulate-media"))]
-pub(crate) fn play(
-    region: Region,
-    _values: &Values,
-) -> Result<(Region, Option<Played>), StoreError> {
+pub(crate) fn play(region: Region, _values: &Values) -> Result<(Region, Option<Played>), String> {
     Ok((region, None))
 }
 
 /// The region on the medium that is asked for.
 #[cfg(feature = "emulate-media")]
-pub(crate) fn play(
-    region: Region,
-    values: &Values,
-) -> Result<(Region, Option<Played>), StoreError> {
+pub(crate) fn play(region: Region, values: &Values) -> Result<(Region, Option<Played>), String> {
     let Some(media) = pmem::Media::named(values.get("emulate-media")) else {
         return Ok((region, None));
     };
     if !region.emulated() && region.domain() != pmem::Domain::Process {
-        return Err(StoreError::Options(
+        return Err(
             "--emulate-media plays a medium on ordinary memory: it goes with --domain process or with --emulate-pmem, on a tmpfs".into(),
-        ));
+        );
     }
     let emulation = pmem::Emulation::new(media.model(), values.size("emulate-cache"));
     let played = Played { name: emulation.name(), summary: emulation.summary() };

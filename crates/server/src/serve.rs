@@ -255,7 +255,7 @@ fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeErr
     let runtime = runtime.map_err(system("No runtime"))?;
     let workers = Workers::start(shared).map_err(system("No threads"))?;
     let started = runtime.block_on(async {
-        shared.ports.start(shared, workers.doors(), &values)?;
+        listen::start(shared, workers.doors(), &values)?;
         write_pid(&values.text("pidfile"));
         Ok::<_, ListenError>(())
     });

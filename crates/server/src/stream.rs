@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use commands::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -12,6 +13,9 @@ pub(crate) enum Raw {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
+
+/// A connection for a worker.
+pub(crate) type Handover = (Raw, Peer);
 
 /// A socket that a worker serves.
 pub(crate) enum Stream {

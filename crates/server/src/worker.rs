@@ -24,13 +24,10 @@ use crate::connection::Connection;
 use crate::gate::Gate;
 use crate::meter::Meter;
 use crate::shared::Shared;
-use crate::stream::Raw;
+use crate::stream::{Handover, Raw};
 
 /// Connections that a worker takes over at once.
 const MOST_AT_ONCE: usize = 64;
-
-/// A connection for a worker.
-pub(crate) type Handover = (Raw, Peer);
 
 /// What a worker's tasks share.
 pub(crate) struct Worker {
