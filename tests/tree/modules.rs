@@ -30,21 +30,34 @@ const HEAP: &[&str] = &[
     "pool",
 ];
 
-/// The circle is the transaction: the parts of `Txn` for each type of value, what they have in
-/// common, and `Keyspace`, which begins transactions and which they refer to.
+/// The circle is the transaction: the parts of `Txn` for strings, lists, collections and expiry,
+/// what they have in common, and `Keyspace`, which begins transactions and which they refer to.
 const KEYSPACE: &[&str] = &[
     "error",
     "key",
     "stats",
     "watch",
     "fault_points",
-    "background changes check collection damage databases entry eviction expiry keyspace \
-     layout lists queued side snapshot streams strings txn value verify",
+    "types",
+    "progress",
+    "problem",
+    "known_damage",
+    "changes",
+    "head",
+    "layout",
+    "collection databases entry eviction expiry keyspace lists side strings txn value",
     "bitmap",
     "geo",
     "hyperloglog",
     "keys",
+    "streams",
     "losses",
+    "snapshot",
+    "verify",
+    "queued",
+    "background",
+    "check",
+    "damage",
     "salvage",
 ];
 

@@ -2,7 +2,7 @@
 //! know.
 
 use crate::Db;
-use crate::databases::Flushed;
+use crate::watch::After;
 
 /// Why a key changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,15 @@ struct Noted {
     /// Where the key ends, and where the field after it does.
     key_end: u32,
     end: u32,
+}
+
+/// A watched key of a database that was emptied or swapped, to be told at the commit.
+pub(crate) struct Flushed {
+    pub(crate) shard: usize,
+    pub(crate) db: Db,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) was_there: bool,
+    pub(crate) after: After,
 }
 
 /// The changes of one transaction; the keys lie in one buffer.

@@ -3,6 +3,7 @@
 use heap::{Ptr, View};
 use structures::index::CURSOR_BITS;
 
+use crate::changes::Flushed;
 use crate::layout::{
     Counts, FieldCounts, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, keys_root, swapped,
 };
@@ -194,13 +195,4 @@ impl Txn<'_> {
             }
         }
     }
-}
-
-/// A watched key of a database that was emptied or swapped, to be told at the commit.
-pub(crate) struct Flushed {
-    pub(crate) shard: usize,
-    pub(crate) db: Db,
-    pub(crate) key: Box<[u8]>,
-    pub(crate) was_there: bool,
-    pub(crate) after: After,
 }

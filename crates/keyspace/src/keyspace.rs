@@ -12,12 +12,12 @@ use heap::{Heap, Ptr, View};
 use smallvec::SmallVec;
 use structures::index::{Bucket, CURSOR_BITS, Index};
 
-use crate::damage::Damage;
 use crate::databases::cursor_shard;
 use crate::eviction::Random;
 use crate::eviction::access::Lfu;
 use crate::eviction::access::Which;
 use crate::key::Hashing;
+use crate::known_damage::Damage;
 use crate::layout::{
     Counts, FieldCounts, MAP_ROOT, counts_root, fields_root, keys_root, map_word, physical,
 };

@@ -30,7 +30,7 @@
 use heap::Ptr;
 use structures::stream::Owners;
 
-use crate::collection::Head;
+use crate::head::{Head, TAG_COLLECTION};
 use crate::key::DATABASES;
 
 pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
@@ -123,7 +123,6 @@ pub(crate) enum Kind {
 const TAG_INLINE: u64 = 1;
 const TAG_INT: u64 = 2;
 const TAG_BLOB: u64 = 3;
-pub(crate) const TAG_COLLECTION: u64 = 4;
 /// The entry was found to be damaged: bits 5 to 7 hold its former tag, the others are as they were.
 const TAG_MARKED: u64 = 15;
 const RAW: u64 = 1 << 4;

@@ -11,7 +11,7 @@ use structures::reclaim::Queue;
 use crate::collection::{Form, Head, Text, item};
 use crate::entry::{self, Value};
 use crate::layout::Kind;
-use crate::value::{Encoding, Type};
+use crate::types::{Encoding, Type};
 use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
 pub use structures::list::{Limits as NodeLimits, Side};

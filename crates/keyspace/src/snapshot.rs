@@ -13,7 +13,7 @@ use structures::index::Index;
 use crate::collection::Form;
 use crate::layout::{FIELDS, Kind, MAP_ROOT, int_of, keys_root, map_word, physical};
 use crate::streams::{self, StreamPart};
-use crate::{Db, Keyspace, TimedField, Type, collection, entry};
+use crate::{Db, Entry, Error, Keyspace, TimedField, Txn, Type, collection, entry};
 
 /// Keys, and bytes of values, that are read under one lock.
 const KEYS_AT_ONCE: usize = 64;
@@ -66,6 +66,36 @@ impl Content {
                 Content::Fields(fields)
             }
             other => other,
+        }
+    }
+}
+
+impl Txn<'_> {
+    /// All that the key holds, whatever its type.
+    pub fn content(&self, entry: &Entry) -> Result<Content, Error> {
+        let shard = &self.shards[entry.shard];
+        let Kind::Collection(head) = entry::kind(shard, entry.at) else {
+            return Ok(Content::String(self.string(entry)?.to_vec()?));
+        };
+        entry::sound(shard, entry.at)?;
+        let word = shard.word(entry::cell(shard, entry.at));
+        if head.form == Form::Stream {
+            return Ok(Content::Stream(streams::all_parts(shard, word)));
+        }
+        let is_timed = entry::expiry_word(shard, entry.at) & FIELDS != 0;
+        if is_timed && collection::can_have_times(head) {
+            let mut fields = Vec::new();
+            let push = |field| fields.push(field);
+            collection::timed_pieces(shard, head, word, 0, usize::MAX, push);
+            return Ok(Content::Fields(fields));
+        }
+        let (mut elements, mut cursor) = (Vec::new(), 0);
+        loop {
+            let push = |element: &[u8]| elements.push(element.to_vec());
+            cursor = collection::pieces(shard, head, word, cursor, usize::MAX, push);
+            if cursor == 0 {
+                return Ok(Content::Elements(head.what, elements));
+            }
         }
     }
 }

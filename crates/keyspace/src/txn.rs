@@ -26,12 +26,12 @@ use crate::layout::{
     keys_root, map_word, physical,
 };
 use crate::side::Side;
-use crate::streams;
-use crate::value::{self, Encoding, Str, Type};
+use crate::types::{Encoding, Type};
+use crate::value::{self, Str};
 use crate::watch::After;
 use crate::{
-    Change, CommitError, Content, Db, Error, Event, Key, Keyspace, Members, Prepared, Watch,
-    collection, entry,
+    Change, CommitError, Db, Error, Event, Key, Keyspace, Members, Prepared, Watch, collection,
+    entry,
 };
 
 /// Shards of a transaction; this many without the heap.
@@ -335,34 +335,6 @@ impl<'k> Txn<'k> {
                 Members::read(shard, self.keyspace.hashing, entry.at, head, self.now)
             }
             _ => Err(Error::WrongType),
-        }
-    }
-
-    /// All that the key holds, whatever its type.
-    pub fn content(&self, entry: &Entry) -> Result<Content, Error> {
-        let shard = &self.shards[entry.shard];
-        let Kind::Collection(head) = entry::kind(shard, entry.at) else {
-            return Ok(Content::String(self.string(entry)?.to_vec()?));
-        };
-        entry::sound(shard, entry.at)?;
-        let word = shard.word(entry::cell(shard, entry.at));
-        if head.form == collection::Form::Stream {
-            return Ok(Content::Stream(streams::all_parts(shard, word)));
-        }
-        let is_timed = entry::expiry_word(shard, entry.at) & FIELDS != 0;
-        if is_timed && collection::can_have_times(head) {
-            let mut fields = Vec::new();
-            let push = |field| fields.push(field);
-            collection::timed_pieces(shard, head, word, 0, usize::MAX, push);
-            return Ok(Content::Fields(fields));
-        }
-        let (mut elements, mut cursor) = (Vec::new(), 0);
-        loop {
-            let push = |element: &[u8]| elements.push(element.to_vec());
-            cursor = collection::pieces(shard, head, word, cursor, usize::MAX, push);
-            if cursor == 0 {
-                return Ok(Content::Elements(head.what, elements));
-            }
         }
     }
 

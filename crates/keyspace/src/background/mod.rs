@@ -20,21 +20,10 @@ use structures::reclaim::{Owned, Queue};
 use structures::stream::Stream;
 
 use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS};
-use crate::{CommitError, Keyspace, Txn, entry};
+use crate::{CommitError, Keyspace, Progress, Txn, entry};
 
 /// Blocks that a step frees for somebody who waits for room.
 const BLOCKS: usize = 256;
-
-/// What a background step did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Items (keys, blocks) that it looked at.
-    pub looked_at: usize,
-    /// Items that it deleted or freed.
-    pub done: usize,
-    /// Whether it is worth calling again at once.
-    pub more: bool,
-}
 
 /// Measures how long a step holds a lock.
 pub struct Hold<'k> {

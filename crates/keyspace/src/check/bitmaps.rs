@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use heap::{Ledger, LostPart};
 
+use super::Refusal;
 use super::walk::Walk;
-use super::{CheckError, Refusal};
+use crate::CheckError;
 use crate::Keyspace;
-use crate::damage::Hits;
+use crate::known_damage::Hits;
 
 impl Keyspace {
     /// Makes a pool ready for [`Keyspace::repair`] that lists losses, or was stopped for one:

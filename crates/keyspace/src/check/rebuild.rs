@@ -10,8 +10,9 @@ use std::collections::HashSet;
 use heap::{Full, Ptr, Shard, View};
 use structures::index::{Found, Index};
 
+use super::Refusal;
 use super::walk::{Sound, Walk};
-use super::{CheckError, Refusal};
+use crate::CheckError;
 use crate::collection::Deep;
 use crate::layout::{
     Counts, FieldCounts, SCRATCH_ROOT, counts_root, expiry_root, fields_root, keys_root,

@@ -10,12 +10,12 @@ use heap::{CommitError, Ptr, Shard, View};
 use structures::index::{Found, Index, Slot};
 
 use super::walk::Walk;
-use super::{CheckError, DamagedKey};
 use crate::Keyspace;
 use crate::key::DATABASES;
 use crate::layout::{
     self, Counts, FieldCounts, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
 };
+use crate::{CheckError, DamagedKey};
 
 /// Blocks freed by one transaction.
 const AT_ONCE: usize = 256;

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use heap::{Block, Ledger, Ptr, Reached, Shard, View};
 use structures::index::{Found, Index, Near};
 
-use super::{CheckError, Checked, DamagedKey};
 use crate::collection::Deep;
 use crate::entry;
 use crate::key::DATABASES;
@@ -16,6 +15,7 @@ use crate::layout::{
     Counts, FieldCounts, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
 };
 use crate::verify::{self, Fault, Seen};
+use crate::{CheckError, Checked, DamagedKey};
 use crate::{Keyspace, layout, queued};
 
 /// Entries whose first lines are asked for ahead of their turn.

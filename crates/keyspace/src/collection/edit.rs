@@ -19,7 +19,7 @@ use crate::error::refused;
 use crate::key::Hashing;
 use crate::layout::{FIELDS, Kind};
 use crate::txn::Place;
-use crate::value::{Encoding, Type};
+use crate::types::{Encoding, Type};
 use crate::{Db, Error, Event, Expire, Key, Txn};
 
 /// Up to which size Redis calls a collection small; its directives of like names.

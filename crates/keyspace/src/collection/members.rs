@@ -15,7 +15,7 @@ use super::times::{elements, is_due, time_at};
 use super::{Form, Head, Text};
 use crate::entry;
 use crate::key::Hashing;
-use crate::value::Encoding;
+use crate::types::Encoding;
 use crate::{Error, Type};
 
 /// How often a random pick may meet a field whose time has come before any other will do.

@@ -14,7 +14,6 @@
 mod copy;
 mod each;
 mod edit;
-mod head;
 mod members;
 mod sorted_set;
 pub(crate) mod streams;
@@ -23,9 +22,9 @@ mod text;
 mod times;
 mod whole;
 
+pub(crate) use crate::head::{Form, Head};
 pub(crate) use copy::{Pair, copy};
 pub use edit::Limits;
-pub(crate) use head::{Form, Head};
 pub use members::Members;
 pub use sorted_set::{SortedSetEdit, SortedSetRef};
 pub(crate) use tables::{Large, Within};

@@ -20,7 +20,7 @@ use super::text::{Text, item};
 use super::{Form, Head, Limits};
 use crate::layout::{FIELDS, Kind};
 use crate::txn::Place;
-use crate::value::{Encoding, Type};
+use crate::types::{Encoding, Type};
 use crate::{Db, Entry, Error, Key, Txn, entry};
 
 /// Fields of a table that one command, or one step, deletes because their time has come.

@@ -17,7 +17,7 @@ use super::{Form, Head, sorted_set, streams};
 use crate::entry::INDEX_COST;
 use crate::key::Hashing;
 use crate::layout::{OWNER_LIST, OWNER_MEMBERS, OWNER_RANKS, STREAM_OWNERS};
-use crate::value::Type;
+use crate::types::Type;
 
 /// What it takes to verify a table.
 #[derive(Clone, Copy)]

@@ -9,9 +9,8 @@
 
 mod nameless;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 use heap::{Ledger, Lost, LostPart, Ptr, Reached, Shard, Stop, View};
 use structures::index::{Found, Index, Near};
@@ -19,21 +18,18 @@ use structures::index::{Found, Index, Near};
 use crate::check::Refusal;
 use crate::collection::Deep;
 use crate::key::DATABASES;
+use crate::known_damage::{Hits, lock};
 use crate::layout::{
     EXPIRY_AT, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
     map_word, marked,
 };
 use crate::verify::{self, Fault, Seen};
 use crate::{CommitError, DamagedKey, Keyspace, entry};
-use nameless::Nameless;
 
 /// What ends a stop that the pool itself keeps.
 const UNTIL_REPAIR: &str = "No write is taken until `perdura check --repair` has rebuilt the \
      pool; what it cannot rebuild, \
      `perdura salvage` copies into a new one";
-/// Damaged keys that are remembered by name.
-const REMEMBERED: usize = 1024;
-
 /// Why a command on a key is refused before it is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Harm {
@@ -42,52 +38,6 @@ pub enum Harm {
     /// The key's entry was lost with its name: the entry's place.
     Nameless(u64),
 }
-
-/// What a keyspace knows of damage.
-#[derive(Default)]
-pub(crate) struct Damage {
-    /// Whether `harm` has anything to say: one load for each command.
-    alert: AtomicBool,
-    settling: Mutex<()>,
-    nameless: Mutex<Nameless>,
-    keys: Mutex<Vec<DamagedKey>>,
-    /// What happened and was not told yet.
-    news: Mutex<Vec<String>>,
-    found: AtomicU64,
-    stopped: OnceLock<String>,
-    /// Whether a key that is not found may be there all the same.
-    hides_keys: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Damage {
-    fn tell(&self, text: String) {
-        lock(&self.news).push(text);
-    }
-
-    /// Remembers a damaged key; whether it is news.
-    fn remember(&self, key: DamagedKey) -> bool {
-        let mut keys = lock(&self.keys);
-        if keys.iter().any(|known| {
-            (known.entry, known.shard) == (key.entry, key.shard) && known.key == key.key
-        }) {
-            return false;
-        }
-        self.found.fetch_add(1, Relaxed);
-        self.tell(format!("Media error: {key}"));
-        if keys.len() == REMEMBERED {
-            keys.remove(0);
-        }
-        keys.push(key);
-        true
-    }
-}
-
-/// The lost bytes of a shard's blocks: from, to, by the block's begin.
-pub(crate) type Hits = HashMap<u64, Vec<(u64, u64)>>;
 
 impl Keyspace {
     /// Whether [`Keyspace::harm`] is to be asked before a command. One load.

@@ -1,86 +1,23 @@
 //! Entries that were lost with their names, and the keys that may have led to them.
 //!
-//! An entry whose key is lost cannot be found by name. It is remembered here, in DRAM, by what its
-//! slot says of its hash: the 16 bits of the tag and the prefix of the segment. A command that
+//! An entry whose key is lost cannot be found by name. It is remembered in DRAM ([`Lost`]) by what
+//! its slot says of its hash: the 16 bits of the tag and the prefix of the segment. A command that
 //! names a key whose hash fits is answered with the damage and not with "no such key". An entry may
 //! fit a key that is not its own. Such a key is *cleared*: one that is there under its name, and
 //! one whose delete or overwriting has cut an entry that fitted it as well.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use heap::{Ledger, Ptr, Reached, Shard, View};
 use structures::index::{Found, Index, Near};
 
-use super::{Harm, lock};
+use super::Harm;
 use crate::check::slot_of;
 use crate::key::DATABASES;
+use crate::known_damage::{Lost, Name, lock};
 use crate::layout::{Kind, is_marked, keys_root};
 use crate::txn::Place;
 use crate::{CommitError, DamagedKey, Db, Key, Keyspace, Txn, entry, verify};
-
-/// What is remembered of entries without names.
-#[derive(Default)]
-pub(super) struct Nameless {
-    entries: Vec<Lost>,
-    /// Keys that fit a lost entry which is not theirs.
-    cleared: HashSet<Name>,
-}
-
-/// An entry that leads to no name.
-#[derive(Clone, Copy, Debug)]
-struct Lost {
-    shard: usize,
-    db: u8,
-    at: Ptr,
-    near: Near,
-    /// A hash that leads to its slot.
-    slot: u64,
-    /// Whether the log was told the name by which somebody asked for it.
-    named: bool,
-}
-
-/// A key by its whole hash.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Name {
-    shard: usize,
-    db: u8,
-    hash: u64,
-}
-
-impl Lost {
-    fn fits(&self, name: &Name) -> bool {
-        (self.shard, self.db) == (name.shard, name.db) && self.near.fits(name.hash)
-    }
-}
-
-impl Nameless {
-    /// The first entry that this key may have led to.
-    fn find(&self, name: &Name) -> Option<Lost> {
-        let found = self.entries.iter().copied().find(|lost| lost.fits(name))?;
-        (!self.cleared.contains(name)).then_some(found)
-    }
-
-    fn add(&mut self, lost: Lost) {
-        let is_known = |known: &Lost| {
-            (known.shard, known.db, known.at, known.near)
-                == (lost.shard, lost.db, lost.at, lost.near)
-        };
-        if !self.entries.iter().any(is_known) {
-            self.cleared.retain(|name| !lost.fits(name));
-            self.entries.push(lost);
-        }
-    }
-
-    /// Forgets entries; whether none is left.
-    fn retain(&mut self, stays: impl Fn(&Lost) -> bool) -> bool {
-        self.entries.retain(stays);
-        if self.entries.is_empty() {
-            self.cleared.clear();
-        }
-        self.entries.is_empty()
-    }
-}
 
 impl Keyspace {
     /// Why a command on this key cannot be tried. The caller holds no shard.

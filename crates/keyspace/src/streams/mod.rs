@@ -20,7 +20,7 @@ use structures::stream::{self, Pairs, Piece, Stream};
 use crate::collection::{Form, Head, Text, item};
 use crate::entry::{self, Value};
 use crate::layout::{Kind, STREAM_OWNERS};
-use crate::value::{Encoding, Type};
+use crate::types::{Encoding, Type};
 use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
 pub use structures::stream::{

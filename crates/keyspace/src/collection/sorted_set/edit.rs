@@ -17,7 +17,7 @@ use crate::entry::Old;
 use crate::key::Hashing;
 use crate::layout::{Kind, OWNER_MEMBERS, OWNER_RANKS};
 use crate::txn::Place;
-use crate::value::{Encoding, Type};
+use crate::types::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
 
 /// A sorted set that is being changed, there or not. Of a packed one nothing is written before

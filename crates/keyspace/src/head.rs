@@ -12,8 +12,10 @@
 
 use structures::sealed;
 
-use crate::layout::TAG_COLLECTION;
-use crate::value::{Encoding, Type};
+use crate::types::{Encoding, Type};
+
+/// The tag of a collection; `layout` has the others.
+pub(crate) const TAG_COLLECTION: u64 = 4;
 
 /// How a collection is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
