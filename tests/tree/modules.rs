@@ -39,7 +39,7 @@ const KEYSPACE: &[&str] = &[
     "watch",
     "fault_points",
     "background changes check collection damage databases entry eviction expiry keyspace \
-     layout lists queued side snapshot streams strings txn value verify",
+     layout lists queued snapshot streams strings txn value verify volatile",
     "bitmap",
     "geo",
     "hyperloglog",
@@ -94,7 +94,7 @@ const COMMANDS: &[&str] = &[
     "create",
     "delivery",
     "replay",
-    "room",
+    "memory_limits",
     "unwritten",
 ];
 
@@ -110,9 +110,9 @@ const SERVER: &[&str] = &[
     "meter",
     "shutdown",
     "output",
-    "gate",
+    "commit_barrier",
     "rates",
-    "append_only apply batch chores connection listen media other_stores pool_file scrub \
+    "append_only apply batch connection housekeeping listen media other_stores pool_file scrub \
      shared store worker",
     "cli",
     "host",

@@ -120,7 +120,7 @@ impl Aof {
     }
 
     /// Does what the policy asks for before replies may leave that saw the log up to `offset`.
-    pub fn settle(&self, offset: u64) -> Result<(), Failure> {
+    pub fn sync_up_to(&self, offset: u64) -> Result<(), Failure> {
         match self.fsync() {
             Fsync::Always if self.durable() >= offset => Ok(()),
             Fsync::Always => {

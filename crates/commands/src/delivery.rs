@@ -51,7 +51,7 @@ impl Engine {
                 self.hub().send(&receivers, &text, &session.client, self.sent_after());
             }
             Delivery::Monitored(line) => admin::send_to_monitors(self, &line),
-            Delivery::Flushed => self.tell_of_flush(session),
+            Delivery::Flushed => self.notify_trackers_of_flush(session),
             Delivery::Own(bytes) => session.client.post(&bytes, 0),
         }
     }

@@ -63,7 +63,7 @@ pub struct Engine {
     tracker: Tracker,
     full: Full,
     /// When the log told last of HTTP that was refused, in seconds of unix time.
-    pub(crate) told_of_http: AtomicU64,
+    pub(crate) last_http_warning: AtomicU64,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
@@ -98,7 +98,7 @@ impl Engine {
             hub: Hub::default(),
             tracker,
             full: Full::default(),
-            told_of_http: AtomicU64::new(0),
+            last_http_warning: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
         }

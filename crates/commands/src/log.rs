@@ -77,10 +77,10 @@ struct Group {
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
 
 impl Effects {
-    /// Effects that reuse `room`; nothing is kept unless `enabled`.
-    pub(crate) fn new(mut room: Vec<u8>, enabled: bool) -> Effects {
-        room.clear();
-        Effects { bytes: room, enabled, ..Effects::default() }
+    /// Effects that reuse `buffer`; nothing is kept unless `enabled`.
+    pub(crate) fn new(mut buffer: Vec<u8>, enabled: bool) -> Effects {
+        buffer.clear();
+        Effects { bytes: buffer, enabled, ..Effects::default() }
     }
 
     /// Whether there is a log, and it pays to rewrite commands.
@@ -176,7 +176,7 @@ impl Effects {
             return;
         }
         debug_assert!(mark.len >= self.group.len, "a step puts what it found gone before it ends");
-        let behind = self.bytes.split_off(mark.len);
+        let tail = self.bytes.split_off(mark.len);
         let (count, last) = (self.count - mark.count, self.last);
         // The database that is selected where what stands behind begins.
         let begins = if mark.count == 0 { self.first } else { mark.last };
@@ -188,10 +188,10 @@ impl Effects {
             }
         }
         if count > 0 {
-            if !behind.starts_with(SELECT) {
+            if !tail.starts_with(SELECT) {
                 self.select(begins);
             }
-            self.bytes.extend_from_slice(&behind);
+            self.bytes.extend_from_slice(&tail);
             (self.count, self.last) = (self.count + count, last);
         }
     }
@@ -230,7 +230,7 @@ impl Effects {
     }
 
     /// Gives the room back.
-    pub(crate) fn into_room(self) -> Vec<u8> {
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 }

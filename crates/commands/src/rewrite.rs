@@ -131,11 +131,11 @@ fn add_part<E>(
             // XSETID takes no greater deleted ID than the last one that it sets; one set before
             // stays.
             let most = text(*last.max(deleted));
-            let is_behind = last < deleted;
+            let is_lower = last < deleted;
             let (last, deleted, added) = (text(*last), text(*deleted), added.to_string());
             let added = added.as_bytes();
             each(&[b"XSETID", key, &most, b"ENTRIESADDED", added, b"MAXDELETEDID", &deleted])?;
-            if is_behind { each(&[b"XSETID", key, &last]) } else { Ok(()) }
+            if is_lower { each(&[b"XSETID", key, &last]) } else { Ok(()) }
         }
         StreamPart::Group { name, last, read } => {
             let (last, read) = (text(*last), read.map_or("-1".into(), |read| read.to_string()));

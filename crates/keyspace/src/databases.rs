@@ -6,7 +6,7 @@ use structures::index::CURSOR_BITS;
 use crate::layout::{
     Counts, FieldCounts, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, keys_root, swapped,
 };
-use crate::txn::{Entry, Place};
+use crate::txn::{Entry, KeyLocation};
 use crate::watch::After;
 use crate::{Db, Error, Event, Txn, entry};
 
@@ -21,9 +21,9 @@ pub(crate) fn cursor_shard(cursor: u64) -> usize {
 }
 
 impl Txn<'_> {
-    pub(crate) fn places(&self, db: Db) -> impl Iterator<Item = Place> + use<> {
+    pub(crate) fn places(&self, db: Db) -> impl Iterator<Item = KeyLocation> + use<> {
         let db = self.physical(db);
-        (0..self.shards.len()).map(move |shard| Place { shard, db })
+        (0..self.shards.len()).map(move |shard| KeyLocation { shard, db })
     }
 
     /// How many keys there are, expired ones that nobody met yet included.
@@ -34,8 +34,8 @@ impl Txn<'_> {
     /// How many of them have an expiry time.
     pub fn count_expiring(&self, db: Db) -> u64 {
         let here = |place| {
-            let lasting = self.field_counts(place).lasting;
-            u64::from(self.counts(place).expiring.saturating_sub(lasting))
+            let without_own_ttl = self.field_counts(place).without_own_ttl;
+            u64::from(self.counts(place).expiring.saturating_sub(without_own_ttl))
         };
         self.places(db).map(here).sum()
     }
@@ -65,7 +65,7 @@ impl Txn<'_> {
         self.places(db).find_map(|place| self.first(place))
     }
 
-    fn first(&self, place: Place) -> Option<Vec<u8>> {
+    fn first(&self, place: KeyLocation) -> Option<Vec<u8>> {
         let shard = &self.shards[place.shard];
         let (mut found, mut cursor) = (None, 0);
         loop {
@@ -105,7 +105,7 @@ impl Txn<'_> {
     ) -> u64 {
         let shard = cursor_shard(cursor);
         let Some(position) = self.shards.iter().position(|s| s.id() == shard) else { return 0 };
-        let place = Place { shard: position, db: self.physical(db) };
+        let place = KeyLocation { shard: position, db: self.physical(db) };
         let within = cursor & ((1 << CURSOR_BITS) - 1);
         let next = self.scan_place(place, within, count, visit);
         match next {
@@ -117,7 +117,7 @@ impl Txn<'_> {
 
     fn scan_place(
         &self,
-        place: Place,
+        place: KeyLocation,
         cursor: u64,
         count: usize,
         visit: &mut dyn FnMut(&[u8], &Entry),
@@ -139,7 +139,7 @@ impl Txn<'_> {
         self.forget();
         let mut keys = 0;
         for place in self.places(db) {
-            self.note_flushed(place, db, None);
+            self.record_flushed(place, db, None);
             keys += u64::from(self.counts(place).keys);
             let queue = self.queue(place.shard);
             let shard = &mut self.shards[place.shard];
@@ -169,8 +169,16 @@ impl Txn<'_> {
             return Ok(());
         }
         for shard in 0..self.shards.len() {
-            self.note_flushed(Place { shard, db: self.physical(a) }, a, Some(self.physical(b)));
-            self.note_flushed(Place { shard, db: self.physical(b) }, b, Some(self.physical(a)));
+            self.record_flushed(
+                KeyLocation { shard, db: self.physical(a) },
+                a,
+                Some(self.physical(b)),
+            );
+            self.record_flushed(
+                KeyLocation { shard, db: self.physical(b) },
+                b,
+                Some(self.physical(a)),
+            );
         }
         self.set_map(swapped(self.map, a.number(), b.number()));
         Ok(())
@@ -178,19 +186,20 @@ impl Txn<'_> {
 
     /// Notes the watched keys of a database that is emptied, or that another one takes the place
     /// of.
-    fn note_flushed(&mut self, place: Place, db: Db, by: Option<u8>) {
-        let side = self.side(place.shard);
-        if side.watches.is_empty() {
+    fn record_flushed(&mut self, place: KeyLocation, db: Db, by: Option<u8>) {
+        let volatile = self.volatile(place.shard);
+        if volatile.watches.is_empty() {
             return;
         }
-        for bytes in side.watches.keys(db) {
+        for bytes in volatile.watches.keys(db) {
             let key = self.key(&bytes);
             let was_there = self.after(place, &key) != After::Absent;
-            let after = by.map_or(After::Absent, |by| self.after(Place { db: by, ..place }, &key));
+            let after =
+                by.map_or(After::Absent, |by| self.after(KeyLocation { db: by, ..place }, &key));
             if was_there || after != After::Absent {
-                self.note(place.shard, db, &bytes, Event::Flushed);
-                let told = Flushed { shard: place.shard, db, key: bytes, was_there, after };
-                self.changes_mut().flushed.push(told);
+                self.record_change(place.shard, db, &bytes, Event::Flushed);
+                let flushed = Flushed { shard: place.shard, db, key: bytes, was_there, after };
+                self.changes_mut().flushed.push(flushed);
             }
         }
     }

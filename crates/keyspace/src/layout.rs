@@ -97,13 +97,13 @@ const _: () = assert!(HEADER + KEY_INLINE + 2 * VALUE_INLINE + 8 <= heap::MAX_BL
 const _: () = assert!(HEADER + 16 + 32 == 72);
 
 /// Bytes that a key of `len` bytes takes in its entry.
-pub(crate) const fn key_room(len: usize) -> usize {
+pub(crate) const fn key_space(len: usize) -> usize {
     if len > KEY_INLINE { 8 } else { len }
 }
 
 /// Where the bytes of an inline string begin.
 pub(crate) const fn body_at(key_len: usize) -> usize {
-    HEADER + key_room(key_len)
+    HEADER + key_space(key_len)
 }
 
 /// Where the cell of any other value stands.
@@ -208,29 +208,30 @@ impl Counts {
 pub(crate) struct FieldCounts {
     pub(crate) hashes: u32,
     /// Those whose key has no expiry time.
-    pub(crate) lasting: u32,
+    pub(crate) without_own_ttl: u32,
 }
 
 impl FieldCounts {
     pub(crate) fn decode(word: u64) -> FieldCounts {
-        FieldCounts { hashes: word as u32, lasting: (word >> 32) as u32 }
+        FieldCounts { hashes: word as u32, without_own_ttl: (word >> 32) as u32 }
     }
 
     pub(crate) fn encode(self) -> u64 {
-        u64::from(self.hashes) | u64::from(self.lasting) << 32
+        u64::from(self.hashes) | u64::from(self.without_own_ttl) << 32
     }
 
     /// Those of an entry whose expiry word is this.
     pub(crate) fn of(expiry: u64) -> FieldCounts {
-        let (hashes, lasting) = (u32::from(expiry & FIELDS != 0), u32::from(expiry == FIELDS));
-        FieldCounts { hashes, lasting }
+        let (hashes, without_own_ttl) =
+            (u32::from(expiry & FIELDS != 0), u32::from(expiry == FIELDS));
+        FieldCounts { hashes, without_own_ttl }
     }
 
     /// With an entry more.
     pub(crate) fn plus(self, other: FieldCounts) -> FieldCounts {
         FieldCounts {
             hashes: self.hashes.wrapping_add(other.hashes),
-            lasting: self.lasting.wrapping_add(other.lasting),
+            without_own_ttl: self.without_own_ttl.wrapping_add(other.without_own_ttl),
         }
     }
 
@@ -238,7 +239,7 @@ impl FieldCounts {
     pub(crate) fn minus(self, other: FieldCounts) -> FieldCounts {
         FieldCounts {
             hashes: self.hashes.saturating_sub(other.hashes),
-            lasting: self.lasting.saturating_sub(other.lasting),
+            without_own_ttl: self.without_own_ttl.saturating_sub(other.without_own_ttl),
         }
     }
 }
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_no_value_and_keeps_what_it_stands_on() {
+    fn a_mark_is_no_value_and_keeps_what_it_is_set_on() {
         let check = |kind: Kind| {
             let word = marked(kind.encode());
             assert_eq!(Kind::decode(word), None);

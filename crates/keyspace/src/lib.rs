@@ -34,7 +34,6 @@ mod lists;
 mod losses;
 mod queued;
 mod salvage;
-mod side;
 mod snapshot;
 mod stats;
 mod streams;
@@ -42,22 +41,23 @@ mod strings;
 mod txn;
 mod value;
 mod verify;
+mod volatile;
 mod watch;
 
-pub use background::{Defragmentation, Hold, Progress, Scrub};
+pub use background::{Defragmentation, LockHold, Progress, Scrub};
 pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
 pub use changes::{Change, Event};
 pub use check::{CheckError, Checked, DamagedKey, Refusal, Repaired};
 pub use collection::{
     FieldChange, FieldTime, Limits, Members, SortedSetEdit, SortedSetRef, Text, TimedField,
 };
-pub use damage::Harm;
+pub use damage::KeyDamage;
 pub use error::{CommitError, Error};
 pub use eviction::{Eviction, Policy};
 pub use expiry::Expire;
 pub use fault_points::FaultPoint;
 pub use key::{DATABASES, Db, Key, slot};
-pub use keyspace::{Ahead, Keyspace};
+pub use keyspace::{Keyspace, PrefetchedBucket};
 pub use lists::{Elements, NodeLimits, Side};
 pub use losses::Losses;
 pub use salvage::{SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};

@@ -3,7 +3,7 @@
 //! A transaction learns only at its end whether what it read was true: it asks for the losses
 //! before it begins ([`Keyspace::losses`]) and checks them before it commits or answers
 //! ([`Keyspace::check_losses`]). One that fails so has changed nothing. What the lost bytes meant
-//! is found out then ([`Keyspace::settle`]), and the transaction may run again, a bounded number of
+//! is found out then ([`Keyspace::resolve_losses`]), and the transaction may run again, a bounded number of
 //! times ([`Keyspace::retry_losses`]).
 
 use crate::{CommitError, Keyspace};
@@ -19,11 +19,11 @@ impl Keyspace {
     /// Whether bytes were lost and nobody knows yet what they were: what was read in a transaction
     /// that is still open may be zeros. One load.
     #[inline]
-    pub fn is_unsettled(&self) -> bool {
+    pub fn has_unresolved_losses(&self) -> bool {
         self.heap().region().has_unresolved_losses()
     }
 
-    /// The losses so far: to be asked before [`Keyspace::has_alert`].
+    /// The losses so far: to be asked before [`Keyspace::has_media_errors`].
     #[inline]
     pub fn losses(&self) -> Losses {
         Losses(self.heap().region().resolutions())
@@ -53,7 +53,7 @@ impl Keyspace {
     ) -> Result<R, E> {
         let done = attempt(self.losses());
         if done.as_ref().is_err_and(is_loss) {
-            self.settle();
+            self.resolve_losses();
         }
         done
     }

@@ -10,7 +10,7 @@
 use heap::{Ptr, SnapshotError, View};
 use structures::index::Index;
 
-use crate::collection::Form;
+use crate::collection::Layout;
 use crate::layout::{FIELDS, Kind, MAP_ROOT, int_of, keys_root, map_word, physical};
 use crate::streams::{self, StreamPart};
 use crate::{Db, Keyspace, TimedField, Type, collection, entry};
@@ -202,13 +202,13 @@ pub(crate) fn begin<V: View>(view: &V, db: Db, at: Ptr, within: &mut u64) -> (It
         }
         Kind::Inline { len, .. } => (Content::String(entry::body(view, at, len).to_vec()), None),
         Kind::Blob => (Content::String(Vec::new()), entry::blob(view, at).len(view).ok()),
-        Kind::Collection(head) if head.form == Form::Stream => {
+        Kind::Collection(head) if head.layout == Layout::Stream => {
             let (parts, next) = streams::parts(view, view.word(entry::cell(view, at)), *within);
             *within = next;
             (Content::Stream(parts), None)
         }
         Kind::Collection(head)
-            if entry::expiry_word(view, at) & FIELDS != 0 && collection::can_have_times(head) =>
+            if entry::expiry_word(view, at) & FIELDS != 0 && collection::can_have_ttls(head) =>
         {
             let word = view.word(entry::cell(view, at));
             let mut fields = Vec::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyspace::{Db, Entry, Expire, Harm, Key, Keyspace, Losses, Txn};
+use keyspace::{Db, Entry, Expire, Key, KeyDamage, Keyspace, Losses, Txn};
 use pmem::Domain;
 
 use crate::background::{self, Background};
@@ -76,7 +76,7 @@ impl Perdura {
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
         keyspace.heap().set_read_cache(options.read_cache);
-        keyspace.settle();
+        keyspace.resolve_losses();
         let background =
             options.background.then(|| Background::start(Arc::clone(&keyspace), options.clock));
         Ok(Perdura { background: background.transpose()?, keyspace, clock: options.clock })
@@ -143,7 +143,7 @@ impl Perdura {
 
     /// Finds out what the medium lost if that ended the attempt.
     fn attempt<R>(&self, attempt: impl FnOnce(Losses) -> Result<R, Error>) -> Result<R, Error> {
-        self.keyspace.attempt(Error::is_unsettled, attempt)
+        self.keyspace.attempt(Error::has_unresolved_losses, attempt)
     }
 
     fn begin(&self, keys: &[&[u8]]) -> Result<Txn<'_>, Error> {
@@ -160,13 +160,13 @@ impl Perdura {
 
     /// Refuses a key whose entry was lost with its name; only then is there anything to ask.
     fn refuse_lost(&self, key: &[u8]) -> Result<(), Error> {
-        if !self.keyspace.has_alert() {
+        if !self.keyspace.has_media_errors() {
             return Ok(());
         }
-        match self.keyspace.harm(Db::default(), &self.keyspace.key(key)) {
+        match self.keyspace.key_damage(Db::default(), &self.keyspace.key(key)) {
             None => Ok(()),
-            Some(Harm::Nameless(at)) => Err(Error::Damaged(at)),
-            Some(Harm::Stopped(_)) => Err(Error::ReadOnly),
+            Some(KeyDamage::Unidentified(at)) => Err(Error::Damaged(at)),
+            Some(KeyDamage::Stopped(_)) => Err(Error::ReadOnly),
         }
     }
 
@@ -288,8 +288,8 @@ impl Execute for Perdura {
 
     fn replace_lost(&self, key: &[u8]) -> Result<(), Error> {
         reentry::refuse(&self.keyspace)?;
-        if self.keyspace.has_alert() {
-            self.keyspace.cut_nameless(Db::default(), &self.keyspace.key(key))?;
+        if self.keyspace.has_media_errors() {
+            self.keyspace.remove_unidentified(Db::default(), &self.keyspace.key(key))?;
         }
         Ok(())
     }
@@ -299,7 +299,7 @@ impl Strings for Perdura {
     // A large value is copied without keeping others from its shard.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         reentry::refuse(&self.keyspace)?;
-        self.keyspace.retry_losses(Error::is_unsettled, |losses| {
+        self.keyspace.retry_losses(Error::has_unresolved_losses, |losses| {
             self.refuse_lost(key.as_ref())?;
             let value = self.read(key.as_ref());
             self.keyspace.check_losses(losses)?;

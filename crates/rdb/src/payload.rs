@@ -31,7 +31,7 @@ pub fn is_refused(error: &Error) -> bool {
 }
 
 /// Completes the payload of a type and a value.
-pub fn seal(payload: &mut Vec<u8>, version: u16) {
+pub fn append_footer(payload: &mut Vec<u8>, version: u16) {
     payload.reserve(FOOTER);
     payload.extend_from_slice(&version.to_le_bytes());
     let checksum = checksum::of(payload);

@@ -25,8 +25,8 @@ use tokio::task::JoinHandle;
 
 use crate::config::Values;
 use crate::shared::Shared;
-use crate::stream::Raw;
-use crate::worker::Handover;
+use crate::stream::UnregisteredSocket;
+use crate::worker::HandOff;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
@@ -59,7 +59,7 @@ pub enum ListenError {
 pub(crate) struct Ports {
     accepting: Mutex<Vec<Accepting>>,
     runtime: OnceLock<Handle>,
-    doors: OnceLock<Vec<UnboundedSender<Handover>>>,
+    senders: OnceLock<Vec<UnboundedSender<HandOff>>>,
 }
 
 /// The task that accepts on a socket.
@@ -150,11 +150,11 @@ impl Ports {
     pub(crate) fn start(
         &self,
         shared: &Arc<Shared>,
-        doors: Vec<UnboundedSender<Handover>>,
+        senders: Vec<UnboundedSender<HandOff>>,
         values: &Values,
     ) -> Result<(), ListenError> {
         let _ = self.runtime.set(Handle::current());
-        let _ = self.doors.set(doors);
+        let _ = self.senders.set(senders);
         self.replace(shared, values)?;
         let path = values.text("unixsocket");
         if !path.is_empty() {
@@ -166,7 +166,7 @@ impl Ports {
 
     /// Listens where the values say, and no longer where it did; nowhere if that fails.
     pub(crate) fn replace(&self, shared: &Arc<Shared>, values: &Values) -> Result<(), ListenError> {
-        let (Some(runtime), Some(doors)) = (self.runtime.get(), self.doors.get()) else {
+        let (Some(runtime), Some(senders)) = (self.runtime.get(), self.senders.get()) else {
             return Ok(());
         };
         let mut accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,7 +180,7 @@ impl Ports {
             })?;
             let (sender, closed) = channel();
             let listening = Listening { socket, _closed: sender };
-            let task = runtime.spawn(accept_tcp(listening, Arc::clone(shared), doors.clone()));
+            let task = runtime.spawn(accept_tcp(listening, Arc::clone(shared), senders.clone()));
             accepting.push(Accepting { task, closed });
         }
         Ok(())
@@ -203,8 +203,8 @@ impl Ports {
             let permissions = std::fs::Permissions::from_mode(permissions);
             std::fs::set_permissions(path, permissions).map_err(wrong)?;
         }
-        let doors = self.doors.get().cloned().unwrap_or_default();
-        tokio::spawn(accept_unix(listener, path.to_owned(), Arc::clone(shared), doors));
+        let senders = self.senders.get().cloned().unwrap_or_default();
+        tokio::spawn(accept_unix(listener, path.to_owned(), Arc::clone(shared), senders));
         Ok(())
     }
 }
@@ -221,7 +221,7 @@ fn close(accepting: &mut Vec<Accepting>) {
 async fn accept_tcp(
     listening: Listening,
     shared: Arc<Shared>,
-    doors: Vec<UnboundedSender<Handover>>,
+    senders: Vec<UnboundedSender<HandOff>>,
 ) {
     loop {
         match listening.socket.accept().await {
@@ -237,7 +237,7 @@ async fn accept_tcp(
                     fd: i64::from(socket.as_raw_fd()),
                     local: from.ip().to_canonical().is_loopback(),
                 };
-                admit(&shared, &doors, Raw::Tcp(socket), peer);
+                admit(&shared, &senders, UnregisteredSocket::Tcp(socket), peer);
             }
             Err(error) => failed(&error).await,
         }
@@ -248,7 +248,7 @@ async fn accept_unix(
     listener: UnixListener,
     path: std::path::PathBuf,
     shared: Arc<Shared>,
-    doors: Vec<UnboundedSender<Handover>>,
+    senders: Vec<UnboundedSender<HandOff>>,
 ) {
     let name = format!("{}:0", path.display());
     loop {
@@ -258,7 +258,7 @@ async fn accept_unix(
                 let fd = i64::from(socket.as_raw_fd());
                 let (id, addr) = (shared.engine.clients().reserve(), name.clone());
                 let peer = Peer { id, addr, laddr: name.clone(), fd, local: true };
-                admit(&shared, &doors, Raw::Unix(socket), peer);
+                admit(&shared, &senders, UnregisteredSocket::Unix(socket), peer);
             }
             Err(error) => failed(&error).await,
         }
@@ -283,7 +283,12 @@ fn keep_alive(socket: &std::net::TcpStream, seconds: u64) {
     let _ = SockRef::from(socket).set_tcp_keepalive(&keepalive);
 }
 
-fn admit(shared: &Shared, doors: &[UnboundedSender<Handover>], raw: Raw, peer: Peer) {
+fn admit(
+    shared: &Shared,
+    senders: &[UnboundedSender<HandOff>],
+    raw: UnregisteredSocket,
+    peer: Peer,
+) {
     shared.accepted.fetch_add(1, Relaxed);
     let serving: usize = shared.meters.iter().map(|meter| meter.serving.load(Relaxed)).sum();
     if serving as u64 >= shared.limits.max_clients.load(Relaxed) {
@@ -297,19 +302,19 @@ fn admit(shared: &Shared, doors: &[UnboundedSender<Handover>], raw: Raw, peer: P
         shared.rejected.fetch_add(1, Relaxed);
         return refuse(raw, PROTECTED);
     }
-    let least = (0..doors.len()).min_by_key(|at| shared.meters[*at].serving.load(Relaxed));
+    let least = (0..senders.len()).min_by_key(|at| shared.meters[*at].serving.load(Relaxed));
     let Some(at) = least else { return };
     shared.meters[at].serving.fetch_add(1, Relaxed);
     // A worker that is gone means that the server is ending.
-    let _ = doors[at].send((raw, peer));
+    let _ = senders[at].send((raw, peer));
 }
 
 /// Sends what fits into the socket's buffer and closes it.
-fn refuse(raw: Raw, text: &[u8]) {
+fn refuse(raw: UnregisteredSocket, text: &[u8]) {
     use std::io::Write;
     let _ = match raw {
-        Raw::Tcp(mut socket) => socket.write(text),
-        Raw::Unix(mut socket) => socket.write(text),
+        UnregisteredSocket::Tcp(mut socket) => socket.write(text),
+        UnregisteredSocket::Unix(mut socket) => socket.write(text),
     };
 }
 

@@ -10,7 +10,7 @@ use crate::store::StoreError;
 
 /// The medium that is played, for the log and INFO.
 #[derive(Clone, Debug)]
-pub(crate) struct Played {
+pub(crate) struct EmulatedMedia {
     pub(crate) name: &'static str,
     /// What is played and how.
     pub(crate) summary: String,
@@ -35,19 +35,19 @@ pub(crate) fn check(_values: &Values) -> Result<(), StoreError> {
 
 /// The region, as it is.
 #[cfg(not(feature = "emulate-media"))]
-pub(crate) fn play(
+pub(crate) fn emulate(
     region: Region,
     _values: &Values,
-) -> Result<(Region, Option<Played>), StoreError> {
+) -> Result<(Region, Option<EmulatedMedia>), StoreError> {
     Ok((region, None))
 }
 
 /// The region on the medium that is asked for.
 #[cfg(feature = "emulate-media")]
-pub(crate) fn play(
+pub(crate) fn emulate(
     region: Region,
     values: &Values,
-) -> Result<(Region, Option<Played>), StoreError> {
+) -> Result<(Region, Option<EmulatedMedia>), StoreError> {
     let Some(media) = pmem::Media::named(values.get("emulate-media")) else {
         return Ok((region, None));
     };
@@ -57,6 +57,6 @@ pub(crate) fn play(
         ));
     }
     let emulation = pmem::Emulation::new(media.model(), values.size("emulate-cache"));
-    let played = Played { name: emulation.name(), summary: emulation.summary() };
-    Ok((region.emulating(emulation), Some(played)))
+    let emulated = EmulatedMedia { name: emulation.name(), summary: emulation.summary() };
+    Ok((region.emulating(emulation), Some(emulated)))
 }

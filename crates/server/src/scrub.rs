@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use commands::admin::ScrubFacts;
 use keyspace::{Keyspace, Scrub};
 
-use crate::chores::contained;
+use crate::housekeeping::contained;
 use crate::shared::Shared;
 
 /// Bytes between two rests.
@@ -75,8 +75,8 @@ fn is_wanted(shared: &Shared) -> bool {
 
 /// Settles what no command has settled, and says what was found.
 pub(crate) fn look_after(keyspace: &Keyspace) {
-    if keyspace.is_unsettled() {
-        keyspace.settle();
+    if keyspace.has_unresolved_losses() {
+        keyspace.resolve_losses();
     }
     for line in keyspace.damage_news() {
         tracing::warn!("{line}");

@@ -14,7 +14,7 @@ use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
 
 use crate::config::Values;
 use crate::machine;
-use crate::media::{self, Played};
+use crate::media::{self, EmulatedMedia};
 use crate::other_stores::{self, OtherStores, Served};
 
 /// The least room that a heap in memory is allowed.
@@ -86,7 +86,7 @@ pub(crate) struct Report {
     pub(crate) recovery: Recovery,
     pub(crate) recovery_us: u64,
     /// The medium that is played, as `emulate-media` names it.
-    pub(crate) media: Option<Played>,
+    pub(crate) media: Option<EmulatedMedia>,
     /// The pool was made at this start.
     pub(crate) is_new: bool,
     /// Why this backend, where it was not asked for by name.
@@ -209,7 +209,7 @@ fn open_pool(
     media::check(values)?;
     let region = map(pool, values)?;
     other_stores::refuse(Served::Pool, pool, values, now_ms)?;
-    let (region, media) = media::play(region, values)?;
+    let (region, media) = media::emulate(region, values)?;
     let (domain, emulated) = (region.domain(), region.emulated());
     let (heap, recovery) =
         Heap::open_or_create(region).map_err(|error| StoreError::pool(pool, error))?;
@@ -217,7 +217,7 @@ fn open_pool(
     let recovery = recovery.unwrap_or_else(new_pool);
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
     // What the medium could not give to recovery is looked into before anybody is served.
-    keyspace.settle();
+    keyspace.resolve_losses();
     let report = Report {
         backend: Backend::Pmem,
         domain,

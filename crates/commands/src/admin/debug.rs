@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use keyspace::{Db, Encoding, Txn, Type};
 
-use super::{help, populate, reload, tell_host};
+use super::{help, populate, reload, with_host};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
 use crate::names::encoding_name;
@@ -48,15 +48,15 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         (b"error", 3) => Err(Failure::text(call.args[2])),
         (b"log", 3) => {
             let line = String::from_utf8_lossy(call.args[2]);
-            tell(call, |host| host.log(&format!("DEBUG LOG: {line}")))
+            ok_after(call, |host| host.log(&format!("DEBUG LOG: {line}")))
         }
         (b"set-active-expire", 3) => {
             let yes = flag(call);
-            tell(call, |host| host.set_active_expire(yes))
+            ok_after(call, |host| host.set_active_expire(yes))
         }
         (b"pause-cron", 3) => {
             let yes = flag(call);
-            tell(call, |host| host.set_cron(!yes))
+            ok_after(call, |host| host.set_cron(!yes))
         }
         (b"change-repl-id", 2) => {
             call.engine.admin().new_replication_id(&mut call.session.random);
@@ -99,8 +99,8 @@ fn ok(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn tell(call: &mut Call<'_>, what: impl FnOnce(&dyn super::Host)) -> Done {
-    tell_host(call, what);
+fn ok_after(call: &mut Call<'_>, what: impl FnOnce(&dyn super::Host)) -> Done {
+    with_host(call, what);
     ok(call)
 }
 
@@ -113,7 +113,7 @@ fn sleep(call: &mut Call<'_>) -> Done {
     let seconds: f64 =
         std::str::from_utf8(call.args[2]).ok().and_then(|s| s.parse().ok()).unwrap_or(0.0);
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    tell(call, |host| host.sleep(time))
+    ok_after(call, |host| host.sleep(time))
 }
 
 fn object(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {

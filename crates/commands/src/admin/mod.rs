@@ -4,6 +4,7 @@
 //! (sockets, files, configuration). They keep their own state in [`State`].
 
 mod client;
+mod client_7_2;
 mod clients;
 mod config;
 mod debug;
@@ -13,7 +14,6 @@ mod host;
 mod info;
 mod kill;
 mod latency;
-mod later;
 mod memory;
 mod monitor;
 mod populate;
@@ -86,7 +86,7 @@ pub(crate) fn observe(call: &Call<'_>, nanos: u64) {
 }
 
 /// Tells the server something, if there is one.
-fn tell_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
+fn with_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
     if let Some(host) = call.engine.host() {
         what(host);
     }

@@ -56,9 +56,9 @@ fn sign(parts: &[&[u8]]) -> Digest {
             hasher.write_u64(part.len() as u64);
             hasher.write(part);
         }
-        let room = &mut digest[half];
-        let len = room.len();
-        room.copy_from_slice(&hasher.finish128().as_bytes()[..len]);
+        let buffer = &mut digest[half];
+        let len = buffer.len();
+        buffer.copy_from_slice(&hasher.finish128().as_bytes()[..len]);
     }
     digest
 }
@@ -98,11 +98,11 @@ fn parts(value: Content) -> Vec<Vec<u8>> {
         Content::Elements(_, elements) => elements,
         stream => {
             let mut parts = Vec::new();
-            let tell = |words: &[&[u8]]| {
+            let append = |words: &[&[u8]]| {
                 parts.extend(words.iter().map(|word| word.to_vec()));
                 Ok::<_, Infallible>(())
             };
-            commands_of(b"", &stream, tell).map_or(Vec::new(), |()| parts)
+            commands_of(b"", &stream, append).map_or(Vec::new(), |()| parts)
         }
     }
 }

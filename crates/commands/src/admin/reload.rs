@@ -40,18 +40,18 @@ pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     for db in Db::all() {
         txn.flush(db)?;
     }
-    call.engine.tell_of_flush(call.session);
+    call.engine.notify_trackers_of_flush(call.session);
     let mut session = call.engine.connect_replay();
     let done = load(call, &mut session, &mut loader, txn);
     call.engine.disconnect(&mut session);
     if let Err(failure) = done {
         let why = String::from_utf8_lossy(failure.as_bytes()).into_owned();
-        super::tell_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}. Exiting")));
+        super::with_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}. Exiting")));
         // As in Redis: what is in memory is a part of the data, which nobody may see or add to.
         call.next = Next::Shutdown { save: false, nosave: true, now: true, force: true };
         return Ok(());
     }
-    super::tell_host(call, |host| host.log("Append Only File loaded by DEBUG LOADAOF"));
+    super::with_host(call, |host| host.log("Append Only File loaded by DEBUG LOADAOF"));
     call.out.ok();
     Ok(())
 }
@@ -109,8 +109,8 @@ fn execute(
     let mut call = Call::new(engine, session, step.command, out, 0, &mut effects);
     call.may_pin = false;
     match step.run(&mut call, txn) {
-        Err(Failed { no_room: true }) => {
-            Err("OOM no room for the data of the append only file".into())
+        Err(Failed { out_of_memory: true }) => {
+            Err("OOM no free memory for the data of the append only file".into())
         }
         _ => Ok(()),
     }

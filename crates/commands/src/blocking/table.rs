@@ -73,7 +73,7 @@ impl Waiting {
             return;
         }
         self.count.fetch_add(1, Relaxed);
-        self.movers.fetch_add(usize::from(waiter.wish.target().is_some()), Relaxed);
+        self.movers.fetch_add(usize::from(waiter.operation.target().is_some()), Relaxed);
         for bytes in &waiter.keys {
             let shard = keyspace.key(bytes).shard();
             keyspace.follow(shard);
@@ -86,7 +86,7 @@ impl Waiting {
                 queues.len() - 1
             });
             queues[at].waiters.insert(waiter.ticket, Arc::clone(waiter));
-            queues[at].losing += usize::from(waiter.wish.lost().is_some());
+            queues[at].losing += usize::from(waiter.operation.lost().is_some());
         }
     }
 
@@ -102,7 +102,7 @@ impl Waiting {
                 queues.retain_mut(|queue| {
                     if (queue.db, queue.what) == (waiter.db, waiter.what) {
                         let gone = queue.waiters.remove(&waiter.ticket);
-                        let lost = gone.is_some_and(|gone| gone.wish.lost().is_some());
+                        let lost = gone.is_some_and(|gone| gone.operation.lost().is_some());
                         queue.losing -= usize::from(lost);
                     }
                     !queue.waiters.is_empty()
@@ -113,7 +113,7 @@ impl Waiting {
             }
             keyspace.unfollow(shard);
         }
-        self.movers.fetch_sub(usize::from(waiter.wish.target().is_some()), Relaxed);
+        self.movers.fetch_sub(usize::from(waiter.operation.target().is_some()), Relaxed);
         self.count.fetch_sub(1, Relaxed);
     }
 
@@ -135,12 +135,12 @@ impl Waiting {
         db: Db,
         key: &Key<'_>,
         what: Type,
-        behind: Option<u64>,
+        after: Option<u64>,
     ) -> Option<Arc<Waiter>> {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes())?;
         let queue = queues.iter().find(|queue| (queue.db, queue.what) == (db, what))?;
-        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         queue.waiters.range((from, Bound::Unbounded)).next().map(|(_, waiter)| Arc::clone(waiter))
     }
 
@@ -171,7 +171,7 @@ impl Waiting {
             queue.waiters.values().filter(|waiter| waiter.can_be_served()).take(most)
         });
         let mut targets: Vec<Box<[u8]>> =
-            first.filter_map(|waiter| waiter.wish.target().map(Box::from)).collect();
+            first.filter_map(|waiter| waiter.operation.target().map(Box::from)).collect();
         targets.sort_unstable();
         targets.dedup();
         targets
@@ -181,7 +181,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocking::wish::{Serving, Wish};
+    use crate::blocking::operation::{BlockedOperation, Serving};
     use crate::client::Client;
     use crate::failure::Failure;
     use heap::{CreateOptions, Heap};
@@ -191,7 +191,7 @@ mod tests {
     /// Moves to a key of its own; or reads a stream in a group.
     struct Mover(Option<Vec<u8>>);
 
-    impl Wish for Mover {
+    impl BlockedOperation for Mover {
         fn serve(
             &self,
             _: &mut Serving<'_>,
@@ -210,9 +210,9 @@ mod tests {
         }
     }
 
-    fn waiter(waiting: &Waiting, what: Type, wish: Mover) -> Arc<Waiter> {
+    fn waiter(waiting: &Waiting, what: Type, operation: Mover) -> Arc<Waiter> {
         let (client, keys) = (Arc::new(Client::default()), vec![b"key".as_slice().into()]);
-        let (ticket, wish) = (waiting.ticket(), Box::new(wish));
+        let (ticket, operation) = (waiting.ticket(), Box::new(operation));
         Arc::new(Waiter::new(
             ticket,
             client,
@@ -220,7 +220,7 @@ mod tests {
             what,
             Protocol::Resp2,
             keys,
-            wish,
+            operation,
             None,
         ))
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use keyspace::{Db, Type};
 use resp::{Protocol, Writer};
 
-use super::wish::Wish;
+use super::operation::BlockedOperation;
 use crate::client::Client;
 
 /// How a wait ended.
@@ -36,12 +36,12 @@ pub(crate) struct Waiter {
     pub(super) protocol: Protocol,
     /// Each once; none for a wait that only time ends.
     pub(super) keys: Vec<Box<[u8]>>,
-    pub(super) wish: Box<dyn Wish>,
+    pub(super) operation: Box<dyn BlockedOperation>,
     /// When it ends by itself, unix ms.
     pub(crate) until: Option<u64>,
     state: Mutex<State>,
     /// That it is no longer claimed.
-    settled: Condvar,
+    unclaimed: Condvar,
 }
 
 impl Waiter {
@@ -56,12 +56,12 @@ impl Waiter {
         what: Type,
         protocol: Protocol,
         keys: Vec<Box<[u8]>>,
-        wish: Box<dyn Wish>,
+        operation: Box<dyn BlockedOperation>,
         until: Option<u64>,
     ) -> Waiter {
         let state = Mutex::new(State::Waiting);
-        let settled = Condvar::new();
-        Waiter { ticket, client, db, what, protocol, keys, wish, until, state, settled }
+        let unclaimed = Condvar::new();
+        Waiter { ticket, client, db, what, protocol, keys, operation, until, state, unclaimed }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,10 +69,10 @@ impl Waiter {
     }
 
     /// The state, when nobody serves it.
-    fn settled(&self) -> MutexGuard<'_, State> {
+    fn unclaimed(&self) -> MutexGuard<'_, State> {
         let state = self.state();
         let claimed = |state: &mut State| matches!(state, State::Claimed);
-        self.settled.wait_while(state, claimed).unwrap_or_else(PoisonError::into_inner)
+        self.unclaimed.wait_while(state, claimed).unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_free(&self, state: &State) -> bool {
@@ -97,8 +97,8 @@ impl Waiter {
 
     /// Claims it for somebody who may wait until others have served it, or have found that they
     /// cannot.
-    pub(super) fn claim_settled(&self) -> bool {
-        let mut state = self.settled();
+    pub(super) fn claim_when_unclaimed(&self) -> bool {
+        let mut state = self.unclaimed();
         let free = matches!(*state, State::Waiting);
         if free {
             *state = State::Claimed;
@@ -109,7 +109,7 @@ impl Waiter {
     /// It was claimed and could not be served: it waits on.
     pub(super) fn release(&self) {
         *self.state() = State::Waiting;
-        self.settled.notify_all();
+        self.unclaimed.notify_all();
     }
 
     /// Ends it, claimed, with a reply, at `now` (unix ms).
@@ -120,14 +120,14 @@ impl Waiter {
         self.client.blocked.store(false, Relaxed);
         *state = State::Ended(Some(ending));
         drop(state);
-        self.settled.notify_all();
+        self.unclaimed.notify_all();
         self.client.wake();
     }
 
     /// Ends it without a reply, for its connection; `false` if it has ended. Where somebody serves
     /// it just now this waits for what comes of it.
     pub(crate) fn cancel(&self) -> bool {
-        let mut state = self.settled();
+        let mut state = self.unclaimed();
         let waits = matches!(*state, State::Waiting);
         if waits {
             *state = State::Ended(None);
@@ -153,7 +153,7 @@ impl Waiter {
     /// The reply when the time is over.
     pub(super) fn time_out(&self) -> Vec<u8> {
         let mut out = Writer::new(self.protocol);
-        self.wish.time_out(&mut out);
+        self.operation.time_out(&mut out);
         out.take()
     }
 }

@@ -107,9 +107,9 @@ pub(super) fn unknown_command(args: &[&[u8]]) -> Failure {
         if words.len() >= 128 {
             break;
         }
-        let room = 128 - words.len();
+        let buffer = 128 - words.len();
         words.push(b'\'');
-        words.extend_from_slice(c_string(arg, room));
+        words.extend_from_slice(c_string(arg, buffer));
         words.extend_from_slice(b"' ");
     }
     let mut text = b"ERR unknown command '".to_vec();

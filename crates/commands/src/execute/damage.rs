@@ -3,7 +3,7 @@
 //!
 //! While nothing is damaged this costs a command loads of three words that nobody writes.
 
-use keyspace::{Db, Harm, Key};
+use keyspace::{Db, Key, KeyDamage};
 
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
@@ -29,14 +29,14 @@ impl Engine {
             }
         }
         for key in keys {
-            match keyspace.harm(db, key) {
+            match keyspace.key_damage(db, key) {
                 None => {}
-                Some(Harm::Stopped(why)) => return Err(stopped(&why)),
-                Some(Harm::Nameless(_)) if replaces(command, args) => {
-                    keyspace.cut_nameless(db, key)?;
-                    self.tell_of_lost(key);
+                Some(KeyDamage::Stopped(why)) => return Err(stopped(&why)),
+                Some(KeyDamage::Unidentified(_)) if replaces(command, args) => {
+                    keyspace.remove_unidentified(db, key)?;
+                    self.notify_trackers_of_lost(key);
                 }
-                Some(Harm::Nameless(at)) => return Err(Failure::damaged(at)),
+                Some(KeyDamage::Unidentified(at)) => return Err(Failure::damaged(at)),
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::spec::WRITE;
 
 /// How many clients of a queue have the shards of their targets locked ahead, at most.
-pub(crate) const AHEAD: usize = 16;
+pub(crate) const TARGETS_IN_ADVANCE: usize = 16;
 /// How many keys are looked at to find what serving leads to.
 const MOST_TARGETS: usize = 64;
 
@@ -66,7 +66,7 @@ impl Engine {
     /// Locks the shard of a key for which clients wait, to serve them.
     pub(crate) fn lock_to_serve(&self, key: &Key<'_>) -> Txn<'_> {
         let txn = self.keyspace().begin_one(key.shard(), self.clock.unix_ms());
-        self.extend_lock_set(txn, std::slice::from_ref(key), AHEAD)
+        self.extend_lock_set(txn, std::slice::from_ref(key), TARGETS_IN_ADVANCE)
     }
 
     /// Locks the shards of a run. None where one of them is locked, or where somebody waits for a
@@ -103,7 +103,7 @@ impl Engine {
     /// [`Engine::serve_deferred`].
     fn extend_lock_set<'k>(&'k self, txn: Txn<'k>, keys: &[Key<'_>], most: usize) -> Txn<'k> {
         let mut txn = txn;
-        let most = most.min(AHEAD);
+        let most = most.min(TARGETS_IN_ADVANCE);
         let mut shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
         while !self.waiting().has_no_targets() && !txn.covers_all() {
             let before = shards.len();

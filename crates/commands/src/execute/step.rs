@@ -20,7 +20,7 @@ pub(crate) struct Step<'a> {
 /// How a step that failed ended: its error is in the place of its reply.
 pub(crate) struct Failed {
     /// The heap was full.
-    pub(crate) no_room: bool,
+    pub(crate) out_of_memory: bool,
 }
 
 impl<'a> Step<'a> {
@@ -80,7 +80,7 @@ impl<'a> Step<'a> {
             call.out.truncate(mark);
             call.out.error(failure.as_bytes());
             call.engine.stats().error(failure.code());
-            Failed { no_room: failure.is_no_room() }
+            Failed { out_of_memory: failure.is_out_of_memory() }
         })
     }
 }

@@ -131,7 +131,7 @@ impl Unit<'_> {
         if let Role::Whole { databases } = self.role {
             let stripe = self.session.map_or(0, |session| session.stripe);
             let served = engine.serve_waiting(txn, changed, databases, (stripe, self.losses));
-            if served && txn.has_met_expired() {
+            if served && txn.has_lazily_expired() {
                 engine.delete_lazily_expired(txn);
             }
         }
@@ -187,7 +187,7 @@ impl Engine {
     fn delete_lazily_expired(&self, txn: &mut Txn<'_>) {
         let (mut effects, may_write) = (self.own_effects(), self.may_delete_now());
         let unit = self.own_unit(&mut effects);
-        if may_write && txn.delete_met() {
+        if may_write && txn.delete_lazily_expired() {
             let _ = unit.commit(txn);
         }
     }

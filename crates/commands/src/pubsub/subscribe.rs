@@ -184,7 +184,7 @@ impl Call<'_> {
     /// its reply is whole.
     pub(super) fn take_messages(&mut self) {
         if self.may_block && self.session.reply == ReplyMode::On {
-            let after = self.session.client.take_mail(self.out.buffer());
+            let after = self.session.client.take_pushes(self.out.buffer());
             self.durable_at = self.durable_at.max(after);
         }
     }

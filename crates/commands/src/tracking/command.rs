@@ -103,8 +103,8 @@ fn check_overlap(session: &Session, prefixes: &[&[u8]]) -> Done {
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     for (at, prefix) in prefixes.iter().enumerate() {
         let before = session.prefixes.iter().map(|other| (&**other, "an existing prefix"));
-        let behind = prefixes[at + 1..].iter().map(|other| (*other, "another provided prefix"));
-        if let Some((other, which)) = before.chain(behind).find(|(other, _)| overlap(other, prefix))
+        let after = prefixes[at + 1..].iter().map(|other| (*other, "another provided prefix"));
+        if let Some((other, which)) = before.chain(after).find(|(other, _)| overlap(other, prefix))
         {
             let mut text = b"ERR Prefix '".to_vec();
             text.extend_from_slice(prefix);

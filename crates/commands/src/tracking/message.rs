@@ -38,7 +38,7 @@ impl<'a> Message<'a> {
         }
         match clients.get(redirect) {
             Some(target) => self.post(&target, true),
-            None => tell_of_break(client, redirect),
+            None => notify_of_broken_redirect(client, redirect),
         }
     }
 
@@ -77,7 +77,7 @@ fn encode(news: News<'_>, protocol: Protocol) -> Vec<u8> {
 }
 
 /// Tells a client that the one to be told in its place is gone.
-fn tell_of_break(client: &Client, redirect: u64) {
+fn notify_of_broken_redirect(client: &Client, redirect: u64) {
     client.tracking.set_broken();
     if protocol(client) == Protocol::Resp3 {
         let mut out = Writer::new(Protocol::Resp3);

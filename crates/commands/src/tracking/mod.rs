@@ -156,7 +156,7 @@ impl Engine {
                 return;
             }
             let Some((key, ids)) = self.tracker().keys.take_any() else { return };
-            self.tell_of_key(&key, &ids, 0);
+            self.notify_trackers_of_key(&key, &ids, 0);
         }
     }
 
@@ -183,27 +183,27 @@ impl Engine {
         let mut keys = BTreeSet::new();
         let changes = txn.changes().take(if changed { usize::MAX } else { 0 });
         for (at, change) in changes.enumerate() {
-            while let Some((_, key)) = reads.next_if(|(behind, _)| *behind <= at) {
+            while let Some((_, key)) = reads.next_if(|(after, _)| *after <= at) {
                 self.tracker().keys.add(shard(&key), &key, by);
             }
-            if matches!(change.event, Event::Flushed | Event::Beside) {
+            if matches!(change.event, Event::Flushed | Event::MetadataOnly) {
                 continue;
             }
             if self.tracker().prefixes() > 0 {
                 keys.insert(change.key);
             }
             if let Some(ids) = self.tracker().keys.take(shard(change.key), change.key) {
-                self.tell_of_key(change.key, &ids, by);
+                self.notify_trackers_of_key(change.key, &ids, by);
             }
         }
         reads.for_each(|(_, key)| self.tracker().keys.add(shard(&key), &key, by));
         if !keys.is_empty() {
-            self.tracker().prefixes.tell(self.clients(), &keys, by, self.sent_after());
+            self.tracker().prefixes.notify(self.clients(), &keys, by, self.sent_after());
         }
     }
 
     /// Tells the clients that have a key.
-    fn tell_of_key(&self, key: &[u8], ids: &[u64], by: u64) {
+    fn notify_trackers_of_key(&self, key: &[u8], ids: &[u64], by: u64) {
         let keys = [key];
         let mut message = Message::new(News::Keys(&keys), self.sent_after());
         for client in ids.iter().filter_map(|id| self.clients().get(*id)) {
@@ -215,19 +215,19 @@ impl Engine {
     }
 
     /// Tells of a key that was cut out, which no transaction lists.
-    pub(crate) fn tell_of_lost(&self, key: &Key<'_>) {
+    pub(crate) fn notify_trackers_of_lost(&self, key: &Key<'_>) {
         if self.tracker().clients() > 0 {
             if let Some(ids) = self.tracker().keys.take(key.shard(), key.bytes()) {
-                self.tell_of_key(key.bytes(), &ids, 0);
+                self.notify_trackers_of_key(key.bytes(), &ids, 0);
             }
             let keys = BTreeSet::from([key.bytes()]);
-            self.tracker().prefixes.tell(self.clients(), &keys, 0, self.sent_after());
+            self.tracker().prefixes.notify(self.clients(), &keys, 0, self.sent_after());
         }
     }
 
     /// Tells every client that a database was emptied: as in Redis, that nothing which it has is
     /// good.
-    pub(crate) fn tell_of_flush(&self, session: &mut Session) {
+    pub(crate) fn notify_trackers_of_flush(&self, session: &mut Session) {
         if self.tracker().keys.len() > 0 {
             // Dropped when the command has given up its locks.
             session.forgotten = self.tracker().keys.clear();

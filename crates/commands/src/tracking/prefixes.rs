@@ -40,7 +40,7 @@ impl Prefixes {
 
     /// Tells of changed keys, those of a prefix in one message, when the log is settled up to
     /// `after`. `by` is the client that changed them, 0 for nobody.
-    pub(super) fn tell(&self, clients: &Clients, keys: &BTreeSet<&[u8]>, by: u64, after: u64) {
+    pub(super) fn notify(&self, clients: &Clients, keys: &BTreeSet<&[u8]>, by: u64, after: u64) {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         for (prefix, listeners) in &*all {
             let fitting = keys.iter().copied().filter(|key| key.starts_with(prefix));

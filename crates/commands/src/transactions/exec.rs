@@ -54,14 +54,14 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     let (db, mark, effects) = (call.session.db, call.out.mark(), call.effects.mark());
     let mut may_give_up = true;
     for tries in 0.. {
-        let done = engine.keyspace().retry_losses(Failure::is_unsettled, |losses| {
+        let done = engine.keyspace().retry_losses(Failure::has_unresolved_losses, |losses| {
             call.session.select(db);
             call.out.truncate(mark);
             call.effects.truncate(effects);
             attempt(call, &steps, locks, (losses, may_give_up))
         });
         match done {
-            Ok(false) => may_give_up = engine.find_room(queue.bytes, tries),
+            Ok(false) => may_give_up = engine.free_memory_for(queue.bytes, tries),
             Ok(true) => break,
             // The queue is gone: nobody is to run this again.
             Err(failure) => {
@@ -107,7 +107,7 @@ fn attempt(
     (losses, may_give_up): (Losses, bool),
 ) -> Result<bool, Failure> {
     let keyspace = call.engine.keyspace();
-    if keyspace.has_alert() {
+    if keyspace.has_media_errors() {
         refuse_damaged(call, steps)?;
     }
     let mut txn = call.engine.lock_keys(locks, call.now_ms());
@@ -129,11 +129,11 @@ fn attempt(
         inner.engine.finish(&mut inner, started_ns, failed.is_some());
         inner.waited_ns = heap::waited_ns();
         // Where a part of the span table may be lost, no span is known to be free.
-        if failed.is_some_and(|failed| failed.no_room) && !keyspace.has_lost_since(losses) {
+        if failed.is_some_and(|failed| failed.out_of_memory) && !keyspace.has_lost_since(losses) {
             if may_give_up {
                 return Ok(false);
             }
-            inner.engine.note_full();
+            inner.engine.record_out_of_memory();
         }
         if inner.next != Next::Reply {
             next = inner.next;

@@ -346,13 +346,13 @@ fn every_write_keeps_its_budget() {
     let mut over = Vec::new();
     for (n, budget) in BUDGETS.iter().enumerate() {
         let (fences, lines) = measure(&mut client, budget, 1000 * (n + 1));
-        let told = format!(
+        let line = format!(
             "{:32} fences {fences} of {FENCES}, lines {lines} of {}",
             budget.run, budget.lines
         );
-        println!("{told}");
+        println!("{line}");
         if fences > FENCES || lines > budget.lines {
-            over.push(told);
+            over.push(line);
         }
     }
     assert!(over.is_empty(), "over budget:\n{}", over.join("\n"));

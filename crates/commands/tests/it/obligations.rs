@@ -216,7 +216,7 @@ fn every_change_breaks_a_watch() {
 }
 
 #[test]
-fn every_change_is_told_to_those_who_track_the_key() {
+fn every_change_is_sent_to_those_who_track_the_key() {
     for way in WAYS {
         let mut stage = Stage::new(way, LIST);
         let mut reader = Client::new(&stage.engine);
@@ -225,7 +225,7 @@ fn every_change_is_told_to_those_who_track_the_key() {
         reader.run("LRANGE k 0 -1");
         stage.act();
         let mut pushed = Vec::new();
-        let _ = reader.session.client.take_mail(&mut pushed);
+        let _ = reader.session.client.take_pushes(&mut pushed);
         let expected = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
         assert_eq!(String::from_utf8_lossy(&pushed), expected, "{way:?}");
     }
@@ -291,7 +291,7 @@ fn transactions_begin_and_end_in_one_place() {
         "keyspace().expire_step(",
         ".evict_step(",
         ".evict_keys(",
-        ".delete_met(",
+        ".delete_lazily_expired(",
     ];
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
     let (mut inside, mut outside) = (Vec::new(), Vec::new());

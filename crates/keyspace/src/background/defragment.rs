@@ -53,7 +53,7 @@ impl Keyspace {
         if let Some(within) = from.within {
             return self.defragment_table(shard, from, within, budget);
         }
-        let held = self.hold();
+        let held = self.time_lock_hold();
         let mut locked = self.heap().lock(shard);
         let index = Index::at(locked.root(usize::from(from.index)));
         let db = from.index % DATABASES as u8;
@@ -89,7 +89,7 @@ impl Keyspace {
         within: Within,
         budget: usize,
     ) -> Result<Option<Defragmentation>, CommitError> {
-        let held = self.hold();
+        let held = self.time_lock_hold();
         let mut locked = self.heap().lock(shard);
         let keys = (Index::at(locked.root(usize::from(from.index))), &self.hashing);
         let mut moved = 0;
@@ -147,7 +147,7 @@ impl Keyspace {
             .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
             .collect();
         // Not the room after it: the next append would falsify what is published here.
-        if FaultPoint::MoveWithoutRoom.is_enabled() {
+        if FaultPoint::MoveWithoutSpace.is_enabled() {
             bytes.truncate(size);
         }
         let fresh = shard.reserve(bytes.len())?;

@@ -34,7 +34,7 @@ impl Keyspace {
         }
         let parts = self.heap().resolving(|| self.heap().restore(&lost)).parts;
         self.refuse_lost_indexes(&shards, &parts)?;
-        self.settle();
+        self.resolve_losses();
         match self.stopped().filter(|_| self.heap().is_poisoned()) {
             Some(why) => Err(Refusal::Metadata(why.to_owned())),
             None => Ok(blocks),

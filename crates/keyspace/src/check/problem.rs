@@ -90,7 +90,7 @@ pub enum CheckError {
     /// An entry has an expiry time and does not stand in that index, or the other way round.
     #[error(
         "shard {shard}, database {db}: the entry at offset {at:#x} {}",
-        if *listed { "has no expiry time and stands in the index of those that do" }
+        if *listed { "has no expiry time and is in the index of those that do" }
         else { "has an expiry time and does not stand in the index of those" }
     )]
     Expiry {

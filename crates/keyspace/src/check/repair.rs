@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use heap::{CommitError, Ptr, Shard, View};
-use structures::index::{Found, Index, Slot};
+use structures::index::{Index, Slot, WalkItem};
 
 use super::walk::Walk;
 use super::{CheckError, DamagedKey};
@@ -52,7 +52,9 @@ pub enum Refusal {
     )]
     Metadata(String),
     /// There is no room for what must be rebuilt.
-    #[error("the pool has no room for the repair: let it grow (--pool-size), or delete keys first")]
+    #[error(
+        "the pool has no free space for the repair: let it grow (--pool-size), or delete keys first"
+    )]
     Full,
     /// A transaction failed.
     #[error("a repair could not be written: {0}")]
@@ -226,8 +228,8 @@ impl Keyspace {
 pub(crate) fn slot_of(shard: &Shard<'_>, index: Index, hash: u64, at: Ptr) -> Option<(Slot, u64)> {
     let mut slot = index.find(shard, hash, |entry| entry == at).map(|slot| (slot, hash));
     if slot.is_none() {
-        index.survey(shard, |found| {
-            if let Found::Entry(this, near) = found
+        index.salvage_walk(shard, |found| {
+            if let WalkItem::Entry(this, near) = found
                 && this.entry() == at
             {
                 slot = Some((this, near.hash()));

@@ -10,21 +10,21 @@
 //!      48 to 63   checksum of the bits below
 //! ```
 
-use structures::sealed;
+use structures::self_checksummed;
 
 use crate::layout::TAG_COLLECTION;
 use crate::value::{Encoding, Type};
 
 /// How a collection is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum Layout {
     /// The cell is the word of a blob of packed items, never empty, never large.
-    Packed,
-    /// As `Packed`, of a hash of which a field has, or had, a time: each element is field, value,
+    Listpack,
+    /// As `Listpack`, of a hash of which a field has, or had, a time: each element is field, value,
     /// time (0: none).
-    Timed,
+    ListpackWithTtls,
     /// The cell is the place of a table's header.
-    Table,
+    HashTable,
     /// The cell is the word of a list.
     List,
     /// The cell is the place of the header of a table with a tree of its members in the order of
@@ -39,7 +39,7 @@ pub(crate) enum Form {
 pub(crate) struct Head {
     pub(crate) what: Type,
     pub(crate) encoding: Encoding,
-    pub(crate) form: Form,
+    pub(crate) layout: Layout,
     /// Elements of a packed form; else 0.
     pub(crate) count: u32,
 }
@@ -55,8 +55,14 @@ const ENCODINGS: [Encoding; 7] = [
     Encoding::Stream,
     Encoding::ListpackEx,
 ];
-const FORMS: [Form; 6] =
-    [Form::Packed, Form::Table, Form::List, Form::SortedSet, Form::Stream, Form::Timed];
+const LAYOUTS: [Layout; 6] = [
+    Layout::Listpack,
+    Layout::HashTable,
+    Layout::List,
+    Layout::SortedSet,
+    Layout::Stream,
+    Layout::ListpackWithTtls,
+];
 
 fn number<T: PartialEq>(of: &T, all: &[T]) -> u64 {
     all.iter().position(|one| one == of).map_or(0, |at| at as u64 + 1)
@@ -71,21 +77,21 @@ impl Head {
     pub(crate) const MOST: u32 = 0xff_ffff;
 
     pub(crate) fn encode(self) -> u64 {
-        sealed::seal(
+        self_checksummed::encode(
             TAG_COLLECTION
                 | u64::from(self.count) << 8
                 | number(&self.what, &TYPES) << 32
                 | number(&self.encoding, &ENCODINGS) << 36
-                | number(&self.form, &FORMS) << 40,
+                | number(&self.layout, &LAYOUTS) << 40,
         )
     }
 
     pub(crate) fn decode(word: u64) -> Option<Head> {
-        let word = sealed::open(word)?;
+        let word = self_checksummed::decode(word)?;
         Some(Head {
             what: named(word >> 32, &TYPES)?,
             encoding: named(word >> 36, &ENCODINGS)?,
-            form: named(word >> 40, &FORMS)?,
+            layout: named(word >> 40, &LAYOUTS)?,
             count: (word >> 8) as u32 & Head::MOST,
         })
     }
@@ -93,7 +99,7 @@ impl Head {
     /// Items of each element.
     pub(crate) fn items(self) -> usize {
         match self.what {
-            Type::Hash if self.form == Form::Timed => 3,
+            Type::Hash if self.layout == Layout::ListpackWithTtls => 3,
             Type::Hash | Type::SortedSet => 2,
             Type::String | Type::List | Type::Set | Type::Stream => 1,
         }
@@ -109,8 +115,8 @@ mod tests {
     fn heads_read_back_as_written_and_a_flipped_bit_is_noticed() {
         for what in TYPES {
             for encoding in ENCODINGS {
-                for form in FORMS {
-                    let head = Head { what, encoding, form, count: Head::MOST };
+                for layout in LAYOUTS {
+                    let head = Head { what, encoding, layout, count: Head::MOST };
                     let word = head.encode();
                     assert_eq!(Kind::decode(word), Some(Kind::Collection(head)));
                     assert!((0..64).all(|bit| Kind::decode(word ^ 1 << bit).is_none()));

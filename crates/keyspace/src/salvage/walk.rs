@@ -5,7 +5,7 @@
 
 use heap::{Marks, Ptr, Salvage, View};
 use structures::Damaged;
-use structures::index::{Found, Index, Near};
+use structures::index::{Index, Near, WalkItem};
 
 use super::{Map, SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 use crate::collection::Deep;
@@ -98,15 +98,15 @@ impl Salvager<'_> {
     fn index(&mut self, root: Ptr) -> Walked {
         let mut walked = Walked::default();
         let (pool, marks, read) = (self.pool, &mut self.marks, self.read);
-        Index::at(root).survey(pool, |found| {
+        Index::at(root).salvage_walk(pool, |found| {
             match found {
-                Found::Block(at, bytes) => {
+                WalkItem::Block(at, bytes) => {
                     let is_block = pool.capacity(at) >= bytes && marks.mark(pool, at);
                     read(if is_block { bytes as u64 } else { 0 });
                     return is_block;
                 }
-                Found::Entry(slot, near) => walked.entries.push((slot.entry(), near)),
-                Found::Damage(source) => drop(walked.damage.get_or_insert(source)),
+                WalkItem::Entry(slot, near) => walked.entries.push((slot.entry(), near)),
+                WalkItem::Damage(source) => drop(walked.damage.get_or_insert(source)),
             }
             true
         });
@@ -182,8 +182,8 @@ impl Salvager<'_> {
     }
 
     pub(super) fn seen(&self, at: Ptr, capacity: usize) -> Seen<'_> {
-        let room = |at| self.pool.capacity(at);
-        let deep = Deep { hashing: self.hashing.as_ref(), room: &room };
+        let block_capacity = |at| self.pool.capacity(at);
+        let deep = Deep { hashing: self.hashing.as_ref(), block_capacity: &block_capacity };
         verify::entry(self.pool, at, capacity, Some(deep))
     }
 
@@ -221,11 +221,11 @@ pub(super) fn leads_to_keys(pool: &Salvage, hashing: &Hashing) -> bool {
     let mut marks = Marks::default();
     for shard in 0..pool.shards() {
         for db in 0..DATABASES as u8 {
-            Index::at(pool.root(shard, keys_root(db))).survey(pool, |found| match found {
-                Found::Block(at, bytes) => {
+            Index::at(pool.root(shard, keys_root(db))).salvage_walk(pool, |found| match found {
+                WalkItem::Block(at, bytes) => {
                     fit + differ < SAMPLES && pool.capacity(at) >= bytes && marks.mark(pool, at)
                 }
-                Found::Entry(slot, near) => {
+                WalkItem::Entry(slot, near) => {
                     let capacity = pool.capacity(slot.entry());
                     let seen = (capacity >= layout::HEADER)
                         .then(|| verify::entry(pool, slot.entry(), capacity, None));
@@ -237,7 +237,7 @@ pub(super) fn leads_to_keys(pool: &Salvage, hashing: &Hashing) -> bool {
                     }
                     true
                 }
-                Found::Damage(_) => true,
+                WalkItem::Damage(_) => true,
             });
         }
     }

@@ -194,24 +194,24 @@ impl<'a> Actor<'a> {
             Action::Request(words, name) => self.alone(connection, words, vec![name]),
             Action::Exec(all) => self.exec(connection, all)?,
             Action::Pipeline(all) => self.pipeline(connection, all),
-            Action::Expire(shard) => self.errand("expiry", |actor| {
+            Action::Expire(shard) => self.background_step("expiry", |actor| {
                 let now = actor.clock.now();
-                let (mut txn, _) = keyspace.expire_step(*shard, 20, now).map_err(told)?;
+                let (mut txn, _) = keyspace.expire_step(*shard, 20, now).map_err(text_of)?;
                 actor.engine.finish_step(&mut txn);
                 Ok(())
             })?,
-            Action::Reclaim(shard) => self.errand("reclaiming", |_| {
-                keyspace.reclaim_step(*shard, 3).map(drop).map_err(told)
+            Action::Reclaim(shard) => self.background_step("reclaiming", |_| {
+                keyspace.reclaim_step(*shard, 3).map(drop).map_err(text_of)
             })?,
-            Action::Defragment(shard) => self.errand("defragmentation", |actor| {
+            Action::Defragment(shard) => self.background_step("defragmentation", |actor| {
                 let from = actor.defragmentation.get(shard).copied().unwrap_or_default();
-                let next = keyspace.defragment_step(*shard, from, 8).map_err(told)?;
+                let next = keyspace.defragment_step(*shard, from, 8).map_err(text_of)?;
                 actor.defragmentation.insert(*shard, next.unwrap_or_default());
                 Ok(())
             })?,
-            Action::Evict(seed) => self.errand("eviction", |actor| actor.evict(*seed))?,
-            Action::Snapshot => self.errand("snapshot", Actor::snapshot)?,
-            Action::Grow => self.errand("growth", |_| {
+            Action::Evict(seed) => self.background_step("eviction", |actor| actor.evict(*seed))?,
+            Action::Snapshot => self.background_step("snapshot", Actor::snapshot)?,
+            Action::Grow => self.background_step("growth", |_| {
                 keyspace.heap().grow_ahead();
                 Ok(())
             })?,
@@ -219,7 +219,7 @@ impl<'a> Actor<'a> {
         state::read_through_cache(keyspace)
     }
 
-    fn errand(
+    fn background_step(
         &mut self,
         name: &'static str,
         run: impl FnOnce(&mut Self) -> Result<(), String>,
@@ -321,7 +321,7 @@ impl<'a> Actor<'a> {
         let policy = policies[rng.usize(..policies.len())];
         let maxmemory = (keyspace.heap().used() * rng.u64(5..10) / 10).max(1);
         keyspace.set_eviction(Eviction { maxmemory, policy, ..before }, self.clock.now());
-        let evicted = keyspace.evict_step(2, self.clock.now(), seed).map_err(told);
+        let evicted = keyspace.evict_step(2, self.clock.now(), seed).map_err(text_of);
         keyspace.set_eviction(before, self.clock.now());
         let Some(mut txn) = evicted? else { return Ok(()) };
         if self.engine.log().is_some() {
@@ -400,7 +400,7 @@ impl Taken {
     }
 }
 
-fn told(error: impl fmt::Display) -> String {
+fn text_of(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
@@ -413,8 +413,8 @@ fn replies(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let len = reply_len(rest)?;
-        let (reply, behind) = rest.split_at(len);
-        rest = behind;
+        let (reply, following) = rest.split_at(len);
+        rest = following;
         Some(reply)
     })
 }

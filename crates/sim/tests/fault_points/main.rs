@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod commit_protocol;
 #[path = "../losses/mod.rs"]
 mod crashes;
 #[path = "../engine/mod.rs"]
@@ -17,7 +18,6 @@ mod pipelines;
 #[path = "../pool/mod.rs"]
 mod pool;
 mod rewrite;
-mod rules;
 #[path = "../scheduled/mod.rs"]
 mod scheduled;
 mod threads;

@@ -105,7 +105,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("fences", facts.fences);
     page.line("lines_flushed", facts.lines);
     page.line("bytes_streamed", facts.streamed);
-    page.line("longest_lock_hold_usec", engine.keyspace().longest_hold_ns() / 1000);
+    page.line("longest_lock_hold_usec", engine.keyspace().longest_lock_hold_ns() / 1000);
     for name in ["current_cow_peak", "current_cow_size", "current_cow_size_age"] {
         page.line(name, 0);
     }

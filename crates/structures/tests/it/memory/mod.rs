@@ -232,7 +232,7 @@ impl Fill for Memory {
         Ok(Reserved(at))
     }
 
-    fn room(&self, fresh: &Reserved) -> usize {
+    fn fresh_capacity(&self, fresh: &Reserved) -> usize {
         self.blocks[&fresh.0].capacity
     }
 

@@ -10,18 +10,18 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use heap::{Ledger, Ptr, Reached, Shard, View};
-use structures::index::{Found, Index, Near};
+use structures::index::{Index, Near, WalkItem};
 
-use super::{Harm, lock};
+use super::{KeyDamage, lock};
 use crate::check::slot_of;
 use crate::key::DATABASES;
 use crate::layout::{Kind, is_marked, keys_root};
-use crate::txn::Place;
+use crate::txn::KeyLocation;
 use crate::{CommitError, DamagedKey, Db, Key, Keyspace, Txn, entry, verify};
 
 /// What is remembered of entries without names.
 #[derive(Default)]
-pub(super) struct Nameless {
+pub(super) struct Unidentified {
     entries: Vec<Lost>,
     /// Keys that fit a lost entry which is not theirs.
     cleared: HashSet<Name>,
@@ -54,7 +54,7 @@ impl Lost {
     }
 }
 
-impl Nameless {
+impl Unidentified {
     /// The first entry that this key may have led to.
     fn find(&self, name: &Name) -> Option<Lost> {
         let found = self.entries.iter().copied().find(|lost| lost.fits(name))?;
@@ -84,21 +84,21 @@ impl Nameless {
 
 impl Keyspace {
     /// Why a command on this key cannot be tried. The caller holds no shard.
-    pub fn harm(&self, db: Db, key: &Key<'_>) -> Option<Harm> {
+    pub fn key_damage(&self, db: Db, key: &Key<'_>) -> Option<KeyDamage> {
         if let Some(why) = self.stopped().filter(|_| self.hides_keys()) {
-            return Some(Harm::Stopped(why.to_owned()));
+            return Some(KeyDamage::Stopped(why.to_owned()));
         }
         let name = self.name(db, key);
         loop {
-            let found = lock(&self.damage.nameless).find(&name)?;
-            if self.clear_whole(name, key) {
+            let found = lock(&self.damage.unidentified).find(&name)?;
+            if self.clear_if_intact(name, key) {
                 return None;
             }
             if self.is_still_lost(&found) {
-                self.tell_name(&found, db, key);
-                return Some(Harm::Nameless(found.at.raw()));
+                self.report_name(&found, db, key);
+                return Some(KeyDamage::Unidentified(found.at.raw()));
             }
-            self.forget_nameless(found.at);
+            self.forget_unidentified(found.at);
         }
     }
 
@@ -106,13 +106,13 @@ impl Keyspace {
     /// found, while its shard is held.
     pub(crate) fn may_have_lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
         let name = self.name(db, key);
-        lock(&self.damage.nameless).find(&name).map(|lost| lost.at.raw())
+        lock(&self.damage.unidentified).find(&name).map(|lost| lost.at.raw())
     }
 
     /// Takes a lost entry that this key led to out of the indexes: whoever names it deletes or
     /// overwrites it.
-    pub fn cut_nameless(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
-        let Some(Harm::Nameless(at)) = self.harm(db, key) else { return Ok(()) };
+    pub fn remove_unidentified(&self, db: Db, key: &Key<'_>) -> Result<(), CommitError> {
+        let Some(KeyDamage::Unidentified(at)) = self.key_damage(db, key) else { return Ok(()) };
         let mut shard = self.heap().lock(key.shard());
         if !is_damaged(&shard, Ptr::from_raw(at)) {
             // It was given up meanwhile, and its block is another's.
@@ -130,26 +130,27 @@ impl Keyspace {
         };
         self.cut(&mut shard, &lost);
         shard.commit()?;
-        lock(&self.damage.nameless).cleared.insert(self.name(db, key));
-        self.forget_nameless(Ptr::from_raw(at));
+        lock(&self.damage.unidentified).cleared.insert(self.name(db, key));
+        self.forget_unidentified(Ptr::from_raw(at));
         Ok(())
     }
 
     /// Forgets the entries of a shard that went with their database.
-    pub(crate) fn sweep_nameless(&self, shard: usize) {
-        let known = lock(&self.damage.nameless).entries.clone();
+    pub(crate) fn sweep_unidentified(&self, shard: usize) {
+        let known = lock(&self.damage.unidentified).entries.clone();
         for lost in known.iter().filter(|lost| lost.shard == shard) {
             if !self.is_still_lost(lost) {
-                self.forget_nameless(lost.at);
+                self.forget_unidentified(lost.at);
             }
         }
     }
 
     /// The entries of a database in a shard that are remembered without a name, and what is known
     /// of their hashes.
-    pub(crate) fn nameless_of(&self, shard: &Shard<'_>, db: u8) -> Vec<(Ptr, u64)> {
-        let nameless = lock(&self.damage.nameless);
-        let here = nameless.entries.iter().filter(|lost| (lost.shard, lost.db) == (shard.id(), db));
+    pub(crate) fn unidentified_of(&self, shard: &Shard<'_>, db: u8) -> Vec<(Ptr, u64)> {
+        let unidentified = lock(&self.damage.unidentified);
+        let here =
+            unidentified.entries.iter().filter(|lost| (lost.shard, lost.db) == (shard.id(), db));
         here.filter(|lost| is_damaged(shard, lost.at))
             .map(|lost| (lost.at, lost.near.hash()))
             .collect()
@@ -157,15 +158,15 @@ impl Keyspace {
 
     /// Remembers the entries of a shard that are marked as damaged and have no name. Looks at a
     /// line of each entry.
-    pub(super) fn find_nameless(&self, shard: usize) {
+    pub(super) fn find_unidentified(&self, shard: usize) {
         let shard = self.heap().lock(shard);
         let mut ledger = Ledger::of(&shard, &mut |_| {});
         for db in 0..DATABASES as u8 {
-            Index::at(shard.root(keys_root(db))).survey(&shard, |found| match found {
-                Found::Block(at, len) => {
-                    matches!(ledger.reach(at), Reached::First(room) if room >= len)
+            Index::at(shard.root(keys_root(db))).salvage_walk(&shard, |found| match found {
+                WalkItem::Block(at, len) => {
+                    matches!(ledger.reach(at), Reached::First(block_capacity) if block_capacity >= len)
                 }
-                Found::Entry(slot, near) => {
+                WalkItem::Entry(slot, near) => {
                     let at = slot.entry();
                     if is_marked(shard.word(at)) {
                         let seen = verify::entry(&shard, at, shard.capacity(at), None);
@@ -176,13 +177,13 @@ impl Keyspace {
                     }
                     true
                 }
-                Found::Damage(_) => true,
+                WalkItem::Damage(_) => true,
             });
         }
     }
 
     pub(super) fn remember_slot(&self, shard: usize, db: u8, at: Ptr, near: Near) {
-        lock(&self.damage.nameless).add(Lost {
+        lock(&self.damage.unidentified).add(Lost {
             shard,
             db,
             at,
@@ -190,7 +191,7 @@ impl Keyspace {
             slot: near.hash(),
             named: false,
         });
-        self.damage.alert.store(true, Relaxed);
+        self.damage.has_media_errors.store(true, Relaxed);
     }
 
     fn name(&self, db: Db, key: &Key<'_>) -> Name {
@@ -199,12 +200,12 @@ impl Keyspace {
 
     /// Clears a key that is there under its name; whether it is. While its shard is held, so that
     /// it is not lost meanwhile.
-    fn clear_whole(&self, name: Name, key: &Key<'_>) -> bool {
+    fn clear_if_intact(&self, name: Name, key: &Key<'_>) -> bool {
         let shard = self.heap().lock(key.shard());
         // Where nothing could be marked, an entry with its name may be a lost one too.
         let is_kept_in_mind = |at| {
             let is_it = |lost: &Lost| (lost.shard, lost.at) == (shard.id(), at);
-            self.heap().is_poisoned() && lock(&self.damage.nameless).entries.iter().any(is_it)
+            self.heap().is_poisoned() && lock(&self.damage.unidentified).entries.iter().any(is_it)
         };
         let named = |at| {
             entry::has_key(&shard, at, key.bytes())
@@ -214,21 +215,21 @@ impl Keyspace {
         let index = Index::at(shard.root(keys_root(name.db)));
         let is_whole = index.find(&shard, key.hash, named).is_some();
         if is_whole {
-            lock(&self.damage.nameless).cleared.insert(name);
+            lock(&self.damage.unidentified).cleared.insert(name);
         }
         is_whole
     }
 
     /// Tells the log once what the key is called whose name was lost: somebody asked for it.
-    fn tell_name(&self, lost: &Lost, db: Db, key: &Key<'_>) {
-        let mut nameless = lock(&self.damage.nameless);
-        let Some(known) = nameless.entries.iter_mut().find(|known| known.at == lost.at) else {
+    fn report_name(&self, lost: &Lost, db: Db, key: &Key<'_>) {
+        let mut unidentified = lock(&self.damage.unidentified);
+        let Some(known) = unidentified.entries.iter_mut().find(|known| known.at == lost.at) else {
             return;
         };
         if !std::mem::replace(&mut known.named, true) {
             let (db, name) = (db.number(), key.bytes().escape_ascii());
             let at = lost.at.raw();
-            self.damage.tell(format!(
+            self.damage.report(format!(
                 "Media error: database {db}, key \"{name}\" is lost (entry at {at:#x})"
             ));
         }
@@ -241,29 +242,29 @@ impl Keyspace {
         if let Some((_, hash)) = slot
             && hash != lost.slot
         {
-            let mut nameless = lock(&self.damage.nameless);
-            let moved = nameless.entries.iter_mut().filter(|known| known.at == lost.at);
+            let mut unidentified = lock(&self.damage.unidentified);
+            let moved = unidentified.entries.iter_mut().filter(|known| known.at == lost.at);
             moved.for_each(|known| known.slot = hash);
         }
         // Where nothing could be marked, what is remembered is all that there is.
         slot.is_some() && (is_damaged(&shard, lost.at) || self.heap().is_poisoned())
     }
 
-    fn forget_nameless(&self, at: Ptr) {
-        self.retain_nameless(|lost| lost.at != at);
+    fn forget_unidentified(&self, at: Ptr) {
+        self.retain_unidentified(|lost| lost.at != at);
     }
 
-    fn retain_nameless(&self, stays: impl Fn(&Lost) -> bool) {
-        let mut nameless = lock(&self.damage.nameless);
-        if nameless.retain(stays) && self.stopped().is_none() {
-            self.damage.alert.store(false, Relaxed);
+    fn retain_unidentified(&self, stays: impl Fn(&Lost) -> bool) {
+        let mut unidentified = lock(&self.damage.unidentified);
+        if unidentified.retain(stays) && self.stopped().is_none() {
+            self.damage.has_media_errors.store(false, Relaxed);
         }
     }
 }
 
 impl Txn<'_> {
     /// Whether whoever walks over all keys sees this one: it is live, and still has its name.
-    pub(crate) fn shows(&self, place: Place, at: Ptr) -> bool {
+    pub(crate) fn shows(&self, place: KeyLocation, at: Ptr) -> bool {
         let shard = &self.shards[place.shard];
         let named = || {
             let seen = verify::entry(shard, at, shard.capacity(at), None);
@@ -275,7 +276,7 @@ impl Txn<'_> {
     /// Where an entry lies that lost its name and may have been this key's, if the key is not
     /// there.
     pub fn lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
-        if !self.keyspace.has_alert() || self.slot(self.place(db, key), key).is_some() {
+        if !self.keyspace.has_media_errors() || self.slot(self.place(db, key), key).is_some() {
             return None;
         }
         self.keyspace.may_have_lost(db, key)

@@ -113,7 +113,7 @@ fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation) {
 }
 
 /// The housekeeping thread, until the server ends.
-pub(crate) fn housekeeping(shared: &Arc<Shared>, tick: impl Fn()) {
+pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
     let mut idle_checked = Instant::now();
     let mut pool_checked = Instant::now();
     let mut space = Space::new();
@@ -157,14 +157,14 @@ pub(crate) fn housekeeping(shared: &Arc<Shared>, tick: impl Fn()) {
 /// Gives free space of the pool back that nobody takes.
 struct Space {
     rested: Instant,
-    told: bool,
+    warned: bool,
     /// A purge is under way.
     purges: bool,
 }
 
 impl Space {
     fn new() -> Space {
-        Space { rested: Instant::now(), told: false, purges: false }
+        Space { rested: Instant::now(), warned: false, purges: false }
     }
 
     fn tend(&mut self, shared: &Shared) {
@@ -190,8 +190,8 @@ impl Space {
         if given > 0 {
             tracing::debug!("Gave {given} bytes of free space in the pool back");
         }
-        if !self.told && !heap.gives_space_back() && !heap.region().is_device() {
-            self.told = true;
+        if !self.warned && !heap.gives_space_back() && !heap.region().is_device() {
+            self.warned = true;
             tracing::info!("The pool's file system makes no holes in files: free space is kept");
         }
     }
@@ -201,7 +201,7 @@ impl Space {
 #[derive(Default)]
 struct Leftovers {
     /// Clients that had gone when memory was last given back.
-    gone: u64,
+    disconnected: u64,
     /// Buffers that were given to the allocator since.
     buffers: u64,
     /// Idle ones that had not given up theirs when they were looked at last.
@@ -213,15 +213,15 @@ struct Leftovers {
 impl Leftovers {
     /// Gives memory back to the kernel when many clients have gone, or many idle ones have given up
     /// their buffers, and no more do so at the moment.
-    fn tend(&mut self, gone: u64, released: u64) {
+    fn tend(&mut self, disconnected: u64, released: u64) {
         // Some may never do so, such as one that does not read.
         let more = released.saturating_sub(self.released);
         self.released = released;
         self.buffers += more;
-        let many = gone.saturating_sub(self.gone) + self.buffers >= MANY_CLIENTS;
+        let many = disconnected.saturating_sub(self.disconnected) + self.buffers >= MANY_CLIENTS;
         if more == 0 && many && self.at.is_none_or(|at| at.elapsed() >= REST) {
             heap::trim_allocator();
-            *self = Leftovers { gone, buffers: 0, released, at: Some(Instant::now()) };
+            *self = Leftovers { disconnected, buffers: 0, released, at: Some(Instant::now()) };
         }
     }
 }

@@ -32,28 +32,28 @@ struct Waiting {
 
 /// A worker's gate.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct CommitBarrier {
     waiting: Mutex<Waiting>,
-    settled: AtomicU64,
+    durable: AtomicU64,
     /// Up to where the log could not be settled when it was asked last.
     failed: AtomicU64,
 }
 
-impl Gate {
+impl CommitBarrier {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the log is known to be settled up to `offset`.
-    pub(crate) fn is_settled(&self, offset: u64) -> bool {
-        self.settled.load(Relaxed) >= offset
+    pub(crate) fn is_durable(&self, offset: u64) -> bool {
+        self.durable.load(Relaxed) >= offset
     }
 
     /// Returns when the log is settled up to `offset`.
     pub(crate) async fn pass(&self, offset: u64) -> Result<(), LogFailed> {
         let mut waits = false;
         poll_fn(|cx| {
-            if self.is_settled(offset) {
+            if self.is_durable(offset) {
                 return Poll::Ready(Ok(()));
             }
             if !waits {
@@ -91,7 +91,7 @@ impl Gate {
     }
 
     /// The flusher: settles for those who wait, for ever, and tells how long it took.
-    pub(crate) async fn flush(self: Arc<Gate>, log: Arc<Aof>, took: impl Fn(Duration)) {
+    pub(crate) async fn flush(self: Arc<CommitBarrier>, log: Arc<Aof>, took: impl Fn(Duration)) {
         loop {
             poll_fn(|cx| {
                 let mut waiting = self.waiting();
@@ -110,10 +110,10 @@ impl Gate {
                 (waiting.wanted, std::mem::take(&mut waiting.wakers))
             };
             let begin = Instant::now();
-            let settled = log.settle(wanted);
+            let durable = log.sync_up_to(wanted);
             took(begin.elapsed());
-            match settled {
-                Ok(()) => self.settled.store(wanted, Relaxed),
+            match durable {
+                Ok(()) => self.durable.store(wanted, Relaxed),
                 // The log has said why.
                 Err(_) => self.failed.store(wanted, Relaxed),
             }
@@ -137,14 +137,14 @@ mod tests {
     }
 
     /// Fifty connections append and wait, all ready at once: their syncs, and how many passed.
-    async fn fifty(gate: &Arc<Gate>, log: &Arc<Aof>) -> (u64, usize) {
+    async fn fifty(commit_barrier: &Arc<CommitBarrier>, log: &Arc<Aof>) -> (u64, usize) {
         let before = log.figures().syncs;
         let waiting: Vec<_> = (0..50)
             .map(|_| {
-                let (gate, log) = (Arc::clone(gate), Arc::clone(log));
+                let (commit_barrier, log) = (Arc::clone(commit_barrier), Arc::clone(log));
                 tokio::spawn(async move {
                     let end = log.append(0, 0, b"*1\r\n$4\r\nPING\r\n");
-                    let passed = gate.pass(end).await;
+                    let passed = commit_barrier.pass(end).await;
                     passed.is_ok() && log.durable() >= end
                 })
             })
@@ -162,10 +162,10 @@ mod tests {
         let log = log(folder.path());
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
-            let gate = Arc::new(Gate::default());
-            tokio::spawn(Arc::clone(&gate).flush(Arc::clone(&log), |_| {}));
+            let commit_barrier = Arc::new(CommitBarrier::default());
+            tokio::spawn(Arc::clone(&commit_barrier).flush(Arc::clone(&log), |_| {}));
             for _ in 0..3 {
-                assert_eq!(fifty(&gate, &log).await, (1, 50));
+                assert_eq!(fifty(&commit_barrier, &log).await, (1, 50));
             }
         });
     }
@@ -174,23 +174,25 @@ mod tests {
     fn those_who_wait_are_turned_away_and_those_who_come_later_ask_again() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
-            let gate = Arc::new(Gate::default());
-            gate.settled.store(5, Relaxed);
-            gate.failed.store(7, Relaxed);
-            assert_eq!(gate.pass(5).await, Ok(()), "it was settled before");
-            let entered = Arc::clone(&gate);
+            let commit_barrier = Arc::new(CommitBarrier::default());
+            commit_barrier.durable.store(5, Relaxed);
+            commit_barrier.failed.store(7, Relaxed);
+            assert_eq!(commit_barrier.pass(5).await, Ok(()), "it was settled before");
+            let entered = Arc::clone(&commit_barrier);
             let waits = tokio::spawn(async move { entered.pass(6).await });
             tokio::task::yield_now().await;
             assert!(!waits.is_finished(), "the earlier failure is not its own");
-            let wake = |gate: &Gate| gate.waiting().wakers.drain(..).for_each(Waker::wake);
-            gate.failed.store(6, Relaxed);
-            wake(&gate);
+            let wake = |commit_barrier: &CommitBarrier| {
+                commit_barrier.waiting().wakers.drain(..).for_each(Waker::wake)
+            };
+            commit_barrier.failed.store(6, Relaxed);
+            wake(&commit_barrier);
             assert_eq!(waits.await.expect("no panic"), Err(LogFailed));
-            let entered = Arc::clone(&gate);
+            let entered = Arc::clone(&commit_barrier);
             let waits = tokio::spawn(async move { entered.pass(6).await });
             tokio::task::yield_now().await;
-            gate.settled.store(6, Relaxed);
-            wake(&gate);
+            commit_barrier.durable.store(6, Relaxed);
+            wake(&commit_barrier);
             assert_eq!(waits.await.expect("no panic"), Ok(()), "it was written at last");
         });
     }

@@ -97,7 +97,7 @@ fn a_part_of_the_log_is_retired_before_it_is_written_again() {
 }
 
 #[test]
-fn a_record_is_believed_while_epoch_sequence_and_checksum_hold() {
+fn a_record_is_accepted_while_epoch_sequence_and_checksum_hold() {
     check(&[
         FaultPoint::VerifyRecord,
         FaultPoint::CheckSequence,
@@ -107,12 +107,12 @@ fn a_record_is_believed_while_epoch_sequence_and_checksum_hold() {
 }
 
 #[test]
-fn the_newest_record_is_believed_only_if_its_fresh_ranges_match() {
+fn the_newest_record_is_accepted_only_if_its_fresh_ranges_match() {
     check(&[FaultPoint::VerifyFresh]);
 }
 
 #[test]
-fn what_is_believed_is_made_durable_before_the_first_store() {
+fn what_is_accepted_is_made_durable_before_the_first_store() {
     check(&[FaultPoint::FlushAccepted, FaultPoint::FenceAccepted]);
 }
 
@@ -181,7 +181,7 @@ fn stale_reads() -> usize {
         let value = [round; 1000];
         let mut txn = keyspace.begin_all(0);
         let key = txn.key(b"key");
-        txn.set(db, &key, &value, Expire::Clear).expect("room");
+        txn.set(db, &key, &value, Expire::Clear).expect("free memory");
         txn.commit().expect("a commit");
         let entry = txn.find(db, &key).expect("the key");
         txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string") != value

@@ -12,7 +12,7 @@
 
 /// Length and checksum of published bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sum {
+pub(crate) struct Checksum {
     pub(crate) len: u32,
     pub(crate) crc: u32,
 }
@@ -23,23 +23,23 @@ const CHECK: u64 = 0xffff_ffff & !LEN;
 
 const _: () = assert!(heap::MAX_BLOCK as u64 <= LEN);
 
-impl Sum {
-    pub(crate) fn of(bytes: &[u8]) -> Sum {
-        Sum::default().and(bytes)
+impl Checksum {
+    pub(crate) fn of(bytes: &[u8]) -> Checksum {
+        Checksum::default().and(bytes)
     }
 
     /// With further bytes behind.
-    pub(crate) fn and(self, bytes: &[u8]) -> Sum {
-        Sum {
+    pub(crate) fn and(self, bytes: &[u8]) -> Checksum {
+        Checksum {
             len: self.len.wrapping_add(bytes.len() as u32),
             crc: heap::crc32c_append(self.crc, bytes),
         }
     }
 
     /// `None` where the word is damaged.
-    pub(crate) fn from_word(word: u64) -> Option<Sum> {
-        let sum = Sum { len: (word & LEN) as u32, crc: (word >> 32) as u32 };
-        (sum.word() == word).then_some(sum)
+    pub(crate) fn from_word(word: u64) -> Option<Checksum> {
+        let checksum = Checksum { len: (word & LEN) as u32, crc: (word >> 32) as u32 };
+        (checksum.word() == word).then_some(checksum)
     }
 
     pub(crate) fn word(self) -> u64 {
@@ -60,18 +60,18 @@ mod tests {
     #[test]
     fn one_and_two_flipped_bits_are_noticed() {
         for (len, crc) in [(0, 0), (1, 77), (65_536, u32::MAX)] {
-            let word = Sum { len, crc }.word();
-            assert_eq!(Sum::from_word(word), Some(Sum { len, crc }));
+            let word = Checksum { len, crc }.word();
+            assert_eq!(Checksum::from_word(word), Some(Checksum { len, crc }));
             for (a, b) in (0..64).flat_map(|a| (0..=a).map(move |b| (a, b))) {
                 let flipped = word ^ 1 << a ^ if a == b { 0 } else { 1 << b };
-                assert_eq!(Sum::from_word(flipped), None, "{len} {crc:#x}: bits {a} and {b}");
+                assert_eq!(Checksum::from_word(flipped), None, "{len} {crc:#x}: bits {a} and {b}");
             }
         }
     }
 
     #[test]
-    fn lost_words_are_no_sums() {
-        assert_eq!(Sum::from_word(0), None);
-        assert_eq!(Sum::from_word(u64::MAX), None);
+    fn lost_words_are_no_checksums() {
+        assert_eq!(Checksum::from_word(0), None);
+        assert_eq!(Checksum::from_word(u64::MAX), None);
     }
 }

@@ -6,7 +6,7 @@ use heap::{Full, Ptr, View};
 
 use super::ends::{Ends, HEADER, NodeRef, ROOT};
 use super::node::Node;
-use super::walk::Place;
+use super::walk::NodePosition;
 use super::{List, Shape, Side, free_node};
 use crate::reclaim::Queue;
 use crate::tree::{self, Item};
@@ -14,7 +14,7 @@ use crate::{Damaged, Store};
 
 /// What a survey of a list comes by.
 #[derive(Clone, Copy, Debug)]
-pub enum Found {
+pub enum WalkItem {
     /// A block, of at least this many bytes. The answer says whether it is read.
     Block(Ptr, usize),
     /// Something is wrong.
@@ -66,7 +66,7 @@ impl List {
                 {
                     node_blocks(view, node, &mut visit);
                 }
-                ends.tree().survey_all(view, &mut HashSet::new(), |part| match part {
+                ends.tree().salvage_walk_all(view, &mut HashSet::new(), |part| match part {
                     tree::Part::Block(at) => visit(at),
                     tree::Part::Item(item) => List::item_blocks(view, item, &mut visit),
                 });
@@ -88,7 +88,7 @@ impl List {
         if let Some(node) = relocate_node(store, found.node)? {
             list = list.put_nodes(store, &found.place, &[node])?;
         }
-        if let Place::Between(ends, _) = found.place {
+        if let NodePosition::Between(ends, _) = found.place {
             let first = ends.node(store, Side::Head)?.count(store)?;
             ends.tree().relocate(store, (index - own).saturating_sub(first), |_, _| Ok(None))?;
         }
@@ -144,53 +144,53 @@ impl List {
     ///
     /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
     /// is no allocated block of at least this many bytes.
-    pub fn survey<V: View>(self, view: &V, mut visit: impl FnMut(Found) -> bool) {
+    pub fn salvage_walk<V: View>(self, view: &V, mut visit: impl FnMut(WalkItem) -> bool) {
         match self.shape() {
             Shape::Empty => {}
-            Shape::Single(node) => survey_node(view, node, &mut visit),
+            Shape::Single(node) => walk_node(view, node, &mut visit),
             Shape::Many(ends) => {
-                if !visit(Found::Block(ends.at, HEADER)) {
+                if !visit(WalkItem::Block(ends.at, HEADER)) {
                     let at = ends.at;
-                    visit(Found::Damage(Damaged::new("list header", at, 0, at.raw())));
+                    visit(WalkItem::Damage(Damaged::new("list header", at, 0, at.raw())));
                     return;
                 }
                 for side in [Side::Head, Side::Tail] {
                     match ends.node(view, side) {
-                        Ok(node) => survey_node(view, node, &mut visit),
-                        Err(damage) => drop(visit(Found::Damage(damage))),
+                        Ok(node) => walk_node(view, node, &mut visit),
+                        Err(damage) => drop(visit(WalkItem::Damage(damage))),
                     }
                 }
-                survey_between(view, ends, &mut visit);
+                walk_between(view, ends, &mut visit);
             }
         }
     }
 }
 
-fn survey_between<V: View>(view: &V, ends: Ends, visit: &mut dyn FnMut(Found) -> bool) {
+fn walk_between<V: View>(view: &V, ends: Ends, visit: &mut dyn FnMut(WalkItem) -> bool) {
     let mut sum = 0u64;
-    ends.tree().survey(view, |found| match found {
-        tree::Found::Block(at, size) => visit(Found::Block(at, size)),
-        tree::Found::Damage(damage) => visit(Found::Damage(damage)),
-        tree::Found::Item(item) => {
+    ends.tree().salvage_walk(view, |found| match found {
+        tree::WalkItem::Block(at, size) => visit(WalkItem::Block(at, size)),
+        tree::WalkItem::Damage(damage) => visit(WalkItem::Damage(damage)),
+        tree::WalkItem::Item(item) => {
             sum = sum.wrapping_add(item.first);
-            survey_node(view, NodeRef::from_word(item.second), visit);
+            walk_node(view, NodeRef::from_word(item.second), visit);
             true
         }
     });
     match ends.between(view) {
-        Err(damage) => drop(visit(Found::Damage(damage))),
+        Err(damage) => drop(visit(WalkItem::Damage(damage))),
         Ok(count) if count != sum => {
             let damage = Damaged::new("length of a list", ends.at, sum, count);
-            visit(Found::Damage(damage));
+            visit(WalkItem::Damage(damage));
         }
         Ok(_) => {}
     }
 }
 
-fn survey_node<V: View>(view: &V, node: NodeRef, visit: &mut dyn FnMut(Found) -> bool) {
+fn walk_node<V: View>(view: &V, node: NodeRef, visit: &mut dyn FnMut(WalkItem) -> bool) {
     let damage = match node {
         NodeRef::Packed(at) => {
-            if !visit(Found::Block(at, super::node::HEADER)) {
+            if !visit(WalkItem::Block(at, super::node::HEADER)) {
                 Some(Damaged::new("list node", at, 0, at.raw()))
             } else {
                 check_node(view, node).err()
@@ -199,7 +199,7 @@ fn survey_node<V: View>(view: &V, node: NodeRef, visit: &mut dyn FnMut(Found) ->
         NodeRef::Plain(blob) => {
             let mut lost = None;
             blob.blocks(view, |at| {
-                if !visit(Found::Block(at, 8)) {
+                if !visit(WalkItem::Block(at, 8)) {
                     lost = Some(Damaged::new("element of a list", at, 0, at.raw()));
                 }
             });
@@ -207,7 +207,7 @@ fn survey_node<V: View>(view: &V, node: NodeRef, visit: &mut dyn FnMut(Found) ->
         }
     };
     if let Some(damage) = damage {
-        visit(Found::Damage(damage));
+        visit(WalkItem::Damage(damage));
     }
 }
 

@@ -123,21 +123,21 @@ impl SortedSet {
         self,
         view: &V,
         hash: impl Fn(&[u8]) -> u64,
-        room: impl Fn(Ptr) -> usize,
+        block_capacity: impl Fn(Ptr) -> usize,
     ) -> Result<(), Damaged> {
-        self.dict.check_with(view, &SPARE[1..], &hash, &room, |_| {})?;
+        self.dict.check_with(view, &SPARE[1..], &hash, &block_capacity, |_| {})?;
         let (mut seen, mut last, mut count) = (HashSet::new(), None, 0);
         let mut first = Ok(());
-        self.tree().survey(view, |found| match found {
-            tree::Found::Block(at, size) => seen.insert(at) && room(at) >= size,
-            tree::Found::Damage(damage) => {
+        self.tree().salvage_walk(view, |found| match found {
+            tree::WalkItem::Block(at, size) => seen.insert(at) && block_capacity(at) >= size,
+            tree::WalkItem::Damage(damage) => {
                 first = first.and(Err(damage));
                 true
             }
-            tree::Found::Item(item) => {
+            tree::WalkItem::Item(item) => {
                 count += 1;
                 if first.is_ok() {
-                    first = check_member(view, member_of(item), &room)
+                    first = check_member(view, member_of(item), &block_capacity)
                         .and_then(|()| check_item(view, item))
                         .and_then(|()| self.check_slot(view, item, &hash))
                         .and_then(|()| check_order(view, last, item));
@@ -155,7 +155,7 @@ impl SortedSet {
         self.dict.blocks(view, &mut visit);
         // A damaged tree may lead to a block twice.
         let mut seen = HashSet::new();
-        self.tree().survey_blocks(view, &mut seen, &mut visit);
+        self.tree().salvage_walk_blocks(view, &mut seen, &mut visit);
     }
 
     /// Bytes that its tree takes, about.

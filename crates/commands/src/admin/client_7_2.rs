@@ -57,8 +57,8 @@ fn client_setinfo(call: &mut Call<'_>) -> Done {
         }
     };
     if !call.args[3].iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-        let behind = b" cannot contain spaces, newlines or special characters.";
-        return Err(Failure::text([b"ERR ", call.args[2], behind].concat()));
+        let suffix = b" cannot contain spaces, newlines or special characters.";
+        return Err(Failure::text([b"ERR ", call.args[2], suffix].concat()));
     }
     *place.lock().unwrap_or_else(PoisonError::into_inner) = call.args[3].to_vec();
     call.out.ok();

@@ -14,13 +14,13 @@ use super::node::{Child, write_inner, write_leaf};
 use super::remove::lower;
 use crate::Store;
 
-pub(super) fn cut_front<K: Kind, S: Store>(
+pub(super) fn split_off_front<K: Kind, S: Store>(
     store: &mut S,
     root: Ptr,
     at: &Cursor,
 ) -> Result<u64, Full> {
     let mut at = *at;
-    if !at.settle(store) {
+    if !at.advance_to_item(store) {
         // At the end: everything goes.
         let all = store.word(root);
         store.set(root, root_word(Ptr::NULL));
@@ -30,14 +30,14 @@ pub(super) fn cut_front<K: Kind, S: Store>(
         return Ok(root_word(Ptr::NULL));
     };
     let items: Vec<Item> = node.items(store).collect();
-    let (before, behind) = items.split_at(position);
+    let (before, after) = items.split_at(position);
     let mut front = None;
     if !before.is_empty() {
         let leaf = write_leaf(store, before)?;
         front = Some(Child { separator: Item::ZERO, node: leaf, weight: weigh::<K>(before) });
         node.remove(store, 0, position);
     }
-    let mut stays = weigh::<K>(behind);
+    let mut stays = weigh::<K>(after);
     for &Step { mut node, position } in above.iter().rev() {
         let children: Vec<Child> = node.children(store).collect();
         let mut before = children[..position].to_vec();

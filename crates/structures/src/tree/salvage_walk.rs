@@ -10,12 +10,12 @@ use heap::{Ptr, View};
 
 use super::layout::*;
 use super::node::{Child, Node};
-use super::{Item, Kind, way};
+use super::{Item, Kind, verify_path};
 use crate::Damaged;
 
 /// What a survey comes by.
 #[derive(Clone, Copy, Debug)]
-pub enum Found {
+pub enum WalkItem {
     /// A block of the tree, of at least this many bytes. The answer says whether it is read.
     Block(Ptr, usize),
     /// An item of a sound leaf.
@@ -25,30 +25,34 @@ pub enum Found {
 }
 
 /// Shows everything behind the root word at `root`.
-pub(super) fn survey<K: Kind, V: View>(view: &V, root: Ptr, visit: &mut dyn FnMut(Found) -> bool) {
+pub(super) fn salvage_walk<K: Kind, V: View>(
+    view: &V,
+    root: Ptr,
+    visit: &mut dyn FnMut(WalkItem) -> bool,
+) {
     let (weight, sorted) = (K::weight, K::SORTED);
-    match (top(view, root), way::check_empty(view, root)) {
-        (Some(at), _) => Survey { view, visit, weight, sorted }.root(root, at),
-        (None, Err(damage)) => drop(visit(Found::Damage(damage))),
+    match (top(view, root), verify_path::check_empty(view, root)) {
+        (Some(at), _) => SalvageWalk { view, visit, weight, sorted }.root(root, at),
+        (None, Err(damage)) => drop(visit(WalkItem::Damage(damage))),
         (None, Ok(())) => {}
     }
 }
 
-struct Survey<'s, V> {
+struct SalvageWalk<'s, V> {
     view: &'s V,
-    visit: &'s mut dyn FnMut(Found) -> bool,
+    visit: &'s mut dyn FnMut(WalkItem) -> bool,
     weight: fn(Item) -> u64,
     sorted: bool,
 }
 
-impl<V: View> Survey<'_, V> {
+impl<V: View> SalvageWalk<'_, V> {
     fn damage(&mut self, what: &'static str, at: Ptr, expected: u64, found: u64) {
-        (self.visit)(Found::Damage(Damaged::new(what, at, expected, found)));
+        (self.visit)(WalkItem::Damage(Damaged::new(what, at, expected, found)));
     }
 
     fn root(&mut self, from: Ptr, at: Ptr) {
         // How high it is, and so how large, only it can say.
-        if !(self.visit)(Found::Block(at, LEAF)) {
+        if !(self.visit)(WalkItem::Block(at, LEAF)) {
             return self.damage("tree root", from, 0, at.raw());
         }
         let height = height_of(self.view.word(at)).unwrap_or(0);
@@ -57,7 +61,7 @@ impl<V: View> Survey<'_, V> {
 
     /// The weight and the first item below a node, if all of it is sound.
     fn node(&mut self, from: Ptr, at: Ptr, height: usize) -> Option<(u64, Item)> {
-        if at.is_null() || !(self.visit)(Found::Block(at, size(height))) {
+        if at.is_null() || !(self.visit)(WalkItem::Block(at, size(height))) {
             self.damage("tree node's place", from, 0, at.raw());
             return None;
         }
@@ -70,7 +74,7 @@ impl<V: View> Survey<'_, V> {
             let spare = (ORDER + ORDER_WORDS..header(height)).map(|word| word_at(at, word));
             node.count() > 0
                 && node.order.is_sound(slots(height))
-                && (height == 0 || node.sum() == 0)
+                && (height == 0 || node.checksum() == 0)
                 && spare.into_iter().all(|word| self.view.word(word) == 0)
         });
         let Some(node) = sound else {
@@ -81,15 +85,20 @@ impl<V: View> Survey<'_, V> {
     }
 
     fn leaf(&mut self, leaf: &Node) -> Option<(u64, Item)> {
-        let sum = leaf.sum_of_content(self.view);
-        if sum != leaf.sum() {
-            self.damage("tree leaf's sum", leaf.at, u64::from(sum), u64::from(leaf.sum()));
+        let sum = leaf.content_checksum(self.view);
+        if sum != leaf.checksum() {
+            self.damage(
+                "tree leaf's checksum",
+                leaf.at,
+                u64::from(sum),
+                u64::from(leaf.checksum()),
+            );
             return None;
         }
         let mut weight = 0u64;
         for item in leaf.items(self.view) {
             weight = weight.wrapping_add((self.weight)(item));
-            (self.visit)(Found::Item(item));
+            (self.visit)(WalkItem::Item(item));
         }
         Some((weight, leaf.item(self.view, 0)))
     }

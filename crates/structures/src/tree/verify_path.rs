@@ -37,7 +37,7 @@ pub(super) fn check<K: Kind, V: View>(view: &V, root: Ptr, at: &Cursor) -> Resul
         said = own;
     }
     let is_at_item = leaf.position < leaf.node.count();
-    if is_at_item || at.is_at_the_end() {
+    if is_at_item || at.is_at_end() {
         return Ok(());
     }
     // Behind the items of a leaf that is not the last one: no sum of weights leads there.

@@ -5,16 +5,16 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 /// A server on a port of its own. It ends with the test's process.
-pub(crate) struct StandIn {
+pub(crate) struct MockServer {
     pub(crate) port: u16,
 }
 
-impl StandIn {
+impl MockServer {
     /// Answers the requests of each connection, numbered from 0; `None` closes the connection.
     /// Requests must come one at a time.
     pub(crate) fn start(
         answer: impl Fn(usize) -> Option<Vec<u8>> + Send + Clone + 'static,
-    ) -> StandIn {
+    ) -> MockServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         thread::spawn(move || {
@@ -23,7 +23,7 @@ impl StandIn {
                 thread::spawn(move || serve(stream.expect("a connection"), answer));
             }
         });
-        StandIn { port }
+        MockServer { port }
     }
 }
 

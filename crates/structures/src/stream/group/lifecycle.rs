@@ -91,7 +91,7 @@ impl Group {
             let moved = Consumer::read(store, Ptr::from_raw(item.second))
                 .map_err(Error::from)
                 .and_then(|consumer| consumer.relocate(store));
-            settle(moved.map(|at| moved_item(item, at)), &mut damaged)
+            keep_sound(moved.map(|at| moved_item(item, at)), &mut damaged)
         })?;
         damaged.map(|()| next)
     }
@@ -107,7 +107,7 @@ impl Group {
             let moved = Pending::read(store, Ptr::from_raw(item.second))
                 .map_err(Error::from)
                 .and_then(|pending| pending.relocate(store));
-            settle(moved.map(|at| moved_item(item, at)), &mut damaged)
+            keep_sound(moved.map(|at| moved_item(item, at)), &mut damaged)
         })?;
         damaged.map(|()| next)
     }
@@ -118,7 +118,7 @@ fn moved_item(item: Item, at: Option<Ptr>) -> Option<Item> {
 }
 
 /// Notes damage, which the walk of a tree does not know.
-fn settle(
+fn keep_sound(
     moved: Result<Option<Item>, Error>,
     damaged: &mut Result<(), Error>,
 ) -> Result<Option<Item>, Full> {
@@ -282,7 +282,7 @@ fn tree_blocks<V: View>(
     visit: &mut dyn FnMut(Ptr),
     mut of_item: impl FnMut(Item, &mut dyn FnMut(Ptr)),
 ) {
-    tree.survey_all(view, &mut HashSet::new(), |part| match part {
+    tree.salvage_walk_all(view, &mut HashSet::new(), |part| match part {
         tree::Part::Block(at) => visit(at),
         tree::Part::Item(item) => of_item(item, visit),
     });

@@ -191,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_harm(bytes: Vec<u8>) {
+        fn any_bytes_are_read_safely(bytes: Vec<u8>) {
             let mut items = Items::of(&bytes);
             let count = items.by_ref().count();
             prop_assert!(items.offset() <= bytes.len());
@@ -199,7 +199,7 @@ mod tests {
         }
 
         #[test]
-        fn items_stand_one_behind_the_other(all: Vec<Vec<u8>>) {
+        fn items_stand_one_after_another(all: Vec<Vec<u8>>) {
             let mut bytes = Vec::new();
             all.iter().for_each(|item| Item::Bytes(item).encode(&mut bytes));
             let read: Vec<Item<'_>> = Items::of(&bytes).map(|(_, item)| item).collect();

@@ -12,14 +12,14 @@
 use heap::{Ptr, View};
 use structures::blob::Blob;
 use structures::dict::Dict;
-use structures::packed::{Item, Items};
+use structures::listpack::{Item, Items};
 
 use super::edit::{Edit, State};
 use super::members::find;
 use super::text::{Text, item};
-use super::{Form, Head, Limits};
+use super::{Head, Layout, Limits};
 use crate::layout::{FIELDS, Kind};
-use crate::txn::Place;
+use crate::txn::KeyLocation;
 use crate::value::{Encoding, Type};
 use crate::{Db, Entry, Error, Key, Txn, entry};
 
@@ -108,12 +108,12 @@ pub(super) struct Element<'b> {
 }
 
 impl Element<'_> {
-    pub(super) fn is_due(&self, now: u64) -> bool {
-        is_due(self.time, now)
+    pub(super) fn is_expired(&self, now: u64) -> bool {
+        is_expired(self.time, now)
     }
 }
 
-pub(super) fn is_due(time: Option<u64>, now: u64) -> bool {
+pub(super) fn is_expired(time: Option<u64>, now: u64) -> bool {
     time.is_some_and(|time| time <= now)
 }
 
@@ -123,47 +123,50 @@ fn dict(word: u64) -> Dict {
 
 /// Whether it is of a kind that can have times: the expiry word, which says that it has, has no
 /// checksum.
-pub(crate) fn can_have_times(head: Head) -> bool {
-    head.form == Form::Timed || head.form == Form::Table && head.what == Type::Hash
+pub(crate) fn can_have_ttls(head: Head) -> bool {
+    head.layout == Layout::ListpackWithTtls
+        || head.layout == Layout::HashTable && head.what == Type::Hash
 }
 
 /// Whether any field has a time.
-pub(crate) fn has_times<V: View>(view: &V, head: Head, word: u64) -> bool {
-    match head.form {
-        Form::Timed => {
+pub(crate) fn has_ttls<V: View>(view: &V, head: Head, word: u64) -> bool {
+    match head.layout {
+        Layout::ListpackWithTtls => {
             let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             elements(&bytes).any(|element| element.time.is_some())
         }
-        Form::Table => head.what == Type::Hash && dict(word).has_times(view),
-        Form::Packed | Form::List | Form::SortedSet | Form::Stream => false,
+        Layout::HashTable => head.what == Type::Hash && dict(word).has_ttls(view),
+        Layout::Listpack | Layout::List | Layout::SortedSet | Layout::Stream => false,
     }
 }
 
 /// Whether the time of every field has come. What is damaged has not: it is refused when it is
 /// read.
-pub(crate) fn is_spent<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
-    match head.form {
-        Form::Timed => {
+pub(crate) fn all_fields_expired<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
+    match head.layout {
+        Layout::ListpackWithTtls => {
             let blob = Blob::from_word(word);
             let bytes = blob.to_vec(view).unwrap_or_default();
-            elements(&bytes).all(|element| element.is_due(now))
+            elements(&bytes).all(|element| element.is_expired(now))
                 && elements(&bytes).count() == head.count as usize
                 && blob.check(view).is_ok()
         }
-        Form::Table => head.what == Type::Hash && dict(word).is_spent(view, now),
-        Form::Packed | Form::List | Form::SortedSet | Form::Stream => false,
+        Layout::HashTable => head.what == Type::Hash && dict(word).all_fields_expired(view, now),
+        Layout::Listpack | Layout::List | Layout::SortedSet | Layout::Stream => false,
     }
 }
 
 /// Whether the time of any field has come.
-pub(crate) fn is_behind<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
-    match head.form {
-        Form::Timed => {
+pub(crate) fn has_expired_fields<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
+    match head.layout {
+        Layout::ListpackWithTtls => {
             let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
-            elements(&bytes).any(|element| element.is_due(now))
+            elements(&bytes).any(|element| element.is_expired(now))
         }
-        Form::Table => head.what == Type::Hash && is_due(dict(word).first_time(view), now),
-        Form::Packed | Form::List | Form::SortedSet | Form::Stream => false,
+        Layout::HashTable => {
+            head.what == Type::Hash && is_expired(dict(word).first_time(view), now)
+        }
+        Layout::Listpack | Layout::List | Layout::SortedSet | Layout::Stream => false,
     }
 }
 
@@ -176,8 +179,8 @@ pub(crate) fn timed_pieces<V: View>(
     count: usize,
     mut visit: impl FnMut(TimedField),
 ) -> u64 {
-    match head.form {
-        Form::Timed => {
+    match head.layout {
+        Layout::ListpackWithTtls => {
             let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             for Element { field, value, time, .. } in elements(&bytes) {
                 let text = |item| Text::of(item).as_ref().to_vec();
@@ -185,12 +188,12 @@ pub(crate) fn timed_pieces<V: View>(
             }
             0
         }
-        Form::Table => dict(word).scan(view, cursor, count, |member| {
+        Layout::HashTable => dict(word).scan(view, cursor, count, |member| {
             let (field, value) = (member.field(view), member.value(view));
             let (field, value) = (field.into_owned(), value.into_owned());
             visit(TimedField { field, value, time: member.time(view) });
         }),
-        Form::Packed | Form::List | Form::SortedSet | Form::Stream => 0,
+        Layout::Listpack | Layout::List | Layout::SortedSet | Layout::Stream => 0,
     }
 }
 
@@ -208,23 +211,23 @@ impl Edit {
     fn expire_some(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
         let before = self.expired.len();
         match &mut self.state {
-            State::Packed { bytes, count, kept, timed: true } => {
+            State::Listpack { bytes, count, unchanged_prefix, timed: true } => {
                 let now = self.now;
-                let due = elements(bytes).filter(|element| element.is_due(now));
-                let due: Vec<(usize, usize, Vec<u8>)> = due
+                let expired = elements(bytes).filter(|element| element.is_expired(now));
+                let expired: Vec<(usize, usize, Vec<u8>)> = expired
                     .map(|gone| (gone.begin, gone.end, Text::of(gone.field).as_ref().to_vec()))
                     .collect();
-                for (begin, end, field) in due.into_iter().rev() {
+                for (begin, end, field) in expired.into_iter().rev() {
                     bytes.drain(begin..end);
-                    (*count, *kept) = (*count - 1, None);
+                    (*count, *unchanged_prefix) = (*count - 1, None);
                     self.expired.push(field);
                 }
             }
-            State::Packed { .. } => {}
+            State::Listpack { .. } => {}
             State::Table(dict) => {
                 let dict = *dict;
-                let due = dict.until(&txn.shards[self.place.shard], self.now, AT_ONCE);
-                for field in due.map_err(|_| self.damaged())? {
+                let expired = dict.until(&txn.shards[self.place.shard], self.now, AT_ONCE);
+                for field in expired.map_err(|_| self.damaged())? {
                     let before = self.expired.len();
                     self.remove(txn, &field)?;
                     if self.expired.len() == before {
@@ -241,7 +244,9 @@ impl Edit {
 
     /// Gives the elements of a packed hash a time each.
     pub(super) fn make_timed(&mut self) {
-        let State::Packed { bytes, kept, timed, .. } = &mut self.state else { return };
+        let State::Listpack { bytes, unchanged_prefix, timed, .. } = &mut self.state else {
+            return;
+        };
         if *timed {
             return;
         }
@@ -252,7 +257,7 @@ impl Edit {
                 time_item(None).encode(&mut new);
             }
         }
-        (*bytes, *kept, *timed) = (new, None, true);
+        (*bytes, *unchanged_prefix, *timed) = (new, None, true);
         if self.encoding == Encoding::Listpack {
             self.encoding = Encoding::ListpackEx;
         }
@@ -261,7 +266,7 @@ impl Edit {
     /// The time of a field, if the field is there.
     pub(super) fn time(&self, txn: &Txn<'_>, field: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let found = match &self.state {
-            State::Packed { bytes, timed, .. } => {
+            State::Listpack { bytes, timed, .. } => {
                 let found = find(bytes, self.items(), item(field));
                 found.map(|(at, _)| if *timed { time_at(bytes, at) } else { None })
             }
@@ -272,7 +277,7 @@ impl Edit {
                 found.map(|place| place.member().time(shard))
             }
         };
-        Ok(found.filter(|&time| !is_due(time, self.now)))
+        Ok(found.filter(|&time| !is_expired(time, self.now)))
     }
 
     /// Gives a field that is there a time, or none.
@@ -287,8 +292,8 @@ impl Edit {
         }
         let damaged = self.damaged();
         match &mut self.state {
-            State::Packed { timed: false, .. } => return Ok(()),
-            State::Packed { bytes, kept, .. } => {
+            State::Listpack { timed: false, .. } => return Ok(()),
+            State::Listpack { bytes, unchanged_prefix, .. } => {
                 let Some((at, _)) = find(bytes, 3, item(field)) else { return Ok(()) };
                 let mut all = Items::of(&bytes[at..]);
                 all.by_ref().take(2).for_each(drop);
@@ -298,7 +303,7 @@ impl Edit {
                 let mut new = Vec::with_capacity(9);
                 time_item(time).encode(&mut new);
                 bytes.splice(begin..end, new);
-                *kept = None;
+                *unchanged_prefix = None;
             }
             State::Table(dict) => {
                 let shard = &mut txn.shards[self.place.shard];
@@ -318,12 +323,12 @@ impl Edit {
     }
 
     /// Whether any field has a time.
-    pub(super) fn has_times(&self, txn: &Txn<'_>) -> bool {
+    pub(super) fn has_ttls(&self, txn: &Txn<'_>) -> bool {
         match &self.state {
-            State::Packed { bytes, timed, .. } => {
+            State::Listpack { bytes, timed, .. } => {
                 *timed && elements(bytes).any(|element| element.time.is_some())
             }
-            State::Table(dict) => dict.has_times(&txn.shards[self.place.shard]),
+            State::Table(dict) => dict.has_ttls(&txn.shards[self.place.shard]),
         }
     }
 }
@@ -377,14 +382,14 @@ impl Txn<'_> {
     }
 
     /// Whether it is a hash of which any field has a time of its own.
-    pub fn has_field_times(&self, entry: &Entry) -> bool {
+    pub fn has_field_ttls(&self, entry: &Entry) -> bool {
         entry::expiry_word(&self.shards[entry.shard], entry.at) & FIELDS != 0
     }
 
     /// Deletes fields whose time has come: all of a packed hash, some of a table; how many.
     pub(crate) fn expire_fields(&mut self, db: Db, key: &Key<'_>) -> Result<usize, Error> {
         let (place, old) = self.open(db, key)?;
-        if !old.is_some_and(|old| self.is_behind(place, old.at)) {
+        if !old.is_some_and(|old| self.has_expired_fields(place, old.at)) {
             return Ok(0);
         }
         let mut edit = self.edit(db, key, Type::Hash, Limits::NONE)?;
@@ -396,35 +401,35 @@ impl Txn<'_> {
 
     /// Deletes all fields of a hash whose time has come, however many: for one who stores what is
     /// read of it.
-    pub fn delete_due_fields(&mut self, db: Db, key: &Key<'_>) -> Result<(), Error> {
+    pub fn delete_expired_fields(&mut self, db: Db, key: &Key<'_>) -> Result<(), Error> {
         while self.expire_fields(db, key)? > 0 {}
         Ok(())
     }
 
     /// Whether an entry is a hash of which fields are to be deleted.
-    pub(crate) fn is_behind(&self, place: Place, at: Ptr) -> bool {
+    pub(crate) fn has_expired_fields(&self, place: KeyLocation, at: Ptr) -> bool {
         let shard = &self.shards[place.shard];
         if entry::expiry_word(shard, at) & FIELDS == 0 {
             return false;
         }
         let Kind::Collection(head) = entry::kind(shard, at) else { return false };
-        is_behind(shard, head, shard.word(entry::cell(shard, at)), self.now())
+        has_expired_fields(shard, head, shard.word(entry::cell(shard, at)), self.now())
     }
 
     /// Counts the fields of a hash that goes because their time has come.
-    pub(crate) fn count_spent_fields(&self, place: Place, at: Ptr) {
+    pub(crate) fn count_expired_fields(&self, place: KeyLocation, at: Ptr) {
         let shard = &self.shards[place.shard];
         if entry::expiry_word(shard, at) & FIELDS == 0 {
             return;
         }
         let Kind::Collection(head) = entry::kind(shard, at) else { return };
         let word = shard.word(entry::cell(shard, at));
-        if is_spent(shard, head, word, self.now()) {
-            let fields = match head.form {
-                Form::Table => dict(word).len(shard),
+        if all_fields_expired(shard, head, word, self.now()) {
+            let fields = match head.layout {
+                Layout::HashTable => dict(word).len(shard),
                 _ => u64::from(head.count),
             };
-            self.side(place.shard).counters.expired_fields.add(fields);
+            self.volatile(place.shard).counters.expired_fields.add(fields);
         }
     }
 }

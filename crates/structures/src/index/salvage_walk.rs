@@ -14,7 +14,7 @@ use crate::Damaged;
 
 /// What a survey comes by.
 #[derive(Clone, Copy, Debug)]
-pub enum Found {
+pub enum WalkItem {
     /// A block of the index, of this many bytes. The answer says whether it is read.
     Block(Ptr, usize),
     /// A slot in use.
@@ -49,9 +49,9 @@ impl Near {
 }
 
 /// Shows everything behind the root word at `root`.
-pub(super) fn survey<V: View>(view: &V, root: Ptr, visit: &mut dyn FnMut(Found) -> bool) {
+pub(super) fn salvage_walk<V: View>(view: &V, root: Ptr, visit: &mut dyn FnMut(WalkItem) -> bool) {
     if view.word(root) != 0 {
-        Survey { view, visit }.run(Words { first: root, count: 1, covered: 0, prefix: 0 });
+        SalvageWalk { view, visit }.run(Words { first: root, count: 1, covered: 0, prefix: 0 });
     }
 }
 
@@ -63,14 +63,14 @@ struct Words {
     prefix: u64,
 }
 
-struct Survey<'s, V> {
+struct SalvageWalk<'s, V> {
     view: &'s V,
-    visit: &'s mut dyn FnMut(Found) -> bool,
+    visit: &'s mut dyn FnMut(WalkItem) -> bool,
 }
 
-impl<V: View> Survey<'_, V> {
+impl<V: View> SalvageWalk<'_, V> {
     fn damage(&mut self, what: &'static str, at: Ptr, expected: u64, found: u64) {
-        (self.visit)(Found::Damage(Damaged { what, at: at.raw(), expected, found }));
+        (self.visit)(WalkItem::Damage(Damaged { what, at: at.raw(), expected, found }));
     }
 
     fn unless_equal(&mut self, what: &'static str, at: Ptr, expected: u64, found: u64) {
@@ -96,7 +96,7 @@ impl<V: View> Survey<'_, V> {
     }
 
     fn node(&mut self, at: Ptr, node: Ptr, covered: u32, prefix: u64) {
-        if covered >= MAX_DEPTH || !(self.visit)(Found::Block(node, NODE)) {
+        if covered >= MAX_DEPTH || !(self.visit)(WalkItem::Block(node, NODE)) {
             return self.damage("index node", at, 0, node.raw());
         }
         let covered = covered + NODE_BITS;
@@ -109,7 +109,7 @@ impl<V: View> Survey<'_, V> {
         let same = (number..words.count)
             .take_while(|&i| self.view.word(word_at(words.first, i)) == segment.raw())
             .count();
-        if segment.is_null() || !(self.visit)(Found::Block(segment, SEGMENT)) {
+        if segment.is_null() || !(self.visit)(WalkItem::Block(segment, SEGMENT)) {
             self.damage("index segment", at, 0, segment.raw());
             return same;
         }
@@ -152,7 +152,7 @@ impl<V: View> Survey<'_, V> {
         let mut block = Ptr::from_raw(self.view.word(word_at(segment, CHAIN)));
         let mut first = true;
         while !block.is_null() {
-            if !(self.visit)(Found::Block(block, OVERFLOW)) {
+            if !(self.visit)(WalkItem::Block(block, OVERFLOW)) {
                 return self.damage("index overflow block", segment, 0, block.raw());
             }
             let mut empty = 0;
@@ -180,6 +180,6 @@ impl<V: View> Survey<'_, V> {
             return self.damage("index slot outside of its home", at, 0, word);
         }
         let near = Near { tag: tag_of(word), ..near };
-        (self.visit)(Found::Entry(Slot { at, word, segment }, near));
+        (self.visit)(WalkItem::Entry(Slot { at, word, segment }, near));
     }
 }

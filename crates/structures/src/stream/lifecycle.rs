@@ -15,7 +15,7 @@ use crate::{Damaged, Store};
 
 /// What a survey of a stream comes by.
 #[derive(Clone, Copy, Debug)]
-pub enum Found {
+pub enum WalkItem {
     /// A block, of at least this many bytes. The answer says whether it is read.
     Block(Ptr, usize),
     /// Something is wrong.
@@ -74,7 +74,7 @@ impl Stream {
         }
     }
 
-    /// Visits each block of a stream that can be reached, also one that cannot be read: `survey`
+    /// Visits each block of a stream that can be reached, also one that cannot be read: `salvage_walk`
     /// says why.
     pub fn blocks<V: View>(view: &V, word: u64, mut visit: impl FnMut(Ptr)) {
         visit(Ptr::from_raw(word));
@@ -83,7 +83,7 @@ impl Stream {
             Stream::node_blocks(view, Ptr::from_raw(stream.head.tail), &mut visit);
         }
         let mut seen = HashSet::new();
-        stream.nodes().survey_all(view, &mut seen, |part| match part {
+        stream.nodes().salvage_walk_all(view, &mut seen, |part| match part {
             tree::Part::Block(at) => visit(at),
             tree::Part::Item(item) => {
                 Stream::node_blocks(view, Ptr::from_raw(item.second), &mut visit);
@@ -99,7 +99,7 @@ impl Stream {
     }
 
     /// Puts a copied node behind the others; its entries are not counted.
-    pub fn paste_node<S: Store>(&mut self, store: &mut S, copy: &NodeCopy) -> Result<(), Error> {
+    pub fn import_node<S: Store>(&mut self, store: &mut S, copy: &NodeCopy) -> Result<(), Error> {
         if let Some(tail) = self.tail(store)? {
             let end = self.nodes().end(store);
             self.nodes().insert(store, &end, item_of(&tail))?;
@@ -109,7 +109,7 @@ impl Stream {
     }
 
     /// Says the same of itself as another stream of which it has the nodes.
-    pub fn paste_head(&mut self, other: &Stream) {
+    pub fn import_header(&mut self, other: &Stream) {
         self.head = super::Head { tail: self.head.tail, ..other.head };
     }
 
@@ -173,24 +173,24 @@ impl Stream {
     ///
     /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
     /// is no allocated block of at least this many bytes.
-    pub fn survey<V: View>(view: &V, word: u64, mut visit: impl FnMut(Found) -> bool) {
+    pub fn salvage_walk<V: View>(view: &V, word: u64, mut visit: impl FnMut(WalkItem) -> bool) {
         let at = Ptr::from_raw(word);
-        if !visit(Found::Block(at, words::size(WORDS, ROOTS))) {
-            visit(Found::Damage(Damaged::new("stream header", at, 0, word)));
+        if !visit(WalkItem::Block(at, words::size(WORDS, ROOTS))) {
+            visit(WalkItem::Damage(Damaged::new("stream header", at, 0, word)));
             return;
         }
         let stream = match Stream::open(view, word) {
             Ok(stream) => stream,
             Err(damage) => {
-                visit(Found::Damage(damage));
+                visit(WalkItem::Damage(damage));
                 return;
             }
         };
         let mut order = Order::default();
-        stream.nodes().survey(view, |found| match found {
-            tree::Found::Block(at, size) => visit(Found::Block(at, size)),
-            tree::Found::Damage(damage) => visit(Found::Damage(damage)),
-            tree::Found::Item(item) => {
+        stream.nodes().salvage_walk(view, |found| match found {
+            tree::WalkItem::Block(at, size) => visit(WalkItem::Block(at, size)),
+            tree::WalkItem::Damage(damage) => visit(WalkItem::Damage(damage)),
+            tree::WalkItem::Item(item) => {
                 order.node(view, Ptr::from_raw(item.second), Some(item.first), &mut visit);
                 true
             }
@@ -198,15 +198,15 @@ impl Stream {
         if stream.head.tail != 0 {
             order.node(view, Ptr::from_raw(stream.head.tail), None, &mut visit);
         }
-        group::survey(view, &stream, &mut visit);
+        group::salvage_walk(view, &stream, &mut visit);
         if order.last > stream.head.last {
             let damage =
                 Damaged::new("last ID of a stream", at, order.last.ms, stream.head.last.ms);
-            visit(Found::Damage(damage));
+            visit(WalkItem::Damage(damage));
         }
         if order.len != stream.head.len {
             let damage = Damaged::new("length of a stream", at, order.len, stream.head.len);
-            visit(Found::Damage(damage));
+            visit(WalkItem::Damage(damage));
         }
     }
 }
@@ -224,10 +224,10 @@ impl Order {
         view: &V,
         at: Ptr,
         ms: Option<u64>,
-        visit: &mut dyn FnMut(Found) -> bool,
+        visit: &mut dyn FnMut(WalkItem) -> bool,
     ) {
         if let Err(damage) = self.next(view, at, ms, visit) {
-            visit(Found::Damage(damage));
+            visit(WalkItem::Damage(damage));
         }
     }
 
@@ -236,15 +236,15 @@ impl Order {
         view: &V,
         at: Ptr,
         ms: Option<u64>,
-        visit: &mut dyn FnMut(Found) -> bool,
+        visit: &mut dyn FnMut(WalkItem) -> bool,
     ) -> Result<(), Damaged> {
-        if !visit(Found::Block(at, node::HEADER)) {
+        if !visit(WalkItem::Block(at, node::HEADER)) {
             return Err(Damaged::new("stream node", at, 0, at.raw()));
         }
         let node = Node::read(view, at)?;
         let mut lost = false;
         if let Some(blob) = node.blob(view) {
-            blob.blocks(view, |at| lost |= !visit(Found::Block(at, 8)));
+            blob.blocks(view, |at| lost |= !visit(WalkItem::Block(at, 8)));
         }
         if lost {
             return Err(Damaged::new("entry of a stream", at, 0, at.raw()));

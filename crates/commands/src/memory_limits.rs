@@ -24,14 +24,14 @@ const STEPS: usize = 1000;
 impl Engine {
     /// Evicts where a limit is exceeded, and refuses what takes memory over `maxmemory`.
     pub(crate) fn check_memory(&self, session: &Session, command: &Command) -> Done {
-        if queue::needs_room(session, command) && !self.has_room() {
+        if queue::needs_memory(session, command) && !self.evict_until_under_limit() {
             return Err(failure::OOM.into());
         }
         Ok(())
     }
 
     /// Evicts where a limit is exceeded; false if `maxmemory` still is.
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn evict_until_under_limit(&self) -> bool {
         self.evict() || !self.keyspace().exceeds_maxmemory()
     }
 
@@ -48,7 +48,7 @@ impl Engine {
     /// Makes room for a command of this many bytes that found no block for the `tries`-th time:
     /// frees what deletes left, lets all shards have what each has to spare, else evicts; true if
     /// that may have helped. No shard may be locked by this thread.
-    pub(crate) fn find_room(&self, bytes: usize, tries: usize) -> bool {
+    pub(crate) fn free_memory_for(&self, bytes: usize, tries: usize) -> bool {
         if tries >= TRIES {
             return false;
         }
@@ -91,8 +91,8 @@ impl Engine {
 
     /// Counts a command that was refused since the store is full, and tells the log once a minute.
     #[cold]
-    pub(crate) fn note_full(&self) {
-        if !self.full().note(self.clock.unix_ms()) {
+    pub(crate) fn record_out_of_memory(&self) {
+        if !self.full().record(self.clock.unix_ms()) {
             return;
         }
         let heap = self.keyspace().heap();

@@ -8,7 +8,7 @@ use heap::{Ptr, View};
 
 use super::layout::*;
 use super::overflow;
-use super::path::Place;
+use super::path::SegmentPath;
 
 /// Segments looked at before the index is called too sparse.
 const SEGMENTS: usize = 64;
@@ -19,7 +19,7 @@ const BLOCKS: usize = 16;
 
 pub(super) fn random<V: View>(view: &V, root: Ptr, mut random: impl FnMut() -> u64) -> Option<Ptr> {
     for _ in 0..SEGMENTS {
-        let segment = Place::of(view, root, random())?.segment;
+        let segment = SegmentPath::of(view, root, random())?.segment;
         let slot = draw(view, segment, &mut random).or_else(|| count(view, segment, &mut random));
         if slot.is_some() {
             return slot.map(entry_of);
@@ -33,7 +33,7 @@ fn draw<V: View>(view: &V, segment: Ptr, random: &mut impl FnMut() -> u64) -> Op
         return None;
     }
     (0..DRAWS).find_map(|_| {
-        let word = SLOTS + below(random(), ROOM);
+        let word = SLOTS + below(random(), SEGMENT_SLOTS);
         Some(view.word(word_at(segment, word))).filter(|&slot| is_used(slot))
     })
 }

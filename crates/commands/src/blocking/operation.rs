@@ -53,9 +53,9 @@ impl Call<'_> {
 
 /// What a client waits for: the part of a blocking command that needs something to be there.
 ///
-/// It is run in a transaction that holds the shards of the key and of [`Wish::target`], and of
+/// It is run in a transaction that holds the shards of the key and of [`BlockedOperation::target`], and of
 /// nothing else.
-pub(crate) trait Wish: Send + Sync {
+pub(crate) trait BlockedOperation: Send + Sync {
     /// Serves the client from a key that holds a value of the type it waits for: takes, replies,
     /// logs. `false` if this value has nothing for it (a stream without newer entries); then
     /// nothing was changed and nothing written. An error is the client's reply, and what was
@@ -97,7 +97,7 @@ pub(crate) fn serve_or_block(
     txn: &mut Txn<'_>,
     what: Type,
     keys: &[Key<'_>],
-    wish: impl Wish + 'static,
+    operation: impl BlockedOperation + 'static,
     until: Option<u64>,
 ) -> Done {
     for key in keys {
@@ -105,10 +105,10 @@ pub(crate) fn serve_or_block(
         if txn.type_of(&entry) != what {
             return Err(WRONG_TYPE.into());
         }
-        if wish.serve(&mut call.serving(), txn, key)? {
+        if operation.serve(&mut call.serving(), txn, key)? {
             return Ok(());
         }
     }
-    call.block(what, keys, Box::new(wish), until);
+    call.block(what, keys, Box::new(operation), until);
     Ok(())
 }

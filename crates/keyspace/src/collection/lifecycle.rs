@@ -6,14 +6,14 @@ use heap::{Full, Ptr, Shard, View};
 use structures::blob::Blob;
 use structures::dict::Dict;
 use structures::list::{self, Element, List, Side};
-use structures::packed::{self, Items};
+use structures::listpack::{self, Items};
 use structures::reclaim::Queue;
 use structures::sorted_set::SortedSet;
 use structures::stream::Stream;
 use structures::{Damaged, Store};
 
 use super::text::Text;
-use super::{Form, Head, sorted_set, streams};
+use super::{Head, Layout, sorted_set, streams};
 use crate::entry::INDEX_COST;
 use crate::key::Hashing;
 use crate::layout::{OWNER_LIST, OWNER_MEMBERS, OWNER_RANKS, STREAM_OWNERS};
@@ -25,19 +25,19 @@ pub(crate) struct Deep<'a> {
     /// The hash that places members; none where its key is lost: then they may be where they are.
     pub(crate) hashing: Option<&'a Hashing>,
     /// How many bytes the block that begins at a place holds; 0 where none does.
-    pub(crate) room: &'a dyn Fn(Ptr) -> usize,
+    pub(crate) block_capacity: &'a dyn Fn(Ptr) -> usize,
 }
 
 impl<'a> Deep<'a> {
     /// The hash of a member of a table: as the table itself says, where nothing else does.
     fn hash<V: View>(self, view: &V, table: Dict) -> impl Fn(&[u8]) -> u64 + use<'a, V> {
-        let told = match self.hashing {
+        let hashes = match self.hashing {
             Some(_) => HashMap::new(),
-            None => table.told_hashes(view, self.room),
+            None => table.named_hashes(view, self.block_capacity),
         };
         move |field| match self.hashing {
             Some(hashing) => hashing.hash(field),
-            None => told.get(field).copied().unwrap_or(0),
+            None => hashes.get(field).copied().unwrap_or(0),
         }
     }
 }
@@ -52,12 +52,12 @@ pub(super) fn sorted_set(word: u64) -> SortedSet {
 
 /// Visits its blocks.
 pub(crate) fn blocks<V: View>(view: &V, head: Head, word: u64, visit: impl FnMut(Ptr)) {
-    match head.form {
-        Form::Packed | Form::Timed => Blob::from_word(word).blocks(view, visit),
-        Form::Table => dict(word).blocks(view, visit),
-        Form::List => List::from_word(word).blocks(view, visit),
-        Form::SortedSet => sorted_set(word).blocks(view, visit),
-        Form::Stream => Stream::blocks(view, word, visit),
+    match head.layout {
+        Layout::Listpack | Layout::ListpackWithTtls => Blob::from_word(word).blocks(view, visit),
+        Layout::HashTable => dict(word).blocks(view, visit),
+        Layout::List => List::from_word(word).blocks(view, visit),
+        Layout::SortedSet => sorted_set(word).blocks(view, visit),
+        Layout::Stream => Stream::blocks(view, word, visit),
     }
 }
 
@@ -68,12 +68,14 @@ pub(crate) fn release<S: Store>(
     head: Head,
     word: u64,
 ) -> Result<(), Full> {
-    match head.form {
-        Form::Packed | Form::Timed => queue.release_blob(store, Blob::from_word(word)).map(|_| ()),
-        Form::Table => dict(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
-        Form::List => List::from_word(word).release(store, queue, OWNER_LIST),
-        Form::SortedSet => sorted_set(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
-        Form::Stream => Stream::release(store, queue, word, STREAM_OWNERS),
+    match head.layout {
+        Layout::Listpack | Layout::ListpackWithTtls => {
+            queue.release_blob(store, Blob::from_word(word)).map(|_| ())
+        }
+        Layout::HashTable => dict(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
+        Layout::List => List::from_word(word).release(store, queue, OWNER_LIST),
+        Layout::SortedSet => sorted_set(word).release(store, queue, OWNER_MEMBERS, OWNER_RANKS),
+        Layout::Stream => Stream::release(store, queue, word, STREAM_OWNERS),
     }
 }
 
@@ -84,14 +86,16 @@ pub(crate) fn relocate<S: Store>(
     head: Head,
     word: u64,
 ) -> Result<Option<u64>, Full> {
-    match head.form {
-        Form::Packed | Form::Timed => Ok(Blob::from_word(word).relocate(store)?.map(Blob::word)),
-        Form::Table => Ok(dict(word).relocate(store)?.map(|dict| dict.ptr().raw())),
-        Form::List => Ok(relocate_list(store, List::from_word(word), 0)?.0.map(List::word)),
-        Form::SortedSet => {
+    match head.layout {
+        Layout::Listpack | Layout::ListpackWithTtls => {
+            Ok(Blob::from_word(word).relocate(store)?.map(Blob::word))
+        }
+        Layout::HashTable => Ok(dict(word).relocate(store)?.map(|dict| dict.ptr().raw())),
+        Layout::List => Ok(relocate_list(store, List::from_word(word), 0)?.0.map(List::word)),
+        Layout::SortedSet => {
             Ok(sorted_set(word).relocate(store)?.map(|sorted_set| sorted_set.ptr().raw()))
         }
-        Form::Stream => Ok(streams::relocate(store, word, 0)?.0),
+        Layout::Stream => Ok(streams::relocate(store, word, 0)?.0),
     }
 }
 
@@ -102,8 +106,8 @@ pub(crate) fn check<V: View>(
     word: u64,
     deep: Option<Deep<'_>>,
 ) -> Result<(), Damaged> {
-    match head.form {
-        Form::Packed | Form::Timed => {
+    match head.layout {
+        Layout::Listpack | Layout::ListpackWithTtls => {
             let blob = Blob::from_word(word);
             let at = Ptr::from_raw(word);
             if blob.is_large() {
@@ -112,50 +116,50 @@ pub(crate) fn check<V: View>(
             blob.check(view)?;
             let bytes = blob.to_vec(view)?;
             let items = head.count as usize * head.items();
-            if items == 0 || !packed::is_whole(&bytes, items) {
+            if items == 0 || !listpack::is_whole(&bytes, items) {
                 let found = Items::of(&bytes).count() as u64;
                 return Err(Damaged::new("packed collection", at, items as u64, found));
             }
             Ok(())
         }
-        Form::Table => match deep {
+        Layout::HashTable => match deep {
             None => Ok(()),
             Some(deep) => {
                 let hash = deep.hash(view, dict(word));
-                dict(word).check(view, hash, deep.room, |_| {})
+                dict(word).check(view, hash, deep.block_capacity, |_| {})
             }
         },
-        Form::List => match (List::from_word(word), deep) {
+        Layout::List => match (List::from_word(word), deep) {
             (list, None) if list.is_long() => Ok(()),
             (list, None) => list.check(view),
-            (list, Some(Deep { room, .. })) => check_list(view, list, room),
+            (list, Some(Deep { block_capacity, .. })) => check_list(view, list, block_capacity),
         },
-        Form::SortedSet => match deep {
+        Layout::SortedSet => match deep {
             None => Ok(()),
             Some(deep) => {
                 let hash = deep.hash(view, sorted_set(word).dict());
-                sorted_set(word).check(view, hash, deep.room)
+                sorted_set(word).check(view, hash, deep.block_capacity)
             }
         },
-        Form::Stream => match deep {
+        Layout::Stream => match deep {
             None => streams::check_short(view, word),
-            Some(Deep { room, .. }) => streams::check(view, word, room),
+            Some(Deep { block_capacity, .. }) => streams::check(view, word, block_capacity),
         },
     }
 }
 
 /// Bytes of the heap that it takes: of a table, as some of its members tell.
 pub(crate) fn memory(shard: &Shard<'_>, head: Head, word: u64) -> u64 {
-    match head.form {
-        Form::Packed | Form::Timed | Form::List | Form::Stream => {
+    match head.layout {
+        Layout::Listpack | Layout::ListpackWithTtls | Layout::List | Layout::Stream => {
             let mut bytes = 0;
             blocks(shard, head, word, |at| bytes += shard.capacity(at) as u64);
             bytes
         }
-        Form::SortedSet => {
+        Layout::SortedSet => {
             sorted_set(word).tree_cost(shard) + dict_memory(shard, sorted_set(word).dict())
         }
-        Form::Table => dict_memory(shard, dict(word)) + dict(word).times_cost(shard),
+        Layout::HashTable => dict_memory(shard, dict(word)) + dict(word).ttl_index_cost(shard),
     }
 }
 
@@ -182,21 +186,21 @@ pub(crate) fn pieces<V: View>(
     count: usize,
     mut visit: impl FnMut(&[u8]),
 ) -> u64 {
-    match head.form {
-        Form::Packed if head.what == Type::SortedSet => {
+    match head.layout {
+        Layout::Listpack if head.what == Type::SortedSet => {
             let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
-            for pair in sorted_set::packed::pairs(&bytes) {
+            for pair in sorted_set::listpack::pairs(&bytes) {
                 visit(sorted_set::score_text(pair.score).as_bytes());
                 visit(Text::of(pair.member).as_ref());
             }
             0
         }
-        Form::Packed => {
+        Layout::Listpack => {
             let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             Items::of(&bytes).for_each(|(_, item)| visit(Text::of(item).as_ref()));
             0
         }
-        Form::Timed => {
+        Layout::ListpackWithTtls => {
             let bytes = Blob::from_word(word).to_vec(view).unwrap_or_default();
             for (number, (_, item)) in Items::of(&bytes).enumerate() {
                 if number % 3 < 2 {
@@ -205,16 +209,16 @@ pub(crate) fn pieces<V: View>(
             }
             0
         }
-        Form::Table => dict(word).scan(view, cursor, count, |member| {
+        Layout::HashTable => dict(word).scan(view, cursor, count, |member| {
             visit(&member.field(view));
             if head.items() == 2 {
                 visit(&member.value(view));
             }
         }),
-        Form::List => list_pieces(view, List::from_word(word), cursor, count, visit),
-        Form::SortedSet => sorted_set_pieces(view, sorted_set(word), cursor, count, visit),
+        Layout::List => list_pieces(view, List::from_word(word), cursor, count, visit),
+        Layout::SortedSet => sorted_set_pieces(view, sorted_set(word), cursor, count, visit),
         // It has parts of several kinds: `crate::streams::parts`.
-        Form::Stream => 0,
+        Layout::Stream => 0,
     }
 }
 
@@ -233,11 +237,15 @@ pub(crate) fn relocate_list<S: Store>(
 }
 
 /// Verifies a list that may be damaged: blocks are read that are blocks, each once.
-fn check_list<V: View>(view: &V, list: List, room: &dyn Fn(Ptr) -> usize) -> Result<(), Damaged> {
+fn check_list<V: View>(
+    view: &V,
+    list: List,
+    block_capacity: &dyn Fn(Ptr) -> usize,
+) -> Result<(), Damaged> {
     let (mut seen, mut first) = (HashSet::new(), Ok(()));
-    list.survey(view, |found| match found {
-        list::Part::Block(at, size) => seen.insert(at) && room(at) >= size,
-        list::Part::Damage(damage) => {
+    list.salvage_walk(view, |found| match found {
+        list::WalkItem::Block(at, size) => seen.insert(at) && block_capacity(at) >= size,
+        list::WalkItem::Damage(damage) => {
             first = first.and(Err(damage));
             true
         }

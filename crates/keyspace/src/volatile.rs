@@ -11,7 +11,7 @@ use crate::stats::Counters;
 use crate::watch::Watches;
 
 /// In `CachePadded`, so that two shards never share a line.
-pub(crate) struct Side {
+pub(crate) struct VolatileShard {
     pub(crate) access: AccessTable,
     pub(crate) counters: Counters,
     pub(crate) watches: Watches,
@@ -25,9 +25,9 @@ pub(crate) struct Side {
     pub(crate) mean_ttls: [MeanTtl; DATABASES],
 }
 
-impl Side {
-    pub(crate) fn new(now: u64, seed: u64) -> Side {
-        Side {
+impl VolatileShard {
+    pub(crate) fn new(now: u64, seed: u64) -> VolatileShard {
+        VolatileShard {
             access: AccessTable::new(now, seed),
             counters: Counters::default(),
             watches: Watches::default(),

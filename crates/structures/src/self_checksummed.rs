@@ -7,19 +7,19 @@
 pub const MAX: u64 = (1 << 48) - 1;
 
 /// The word of a number of up to 48 bits, with its checksum on top.
-pub fn seal(number: u64) -> u64 {
+pub fn encode(number: u64) -> u64 {
     let number = number & MAX;
-    number | sum(number) << 48
+    number | checksum(number) << 48
 }
 
 /// The number in a sealed word; `None` where the word is damaged.
-pub fn open(word: u64) -> Option<u64> {
+pub fn decode(word: u64) -> Option<u64> {
     let number = word & MAX;
-    (sum(number) == word >> 48).then_some(number)
+    (checksum(number) == word >> 48).then_some(number)
 }
 
 /// Never 0 for 0: a lost word reads as zeros.
-fn sum(number: u64) -> u64 {
+fn checksum(number: u64) -> u64 {
     u64::from(heap::crc32c(&number.to_le_bytes()[..6]) & 0xffff) ^ 0xa55a
 }
 
@@ -30,11 +30,11 @@ mod tests {
     #[test]
     fn a_flipped_bit_is_noticed() {
         for number in [0, 1, 77, 1 << 40, MAX] {
-            let word = seal(number);
-            assert_eq!(open(word), Some(number));
-            assert!((0..64).all(|bit| open(word ^ 1 << bit).is_none()), "{number:#x}");
+            let word = encode(number);
+            assert_eq!(decode(word), Some(number));
+            assert!((0..64).all(|bit| decode(word ^ 1 << bit).is_none()), "{number:#x}");
         }
-        assert_eq!(open(0), None);
-        assert_eq!(open(u64::MAX), None);
+        assert_eq!(decode(0), None);
+        assert_eq!(decode(u64::MAX), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use structures::packed::{Item, Items};
+use structures::listpack::{Item, Items};
 
 use crate::collection::Text;
 
@@ -59,8 +59,8 @@ fn compare(pair: &Pair<'_>, score: f64, member: &[u8]) -> Ordering {
 
 /// Where a member with this score stands, or would stand, in packed bytes.
 pub(super) fn offset(bytes: &[u8], score: f64, member: &[u8]) -> usize {
-    let mut behind = pairs(bytes).filter(|pair| compare(pair, score, member).is_ge());
-    behind.next().map_or(bytes.len(), |pair| pair.at)
+    let mut after = pairs(bytes).filter(|pair| compare(pair, score, member).is_ge());
+    after.next().map_or(bytes.len(), |pair| pair.at)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::collections::HashSet;
 
 use heap::{Full, Ptr, View};
 
-use super::{Dict, Member, Place, SPARE, check_member};
+use super::{Dict, Member, MemberSlot, SPARE, check_member};
 use crate::tree::{self, Item, Kind, Tree};
 use crate::{Damaged, Error, Store};
 
@@ -54,46 +54,46 @@ fn order(item: Item) -> (u64, u64) {
 }
 
 impl Dict {
-    const fn times(self) -> Tree<ByTime> {
+    const fn ttl_index(self) -> Tree<ByTime> {
         Tree::at(self.header.add(SPARE[1]))
     }
 
     /// Whether any member has a time.
     #[inline]
-    pub fn has_times<V: View>(self, view: &V) -> bool {
-        !self.times().is_empty(view)
+    pub fn has_ttls<V: View>(self, view: &V) -> bool {
+        !self.ttl_index().is_empty(view)
     }
 
     /// How many members have a time.
     pub fn timed_len<V: View>(self, view: &V) -> u64 {
-        self.times().weight(view)
+        self.ttl_index().weight(view)
     }
 
     /// How many members have a time of at most this.
     pub fn count_until<V: View>(self, view: &V, time: u64) -> u64 {
-        let at = self.times().seek(view, |item| item.first <= time);
-        self.times().rank(view, &at)
+        let at = self.ttl_index().seek(view, |item| item.first <= time);
+        self.ttl_index().rank(view, &at)
     }
 
     /// The earliest of the times.
     pub fn first_time<V: View>(self, view: &V) -> Option<u64> {
-        self.times().begin(view).item(view).map(|item| item.first)
+        self.ttl_index().begin(view).item(view).map(|item| item.first)
     }
 
     /// Whether every member has a time of at most this. What is damaged does not answer that.
-    pub fn is_spent<V: View>(self, view: &V, time: u64) -> bool {
-        let mut end = self.times().end(view);
+    pub fn all_fields_expired<V: View>(self, view: &V, time: u64) -> bool {
+        let mut end = self.ttl_index().end(view);
         let last = if end.prev(view) { end.item(view) } else { None };
         let Some(last) = last.filter(|last| last.first <= time) else { return false };
         self.has_sound_len(view)
-            && self.times().weight_sound(view).is_ok_and(|timed| timed == self.len(view))
-            && self.times().is_leaf_sound(view, &end)
+            && self.ttl_index().weight_sound(view).is_ok_and(|timed| timed == self.len(view))
+            && self.ttl_index().is_leaf_sound(view, &end)
             && check_item(view, last).is_ok()
     }
 
     /// The fields of up to `most` members with a time of at most this, the earliest first.
     pub fn until<V: View>(self, view: &V, time: u64, most: usize) -> Result<Vec<Vec<u8>>, Damaged> {
-        let (mut fields, mut at) = (Vec::new(), self.times().begin(view));
+        let (mut fields, mut at) = (Vec::new(), self.ttl_index().begin(view));
         while let Some(item) =
             at.item(view).filter(|item| item.first <= time && fields.len() < most)
         {
@@ -110,38 +110,38 @@ impl Dict {
     pub fn set_time<S: Store>(
         self,
         store: &mut S,
-        place: Place,
+        place: MemberSlot,
         time: Option<u64>,
     ) -> Result<(), Error> {
-        self.delist(store, place.member());
+        self.remove_from_ttl_index(store, place.member());
         let member = place.member().retime(store, time)?;
         self.index().replace(store, place.slot, member.ptr());
         match time {
-            Some(time) => Ok(self.enlist(store, member, time)?),
+            Some(time) => Ok(self.add_to_ttl_index(store, member, time)?),
             None => Ok(()),
         }
     }
 
-    pub(super) fn enlist<S: Store>(
+    pub(super) fn add_to_ttl_index<S: Store>(
         self,
         store: &mut S,
         member: Member,
         time: u64,
     ) -> Result<(), Full> {
         let new = item(member, time);
-        let at = self.times().seek(store, |item| order(item) < order(new));
-        self.times().insert(store, &at, new)
+        let at = self.ttl_index().seek(store, |item| order(item) < order(new));
+        self.ttl_index().insert(store, &at, new)
     }
 
     /// Takes a member out of the tree, if it has a time. (In a damaged tree it may stay: who
     /// follows an item verifies it.)
     #[inline]
-    pub(super) fn delist<S: Store>(self, store: &mut S, member: Member) {
+    pub(super) fn remove_from_ttl_index<S: Store>(self, store: &mut S, member: Member) {
         let Some(time) = member.time(store) else { return };
         let old = item(member, time);
-        let at = self.times().seek(store, |item| order(item) < order(old));
+        let at = self.ttl_index().seek(store, |item| order(item) < order(old));
         if at.item(store) == Some(old) {
-            self.times().remove(store, &at);
+            self.ttl_index().remove(store, &at);
         }
     }
 
@@ -155,7 +155,7 @@ impl Dict {
         mut moved: impl FnMut(),
     ) -> Result<u64, Full> {
         if cursor & IN_TREE != 0 {
-            let next = self.times().relocate(store, cursor ^ IN_TREE, |_, _| Ok(None))?;
+            let next = self.ttl_index().relocate(store, cursor ^ IN_TREE, |_, _| Ok(None))?;
             return Ok(if next == 0 { 0 } else { next | IN_TREE });
         }
         let next = self.defragment_with(store, cursor, count, |store, member| {
@@ -165,7 +165,7 @@ impl Dict {
             }
             Ok(new)
         })?;
-        Ok(if next == 0 && self.has_times(store) { IN_TREE } else { next })
+        Ok(if next == 0 && self.has_ttls(store) { IN_TREE } else { next })
     }
 
     /// Moves a member out of a sparse span, and tells the tree.
@@ -176,14 +176,14 @@ impl Dict {
     ) -> Result<Option<Member>, Full> {
         let Some(time) = member.time(store) else { return member.relocate(store) };
         let old = item(member, time);
-        let at = self.times().seek(store, |item| order(item) < order(old));
+        let at = self.ttl_index().seek(store, |item| order(item) < order(old));
         // What is damaged stays where it is.
         if at.item(store) != Some(old) {
             return Ok(None);
         }
         let Some(new) = member.relocate(store)? else { return Ok(None) };
-        self.times().remove(store, &at);
-        self.enlist(store, new, time)?;
+        self.ttl_index().remove(store, &at);
+        self.add_to_ttl_index(store, new, time)?;
         Ok(Some(new))
     }
 
@@ -205,11 +205,11 @@ impl Dict {
                 }
             });
             self.index().check_step(view, cursor, next)?;
-            let next = if next == 0 && self.has_times(view) { IN_TREE } else { next };
+            let next = if next == 0 && self.has_ttls(view) { IN_TREE } else { next };
             return damaged.map(|()| (next, bytes));
         }
         let mut items = Vec::new();
-        let next = self.times().check_leaf(view, cursor ^ IN_TREE, |item| items.push(item))?;
+        let next = self.ttl_index().check_leaf(view, cursor ^ IN_TREE, |item| items.push(item))?;
         for item in items {
             check_item(view, item)?;
             self.check_slot(view, item, &hash)?;
@@ -235,34 +235,34 @@ impl Dict {
     /// Verifies everything, and shows each block once it is verified, so that on `Ok` all of them
     /// were shown.
     ///
-    /// `room` says how many bytes the block that begins at a place holds, 0 where none does. A
+    /// `block_capacity` says how many bytes the block that begins at a place holds, 0 where none does. A
     /// block is not read before.
     pub fn check<V: View>(
         self,
         view: &V,
         hash: impl Fn(&[u8]) -> u64,
-        room: impl Fn(Ptr) -> usize,
+        block_capacity: impl Fn(Ptr) -> usize,
         mut visit: impl FnMut(Ptr),
     ) -> Result<(), Damaged> {
-        let timed = self.check_with(view, &SPARE[..1], &hash, &room, &mut visit)?;
+        let timed = self.check_with(view, &SPARE[..1], &hash, &block_capacity, &mut visit)?;
         let (mut seen, mut last, mut count) = (HashSet::new(), None, 0);
         let mut first = Ok(());
-        self.times().survey(view, |found| match found {
-            tree::Found::Block(at, size) => {
-                let sound = room(at) >= size && seen.insert(at);
+        self.ttl_index().salvage_walk(view, |found| match found {
+            tree::WalkItem::Block(at, size) => {
+                let sound = block_capacity(at) >= size && seen.insert(at);
                 if sound {
                     visit(at);
                 }
                 sound
             }
-            tree::Found::Damage(damage) => {
+            tree::WalkItem::Damage(damage) => {
                 first = first.and(Err(damage));
                 true
             }
-            tree::Found::Item(item) => {
+            tree::WalkItem::Item(item) => {
                 count += 1;
                 if first.is_ok() {
-                    first = check_member(view, member_of(item), &room)
+                    first = check_member(view, member_of(item), &block_capacity)
                         .and_then(|()| check_item(view, item))
                         .and_then(|()| self.check_slot(view, item, &hash))
                         .and_then(|()| {
@@ -280,17 +280,17 @@ impl Dict {
     }
 
     /// Visits the blocks of the tree that were not seen.
-    pub(super) fn times_blocks<V: View>(
+    pub(super) fn ttl_index_blocks<V: View>(
         self,
         view: &V,
         seen: &mut HashSet<Ptr>,
         visit: &mut impl FnMut(Ptr),
     ) {
-        self.times().survey_blocks(view, seen, visit);
+        self.ttl_index().salvage_walk_blocks(view, seen, visit);
     }
 
     /// Bytes that the tree takes, about.
-    pub fn times_cost<V: View>(self, view: &V) -> u64 {
+    pub fn ttl_index_cost<V: View>(self, view: &V) -> u64 {
         self.timed_len(view) * TREE_COST
     }
 }
