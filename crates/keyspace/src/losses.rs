@@ -3,8 +3,8 @@
 //! A transaction learns only at its end whether what it read was true: it asks for the losses
 //! before it begins ([`Keyspace::losses`]) and checks them before it commits or answers
 //! ([`Keyspace::check_losses`]). One that fails so has changed nothing. What the lost bytes meant
-//! is found out then ([`Keyspace::resolve_losses`]), and the transaction may run again, a bounded number of
-//! times ([`Keyspace::retry_losses`]).
+//! is found out then ([`Keyspace::resolve_losses`]), and the transaction may run again, a bounded
+//! number of times ([`Keyspace::retry_losses`]).
 
 use crate::{CommitError, Keyspace};
 

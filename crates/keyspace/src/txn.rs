@@ -2,11 +2,11 @@
 //! and staged.
 //!
 //! All that happens in it happens at one time, `now`. Reading an expired key finds nothing and
-//! writes nothing, but is remembered, so that it can be deleted afterwards (`lazily_expired`); a writer that
-//! meets one deletes it first. An operation that fails may have staged a part of its changes:
-//! whoever runs commands takes a savepoint before each and rolls back to it. Nothing is visible to
-//! others, or durable, before `commit`, and the locks stay until the transaction is dropped, so
-//! that a command log can be written in between.
+//! writes nothing, but is remembered, so that it can be deleted afterwards (`lazily_expired`); a
+//! writer that meets one deletes it first. An operation that fails may have staged a part of its
+//! changes: whoever runs commands takes a savepoint before each and rolls back to it. Nothing is
+//! visible to others, or durable, before `commit`, and the locks stay until the transaction is
+//! dropped, so that a command log can be written in between.
 //!
 //! The operations stand by subject in `strings`, `keys` and `databases`.
 

@@ -2,8 +2,8 @@
 //!
 //! `serve` is the whole of it. The main thread accepts connections and hands each to a worker
 //! (`worker`), where one task reads, executes and writes (`connection`, `batch`). Where there is a
-//! command log, replies wait in their worker's gate (`commit_barrier`) until it is settled. Administrative
-//! commands reach the server through `host`.
+//! command log, replies wait in their worker's gate (`commit_barrier`) until it is settled.
+//! Administrative commands reach the server through `host`.
 //!
 //! This crate must not know persistent words, the format of the pool, or what a command does: it
 //! calls [`commands::Engine::execute`] and sends what comes back.

@@ -30,8 +30,9 @@ impl UnregisteredSocket {
 }
 
 impl Stream {
-    /// Reads into `buffer`; 0 at the end of the stream. A read that does not fill `buffer` has emptied
-    /// the socket, and the runtime knows it: the next call waits without asking the kernel again.
+    /// Reads into `buffer`; 0 at the end of the stream. A read that does not fill `buffer` has
+    /// emptied the socket, and the runtime knows it: the next call waits without asking the kernel
+    /// again.
     #[inline]
     pub(crate) fn poll_read(
         &mut self,

@@ -2,8 +2,8 @@
 //!
 //! A blocking command is an ordinary one that finds nothing. It then leaves a [`Waiter`] at each of
 //! its keys ([`Waiting`]) and its connection sleeps, with what follows in its input unread. What
-//! serving it would take is a [`BlockedOperation`]: the command runs it at once for the first key that holds
-//! something, and later whoever fills a key runs it for the client.
+//! serving it would take is a [`BlockedOperation`]: the command runs it at once for the first key
+//! that holds something, and later whoever fills a key runs it for the client.
 //!
 //! **Who serves.** The thread that executed the filling command or EXEC, after its commit and
 //! before it gives up the locks of its shards ([`serve`]). So nobody takes an element between, the

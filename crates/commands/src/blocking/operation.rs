@@ -53,8 +53,8 @@ impl Call<'_> {
 
 /// What a client waits for: the part of a blocking command that needs something to be there.
 ///
-/// It is run in a transaction that holds the shards of the key and of [`BlockedOperation::target`], and of
-/// nothing else.
+/// It is run in a transaction that holds the shards of the key and of [`BlockedOperation::target`],
+/// and of nothing else.
 pub(crate) trait BlockedOperation: Send + Sync {
     /// Serves the client from a key that holds a value of the type it waits for: takes, replies,
     /// logs. `false` if this value has nothing for it (a stream without newer entries); then

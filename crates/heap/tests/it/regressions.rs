@@ -1,7 +1,8 @@
 //! Bugs that searches found in the heap, each as a short history of its own.
 //!
 //! Random crashes over the simulated medium found them first; others of their kind are shown there,
-//! by disabling the fault point that prevents them (`crates/sim/tests/fault_points/commit_protocol.rs`).
+//! by disabling the fault point that prevents them
+//! (`crates/sim/tests/fault_points/commit_protocol.rs`).
 
 use heap::{CreateOptions, Detached, Full, Geometry, Heap, Ptr, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};

@@ -490,8 +490,8 @@ impl EncodedCollection<'_> {
     }
 }
 
-/// Packed bytes in the place of those behind `before`, of which the first `unchanged_prefix` are all that lie
-/// there.
+/// Packed bytes in the place of those behind `before`, of which the first `unchanged_prefix` are
+/// all that lie there.
 fn write_listpack(
     shard: &mut Shard<'_>,
     before: Option<u64>,

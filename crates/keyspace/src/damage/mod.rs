@@ -2,10 +2,10 @@
 //!
 //! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business),
 //! and the loss is *unsettled*: nothing commits, and whoever read meanwhile reads again.
-//! [`Keyspace::resolve_losses`] finds the owner of each lost byte. The entry that it hit is marked, in its
-//! value word, by an ordinary transaction, so that the mark outlives a restart; an index is rebuilt
-//! from the entries; what the heap knows it makes again. What nothing tells any more stops the
-//! store: no write is taken, and every command on data is answered with the reason.
+//! [`Keyspace::resolve_losses`] finds the owner of each lost byte. The entry that it hit is marked,
+//! in its value word, by an ordinary transaction, so that the mark outlives a restart; an index is
+//! rebuilt from the entries; what the heap knows it makes again. What nothing tells any more stops
+//! the store: no write is taken, and every command on data is answered with the reason.
 
 mod unidentified;
 

@@ -235,8 +235,8 @@ impl Dict {
     /// Verifies everything, and shows each block once it is verified, so that on `Ok` all of them
     /// were shown.
     ///
-    /// `block_capacity` says how many bytes the block that begins at a place holds, 0 where none does. A
-    /// block is not read before.
+    /// `block_capacity` says how many bytes the block that begins at a place holds, 0 where none
+    /// does. A block is not read before.
     pub fn check<V: View>(
         self,
         view: &V,

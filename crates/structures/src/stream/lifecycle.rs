@@ -74,8 +74,8 @@ impl Stream {
         }
     }
 
-    /// Visits each block of a stream that can be reached, also one that cannot be read: `salvage_walk`
-    /// says why.
+    /// Visits each block of a stream that can be reached, also one that cannot be read:
+    /// `salvage_walk` says why.
     pub fn blocks<V: View>(view: &V, word: u64, mut visit: impl FnMut(Ptr)) {
         visit(Ptr::from_raw(word));
         let Ok(stream) = Stream::open(view, word) else { return };

@@ -1,8 +1,8 @@
 //! A few words that the log changes one by one, with a checksum of all of them in front.
 //!
-//! The checksum carries a name, so that one record is never taken for another. Roots of trees may stand
-//! behind the words: they are no part of the checksum, since their trees change them, and what they lead
-//! to says itself what it is.
+//! The checksum carries a name, so that one record is never taken for another. Roots of trees may
+//! stand behind the words: they are no part of the checksum, since their trees change them, and
+//! what they lead to says itself what it is.
 //!
 //! ```text
 //! 0   crc32c of the words u32 | name u32      logged

@@ -1,8 +1,8 @@
 //! A node as a transaction sees it: its header read once, its slots read as they are needed.
 //!
-//! A change stages only the words that differ. A leaf's checksum is kept by difference: what goes in is
-//! added, what goes out is taken away, so that a change costs the same in a full leaf, and what is
-//! damaged stays known to be.
+//! A change stages only the words that differ. A leaf's checksum is kept by difference: what goes
+//! in is added, what goes out is taken away, so that a change costs the same in a full leaf, and
+//! what is damaged stays known to be.
 
 use heap::{Full, Ptr, View};
 
