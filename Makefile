@@ -85,10 +85,15 @@ nightly:
 # make miri TESTS="-p perdura-structures --test it list::". Random tests draw few cases, since it is slow; powers
 # of two are exact, as on a processor.
 TESTS ?= --package perdura-rdb --package perdura-resp --package perdura-structures --lib
+# Whole structures over the store of their tests, with short histories.
+STRUCTURES ?= dict::a_table_is dict::what_a index::an_empty list::a_list_is reclaim::a_queue_that \
+	sorted_set::a_sorted_set stream::a_stream_is times::a_table times::what_a tree::a_sorted_tree
 miri: export MIRIFLAGS := -Zmiri-disable-isolation -Zmiri-deterministic-floats
 miri: export PROPTEST_CASES := 4
 miri: nightly
 	$(NIGHTLY) miri test --target-dir $(TARGET)/miri $(TESTS)
+	$(if $(filter file,$(origin TESTS)),$(NIGHTLY) miri test --target-dir $(TARGET)/miri \
+		--package perdura-structures --test it -- $(STRUCTURES))
 
 # Data races, found by a sanitizer while tests with several threads run, and servers under load;
 # what it finds is printed at the end. It does not see what instructions in `asm!` do: flushes,

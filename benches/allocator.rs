@@ -29,7 +29,7 @@ const SIZES: [usize; 5] = [32, 256, 2048, 16320, 65536];
 const LIVE: usize = 256;
 
 fn allocate(shard: &mut Shard<'_>, size: usize) -> Ptr {
-    let fresh = shard.reserve(black_box(size)).expect("room");
+    let fresh = shard.reserve(black_box(size)).expect("free memory");
     shard.write_word(&fresh, 0, 7);
     shard.publish(fresh, 8)
 }
@@ -94,7 +94,7 @@ fn reserve(c: &mut Criterion) {
         c.bench_function(&format!("allocator/reserve/{size}"), |b| {
             b.iter(|| {
                 let mut shard = heap.lock(0);
-                black_box(shard.reserve(black_box(size)).expect("room").ptr());
+                black_box(shard.reserve(black_box(size)).expect("free memory").ptr());
                 shard.rollback();
             });
         });

@@ -29,7 +29,7 @@ const LENGTHS: [usize; 4] = [64, 4096, 65536, 1 << 20];
 const APPENDS: usize = 64;
 
 fn create(shard: &mut Shard<'_>, bytes: &[u8]) -> Blob {
-    Blob::create(shard, black_box(bytes)).expect("room")
+    Blob::create(shard, black_box(bytes)).expect("free memory")
 }
 
 /// Frees all of a blob within the open transaction.
@@ -84,7 +84,7 @@ fn set_range(c: &mut Criterion, medium: Medium, heap: &Heap, bytes: &[u8]) {
     let at = bytes.len() as u64 / 2;
     c.bench_function(&name, |b| {
         b.iter(|| {
-            blob = blob.set_range(&mut shard, black_box(at), &[7; 16]).expect("room");
+            blob = blob.set_range(&mut shard, black_box(at), &[7; 16]).expect("free memory");
             shard.commit().expect("a commit");
         });
     });
@@ -104,7 +104,7 @@ fn append(c: &mut Criterion, medium: Medium, heap: &Heap, bytes: &[u8]) {
                 shard.commit().expect("a commit");
                 let start = Instant::now();
                 for _ in 0..APPENDS {
-                    blob = blob.append(&mut shard, black_box(&[7; 16])).expect("room");
+                    blob = blob.append(&mut shard, black_box(&[7; 16])).expect("free memory");
                     shard.commit().expect("a commit");
                 }
                 time += start.elapsed();

@@ -28,7 +28,7 @@ fn overwrite(heap: &Heap, table: Ptr, slot: u64, value: &[u8]) {
     let mut shard = heap.lock(0);
     let at = table.add(8 * slot);
     let old = Ptr::from_raw(shard.word(at));
-    let block = shard.reserve(value.len() + 8).expect("room");
+    let block = shard.reserve(value.len() + 8).expect("free memory");
     shard.write_word(&block, 0, value.len() as u64);
     shard.write(&block, 8, value);
     let new = shard.publish(block, value.len() + 8);
@@ -41,7 +41,7 @@ fn overwrite(heap: &Heap, table: Ptr, slot: u64, value: &[u8]) {
 
 fn table(heap: &Heap) -> Ptr {
     let mut shard = heap.lock(0);
-    let block = shard.reserve(32768).expect("room");
+    let block = shard.reserve(32768).expect("free memory");
     shard.write(&block, 0, &[0; 32768]);
     let table = shard.publish(block, 32768);
     shard.commit().expect("a commit");

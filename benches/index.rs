@@ -35,12 +35,12 @@ fn hash(key: u64) -> u64 {
 }
 
 fn insert(shard: &mut Shard<'_>, index: Index, key: u64) {
-    let fresh = shard.reserve(16).expect("room");
+    let fresh = shard.reserve(16).expect("free memory");
     shard.write_word(&fresh, 0, key);
     shard.write_word(&fresh, 8, 0);
     let entry = shard.publish(fresh, 16);
     let rehash = |shard: &Shard<'_>, entry: Ptr| hash(shard.word(entry));
-    index.insert(shard, hash(key), entry, rehash).expect("room");
+    index.insert(shard, hash(key), entry, rehash).expect("free memory");
 }
 
 fn find(shard: &Shard<'_>, index: Index, key: u64) -> Option<Ptr> {
@@ -96,7 +96,7 @@ fn tables(c: &mut Criterion) {
 
 /// Frees all that an index holds, in steps as after FLUSHDB.
 fn clear(shard: &mut Shard<'_>, root: Ptr, queue: Queue) {
-    queue.push_index(shard, root, 0).expect("room");
+    queue.push_index(shard, root, 0).expect("free memory");
     shard.commit().expect("a commit");
     while !queue.is_empty(shard) {
         let free_entry = |shard: &mut Shard<'_>, _, owned| {
@@ -104,7 +104,7 @@ fn clear(shard: &mut Shard<'_>, root: Ptr, queue: Queue) {
             shard.free(entry);
             Ok(1)
         };
-        queue.step(shard, 64, free_entry).expect("room");
+        queue.step(shard, 64, free_entry).expect("free memory");
         shard.commit().expect("a commit");
     }
 }

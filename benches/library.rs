@@ -45,7 +45,7 @@ fn store(medium: Medium, value: &[u8]) -> (Perdura, TempDir) {
         Some(domain) => Options::new(folder.path().join("pool")).domain(domain).emulate_pmem(true),
     };
     let store = Perdura::open(options.background(false)).expect("a store");
-    (0..KEYS).for_each(|n| store.set(key(n), value).expect("room"));
+    (0..KEYS).for_each(|n| store.set(key(n), value).expect("free memory"));
     (store, folder)
 }
 
@@ -69,13 +69,13 @@ fn calls(c: &mut Criterion, medium: Medium, len: usize) {
         });
     });
     group.bench_function("set", |b| {
-        b.iter(|| store.set(black_box(any()), black_box(&value)).expect("room"));
+        b.iter(|| store.set(black_box(any()), black_box(&value)).expect("free memory"));
     });
     let mut last = KEYS;
-    store.set(key(last), &value).expect("room");
+    store.set(key(last), &value).expect("free memory");
     group.bench_function("insert and delete", |b| {
         b.iter(|| {
-            store.set(key(last + 1), black_box(&value)).expect("room");
+            store.set(key(last + 1), black_box(&value)).expect("free memory");
             assert!(store.delete(key(last)).expect("a delete"));
             last += 1;
         });
@@ -87,7 +87,7 @@ fn calls(c: &mut Criterion, medium: Medium, len: usize) {
             let set: Result<(), Error> = store.transaction(&keys, |tx| {
                 keys.iter().try_for_each(|key| tx.set(key, black_box(&value)))
             });
-            set.expect("room");
+            set.expect("free memory");
         });
     });
     group.finish();

@@ -26,22 +26,22 @@ use pool::Pool;
 const LENGTHS: [usize; 2] = [1 << 20, 16 << 20];
 
 fn unlink(shard: &mut Shard<'_>, queue: Queue, blob: Blob) {
-    queue.push_blob(shard, blob).expect("room");
+    queue.push_blob(shard, blob).expect("free memory");
     shard.commit().expect("a commit");
 }
 
 fn free(shard: &mut Shard<'_>, queue: Queue) {
     while !queue.is_empty(shard) {
-        queue.step(shard, 64, |_, _, _| Ok(0)).expect("room");
+        queue.step(shard, 64, |_, _, _| Ok(0)).expect("free memory");
         shard.commit().expect("a commit");
     }
 }
 
 /// Time of the first and of the second half.
-fn life(heap: &Heap, bytes: &[u8]) -> [Duration; 2] {
+fn set_and_reclaim(heap: &Heap, bytes: &[u8]) -> [Duration; 2] {
     let mut shard = heap.lock(0);
     let queue = Queue::at(shard.root(0));
-    let blob = Blob::create(&mut shard, bytes).expect("room");
+    let blob = Blob::create(&mut shard, bytes).expect("free memory");
     shard.commit().expect("a commit");
     let start = Instant::now();
     unlink(&mut shard, queue, blob);
@@ -57,7 +57,7 @@ fn queues(c: &mut Criterion) {
             let bytes = vec![b'x'; len];
             for (half, name) in ["unlink", "free"].into_iter().enumerate() {
                 c.bench_function(&format!("reclaim/{}/{len}/{name}", medium.name()), |b| {
-                    b.iter_custom(|n| (0..n).map(|_| life(heap, &bytes)[half]).sum());
+                    b.iter_custom(|n| (0..n).map(|_| set_and_reclaim(heap, &bytes)[half]).sum());
                 });
             }
         }

@@ -66,41 +66,41 @@ fn changed(mut data: &[u8]) -> Vec<u8> {
     let mut image = base().to_vec();
     while let [kind, a, b, c, len, rest @ ..] = data {
         let at = usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16;
-        let (bytes, behind) = rest.split_at(usize::from(*len).min(rest.len()));
+        let (bytes, following) = rest.split_at(usize::from(*len).min(rest.len()));
         match kind % 6 {
             0 => image.truncate(at),
             1 | 2 => write(&mut image, at, bytes),
-            3 => seal_header(&mut image, HEADERS[at % 2]),
-            4 => seal_record(&mut image, RINGS + at * LINE),
-            _ => seal_span(&mut image, at * SPAN),
+            3 => fix_header_checksum(&mut image, HEADERS[at % 2]),
+            4 => fix_record_checksum(&mut image, RINGS + at * LINE),
+            _ => fix_span_checksum(&mut image, at * SPAN),
         }
-        data = behind;
+        data = following;
     }
     image
 }
 
 fn write(image: &mut [u8], at: usize, bytes: &[u8]) {
-    let room = image.len().saturating_sub(at).min(bytes.len());
-    if room > 0 {
-        image[at..at + room].copy_from_slice(&bytes[..room]);
+    let fitting = image.len().saturating_sub(at).min(bytes.len());
+    if fitting > 0 {
+        image[at..at + fitting].copy_from_slice(&bytes[..fitting]);
     }
 }
 
-fn seal_header(image: &mut [u8], at: usize) {
+fn fix_header_checksum(image: &mut [u8], at: usize) {
     if let Some(header) = image.get_mut(at..at + HEADER_LEN) {
         let crc = crc32c::crc32c(&header[16..]);
         header[12..16].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
-fn seal_span(image: &mut [u8], at: usize) {
+fn fix_span_checksum(image: &mut [u8], at: usize) {
     if let Some(header) = image.get_mut(at..at + 12) {
         let crc = crc32c::crc32c(&header[..8]).rotate_right(15).wrapping_add(0xa282_ead8);
         header[8..].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
-fn seal_record(image: &mut [u8], at: usize) {
+fn fix_record_checksum(image: &mut [u8], at: usize) {
     let Some(&[low, high]) = image.get(at + 14..at + 16) else { return };
     let len = usize::from(u16::from_le_bytes([low, high])) * 8;
     if let Some(record) = image.get_mut(at..at + len).filter(|record| record.len() >= 24) {
@@ -125,7 +125,7 @@ fn base() -> &'static [u8] {
             let mut both = [heap.lock(0), heap.lock(1)];
             for tx in &mut both {
                 let root = tx.root(9);
-                let fresh = tx.reserve(64).expect("room");
+                let fresh = tx.reserve(64).expect("free memory");
                 tx.write(&fresh, 0, b"of a transaction over both");
                 let block = tx.publish(fresh, 26);
                 tx.set(root, block.raw());
@@ -150,12 +150,12 @@ fn base() -> &'static [u8] {
 /// The seals must change nothing in a sound pool; else the layout has moved, and this target tries
 /// nothing any more.
 fn is_where_it_was(image: &[u8]) {
-    let mut sealed = image.to_vec();
-    HEADERS.iter().for_each(|&at| seal_header(&mut sealed, at));
-    seal_record(&mut sealed, RINGS);
+    let mut fixed = image.to_vec();
+    HEADERS.iter().for_each(|&at| fix_header_checksum(&mut fixed, at));
+    fix_record_checksum(&mut fixed, RINGS);
     let span = (2..).find(|span| image[span * SPAN..][..12].iter().any(|&byte| byte != 0));
-    seal_span(&mut sealed, span.expect("a span in use") * SPAN);
-    assert!(image[RINGS + 14] > 0 && sealed == image, "the pool's layout is no longer what it was");
+    fix_span_checksum(&mut fixed, span.expect("a span in use") * SPAN);
+    assert!(image[RINGS + 14] > 0 && fixed == image, "the pool's layout is no longer what it was");
 }
 
 /// Writes the pages that are not zero: a pool has few.

@@ -23,9 +23,9 @@ pub(crate) fn check(data: &[u8]) {
 }
 
 fn value(body: &[u8], version: u16) -> Result<Vec<String>, Error> {
-    let mut sealed = body.to_vec();
-    payload::seal(&mut sealed, version);
-    let (kind, mut source) = payload::open(&sealed, LONGEST)?;
+    let mut payload_bytes = body.to_vec();
+    payload::append_footer(&mut payload_bytes, version);
+    let (kind, mut source) = payload::open(&payload_bytes, LONGEST)?;
     let (mut parts, mut size) = (Vec::new(), 0);
     read_value(&mut source, kind, |part| {
         size += size_of(&part);

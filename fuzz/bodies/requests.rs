@@ -75,9 +75,9 @@ fn pieces(stream: &[u8], seed: u8) -> Vec<&[u8]> {
     while !rest.is_empty() {
         state = state.wrapping_mul(1_103_515_245).wrapping_add(12_345);
         let most = 1 << (seed >> 5);
-        let (piece, behind) = rest.split_at((1 + (state >> 16) as usize % most).min(rest.len()));
+        let (piece, following) = rest.split_at((1 + (state >> 16) as usize % most).min(rest.len()));
         pieces.push(piece);
-        rest = behind;
+        rest = following;
     }
     pieces
 }

@@ -148,7 +148,7 @@ fn compare(suite: &Suite, units: &[&'static str]) -> Result<bool, Setup> {
         let reference = reference?;
         // Some cases are about time, and the machine may have stood still: what fails is tried once
         // more, alone.
-        let settle = |backend, cases: Vec<Case>| {
+        let reconcile = |backend, cases: Vec<Case>| {
             let failures = failures(unit, &reference, backend, &cases);
             let open: Vec<_> =
                 failures.iter().filter(|failure| !reasons.explain(failure)).collect();
@@ -160,7 +160,7 @@ fn compare(suite: &Suite, units: &[&'static str]) -> Result<bool, Setup> {
             }
             suite.run(unit, backend, launch(backend), skipped)
         };
-        let (pmem, aof) = (settle(BACKENDS[0], pmem?)?, settle(BACKENDS[1], aof?)?);
+        let (pmem, aof) = (reconcile(BACKENDS[0], pmem?)?, reconcile(BACKENDS[1], aof?)?);
         table.add(unit, &reference, [(BACKENDS[0], pmem), (BACKENDS[1], aof)]);
     }
     println!("\n{table}");

@@ -84,8 +84,8 @@ impl Suite {
 fn target() -> PathBuf {
     let test = env::current_exe().expect("a test knows its own executable");
     let profile = test.ancestors().find(|folder| folder.join("deps").is_dir());
-    let profile = profile.expect("a test lies in a target directory");
-    profile.parent().expect("a profile's folder lies in the target directory").to_owned()
+    let profile = profile.expect("a test is in a target directory");
+    profile.parent().expect("a profile's folder is in the target directory").to_owned()
 }
 
 /// The package from the archives that apt uses for programs, asked for sources. Needs no root.

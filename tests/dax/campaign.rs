@@ -2,7 +2,7 @@
 //! there is to see.
 
 use crate::Bed;
-use crate::cuts::{Beside, Failure, Subject, Tally};
+use crate::cuts::{Failure, OldCopy, Subject, Tally};
 use crate::image::Format;
 use fastrand::Rng;
 
@@ -78,7 +78,7 @@ pub(crate) fn run(bed: &Bed, cuts: u64, seed: u64) -> Result<Tally, Failure> {
 /// Comes back from the cut before, and goes on to the next.
 fn cut(subject: &mut Subject<'_>, random: &mut Rng, snapshots: u64) -> Result<(), Failure> {
     let machine = subject.come_back()?;
-    subject.cut(machine, random, Beside::MANY, snapshots)?;
+    subject.cut(machine, random, OldCopy::MANY, snapshots)?;
     if subject.image.format != Format::Xfs {
         subject.look_into_the_medium()?;
     }
@@ -88,7 +88,7 @@ fn cut(subject: &mut Subject<'_>, random: &mut Rng, snapshots: u64) -> Result<()
 fn grow(bed: &Bed, random: &mut Rng, snapshots: u64) -> Result<Tally, Failure> {
     let mut subject = Subject::new(bed, "growing", Format::Ext4, random.u64(..))?;
     let machine = subject.come_back()?;
-    subject.cut(machine, random, Beside::LARGE, snapshots)?;
+    subject.cut(machine, random, OldCopy::LARGE, snapshots)?;
     subject.look_into_the_medium()?;
     subject.come_back()?.cut();
     Ok(subject.tally)

@@ -2,7 +2,7 @@
 //! two ways to look.
 
 use crate::Bed;
-use crate::cuts::{Beside, Failure, Subject};
+use crate::cuts::{Failure, OldCopy, Subject};
 use crate::image::Format;
 use fastrand::Rng;
 use testkit::load::Violation;
@@ -36,7 +36,7 @@ fn acknowledging_too_early(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     let server = "--dir /pm --backend aof --appendfsync no".to_owned();
     let mut subject = Subject::over(bed, "canary", Format::Ext4, mount, server, random.u64(..))?;
     let machine = subject.come_back()?;
-    subject.cut(machine, random, Beside::MANY, 0)?;
+    subject.cut(machine, random, OldCopy::MANY, 0)?;
     noticed("a server that acknowledges too early", subject.come_back().map(drop))
 }
 
@@ -49,7 +49,7 @@ fn mapping_without_sync(bed: &Bed, random: &mut Rng) -> Result<(), Failure> {
     let server = "--dir /pm --backend pmem --domain process --pool-size 384mb".to_owned();
     let mut subject = Subject::over(bed, "canary", Format::Ext4, mount, server, random.u64(..))?;
     let machine = subject.come_back()?;
-    subject.cut(machine, random, Beside::MANY, 0)?;
+    subject.cut(machine, random, OldCopy::MANY, 0)?;
     noticed("a pool mapped without MAP_SYNC", subject.come_back().map(drop))
 }
 

@@ -154,14 +154,14 @@ impl<'b> Subject<'b> {
         &mut self,
         machine: Machine,
         random: &mut Rng,
-        beside: Beside,
+        old_copy: OldCopy,
         snapshots: u64,
     ) -> Result<(), Failure> {
         let address = machine.address();
         let view = self.crew.view();
         let before = view.steps();
         let (tally, image) = (&mut self.tally, &self.image);
-        let mut benchmark = beside.start(address)?;
+        let mut benchmark = old_copy.start(address)?;
         let meanwhile = || {
             for _ in 0..snapshots {
                 thread::sleep(Duration::from_millis(random.u64(5..500)));
@@ -190,7 +190,7 @@ impl<'b> Subject<'b> {
     ) -> Result<(), Failure> {
         machine.run("sync")?;
         self.image.copy(&cache().join("copy.img"))?;
-        self.cut(machine, random, Beside::MANY, 0)
+        self.cut(machine, random, OldCopy::MANY, 0)
     }
 
     /// Compares the copy that was made last with what the clients know now.
@@ -221,16 +221,16 @@ fn snapshot(machine: &Machine, image: &Image, view: &View) -> Result<(), Failure
 
 /// What redis-benchmark adds to the clients' writes.
 #[derive(Clone, Copy)]
-pub(crate) struct Beside {
+pub(crate) struct OldCopy {
     keys: u32,
     bytes: u32,
 }
 
-impl Beside {
+impl OldCopy {
     /// Many writes, in a pool that grows now and then.
-    pub(crate) const MANY: Beside = Beside { keys: 50_000, bytes: 1_000 };
+    pub(crate) const MANY: OldCopy = OldCopy { keys: 50_000, bytes: 1_000 };
     /// Large values, so that the pool grows all the time.
-    pub(crate) const LARGE: Beside = Beside { keys: 9_000, bytes: 16_000 };
+    pub(crate) const LARGE: OldCopy = OldCopy { keys: 9_000, bytes: 16_000 };
 
     /// Writes until the connections break.
     fn start(self, address: SocketAddr) -> Result<Child, Setup> {

@@ -142,7 +142,7 @@ fn a_bad_sector_under_a_key(bed: &Bed) -> Result<(), Failure> {
     let places = places(&image)?;
     let lost = victim(&places)?;
     let page = lost.sector() & !(PAGE - 1);
-    let beside = places.iter().filter(|place| place.is_on(page)).count() - 1;
+    let neighbours = places.iter().filter(|place| place.is_on(page)).count() - 1;
     let sector = image.inside(lost.sector()) / SECTOR;
     machine.run(&format!("echo {sector} 1 >/sys/block/pmem0/badblocks"))?;
     let (status, said) = machine.shell(CHECK)?;
@@ -156,7 +156,7 @@ fn a_bad_sector_under_a_key(bed: &Bed) -> Result<(), Failure> {
     let (status, said) = machine.shell(CHECK)?;
     check("perdura check after the key was set again", &format!("{status}: {said}"), "0: ")?;
     println!(
-        "  a bad sector: 1 of {KEYS} keys is damaged, for the server and for `perdura check`, and not the {beside} beside it on its page"
+        "  a bad sector: 1 of {KEYS} keys is damaged, for the server and for `perdura check`, and not the {neighbours} beside it on its page"
     );
     Ok(())
 }

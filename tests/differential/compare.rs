@@ -30,7 +30,7 @@ struct Connections {
     ours: Client,
     theirs: Client,
     /// Encodings may be others.
-    encoded_anew: bool,
+    is_reencoded: bool,
 }
 
 impl Pair {
@@ -49,14 +49,14 @@ impl Pair {
             if calls.is_empty() {
                 self.restart(&part[0]);
                 both = self.connect(*protocol);
-                both.encoded_anew = self.from_log;
+                both.is_reencoded = self.from_log;
             }
             let different = calls.chunks(*burst).find_map(|calls| both.call_all(calls));
             if different.is_some() {
                 return different;
             }
         }
-        Connections { encoded_anew: both.encoded_anew, ..self.connect(*protocol) }.compare_data()
+        Connections { is_reencoded: both.is_reencoded, ..self.connect(*protocol) }.compare_data()
     }
 
     fn restart(&mut self, op: &Op) {
@@ -73,7 +73,7 @@ impl Pair {
             let reply = client.run(&format!("HELLO {protocol}"));
             assert!(!reply.is_error(), "{reply}");
         }
-        Connections { ours, theirs, encoded_anew: false }
+        Connections { ours, theirs, is_reencoded: false }
     }
 }
 
@@ -106,7 +106,7 @@ impl Connections {
             b"keys" | b"hgetall" | b"hkeys" | b"hvals" | b"smembers" | b"sinter" | b"sunion"
             | b"sdiff" => sorted(ours) == sorted(theirs),
             b"object" | b"ttl" | b"pttl" | b"expiretime" | b"pexpiretime" | b"exec" | b"time"
-            | b"xpending" | b"xinfo" => is_close(ours, theirs, self.encoded_anew),
+            | b"xpending" | b"xinfo" => is_close(ours, theirs, self.is_reencoded),
             _ => ours == theirs,
         }
     }
@@ -176,19 +176,19 @@ fn sorted(reply: &Reply) -> (&'static str, Vec<String>) {
 
 /// Equal but for a little time, for the order of what may be KEYS or a large hash, and for
 /// encodings where those may differ.
-fn is_close(ours: &Reply, theirs: &Reply, encoded_anew: bool) -> bool {
+fn is_close(ours: &Reply, theirs: &Reply, is_reencoded: bool) -> bool {
     match (ours, theirs) {
         (Reply::Int(a), Reply::Int(b)) => {
             a == b || (*a >= 0 && *b >= 0 && a.abs_diff(*b) <= TOLERANCE)
         }
         (Reply::Array(a), Reply::Array(b)) => {
             a.len() == b.len()
-                && (a.iter().zip(b).all(|(a, b)| is_close(a, b, encoded_anew))
+                && (a.iter().zip(b).all(|(a, b)| is_close(a, b, is_reencoded))
                     || sorted(ours) == sorted(theirs))
         }
         (Reply::Map(a), Reply::Map(b)) => {
             let same = |((a, x), (b, y)): (&(Reply, Reply), &(Reply, Reply))| {
-                a == b && is_close(x, y, encoded_anew)
+                a == b && is_close(x, y, is_reencoded)
             };
             a.len() == b.len() && a.iter().zip(b).all(same) || sorted(ours) == sorted(theirs)
         }
@@ -196,7 +196,7 @@ fn is_close(ours: &Reply, theirs: &Reply, encoded_anew: bool) -> bool {
         _ => {
             ours == theirs
                 || is_converted(ours, theirs)
-                || (encoded_anew && is_encoding(ours) && is_encoding(theirs))
+                || (is_reencoded && is_encoding(ours) && is_encoding(theirs))
         }
     }
 }

@@ -87,7 +87,7 @@ fn wait_for(client: &mut Client, field: &str, value: &str) {
 
 /// The server runs full, there is room again, and it goes on: with what it executed before it told
 /// that it was full.
-fn check_goes_on(mut server: Server, policy: &str, full: &str, make_room: impl Fn(&Server)) {
+fn check_goes_on(mut server: Server, policy: &str, full: &str, free_space: impl Fn(&Server)) {
     let (acknowledged, _) = write_until_refused(&server);
     assert!(acknowledged > 500, "{policy}: refused after {acknowledged}");
     let mut client = server.client();
@@ -103,7 +103,7 @@ fn check_goes_on(mut server: Server, policy: &str, full: &str, make_room: impl F
         client.check("EXISTS key0 key1", "(integer) 2");
     }
 
-    make_room(&server);
+    free_space(&server);
     wait_for(&mut client, "aof_last_write_status", "ok");
     client.check("SET another value", "OK");
     client.check("APPEND another s", "(integer) 6");
@@ -123,7 +123,7 @@ fn check_goes_on(mut server: Server, policy: &str, full: &str, make_room: impl F
 }
 
 #[test]
-fn a_log_goes_on_when_there_is_room_again() {
+fn a_log_goes_on_when_there_is_space_again() {
     for policy in ["everysec", "no", "always"] {
         let server = Launch::perdura_aof(policy).longest_file(64).start();
         check_goes_on(server, policy, FULL, Server::lift_limit);
@@ -151,7 +151,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_log_goes_on_when_its_disk_has_room_again() {
+fn a_log_goes_on_when_its_disk_has_space_again() {
     for policy in ["everysec", "no", "always"] {
         let Some(disk) = SmallDisk::new() else {
             println!("skipped: mounting needs root");
@@ -267,7 +267,7 @@ fn a_log_that_cannot_be_synced_acknowledges_nothing_that_it_loses() {
 }
 
 #[test]
-fn a_log_that_cannot_be_synced_tells_nobody_of_what_it_loses() {
+fn a_log_that_cannot_be_synced_does_not_hide_what_it_loses() {
     let Some(disk) = ThinDisk::new() else {
         println!("skipped: mounting needs root");
         return;
@@ -288,21 +288,21 @@ fn a_log_that_cannot_be_synced_tells_nobody_of_what_it_loses() {
 
     server.kill();
     // What was sent before the end of the server is still on its way.
-    let mut told = 0;
+    let mut reported = 0;
     while let Ok(message) = listener.receive() {
-        let expected = format!("[\"message\", \"set\", \"{told}\"]");
+        let expected = format!("[\"message\", \"set\", \"{reported}\"]");
         if message.to_string() != expected {
             assert!(message.to_string().contains("MISCONF"), "{message} in place of {expected}");
             break;
         }
-        told += 1;
+        reported += 1;
     }
-    assert!(told >= acknowledged - 1, "{told} of {acknowledged} were told");
+    assert!(reported >= acknowledged - 1, "{reported} of {acknowledged} were told");
     disk.lose_what_was_not_written();
     cut_holes(server.folder());
     server.start_again();
     let mut client = server.client();
-    for n in 0..told {
+    for n in 0..reported {
         let found = client.call(&["GET", &format!("key{n}")]);
         assert!(found.bytes() == Some(value.as_bytes()), "key{n} was told of, and is lost");
     }

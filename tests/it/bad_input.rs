@@ -236,7 +236,7 @@ fn refuses(arguments: &[&str], said: &str) {
 }
 
 #[test]
-fn options_that_cannot_be_met_are_refused_by_name() {
+fn options_that_cannot_be_fulfilled_are_refused_by_name() {
     refuses(&["--no-such-directive", "1"], "no-such-directive");
     refuses(&["--backend", "floppy"], "floppy");
     refuses(&["--maxclients", "many"], "maxclients");
@@ -275,8 +275,8 @@ fn a_full_pool_answers_oom_and_loses_nothing() {
     }
     let info = client.run("INFO persistence").text();
     assert!(info.contains("full_refused_commands:11\r\n"), "{info}");
-    let told = server.log().matches("The store is full and refuses writes with OOM").count();
-    assert_eq!(told, 1, "the log is told once");
+    let reported = server.log().matches("The store is full and refuses writes with OOM").count();
+    assert_eq!(reported, 1, "the log is told once");
     client.check("DBSIZE", &format!("(integer) {written}"));
     server.crash();
     let mut client = server.client();

@@ -96,9 +96,9 @@ fn sum(table: &str, column: &str) -> u64 {
 fn check(table: &str, columns: &[&str]) {
     let section = section("Verification");
     for column in columns {
-        let told = format!("{column}={}", sum(table, column));
-        let is_told = quoted(&section).any(|code| code.split(' ').any(|word| word == told));
-        assert!(is_told, "docs/durability.md does not say {told}, as {table} does");
+        let reported = format!("{column}={}", sum(table, column));
+        let is_reported = quoted(&section).any(|code| code.split(' ').any(|word| word == reported));
+        assert!(is_reported, "docs/durability.md does not say {reported}, as {table} does");
     }
 }
 

@@ -14,7 +14,7 @@ fn check(name: &str, says: &[&str]) {
 }
 
 #[test]
-fn the_library_keeps_what_a_killed_program_was_told() {
+fn the_library_keeps_what_a_killed_program_was_promised() {
     check("embedded", &["the child was killed", "4 keys", "greeting:  hello"]);
 }
 

@@ -246,7 +246,7 @@ fn strangers_cannot_nest_or_send_much() {
 }
 
 #[test]
-fn clients_beyond_the_limit_are_told_so() {
+fn clients_beyond_the_limit_are_notified() {
     on_both(&["--maxclients", "20"], |server, bystander| {
         let guests: Vec<Client> = (0..19)
             .map(|_| {

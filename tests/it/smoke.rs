@@ -33,7 +33,7 @@ fn benchmark(server: &Server) {
     }
 }
 
-fn do_the_main_job(launch: Launch) {
+fn pass_smoke_test(launch: Launch) {
     let mut server = launch.start();
     check(&server, &["set", "greeting", "hello"], "OK");
     benchmark(&server);
@@ -54,23 +54,23 @@ fn do_the_main_job(launch: Launch) {
 }
 
 #[test]
-fn a_pool_does_the_main_job() {
-    do_the_main_job(Launch::perdura_pmem());
+fn a_pool_passes_the_smoke_test() {
+    pass_smoke_test(Launch::perdura_pmem());
 }
 
 #[test]
-fn a_pool_with_flushes_and_fences_does_the_main_job() {
-    do_the_main_job(Launch::perdura_emulated());
+fn a_pool_with_flushes_and_fences_passes_the_smoke_test() {
+    pass_smoke_test(Launch::perdura_emulated());
 }
 
 #[test]
-fn an_append_only_file_does_the_main_job() {
-    do_the_main_job(Launch::perdura_aof("always"));
+fn an_append_only_file_passes_the_smoke_test() {
+    pass_smoke_test(Launch::perdura_aof("always"));
 }
 
 #[test]
-fn redis_does_the_main_job() {
-    do_the_main_job(Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]));
+fn redis_passes_the_smoke_test() {
+    pass_smoke_test(Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]));
 }
 
 /// What a user must be able to see at a glance: where the data lies, what it survives, what came

@@ -74,7 +74,7 @@ impl Run<'_> {
         self.figures.out_of_service += refused as u64;
         if number.is_multiple_of(KILL_START_EVERY) {
             let launch = self.scenario.launch(self.server.folder(), &mut self.random);
-            self.server.start_in_vain(launch, Duration::from_micros(self.random.u64(..25_000)));
+            self.server.start_and_kill(launch, Duration::from_micros(self.random.u64(..25_000)));
             self.figures.starts_killed += 1;
         }
         self.server.start_as(self.scenario.launch(self.server.folder(), &mut self.random));

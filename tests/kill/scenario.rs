@@ -11,7 +11,7 @@ use testkit::load::Habits;
 use testkit::{Launch, Medium};
 
 /// Bytes that a log may grow by before its disk is full, in KiB.
-const ROOM: std::ops::Range<u64> = 16..320;
+const POOL_SIZE: std::ops::Range<u64> = 16..320;
 
 /// What runs out while clients write.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Scenario {
     /// What to start next over a folder.
     pub(crate) fn launch(&self, folder: &Path, random: &mut fastrand::Rng) -> Launch {
         match self.short {
-            Short::File => (self.launch)().longest_file(longest(folder) + random.u64(ROOM)),
+            Short::File => (self.launch)().longest_file(longest(folder) + random.u64(POOL_SIZE)),
             _ => (self.launch)(),
         }
     }

@@ -18,11 +18,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     // out.
     ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
-    // Nobody uses it yet: the commands that run scripts will.
     ("perdura-script", &[]),
     (
         "perdura-commands",
-        &["perdura-heap", "perdura-keyspace", "perdura-aof", "perdura-resp", "perdura-rdb"],
+        &[
+            "perdura-heap",
+            "perdura-keyspace",
+            "perdura-aof",
+            "perdura-resp",
+            "perdura-rdb",
+            "perdura-script",
+        ],
     ),
     ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace"]),
     (
@@ -117,12 +123,12 @@ fn every_crate_has_its_place() {
 }
 
 #[test]
-fn a_layer_may_use_only_what_stands_above_it() {
+fn a_layer_may_use_only_what_is_above_it() {
     for (at, (layer, allowed)) in LAYERS.iter().enumerate() {
         for used in *allowed {
-            let stands = LAYERS.iter().position(|(name, _)| name == used);
+            let position = LAYERS.iter().position(|(name, _)| name == used);
             assert!(
-                stands.is_some_and(|place| place < at),
+                position.is_some_and(|place| place < at),
                 "{layer} cannot be allowed to use {used}"
             );
         }

@@ -93,6 +93,61 @@ const NOT_IN_DOCUMENTS: &[(&str, &str)] = &[
     ("taken back", "undone, reclaimed"),
 ];
 
+/// Words that no identifier contains: a word, and what it is called instead.
+const NOT_IN_IDENTIFIERS: &[(&str, &str)] = &[
+    ("alert", "has media errors"),
+    ("anew", "again, rebuilt"),
+    ("baton", "deterministic scheduler"),
+    ("behind", "after, rest"),
+    ("believed", "accepted"),
+    ("beside", "metadata only; next to"),
+    ("condemn", "mark damaged"),
+    ("condemned", "damaged"),
+    ("crowded", "filled by a read; over capacity"),
+    ("delist", "remove from the index of TTLs"),
+    ("disown", "clear the owner"),
+    ("doors", "senders"),
+    ("enlist", "add to the index of TTLs"),
+    ("errand", "pending maintenance, background step"),
+    ("handover", "span transfer, hand-off"),
+    ("harm", "media error, damage"),
+    ("heal", "repair, recover a poisoned lock"),
+    ("healed", "repaired"),
+    ("judge", "validate"),
+    ("knock", "disable a fault point"),
+    ("lane", "partition"),
+    ("lanes", "partitions"),
+    ("lasting", "without a TTL"),
+    ("life", "incarnation"),
+    ("mail", "pushes"),
+    ("mend", "repair"),
+    ("mended", "repaired"),
+    ("met", "lazily expired; visited"),
+    ("nameless", "unidentified"),
+    ("noted", "recorded"),
+    ("paste", "import, retain"),
+    ("played", "emulated"),
+    ("pretended", "emulated"),
+    ("recycled", "free-block cache"),
+    ("room", "space, capacity, free memory"),
+    ("seal", "checksum, encode"),
+    ("sealed", "self-checksummed"),
+    ("settle", "resolve losses; sync up to"),
+    ("settled", "resolved; durable"),
+    ("sift", "retain"),
+    ("spoil", "mark dirty"),
+    ("spoilt", "dirty"),
+    ("surrender", "release free spans"),
+    ("survey", "salvage walk"),
+    ("tell", "notify, report"),
+    ("tells", "notifies, reports"),
+    ("told", "notified, reported"),
+    ("unbuilt", "unsupported"),
+    ("unsettled", "unresolved"),
+    ("vain", "without effect"),
+    ("wish", "blocked operation"),
+];
+
 struct File {
     path: String,
     text: String,
@@ -325,6 +380,123 @@ fn phrases_are_found_as_whole_words_outside_of_code() {
     check("```text\nroom\n```\nspace", "room", false);
     check("```text\nspace\n```\nroom", "room", true);
     check("free `memory`, or room", "room", true);
+}
+
+/// The identifiers of source code, without those in comments, strings and characters.
+fn identifiers(text: &str) -> Vec<(usize, &str)> {
+    let bytes = text.as_bytes();
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let (mut found, mut line, mut at) = (Vec::new(), 1, 0);
+    while at < bytes.len() {
+        let rest = &text.as_bytes()[at..];
+        let len = if rest.starts_with(b"//") {
+            rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())
+        } else if rest[0] == b'r' && (rest[1..].starts_with(b"\"") || rest[1..].starts_with(b"#\""))
+        {
+            raw_string(rest)
+        } else if rest[0] == b'"' {
+            string(rest)
+        } else if rest[0] == b'\'' {
+            character(rest)
+        } else if is_part(rest[0]) {
+            let len = rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len());
+            let is_prefix = rest[len..].first().is_some_and(|byte| b"\"'".contains(byte));
+            if !is_prefix && !rest[0].is_ascii_digit() {
+                found.push((line, &text[at..at + len]));
+            }
+            len
+        } else {
+            1
+        };
+        line += rest[..len].iter().filter(|byte| **byte == b'\n').count();
+        at += len;
+    }
+    found
+}
+
+/// The length of a string that begins here.
+fn string(text: &[u8]) -> usize {
+    let mut at = 1;
+    while at < text.len() && text[at] != b'"' {
+        at += if text[at] == b'\\' { 2 } else { 1 };
+    }
+    text.len().min(at + 1)
+}
+
+/// The length of a raw string with one `#` or none.
+fn raw_string(text: &[u8]) -> usize {
+    let (begin, end): (usize, &[u8]) = if text[1] == b'#' { (3, b"\"#") } else { (2, b"\"") };
+    let len = text[begin..].windows(end.len()).position(|bytes| bytes == end);
+    len.map_or(text.len(), |len| begin + len + end.len())
+}
+
+/// The length of a character, or 1 where a lifetime begins.
+fn character(text: &[u8]) -> usize {
+    if text[1..].starts_with(b"\\") {
+        return 3 + text[3..].iter().position(|byte| *byte == b'\'').map_or(0, |len| len + 1);
+    }
+    let end = text[1..].iter().take(5).position(|byte| *byte == b'\'');
+    match end {
+        Some(len) if len == 1 || !text[1].is_ascii() => len + 2,
+        _ => 1,
+    }
+}
+
+/// The words of an identifier, in lower case: it is split at underscores, and where a capital
+/// follows a small letter or precedes one.
+fn words_of(identifier: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let letters: Vec<char> = identifier.chars().collect();
+    for (at, letter) in letters.iter().enumerate() {
+        let follows_small = at > 0 && !letters[at - 1].is_uppercase();
+        let precedes_small = letters.get(at + 1).is_some_and(|next| next.is_lowercase());
+        if *letter == '_' || letter.is_uppercase() && (follows_small || precedes_small) {
+            words.push(String::new());
+        }
+        words.last_mut().expect("one at least").extend(letter.to_lowercase().filter(|c| *c != '_'));
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn identifiers_use_the_terms_of_the_field() {
+    let mut found = Vec::new();
+    for file in sources() {
+        for (line, name) in identifiers(&file.text) {
+            let words = words_of(name);
+            for (word, instead) in NOT_IN_IDENTIFIERS.iter().filter(|(word, _)| {
+                words
+                    .iter()
+                    .any(|part| part.trim_end_matches(|c: char| c.is_ascii_digit()) == *word)
+            }) {
+                found.push(format!("{}:{line}: {name}: \"{word}\": {instead}", file.path));
+            }
+        }
+    }
+    none("identifiers with words that have a better one (docs/glossary.md)", found);
+}
+
+#[test]
+fn identifiers_are_read_from_code_only_and_split_into_words() {
+    let text = "fn met(a: &'met str) {} // told\nlet b = \"told \\\" told\"; r#\"told\"#; b'\\'' + 'é';\n\
+                HasRoom::NO_ROOM2";
+    let names = identifiers(text);
+    let expected = [
+        (1, "fn"),
+        (1, "met"),
+        (1, "a"),
+        (1, "met"),
+        (1, "str"),
+        (2, "let"),
+        (2, "b"),
+        (3, "HasRoom"),
+        (3, "NO_ROOM2"),
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(words_of("HasRoom"), ["has", "room"]);
+    assert_eq!(words_of("NO_ROOM2"), ["no", "room2"]);
+    assert_eq!(words_of("XMLRoom_here"), ["xml", "room", "here"]);
 }
 
 /// A comment that begins its line: the indentation with the mark, and the text after that.

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_stands_between_the_marks_is_replaced() -> Result<()> {
+    fn only_what_is_between_the_marks_is_replaced() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("text.md");
         fs::write(&path, format!("above\n\n{BEGIN}old\n{END}\n\nbelow\n"))?;

@@ -72,11 +72,11 @@ impl Buffer {
         self.muted
     }
 
-    /// Takes everything out; `room` is what the next appends fill.
-    pub(crate) fn take(&mut self, room: Vec<u8>) -> Taken {
+    /// Takes everything out; `space` is what the next appends fill.
+    pub(crate) fn take(&mut self, space: Vec<u8>) -> Taken {
         let cut = self.cut.take().map(|at| (at - self.start) as usize);
         self.start = self.end();
-        Taken { bytes: std::mem::replace(&mut self.bytes, room), cut }
+        Taken { bytes: std::mem::replace(&mut self.bytes, space), cut }
     }
 
     /// Puts back what could not be written: `bytes` begin at the offset `from` and end where they
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn select_stands_where_the_database_changes() {
+    fn select_is_where_the_database_changes() {
         let mut buffer = Buffer::default();
         buffer.append(0, 0, b"a");
         buffer.append(0, 2, b"b");

@@ -14,8 +14,10 @@ use crate::error::{LoadError, ManifestError, OpenError};
 use crate::fault_points::FaultPoint;
 use crate::manifest::{Listed, Manifest};
 use crate::options::Options;
-use crate::rewrite::TEMPORARY_BASE;
 use crate::storage::LogFile;
+
+/// The new base until its rewrite is finished.
+pub(crate) const TEMPORARY_BASE: &str = "temp-rewriteaof-bg.aof";
 
 impl Options {
     fn manifest_name(&self) -> String {

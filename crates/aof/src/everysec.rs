@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::log::{Shared, lock};
+use crate::lock::lock;
 use crate::options::Fsync;
+use crate::shared::Shared;
 
 const PERIOD: Duration = Duration::from_secs(1);
 

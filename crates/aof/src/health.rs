@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::Failure;
-use crate::log::lock;
+use crate::lock::lock;
 
 const FINE: u8 = 0;
 const STALLED: u8 = 1;

@@ -8,37 +8,23 @@
 //!
 //! Offsets count appended bytes since the log was opened. `written` and `durable` only grow.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use crate::buffer::Buffer;
 use crate::error::{Failure, OpenError, RewriteError};
 use crate::everysec::Ticker;
-use crate::health::Health;
+use crate::growth::Growth;
+use crate::lock::lock;
 use crate::manifest::Manifest;
 use crate::options::{Fsync, Options};
-use crate::rewrite::{Growth, History, Rewrite};
+use crate::rewrite::Rewrite;
+use crate::shared::Shared;
 use crate::writer::Writer;
 
 /// A log of commands in files.
 pub struct Aof {
     pub(crate) shared: Arc<Shared>,
     ticker: Ticker,
-}
-
-/// What appending threads, the ticker and a rewrite share.
-pub(crate) struct Shared {
-    pub(crate) options: Options,
-    pub(crate) buffer: Mutex<Buffer>,
-    pub(crate) writer: Mutex<Writer>,
-    pub(crate) written: AtomicU64,
-    pub(crate) durable: AtomicU64,
-    pub(crate) health: Health,
-    pub(crate) background_sync: AtomicBool,
-    pub(crate) syncs: AtomicU64,
-    pub(crate) rewriting: AtomicBool,
-    pub(crate) history: Mutex<History>,
-    fsync: AtomicU8,
 }
 
 /// Figures for INFO.
@@ -64,14 +50,6 @@ pub struct Figures {
     pub failed_rewrites: u64,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    #[cfg(feature = "sim")]
-    let locked = pmem::lock(mutex);
-    #[cfg(not(feature = "sim"))]
-    let locked = mutex.lock();
-    locked.unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Aof {
     pub(crate) fn open(
         options: Options,
@@ -80,19 +58,7 @@ impl Aof {
         base_len: u64,
     ) -> Result<Aof, OpenError> {
         let writer = Writer::open(&options, manifest, size)?;
-        let shared = Arc::new(Shared {
-            fsync: AtomicU8::new(options.fsync as u8),
-            options,
-            buffer: Mutex::default(),
-            writer: Mutex::new(writer),
-            written: AtomicU64::new(0),
-            durable: AtomicU64::new(0),
-            health: Health::default(),
-            background_sync: AtomicBool::new(false),
-            syncs: AtomicU64::new(0),
-            rewriting: AtomicBool::new(false),
-            history: Mutex::new(History::new(base_len)),
-        });
+        let shared = Arc::new(Shared::new(options, writer, base_len));
         let ticker = Ticker::start(Arc::clone(&shared));
         Ok(Aof { shared, ticker })
     }
@@ -120,7 +86,7 @@ impl Aof {
     }
 
     /// Does what the policy asks for before replies may leave that saw the log up to `offset`.
-    pub fn settle(&self, offset: u64) -> Result<(), Failure> {
+    pub fn sync_up_to(&self, offset: u64) -> Result<(), Failure> {
         match self.fsync() {
             Fsync::Always if self.durable() >= offset => Ok(()),
             Fsync::Always => {
@@ -201,7 +167,7 @@ impl Aof {
         if fsync == Fsync::Always {
             self.flush()?;
         }
-        self.shared.fsync.store(fsync as u8, Ordering::Relaxed);
+        self.shared.set_fsync(fsync);
         self.ticker.wake();
         match fsync {
             Fsync::Always => self.sync_all(),
@@ -283,11 +249,5 @@ impl Drop for Aof {
         if let Err(failure) = self.sync_all() {
             tracing::warn!("Fail to fsync the AOF file: {failure}.");
         }
-    }
-}
-
-impl Shared {
-    pub(crate) fn fsync(&self) -> Fsync {
-        Fsync::from_number(self.fsync.load(Ordering::Relaxed))
     }
 }

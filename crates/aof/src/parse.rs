@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_command_is_told_from_what_is_cut_short() {
+    fn what_is_not_a_command_is_distinguished_from_what_is_cut_short() {
         let malformed = |at, expected| Parsed::Malformed { at, expected };
         check("", Parsed::Incomplete(1));
         check("*", Parsed::Incomplete(2));

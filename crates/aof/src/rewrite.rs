@@ -18,86 +18,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use crate::directory::write_all;
+use crate::directory::{TEMPORARY_BASE, write_all};
 use crate::error::{OpenError, RewriteError};
 use crate::fault_points::FaultPoint;
-use crate::log::{Shared, lock};
+use crate::lock::lock;
 use crate::record::{encode, encode_select};
+use crate::shared::Shared;
 use crate::storage::LogFile;
 use crate::writer::NextFile;
-
-/// The new base until it is finished.
-pub(crate) const TEMPORARY_BASE: &str = "temp-rewriteaof-bg.aof";
 
 /// Bytes of the base that are written at once.
 const CHUNK: usize = 256 << 10;
 
 /// Bytes of the base after which it is synced, so that the last sync does not stall the disk.
 const SYNC_EVERY: u64 = 4 << 20;
-
-/// Failed rewrites after which automatic ones wait longer and longer.
-const FAILURES_WITHOUT_DELAY: u64 = 3;
-
-const LONGEST_DELAY: Duration = Duration::from_secs(3600);
-
-/// When the log has grown enough to be rewritten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Growth {
-    /// By this many percent (`auto-aof-rewrite-percentage`); 0 for never.
-    pub percentage: u64,
-    /// And to more than this many bytes (`auto-aof-rewrite-min-size`).
-    pub min_size: u64,
-}
-
-/// What came of earlier rewrites.
-pub(crate) struct History {
-    pub(crate) base_size: u64,
-    pub(crate) rewrites: u64,
-    pub(crate) failures: u64,
-    delay: Duration,
-    next: Option<Duration>,
-}
-
-impl History {
-    pub(crate) fn new(base_size: u64) -> History {
-        History { base_size, rewrites: 0, failures: 0, delay: Duration::ZERO, next: None }
-    }
-
-    /// See [`crate::Aof::growth_due`].
-    pub(crate) fn due(&mut self, rule: Growth, size: u64, now: Duration) -> Option<u64> {
-        if rule.percentage == 0 || size <= rule.min_size {
-            return None;
-        }
-        let percent = size.saturating_mul(100) / self.base_size.max(1);
-        let growth = percent.saturating_sub(100);
-        (growth >= rule.percentage && !self.is_limited(now)).then_some(growth)
-    }
-
-    fn is_limited(&mut self, now: Duration) -> bool {
-        if self.failures < FAILURES_WITHOUT_DELAY {
-            self.delay = Duration::ZERO;
-            self.next = None;
-            return false;
-        }
-        if let Some(next) = self.next {
-            if now < next {
-                return true;
-            }
-            self.next = None;
-            return false;
-        }
-        self.delay = (self.delay * 2).clamp(Duration::from_secs(60), LONGEST_DELAY);
-        self.next = Some(now + self.delay);
-        tracing::warn!(
-            "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {} \
-             minutes",
-            self.delay.as_secs() / 60
-        );
-        true
-    }
-}
 
 /// What a rewrite came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

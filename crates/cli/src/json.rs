@@ -20,6 +20,7 @@ pub(crate) fn findings(options: &Check, findings: &Findings) -> Value {
         "verdict": verdict,
         "keys": checked.keys,
         "expiring": checked.expiring,
+        "libraries": checked.libraries,
         "blocks": checked.blocks,
         "bytes": checked.bytes,
         "seconds": findings.outcome.took.as_secs_f64(),

@@ -1,6 +1,6 @@
 //! A check in words: each problem on a line, then what was done, then one line of figures.
 
-use keyspace::{CheckError, Repaired};
+use keyspace::{CheckError, DatabaseName, Repaired};
 
 use crate::Verdict;
 use crate::arguments::Check;
@@ -53,7 +53,7 @@ fn repaired(done: &Repaired) {
         println!("cut out: {key}");
     }
     for (shard, db) in &done.rebuilt {
-        println!("rebuilt: the indexes of database {db} in shard {shard}");
+        println!("rebuilt: the indexes of {} in shard {shard}", DatabaseName(*db));
     }
     if done.allocated > 0 {
         println!("allocated again: {} blocks in use that looked free", done.allocated);
@@ -75,8 +75,12 @@ fn repaired(done: &Repaired) {
 fn figures(findings: &Findings) -> String {
     let outcome = &findings.outcome;
     let seconds = outcome.took.as_secs_f64();
+    let libraries = match outcome.checked.libraries {
+        0 => String::new(),
+        libraries => format!(" libraries={libraries}"),
+    };
     format!(
-        "keys={} expiring={} blocks={} bytes={} problems={} recovered={} seconds={seconds:.3} rate={:.2}GB/s",
+        "keys={} expiring={}{libraries} blocks={} bytes={} problems={} recovered={} seconds={seconds:.3} rate={:.2}GB/s",
         outcome.checked.keys,
         outcome.checked.expiring,
         outcome.checked.blocks,

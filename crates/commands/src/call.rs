@@ -6,6 +6,7 @@ use resp::Writer;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::log::Effects;
+use crate::running_scripts::LongSince;
 use crate::session::Session;
 use crate::table::Command;
 
@@ -26,6 +27,8 @@ pub enum Run {
     /// In one transaction after the other, each over one shard; the second is for inside of a
     /// transaction over all shards.
     Walk(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// A script, which locks for itself; the second is for inside of a transaction over all shards.
+    Script(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
 }
 
 /// What is to happen to the connection beside sending the reply.
@@ -96,6 +99,10 @@ pub struct Call<'a> {
     pub may_pin: bool,
     /// Whether the client may be blocked: not by a command inside of another.
     pub(crate) may_block: bool,
+    /// A script inside of it takes long: all of it is to be run again on a thread of its own.
+    pub(crate) long_script: Option<LongSince>,
+    /// A command that a script called has changed whole databases.
+    pub(crate) changed_databases: bool,
     /// A large string that is the rest of the reply; it is copied after the locks were released.
     pub pinned: Option<Pinned>,
     /// How long this thread had waited for locks before this began.
@@ -127,6 +134,8 @@ impl<'a> Call<'a> {
             durable_at: 0,
             may_pin: true,
             may_block: true,
+            long_script: None,
+            changed_databases: false,
             pinned: None,
             waited_ns: heap::waited_ns(),
             losses: engine.keyspace().losses(),

@@ -4,6 +4,10 @@
 //! every command, others read it whenever they like. No socket is known here; to close a connection
 //! one sets its kill flag and calls its waker.
 
+mod operation;
+mod tracking;
+mod waiter;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel,
@@ -11,8 +15,9 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::blocking::Waiter;
-use crate::tracking::Tracking;
+pub(crate) use operation::{BlockedOperation, Serving};
+pub(crate) use tracking::{Tracking, TrackingOptions};
+pub(crate) use waiter::{Ending, Served, Waiter};
 
 /// Facts about a connection that stay as they are.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +83,7 @@ pub struct Client {
     /// Bytes of memory that the buffer of replies takes.
     pub reply_buffer: AtomicUsize,
     /// Bytes that others have left for it ([`Client::post`]).
-    pub mail: AtomicUsize,
+    pub push_bytes: AtomicUsize,
     /// Its buffers are to be released when it is next found idle.
     pub release: AtomicBool,
     /// It waits: for a key, or for a pause of clients to end.
@@ -88,7 +93,7 @@ pub struct Client {
     /// The connection is to be closed.
     pub killed: AtomicBool,
     /// Whether the inbox holds something.
-    pub has_mail: AtomicBool,
+    pub has_pushes: AtomicBool,
     /// How it is told of changed keys (CLIENT TRACKING).
     pub(crate) tracking: Tracking,
     /// What it waits for, while it is blocked.
@@ -104,8 +109,11 @@ struct Inbox {
     after: u64,
 }
 
+/// Bytes that a session takes, about.
+pub(crate) const SESSION_BYTES: usize = 320;
+
 /// Bytes that a connection without buffers takes, about.
-const BASE: usize = size_of::<Client>() + size_of::<crate::Session>() + 1024;
+const BASE: usize = size_of::<Client>() + SESSION_BYTES + 1024;
 
 /// Wakes the thread that serves a connection, so that it looks at the kill flag.
 pub type Waker = Box<dyn Fn() + Send>;
@@ -129,9 +137,9 @@ impl Client {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         inbox.bytes.extend_from_slice(bytes);
         inbox.after = inbox.after.max(after);
-        self.mail.store(inbox.bytes.len(), Relaxed);
+        self.push_bytes.store(inbox.bytes.len(), Relaxed);
         drop(inbox);
-        if !self.has_mail.swap(true, AcqRel) {
+        if !self.has_pushes.swap(true, AcqRel) {
             self.wake();
         }
     }
@@ -139,14 +147,14 @@ impl Client {
     /// Moves what was left into `out`. Returns the offset up to which the log must be settled
     /// before that is sent; 0 for none.
     #[must_use]
-    pub fn take_mail(&self, out: &mut Vec<u8>) -> u64 {
-        if !self.has_mail.swap(false, AcqRel) {
+    pub fn take_pushes(&self, out: &mut Vec<u8>) -> u64 {
+        if !self.has_pushes.swap(false, AcqRel) {
             return 0;
         }
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let Inbox { bytes, after } = std::mem::take(&mut *inbox);
         out.extend_from_slice(&bytes);
-        self.mail.store(0, Relaxed);
+        self.push_bytes.store(0, Relaxed);
         after
     }
 
@@ -155,7 +163,7 @@ impl Client {
         let query = self.query_buffer.load(Relaxed) + self.query_buffer_free.load(Relaxed);
         let arguments = self.argv_mem.load(Relaxed) + self.multi_mem.load(Relaxed);
         let replies = self.reply_buffer.load(Relaxed).max(self.output.load(Relaxed));
-        BASE + query + arguments + replies + self.mail.load(Relaxed)
+        BASE + query + arguments + replies + self.push_bytes.load(Relaxed)
     }
 
     /// Whether it listens to anything.
@@ -224,7 +232,7 @@ impl Clients {
     }
 
     /// Counts a client that is closed since all take too much memory.
-    pub fn note_evicted(&self) {
+    pub fn record_evicted(&self) {
         self.evicted.fetch_add(1, Relaxed);
     }
 
@@ -254,7 +262,7 @@ impl Clients {
         {
             total -= memory;
             client.kill();
-            self.note_evicted();
+            self.record_evicted();
             evicted.push(client);
         }
         evicted

@@ -21,6 +21,8 @@ pub struct Config {
     writes_refused: RwLock<String>,
     databases: AtomicUsize,
     hll_sparse_max_bytes: AtomicUsize,
+    busy_reply_threshold_ms: AtomicU64,
+    script_kill_rollback: AtomicBool,
     tracking_table_max_keys: AtomicUsize,
     hash: Threshold,
     set: Threshold,
@@ -68,6 +70,8 @@ impl Default for Config {
             set: Threshold::new(Limits { entries: 512, value: 0 }),
             sorted_set: Threshold::new(Limits { entries: 128, value: 64 }),
             hll_sparse_max_bytes: AtomicUsize::new(3000),
+            busy_reply_threshold_ms: AtomicU64::new(5000),
+            script_kill_rollback: AtomicBool::new(false),
             tracking_table_max_keys: AtomicUsize::new(1_000_000),
             list_node: AtomicI32::new(-2),
             stream_node: (AtomicUsize::new(4096), AtomicUsize::new(100)),
@@ -156,6 +160,27 @@ impl Config {
     /// Sets `hll-sparse-max-bytes`.
     pub fn set_hll_sparse_max_bytes(&self, bytes: usize) {
         self.hll_sparse_max_bytes.store(bytes, Relaxed);
+    }
+
+    /// Returns after how many nanoseconds of a script others are refused with BUSY.
+    pub(crate) fn busy_reply_threshold_ns(&self) -> u64 {
+        self.busy_reply_threshold_ms.load(Relaxed).saturating_mul(1_000_000)
+    }
+
+    /// Sets `busy-reply-threshold`, in milliseconds; 0 for never, as in Redis.
+    pub fn set_busy_reply_threshold(&self, ms: u64) {
+        let ms = if ms == 0 { u64::MAX } else { ms };
+        self.busy_reply_threshold_ms.store(ms, Relaxed);
+    }
+
+    /// Returns true if a script that has written can be killed, which undoes what it wrote.
+    pub(crate) fn script_kill_rollback(&self) -> bool {
+        self.script_kill_rollback.load(Relaxed)
+    }
+
+    /// Sets `script-kill-rollback`.
+    pub fn set_script_kill_rollback(&self, yes: bool) {
+        self.script_kill_rollback.store(yes, Relaxed);
     }
 
     /// How large a node of a list may become.

@@ -3,8 +3,9 @@
 use crate::engine::{Engine, EngineOptions};
 use crate::table::Table;
 use crate::{
-    admin, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
-    pubsub, sets, sort, sorted_sets, streams, strings, transactions,
+    admin, bitmaps, blocking, connection, debug, functions, geo, hashes, hyperloglog,
+    introspection, keys, lists, pubsub, scripting, sets, sort, sorted_sets, streams, strings,
+    transactions,
 };
 
 impl Engine {
@@ -26,8 +27,11 @@ impl Engine {
             connection::COMMANDS,
             transactions::COMMANDS,
             pubsub::COMMANDS,
+            scripting::COMMANDS,
+            functions::COMMANDS,
             introspection::COMMANDS,
             admin::COMMANDS,
+            debug::COMMANDS,
         ]);
         Engine::of(options, table)
     }

@@ -24,10 +24,10 @@ impl Engine {
     #[cold]
     pub(crate) fn refuse_http(&self) -> Outcome {
         let now = self.clock.unix_ns() / 1_000_000_000;
-        let told = &self.told_of_http;
-        let last = told.load(Relaxed);
+        let last_warning = &self.last_http_warning;
+        let last = last_warning.load(Relaxed);
         if now.abs_diff(last) > SILENCE
-            && told.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
+            && last_warning.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
             && let Some(host) = self.host()
         {
             host.log(

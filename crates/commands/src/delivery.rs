@@ -33,6 +33,15 @@ impl Engine {
         }
     }
 
+    /// Keeps the changes of function libraries that a step of a longer transaction made.
+    pub(crate) fn keep_libraries(effects: &mut Effects) {
+        for delivery in effects.take_deliveries() {
+            if let Delivery::Libraries(change) = delivery {
+                change.keep();
+            }
+        }
+    }
+
     #[cold]
     fn deliver_each(&self, session: &mut Session, effects: &mut Effects) {
         effects.take_deliveries().into_iter().for_each(|delivery| self.deliver(session, delivery));
@@ -51,7 +60,8 @@ impl Engine {
                 self.hub().send(&receivers, &text, &session.client, self.sent_after());
             }
             Delivery::Monitored(line) => admin::send_to_monitors(self, &line),
-            Delivery::Flushed => self.tell_of_flush(session),
+            Delivery::Flushed => self.notify_trackers_of_flush(session),
+            Delivery::Libraries(change) => change.keep(),
             Delivery::Own(bytes) => session.client.post(&bytes, 0),
         }
     }

@@ -9,17 +9,21 @@ use std::sync::{Arc, OnceLock};
 
 use keyspace::Keyspace;
 
-use crate::admin;
-use crate::blocking::{Deferred, Waiting};
+use crate::admin_state::State;
 use crate::client::{Clients, Peer};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
+use crate::host::Host;
 use crate::hub::Hub;
+use crate::libraries::Libraries;
 use crate::log::CommandLog;
+use crate::running_scripts::RunningScripts;
+use crate::script_cache::ScriptCache;
 use crate::session::Session;
 use crate::stats::{Full, Stats};
 use crate::table::Table;
-use crate::tracking::Tracker;
+use crate::tracker::Tracker;
+use crate::waiting::{Deferred, Waiting};
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -45,8 +49,15 @@ impl EngineOptions {
     }
 }
 
+/// Work of the engine for a thread of its own.
+pub type Job = Box<dyn FnOnce(&Engine) + Send>;
+
+/// Numbers engines, since what threads keep for one is not for another.
+static ENGINES: AtomicU64 = AtomicU64::new(0);
+
 /// Executes commands. Send + Sync: wrap it in an `Arc`.
 pub struct Engine {
+    id: u64,
     keyspace: Arc<Keyspace>,
     log: OnceLock<Arc<dyn CommandLog>>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -54,16 +65,21 @@ pub struct Engine {
     config: Config,
     stats: Stats,
     clients: Clients,
-    host: OnceLock<Arc<dyn admin::Host>>,
-    admin: admin::State,
+    host: OnceLock<Arc<dyn Host>>,
+    admin: State,
     monitors: AtomicUsize,
     waiting: Waiting,
     deferred: Deferred,
     hub: Hub,
     tracker: Tracker,
     full: Full,
+    /// Runs a job on a thread of its own; false if there is none to be had.
+    spawn: OnceLock<Box<dyn Fn(Job) -> bool + Send + Sync>>,
+    scripts: ScriptCache,
+    libraries: Arc<Libraries>,
+    running_scripts: RunningScripts,
     /// When the log told last of HTTP that was refused, in seconds of unix time.
-    pub(crate) told_of_http: AtomicU64,
+    pub(crate) last_http_warning: AtomicU64,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
@@ -74,7 +90,7 @@ impl Engine {
     pub(crate) fn of(options: EngineOptions, table: Table) -> Engine {
         let stats = Stats::new(table.len(), options.threads);
         let now_ms = options.clock.unix_ms();
-        let admin = admin::State::new(table.len(), options.threads, now_ms, options.seed);
+        let admin = State::new(table.len(), options.threads, now_ms, options.seed);
         let log_ends = (0..options.keyspace.shards()).map(|_| AtomicU64::new(0)).collect();
         let waiting = Waiting::new(options.keyspace.shards());
         let tracker = Tracker::new(options.keyspace.shards());
@@ -83,6 +99,7 @@ impl Engine {
             let _ = log.set(given);
         }
         Engine {
+            id: ENGINES.fetch_add(1, Relaxed),
             keyspace: options.keyspace,
             log,
             clock: options.clock,
@@ -98,7 +115,11 @@ impl Engine {
             hub: Hub::default(),
             tracker,
             full: Full::default(),
-            told_of_http: AtomicU64::new(0),
+            spawn: OnceLock::new(),
+            scripts: ScriptCache::default(),
+            libraries: Arc::default(),
+            running_scripts: RunningScripts::default(),
+            last_http_warning: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
         }
@@ -150,12 +171,12 @@ impl Engine {
     }
 
     /// The server that it runs in, if any.
-    pub fn host(&self) -> Option<&dyn admin::Host> {
+    pub fn host(&self) -> Option<&dyn Host> {
         self.host.get().map(|host| &**host)
     }
 
     /// What administration keeps: slow log, latency, monitors, pauses.
-    pub fn admin(&self) -> &admin::State {
+    pub fn admin(&self) -> &State {
         &self.admin
     }
 
@@ -179,13 +200,61 @@ impl Engine {
         &self.full
     }
 
+    /// Returns a number that no other engine of the process has.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The texts of scripts.
+    pub(crate) fn scripts(&self) -> &ScriptCache {
+        &self.scripts
+    }
+
+    /// Function libraries.
+    pub(crate) fn libraries(&self) -> &Arc<Libraries> {
+        &self.libraries
+    }
+
+    /// Returns how often a script was rolled back and run again, since it needed a shard that
+    /// somebody had locked.
+    pub fn script_reruns(&self) -> u64 {
+        self.scripts.reruns()
+    }
+
+    /// The scripts that run long.
+    pub(crate) fn running_scripts(&self) -> &RunningScripts {
+        &self.running_scripts
+    }
+
+    /// Returns true if a script that runs long has locked this shard: whoever waits for it may wait
+    /// as long.
+    pub fn is_locked_by_script(&self, shard: usize) -> bool {
+        !self.running_scripts.is_empty() && self.running_scripts.holder(&[shard]).is_some()
+    }
+
+    /// Ends all scripts that run long, and undoes what they wrote: the server is shutting down.
+    pub fn kill_scripts(&self) {
+        self.running_scripts.kill_all();
+    }
+
     /// Keys whose blocked clients could not be served.
     pub(crate) fn deferred(&self) -> &Deferred {
         &self.deferred
     }
 
+    /// Says how to run a job on a thread of its own, once. The function returns false if there is
+    /// no thread to be had. Without it scripts that run long stay where they are.
+    pub fn set_spawn(&self, spawn: impl Fn(Job) -> bool + Send + Sync + 'static) -> bool {
+        self.spawn.set(Box::new(spawn)).is_ok()
+    }
+
+    /// Runs a job on a thread of its own. Returns false if there is none to be had.
+    pub(crate) fn spawn(&self, job: Job) -> bool {
+        self.spawn.get().is_some_and(|spawn| spawn(job))
+    }
+
     /// Names the server that it runs in, once.
-    pub fn set_host(&self, host: Arc<dyn admin::Host>) -> bool {
+    pub fn set_host(&self, host: Arc<dyn Host>) -> bool {
         self.host.set(host).is_ok()
     }
 

@@ -13,8 +13,8 @@ pub type Done = Result<(), Failure>;
 #[derive(Debug)]
 pub struct Failure {
     text: Cow<'static, [u8]>,
-    no_room: bool,
-    unsettled: bool,
+    out_of_memory: bool,
+    unresolved: bool,
 }
 
 /// Options that do not fit together or are unknown.
@@ -56,14 +56,14 @@ pub(crate) const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to wri
 pub(crate) const HEAP_FAILED: &str =
     "MISCONF Errors writing to the persistent heap: it takes no writes until it is reopened";
 /// The medium loses bytes faster than it can be found out what they were.
-const UNSETTLED: &str = "MEDIAERR the medium loses bytes: try again";
+const UNRESOLVED: &str = "MEDIAERR the medium loses bytes: try again";
 /// Data is being loaded.
 pub(crate) const LOADING_DATA: &str = "LOADING Redis is loading the dataset in memory";
 
 impl Failure {
     /// An error made up at run time.
     pub fn text(text: impl Into<Vec<u8>>) -> Failure {
-        Failure { text: Cow::Owned(text.into()), no_room: false, unsettled: false }
+        Failure { text: Cow::Owned(text.into()), out_of_memory: false, unresolved: false }
     }
 
     /// The text of the reply, code word first.
@@ -72,29 +72,29 @@ impl Failure {
     }
 
     /// Whether the heap was full: worth another try once something was freed.
-    pub(crate) fn is_no_room(&self) -> bool {
-        self.no_room
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.out_of_memory
     }
 
-    fn no_room() -> Failure {
-        Failure { no_room: true, ..FULL.into() }
+    fn out_of_memory() -> Failure {
+        Failure { out_of_memory: true, ..FULL.into() }
     }
 
     /// Whether zeros may have been read in the place of bytes that the medium lost: to be tried
     /// again once that is settled.
-    pub(crate) fn is_unsettled(&self) -> bool {
-        self.unsettled
+    pub(crate) fn has_unresolved_losses(&self) -> bool {
+        self.unresolved
     }
 
     /// The same, for who does not try again.
     pub(crate) fn at_last(self) -> Failure {
-        Failure { no_room: false, unsettled: false, ..self }
+        Failure { out_of_memory: false, unresolved: false, ..self }
     }
 
     /// The medium lost bytes while the command ran.
     #[cold]
-    fn unsettled() -> Failure {
-        Failure { unsettled: true, ..UNSETTLED.into() }
+    fn unresolved() -> Failure {
+        Failure { unresolved: true, ..UNRESOLVED.into() }
     }
 
     /// The command needs a value that is damaged; its entry's place in the pool.
@@ -113,14 +113,14 @@ impl Failure {
 
 impl From<&'static str> for Failure {
     fn from(text: &'static str) -> Failure {
-        Failure { text: Cow::Borrowed(text.as_bytes()), no_room: false, unsettled: false }
+        Failure { text: Cow::Borrowed(text.as_bytes()), out_of_memory: false, unresolved: false }
     }
 }
 
 impl From<keyspace::Error> for Failure {
     fn from(error: keyspace::Error) -> Failure {
         match error {
-            keyspace::Error::Full => Failure::no_room(),
+            keyspace::Error::Full => Failure::out_of_memory(),
             keyspace::Error::WrongType => WRONG_TYPE.into(),
             keyspace::Error::NotHyperLogLog => NOT_HYPERLOGLOG.into(),
             keyspace::Error::UnsoundHyperLogLog => UNSOUND_HYPERLOGLOG.into(),
@@ -135,8 +135,8 @@ impl From<keyspace::Error> for Failure {
 impl From<keyspace::CommitError> for Failure {
     fn from(error: keyspace::CommitError) -> Failure {
         match error {
-            keyspace::CommitError::Full => Failure::no_room(),
-            keyspace::CommitError::UnresolvedLosses => Failure::unsettled(),
+            keyspace::CommitError::Full => Failure::out_of_memory(),
+            keyspace::CommitError::UnresolvedLosses => Failure::unresolved(),
             _ => HEAP_FAILED.into(),
         }
     }

@@ -10,24 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::client::Client;
+use crate::receivers::{Kind, Receivers};
 use resp::{Protocol, Writer};
-
-/// Kinds of subscriptions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Channel,
-    Pattern,
-    Shard,
-}
-
-impl Kind {
-    const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
-
-    /// How many subscriptions of the kind a client has.
-    fn count(self, client: &Client) -> &AtomicUsize {
-        &client.subscriptions[self as usize]
-    }
-}
 
 type Listeners = BTreeMap<u64, Arc<Client>>;
 type Registry = HashMap<Box<[u8]>, Listeners>;
@@ -88,19 +72,6 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Who listened to a channel at one moment, by the names under which they did.
-pub(crate) struct Receivers {
-    channel: Box<[u8]>,
-    by_name: Vec<(Kind, Box<[u8]>, Vec<u64>)>,
-}
-
-impl Receivers {
-    /// Returns how often a message to them is delivered.
-    pub(crate) fn count(&self) -> usize {
-        self.by_name.iter().map(|(_, _, ids)| ids.len()).sum()
-    }
-}
-
 impl Hub {
     fn read(&self, kind: Kind) -> RwLockReadGuard<'_, Registry> {
         self.registries[kind as usize].read().unwrap_or_else(PoisonError::into_inner)
@@ -122,7 +93,7 @@ impl Hub {
             let mut registry = self.write(kind);
             let listeners = registry.entry(name.into()).or_default();
             listeners.insert(client.id, Arc::clone(client));
-            kind.count(client).store(own.count(kind), Relaxed);
+            count(client, kind).store(own.count(kind), Relaxed);
         }
     }
 
@@ -138,7 +109,7 @@ impl Hub {
                 registry.remove(name);
             }
         }
-        kind.count(client).store(own.count(kind), Relaxed);
+        count(client, kind).store(own.count(kind), Relaxed);
     }
 
     /// Takes all subscriptions of a session away.
@@ -235,6 +206,11 @@ impl Hub {
     pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         self.read(kind).get(name).map_or(0, BTreeMap::len)
     }
+}
+
+/// How many subscriptions of a kind a client has.
+fn count(client: &Client, kind: Kind) -> &AtomicUsize {
+    &client.subscriptions[kind as usize]
 }
 
 fn deliver(listeners: &Listeners, words: &[&[u8]], after: u64) -> usize {

@@ -10,7 +10,8 @@
 
 use keyspace::{Change, Db, Event};
 
-use crate::hub::Receivers;
+use crate::libraries::Uncommitted;
+use crate::receivers::Receivers;
 
 /// A log of commands. Implemented for the append-only file; tests put a buffer in its place.
 pub trait CommandLog: Send + Sync {
@@ -47,6 +48,8 @@ pub(crate) enum Delivery {
     Flushed,
     /// Bytes for the client itself that are no reply.
     Own(Vec<u8>),
+    /// A change of the function libraries, which counts from now on.
+    Libraries(Uncommitted),
 }
 
 /// Effects of one transaction, encoded.
@@ -77,10 +80,10 @@ struct Group {
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
 
 impl Effects {
-    /// Effects that reuse `room`; nothing is kept unless `enabled`.
-    pub(crate) fn new(mut room: Vec<u8>, enabled: bool) -> Effects {
-        room.clear();
-        Effects { bytes: room, enabled, ..Effects::default() }
+    /// Effects that reuse `buffer`; nothing is kept unless `enabled`.
+    pub(crate) fn new(mut buffer: Vec<u8>, enabled: bool) -> Effects {
+        buffer.clear();
+        Effects { bytes: buffer, enabled, ..Effects::default() }
     }
 
     /// Whether there is a log, and it pays to rewrite commands.
@@ -125,6 +128,11 @@ impl Effects {
         self.last = mark.last;
         self.seen = self.seen.min(mark.seen);
         self.deliveries.truncate(mark.deliveries);
+    }
+
+    /// Takes back the commands that were added since, and not what is sent to clients.
+    pub(crate) fn truncate_commands(&mut self, mark: EffectsMark) {
+        self.truncate(EffectsMark { deliveries: self.deliveries.len(), ..mark });
     }
 
     /// Adds something that is sent to clients when the transaction is committed.
@@ -176,7 +184,7 @@ impl Effects {
             return;
         }
         debug_assert!(mark.len >= self.group.len, "a step puts what it found gone before it ends");
-        let behind = self.bytes.split_off(mark.len);
+        let tail = self.bytes.split_off(mark.len);
         let (count, last) = (self.count - mark.count, self.last);
         // The database that is selected where what stands behind begins.
         let begins = if mark.count == 0 { self.first } else { mark.last };
@@ -188,16 +196,20 @@ impl Effects {
             }
         }
         if count > 0 {
-            if !behind.starts_with(SELECT) {
+            if !tail.starts_with(SELECT) {
                 self.select(begins);
             }
-            self.bytes.extend_from_slice(&behind);
+            self.bytes.extend_from_slice(&tail);
             (self.count, self.last) = (self.count + count, last);
         }
     }
 
     /// Ends a group: its commands are wrapped in MULTI and EXEC where they are more than one.
+    #[inline]
     pub(crate) fn end_group(&mut self) {
+        if !self.enabled {
+            return;
+        }
         if self.count > self.group.count + 1 {
             let at = self.group.len;
             self.bytes.splice(at..at, aof::MULTI.iter().copied());
@@ -230,7 +242,7 @@ impl Effects {
     }
 
     /// Gives the room back.
-    pub(crate) fn into_room(self) -> Vec<u8> {
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 }

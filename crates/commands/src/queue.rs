@@ -55,7 +55,7 @@ pub(crate) fn may_replicate(session: &Session, command: &Command) -> bool {
 }
 
 /// Whether executing or queueing this may take memory.
-pub(crate) fn needs_room(session: &Session, command: &Command) -> bool {
+pub(crate) fn needs_memory(session: &Session, command: &Command) -> bool {
     command.spec.has(DENYOOM)
         || queued(session, command, DENYOOM)
         || (session.in_multi() && !command.spec.is(IMMEDIATE))

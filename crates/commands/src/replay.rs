@@ -31,7 +31,7 @@ pub enum ReplayError {
         file: String,
     },
     /// The data does not fit.
-    #[error("no room for the data of the append only file {file}: {text}")]
+    #[error("no free memory for the data of the append only file {file}: {text}")]
     Full {
         /// The file.
         file: String,
@@ -63,10 +63,10 @@ impl Engine {
                     session = self.connect_replay();
                 }
                 Some(Entry::Command(command)) => {
-                    let mut room = reuse(words);
-                    room.extend(command.words());
-                    self.replay_one(&mut session, &room, &mut out, &file)?;
-                    words = reuse(room);
+                    let mut buffer = reuse(words);
+                    buffer.extend(command.words());
+                    self.replay_one(&mut session, &buffer, &mut out, &file)?;
+                    words = reuse(buffer);
                 }
             }
         }

@@ -102,11 +102,11 @@ impl<'a> Batch<'a> {
     /// buckets, then entries.
     pub fn prefetch(&mut self, session: &Session) {
         let keyspace = self.engine.keyspace();
-        let ahead = self.keys.iter().map(|key| keyspace.prefetch_bucket(session.db, key));
-        let ahead: SmallVec<[_; USUAL]> = ahead.collect();
-        for (key, ahead) in self.keys.iter_mut().zip(&ahead) {
-            if let Some(ahead) = ahead {
-                keyspace.prefetch_entry(ahead, key);
+        let prefetched = self.keys.iter().map(|key| keyspace.prefetch_bucket(session.db, key));
+        let prefetched: SmallVec<[_; USUAL]> = prefetched.collect();
+        for (key, prefetched) in self.keys.iter_mut().zip(&prefetched) {
+            if let Some(prefetched) = prefetched {
+                keyspace.prefetch_entry(prefetched, key);
             }
         }
     }

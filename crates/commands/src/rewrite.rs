@@ -35,6 +35,7 @@ impl Engine {
         let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
         let (mut snapshot, _) =
             self.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;
+        snapshot.for_each_library(|code| rewrite.write(0, &[b"FUNCTION", b"LOAD", code]))?;
         let mut items = Vec::new();
         while snapshot.next(&mut items) {
             if !go_on() {
@@ -131,11 +132,11 @@ fn add_part<E>(
             // XSETID takes no greater deleted ID than the last one that it sets; one set before
             // stays.
             let most = text(*last.max(deleted));
-            let is_behind = last < deleted;
+            let is_lower = last < deleted;
             let (last, deleted, added) = (text(*last), text(*deleted), added.to_string());
             let added = added.as_bytes();
             each(&[b"XSETID", key, &most, b"ENTRIESADDED", added, b"MAXDELETEDID", &deleted])?;
-            if is_behind { each(&[b"XSETID", key, &last]) } else { Ok(()) }
+            if is_lower { each(&[b"XSETID", key, &last]) } else { Ok(()) }
         }
         StreamPart::Group { name, last, read } => {
             let (last, read) = (text(*last), read.map_or("-1".into(), |read| read.to_string()));

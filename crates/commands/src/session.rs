@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use keyspace::{Db, Watch};
 use resp::Protocol;
 
-use crate::blocking::Waiter;
-use crate::client::Client;
+use crate::client::{Client, SESSION_BYTES, Waiter};
 use crate::hub::Subscriptions;
-use crate::tracking::Readers;
+use crate::running_scripts::{LateReply, RunningScript};
+use crate::tracker::Readers;
 use crate::walk::Walk;
 
 /// Whether replies are sent: CLIENT REPLY.
@@ -90,9 +90,15 @@ pub struct Session {
     pub(crate) forgotten: Vec<Readers>,
     /// How keys begin of which it is told (CLIENT TRACKING).
     pub(crate) prefixes: BTreeSet<Box<[u8]>>,
+    /// Where the script that runs for it on a thread of its own will leave its reply.
+    pub(crate) late_reply: Option<Arc<LateReply>>,
+    /// Set in the session of such a script: how others know of it.
+    pub(crate) running_script: Option<Arc<RunningScript>>,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
 }
+
+const _: () = assert!(size_of::<Session>().abs_diff(SESSION_BYTES) <= 128);
 
 impl Session {
     pub(crate) fn new(client: Arc<Client>, stripe: usize, seed: u64) -> Session {
@@ -120,7 +126,36 @@ impl Session {
             reads_of_changed: Vec::new(),
             forgotten: Vec::new(),
             prefixes: BTreeSet::new(),
+            late_reply: None,
+            running_script: None,
             waiter: None,
+        }
+    }
+
+    /// Returns true if whoever serves it can wait for a reply that another thread makes.
+    pub(crate) fn can_wait(&self) -> bool {
+        self.can_walk && self.can_block && self.reply == ReplyMode::On
+    }
+
+    /// A session for a script of this one, on another thread.
+    pub(crate) fn for_script(&self) -> Session {
+        Session {
+            db: self.db,
+            protocol: self.protocol,
+            authenticated: self.authenticated,
+            random: self.random.clone(),
+            caching: self.caching,
+            ..Session::new(Arc::clone(&self.client), self.stripe, 0)
+        }
+    }
+
+    /// A session for an EXEC of this one, on another thread: it has what this one watches.
+    pub(crate) fn for_exec(&mut self, queue: Queue) -> Session {
+        Session {
+            multi: Some(queue),
+            watches: std::mem::take(&mut self.watches),
+            touched: Arc::clone(&self.touched),
+            ..self.for_script()
         }
     }
 

@@ -190,6 +190,8 @@ impl CommandSpec {
 
     /// ACL categories: the stated ones and those that follow from the flags.
     pub const fn categories(&self) -> u32 {
-        acl::implied(self.flags) | self.acl
+        // What runs scripts is never in `@read`.
+        let not_implied = if self.acl & ACL_SCRIPTING != 0 { ACL_READ } else { 0 };
+        acl::implied(self.flags) & !not_implied | self.acl
     }
 }

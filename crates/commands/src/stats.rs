@@ -161,7 +161,7 @@ impl Full {
     }
 
     /// Counts a refusal; true if it is to be logged.
-    pub(crate) fn note(&self, now_ms: u64) -> bool {
+    pub(crate) fn record(&self, now_ms: u64) -> bool {
         self.refused.fetch_add(1, Relaxed);
         self.last_ms.store(now_ms, Relaxed);
         let logged = self.logged_ms.load(Relaxed);

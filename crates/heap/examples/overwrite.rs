@@ -91,7 +91,7 @@ fn transaction(heap: &Heap, tables: &[Ptr], commands: u64, random: &mut u64) {
 fn overwrite(shard: &mut Shard<'_>, table: Ptr, slot: u64) {
     let at = place(shard, table, slot);
     let old = Ptr::from_raw(shard.word(at));
-    let block = shard.reserve(ENTRY).expect("room");
+    let block = shard.reserve(ENTRY).expect("free memory");
     shard.write_with(&block, 0, ENTRY, |bytes| bytes.fill(slot as u8));
     let new = shard.publish(block, ENTRY);
     shard.set(at, new.raw());
@@ -105,10 +105,10 @@ const PIECE: u64 = 4096;
 /// A table of slots in pieces, as an index has them.
 fn table(heap: &Heap, shard: usize) -> Ptr {
     let mut shard = heap.lock(shard);
-    let block = shard.reserve(1024).expect("room");
+    let block = shard.reserve(1024).expect("free memory");
     shard.write(&block, 0, &[0; 1024]);
     for piece in 0..SLOTS.div_ceil(PIECE) {
-        let slots = shard.reserve(PIECE as usize * 8).expect("room");
+        let slots = shard.reserve(PIECE as usize * 8).expect("free memory");
         shard.write(&slots, 0, &[0; PIECE as usize * 8]);
         let slots = shard.publish(slots, PIECE as usize * 8);
         shard.write_word(&block, piece as usize * 8, slots.raw());

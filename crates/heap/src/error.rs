@@ -179,7 +179,7 @@ pub enum OpenError {
     },
     /// The pool does not survive power loss and was not closed before the machine went down.
     #[error(
-        "the pool lies on memory that does not survive a restart of the machine, and it was not closed before \
+        "the pool is on memory that does not survive a restart of the machine, and it was not closed before \
          the last one: what it holds cannot be trusted (made in boot {expected}, this is boot \
          {found}); {SALVAGE}, some of \
          it perhaps older than what was acknowledged"
@@ -267,19 +267,19 @@ mod tests {
 
     /// A way out of an error.
     #[derive(Debug, PartialEq)]
-    enum Way {
+    enum Remedy {
         Salvage,
         OtherProgram,
     }
 
     /// Returns the way out of every error of opening: a variant that is not here does not compile.
-    fn way(error: &OpenError) -> Way {
+    fn remedy(error: &OpenError) -> Remedy {
         match error {
             OpenError::Version { .. }
             | OpenError::Features { .. }
             | OpenError::ReadOnly { .. }
             | OpenError::Reserved { .. }
-            | OpenError::Geometry(_) => Way::OtherProgram,
+            | OpenError::Geometry(_) => Remedy::OtherProgram,
             OpenError::Magic { .. }
             | OpenError::NoHeader
             | OpenError::HeaderChecksum { .. }
@@ -291,7 +291,7 @@ mod tests {
             | OpenError::UnresolvedLosses
             | OpenError::DamagedTail { .. }
             | OpenError::Exhausted
-            | OpenError::Failed => Way::Salvage,
+            | OpenError::Failed => Remedy::Salvage,
         }
     }
 
@@ -320,9 +320,9 @@ mod tests {
         ];
         for error in all {
             let text = error.to_string();
-            let names = match way(&error) {
-                Way::Salvage => text.contains("`perdura salvage POOL --to NEW`"),
-                Way::OtherProgram => text.contains("newer program") || text.contains(OLDER),
+            let names = match remedy(&error) {
+                Remedy::Salvage => text.contains("`perdura salvage POOL --to NEW`"),
+                Remedy::OtherProgram => text.contains("newer program") || text.contains(OLDER),
             };
             assert!(names, "{text}");
         }

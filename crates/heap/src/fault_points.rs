@@ -153,6 +153,9 @@ pmem::fault_points! { 32:
     AskSpanAgain,
     /// The cut of a snapshot is made under the locks of all shards.
     CutUnderLocks,
+    /// Whoever holds a shard and needs spans of others takes those of unlocked ones, and never
+    /// waits.
+    TryOthers,
 }
 
 /// Disables a fault point in all threads, or none.

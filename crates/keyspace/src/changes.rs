@@ -2,7 +2,7 @@
 //! know.
 
 use crate::Db;
-use crate::databases::Flushed;
+use crate::watch::After;
 
 /// Why a key changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Event {
     Flushed,
     /// Something beside its value was written: the groups of a stream or its last ID, the form of a
     /// value. As in Redis, no watch is told.
-    Beside,
+    MetadataOnly,
 }
 
 /// A key that a transaction changed.
@@ -38,7 +38,7 @@ pub struct Change<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Noted {
+struct Recorded {
     db: Db,
     event: Event,
     /// Index of the shard among those of the transaction.
@@ -48,22 +48,31 @@ struct Noted {
     end: u32,
 }
 
+/// A watched key of a database that was emptied or swapped, to be told at the commit.
+pub(crate) struct Flushed {
+    pub(crate) shard: usize,
+    pub(crate) db: Db,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) was_there: bool,
+    pub(crate) after: After,
+}
+
 /// The changes of one transaction; the keys lie in one buffer.
 #[derive(Default)]
 pub(crate) struct Changes {
     bytes: Vec<u8>,
-    noted: Vec<Noted>,
+    recorded: Vec<Recorded>,
     /// What watchers of an emptied or swapped database are told.
     pub(crate) flushed: Vec<Flushed>,
 }
 
 impl Changes {
-    pub(crate) fn note(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
+    pub(crate) fn record_change(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
         self.push(shard, db, (key, b""), event);
     }
 
     /// Notes that a field of a hash expired.
-    pub(crate) fn note_field(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8]) {
+    pub(crate) fn record_expired_field(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8]) {
         self.push(shard, db, (key, field), Event::FieldExpired);
     }
 
@@ -72,35 +81,45 @@ impl Changes {
         let key_end = self.bytes.len() as u32;
         self.bytes.extend_from_slice(field);
         let end = self.bytes.len() as u32;
-        self.noted.push(Noted { db, event, shard: shard as u16, key_end, end });
+        self.recorded.push(Recorded { db, event, shard: shard as u16, key_end, end });
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.noted.len()
+        self.recorded.len()
     }
 
     /// Makes what was written since there were `from` changes something beside the values.
-    pub(crate) fn set_beside(&mut self, from: usize) {
-        for noted in self.noted.iter_mut().skip(from).filter(|noted| noted.event == Event::Written)
+    pub(crate) fn mark_metadata_only(&mut self, from: usize) {
+        for recorded in
+            self.recorded.iter_mut().skip(from).filter(|recorded| recorded.event == Event::Written)
         {
-            noted.event = Event::Beside;
+            recorded.event = Event::MetadataOnly;
         }
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.noted.truncate(len);
-        let end = self.noted.last().map_or(0, |last| last.end);
+        self.recorded.truncate(len);
+        let end = self.recorded.last().map_or(0, |last| last.end);
         self.bytes.truncate(end as usize);
+    }
+
+    /// Counts a shard that was inserted among those of the transaction at `at`.
+    pub(crate) fn insert_shard(&mut self, at: usize) {
+        let after = self.recorded.iter_mut().filter(|recorded| usize::from(recorded.shard) >= at);
+        after.for_each(|recorded| recorded.shard += 1);
     }
 
     /// The changes with the index of their shard.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Change<'_>)> {
         let mut begin = 0;
-        self.noted.iter().map(move |noted| {
-            let (key_end, end) = (noted.key_end as usize, noted.end as usize);
+        self.recorded.iter().map(move |recorded| {
+            let (key_end, end) = (recorded.key_end as usize, recorded.end as usize);
             let (key, field) = (&self.bytes[begin..key_end], &self.bytes[key_end..end]);
             begin = end;
-            (usize::from(noted.shard), Change { db: noted.db, key, field, event: noted.event })
+            (
+                usize::from(recorded.shard),
+                Change { db: recorded.db, key, field, event: recorded.event },
+            )
         })
     }
 }

@@ -3,10 +3,11 @@
 use heap::{Ptr, View};
 use structures::index::CURSOR_BITS;
 
+use crate::changes::Flushed;
 use crate::layout::{
     Counts, FieldCounts, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, keys_root, swapped,
 };
-use crate::txn::{Entry, Place};
+use crate::txn::{Entry, KeyLocation};
 use crate::watch::After;
 use crate::{Db, Error, Event, Txn, entry};
 
@@ -21,9 +22,9 @@ pub(crate) fn cursor_shard(cursor: u64) -> usize {
 }
 
 impl Txn<'_> {
-    pub(crate) fn places(&self, db: Db) -> impl Iterator<Item = Place> + use<> {
+    pub(crate) fn places(&self, db: Db) -> impl Iterator<Item = KeyLocation> + use<> {
         let db = self.physical(db);
-        (0..self.shards.len()).map(move |shard| Place { shard, db })
+        (0..self.shards.len()).map(move |shard| KeyLocation { shard, db })
     }
 
     /// How many keys there are, expired ones that nobody met yet included.
@@ -34,8 +35,8 @@ impl Txn<'_> {
     /// How many of them have an expiry time.
     pub fn count_expiring(&self, db: Db) -> u64 {
         let here = |place| {
-            let lasting = self.field_counts(place).lasting;
-            u64::from(self.counts(place).expiring.saturating_sub(lasting))
+            let without_own_ttl = self.field_counts(place).without_own_ttl;
+            u64::from(self.counts(place).expiring.saturating_sub(without_own_ttl))
         };
         self.places(db).map(here).sum()
     }
@@ -65,7 +66,7 @@ impl Txn<'_> {
         self.places(db).find_map(|place| self.first(place))
     }
 
-    fn first(&self, place: Place) -> Option<Vec<u8>> {
+    fn first(&self, place: KeyLocation) -> Option<Vec<u8>> {
         let shard = &self.shards[place.shard];
         let (mut found, mut cursor) = (None, 0);
         loop {
@@ -105,7 +106,7 @@ impl Txn<'_> {
     ) -> u64 {
         let shard = cursor_shard(cursor);
         let Some(position) = self.shards.iter().position(|s| s.id() == shard) else { return 0 };
-        let place = Place { shard: position, db: self.physical(db) };
+        let place = KeyLocation { shard: position, db: self.physical(db) };
         let within = cursor & ((1 << CURSOR_BITS) - 1);
         let next = self.scan_place(place, within, count, visit);
         match next {
@@ -117,7 +118,7 @@ impl Txn<'_> {
 
     fn scan_place(
         &self,
-        place: Place,
+        place: KeyLocation,
         cursor: u64,
         count: usize,
         visit: &mut dyn FnMut(&[u8], &Entry),
@@ -139,23 +140,28 @@ impl Txn<'_> {
         self.forget();
         let mut keys = 0;
         for place in self.places(db) {
-            self.note_flushed(place, db, None);
-            keys += u64::from(self.counts(place).keys);
-            let queue = self.queue(place.shard);
-            let shard = &mut self.shards[place.shard];
-            let (all, expiring) =
-                (shard.root(keys_root(place.db)), shard.root(expiry_root(place.db)));
-            shard.allow_reserve(true);
-            let done = queue
-                .push_index(shard, all, OWNER_KEYS)
-                .and_then(|()| queue.push_index(shard, expiring, OWNER_EXPIRY));
-            shard.allow_reserve(false);
-            done?;
-            if shard.word(shard.root(counts_root(place.db))) != 0 {
-                self.set_counts(place, Counts::default());
-            }
-            self.set_field_counts(place, FieldCounts::default());
+            self.record_flushed(place, db, None);
+            keys += self.flush_place(place)?;
         }
+        Ok(keys)
+    }
+
+    /// Empties a database in one shard; returns how many keys it had there.
+    pub(crate) fn flush_place(&mut self, place: KeyLocation) -> Result<u64, Error> {
+        let keys = u64::from(self.counts(place).keys);
+        let queue = self.queue(place.shard);
+        let shard = &mut self.shards[place.shard];
+        let (all, expiring) = (shard.root(keys_root(place.db)), shard.root(expiry_root(place.db)));
+        shard.allow_reserve(true);
+        let done = queue
+            .push_index(shard, all, OWNER_KEYS)
+            .and_then(|()| queue.push_index(shard, expiring, OWNER_EXPIRY));
+        shard.allow_reserve(false);
+        done?;
+        if shard.word(shard.root(counts_root(place.db))) != 0 {
+            self.set_counts(place, Counts::default());
+        }
+        self.set_field_counts(place, FieldCounts::default());
         Ok(keys)
     }
 
@@ -169,8 +175,16 @@ impl Txn<'_> {
             return Ok(());
         }
         for shard in 0..self.shards.len() {
-            self.note_flushed(Place { shard, db: self.physical(a) }, a, Some(self.physical(b)));
-            self.note_flushed(Place { shard, db: self.physical(b) }, b, Some(self.physical(a)));
+            self.record_flushed(
+                KeyLocation { shard, db: self.physical(a) },
+                a,
+                Some(self.physical(b)),
+            );
+            self.record_flushed(
+                KeyLocation { shard, db: self.physical(b) },
+                b,
+                Some(self.physical(a)),
+            );
         }
         self.set_map(swapped(self.map, a.number(), b.number()));
         Ok(())
@@ -178,29 +192,21 @@ impl Txn<'_> {
 
     /// Notes the watched keys of a database that is emptied, or that another one takes the place
     /// of.
-    fn note_flushed(&mut self, place: Place, db: Db, by: Option<u8>) {
-        let side = self.side(place.shard);
-        if side.watches.is_empty() {
+    fn record_flushed(&mut self, place: KeyLocation, db: Db, by: Option<u8>) {
+        let volatile = self.volatile(place.shard);
+        if volatile.watches.is_empty() {
             return;
         }
-        for bytes in side.watches.keys(db) {
+        for bytes in volatile.watches.keys(db) {
             let key = self.key(&bytes);
             let was_there = self.after(place, &key) != After::Absent;
-            let after = by.map_or(After::Absent, |by| self.after(Place { db: by, ..place }, &key));
+            let after =
+                by.map_or(After::Absent, |by| self.after(KeyLocation { db: by, ..place }, &key));
             if was_there || after != After::Absent {
-                self.note(place.shard, db, &bytes, Event::Flushed);
-                let told = Flushed { shard: place.shard, db, key: bytes, was_there, after };
-                self.changes_mut().flushed.push(told);
+                self.record_change(place.shard, db, &bytes, Event::Flushed);
+                let flushed = Flushed { shard: place.shard, db, key: bytes, was_there, after };
+                self.changes_mut().flushed.push(flushed);
             }
         }
     }
-}
-
-/// A watched key of a database that was emptied or swapped, to be told at the commit.
-pub(crate) struct Flushed {
-    pub(crate) shard: usize,
-    pub(crate) db: Db,
-    pub(crate) key: Box<[u8]>,
-    pub(crate) was_there: bool,
-    pub(crate) after: After,
 }

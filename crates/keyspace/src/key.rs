@@ -74,13 +74,13 @@ pub struct Key<'a> {
     pub(crate) hash: u64,
     pub(crate) shard: u32,
     /// Where a prefetch saw it.
-    pub(crate) seen: Slot,
+    pub(crate) slot_hint: Slot,
 }
 
 impl<'a> Key<'a> {
     pub(crate) fn new(bytes: &'a [u8], hashing: &Hashing, shards: usize) -> Key<'a> {
         let shard = if shards == 1 { 0 } else { u32::from(slot(bytes)) % shards as u32 };
-        Key { bytes, hash: hashing.hash(bytes), shard, seen: Slot::default() }
+        Key { bytes, hash: hashing.hash(bytes), shard, slot_hint: Slot::default() }
     }
 
     /// The key itself.

@@ -8,7 +8,7 @@ use crate::entry::Old;
 use crate::entry::{self, Value};
 use crate::error::refused;
 use crate::layout::{Kind, int_of};
-use crate::txn::Place;
+use crate::txn::KeyLocation;
 use crate::{Db, Error, Event, Key, Txn};
 
 impl Txn<'_> {
@@ -17,7 +17,7 @@ impl Txn<'_> {
         let place = self.place(db, key);
         let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(false) };
         self.unlink(place, key.hash, slot, true)?;
-        self.note(place.shard, db, key.bytes, Event::Deleted);
+        self.record_change(place.shard, db, key.bytes, Event::Deleted);
         Ok(true)
     }
 
@@ -39,18 +39,18 @@ impl Txn<'_> {
             self.copy_entry(place, old, target, to.1)?;
             self.unlink(place, from.1.hash, old.slot, true)?;
         }
-        self.note(place.shard, from.0, from.1.bytes, Event::Deleted);
-        self.note(target.shard, to.0, to.1.bytes, Event::Written);
+        self.record_change(place.shard, from.0, from.1.bytes, Event::Deleted);
+        self.record_change(target.shard, to.0, to.1.bytes, Event::Written);
         Ok(true)
     }
 
     /// Within a shard what the entry owns is handed over; with the same key, the entry itself.
     fn rename_within(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         from: &Key<'_>,
         old: Old,
-        target: Place,
+        target: KeyLocation,
         to: &Key<'_>,
     ) -> Result<(), Error> {
         self.unlink(place, from.hash, old.slot, false)?;
@@ -76,16 +76,16 @@ impl Txn<'_> {
         self.delete(to.0, to.1)?;
         let (_, Some(old)) = self.open(from.0, from.1)? else { return Ok(false) };
         self.copy_entry(place, old, target, to.1)?;
-        self.note(target.shard, to.0, to.1.bytes, Event::Written);
+        self.record_change(target.shard, to.0, to.1.bytes, Event::Written);
         Ok(true)
     }
 
     /// Copies an entry's value to a key that does not exist.
     fn copy_entry(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         old: Old,
-        target: Place,
+        target: KeyLocation,
         key: &Key<'_>,
     ) -> Result<(), Error> {
         let held = match Held::read(&self.shards[place.shard], old.at) {
@@ -118,10 +118,10 @@ impl Txn<'_> {
         let (from, to) = pair(&mut self.shards, from, to);
         let source = entry::blob(from, at);
         let len = source.len(from).map_err(damaged)?;
-        Ok(Blob::create_with(to, len, |offset, room| {
-            let (mut filled, end) = (0, offset + room.len() as u64);
+        Ok(Blob::create_with(to, len, |offset, block| {
+            let (mut filled, end) = (0, offset + block.len() as u64);
             let read = |piece: &[u8]| {
-                room[filled..filled + piece.len()].copy_from_slice(piece);
+                block[filled..filled + piece.len()].copy_from_slice(piece);
                 filled += piece.len();
             };
             // It was verified above.

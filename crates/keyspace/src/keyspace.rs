@@ -12,16 +12,17 @@ use heap::{Heap, Ptr, View};
 use smallvec::SmallVec;
 use structures::index::{Bucket, CURSOR_BITS, Index};
 
-use crate::damage::Damage;
 use crate::databases::cursor_shard;
 use crate::eviction::Random;
 use crate::eviction::access::Lfu;
 use crate::eviction::access::Which;
+use crate::fault_points::FaultPoint;
 use crate::key::Hashing;
+use crate::known_damage::Damage;
 use crate::layout::{
     Counts, FieldCounts, MAP_ROOT, counts_root, fields_root, keys_root, map_word, physical,
 };
-use crate::side::Side;
+use crate::volatile::VolatileShard;
 use crate::{DATABASES, Db, Eviction, Key, Stats, Txn, Watch};
 
 /// Keys of a shard whose accesses are told apart although no policy asks for it.
@@ -33,14 +34,14 @@ pub struct Keyspace {
     pub(crate) hashing: Hashing,
     /// The first root word of each shard.
     roots: Vec<Ptr>,
-    sides: Vec<CachePadded<Side>>,
+    volatile_shards: Vec<CachePadded<VolatileShard>>,
     pub(crate) damage: Damage,
     pub(crate) map: AtomicU64,
-    pub(crate) longest_hold: AtomicU64,
+    pub(crate) longest_lock_hold: AtomicU64,
     tracks: AtomicBool,
     eviction: RwLock<Eviction>,
     /// What every write needs of `eviction`: bytes that blocks may take.
-    pub(crate) room: AtomicU64,
+    pub(crate) eviction_limit: AtomicU64,
     /// What every access needs of `eviction`: LFU | log factor << 1 | decay minutes << 16.
     lfu: AtomicU32,
 }
@@ -60,20 +61,20 @@ impl Keyspace {
             map_word(first.word(first.root(MAP_ROOT)))
         };
         let hashing = Hashing::new(&seed);
-        let sides = (0..heap.shards() as u64)
-            .map(|shard| Side::new(now, hashing.hash(&shard.to_le_bytes())).into())
+        let volatile_shards = (0..heap.shards() as u64)
+            .map(|shard| VolatileShard::new(now, hashing.hash(&shard.to_le_bytes())).into())
             .collect();
         let keyspace = Keyspace {
             heap: Arc::new(heap),
             hashing,
             roots,
-            sides,
+            volatile_shards,
             damage: Damage::default(),
             map: AtomicU64::new(map),
-            longest_hold: AtomicU64::new(0),
+            longest_lock_hold: AtomicU64::new(0),
             tracks: AtomicBool::new(false),
             eviction: RwLock::default(),
-            room: AtomicU64::new(u64::MAX),
+            eviction_limit: AtomicU64::new(u64::MAX),
             lfu: AtomicU32::new(0),
         };
         keyspace.set_eviction(Eviction::default(), now);
@@ -93,11 +94,11 @@ impl Keyspace {
 
     /// How many shards there are.
     pub fn shards(&self) -> usize {
-        self.sides.len()
+        self.volatile_shards.len()
     }
 
-    pub(crate) fn side(&self, shard: usize) -> &Side {
-        &self.sides[shard]
+    pub(crate) fn volatile(&self, shard: usize) -> &VolatileShard {
+        &self.volatile_shards[shard]
     }
 
     /// Hashes a key, once for everything that is done with it.
@@ -108,19 +109,19 @@ impl Keyspace {
     /// Asks the processor to load the buckets in which a look-up of the key will search; takes no
     /// lock. For a batch of keys: this for each, then [`Keyspace::prefetch_entry`] for each.
     #[inline]
-    pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<Ahead> {
+    pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<PrefetchedBucket> {
         let db = physical(self.map.load(Relaxed), db.number());
-        self.sides[key.shard()].access.prefetch(Which::new(key.hash, db));
+        self.volatile_shards[key.shard()].access.prefetch(Which::new(key.hash, db));
         let index = Index::at(self.root(key.shard(), keys_root(db)));
-        index.prefetch_bucket(&Hint(&self.heap), key.hash).map(Ahead)
+        index.prefetch_bucket(&UnlockedView(&self.heap), key.hash).map(PrefetchedBucket)
     }
 
     /// Asks the processor to load the entry that a look-up of the key will compare, and notes where
     /// it is.
     #[inline]
-    pub fn prefetch_entry(&self, ahead: &Ahead, key: &mut Key<'_>) {
-        if let Some(seen) = ahead.0.prefetch_entry(&Hint(&self.heap)) {
-            key.seen = seen;
+    pub fn prefetch_entry(&self, prefetched: &PrefetchedBucket, key: &mut Key<'_>) {
+        if let Some(slot_hint) = prefetched.0.prefetch_entry(&UnlockedView(&self.heap)) {
+            key.slot_hint = slot_hint;
         }
     }
 
@@ -139,8 +140,13 @@ impl Keyspace {
         if let [shard] = shards {
             return self.begin_one(*shard, now);
         }
-        let shards = ascending(shards.iter().copied());
-        let locked = shards.into_iter().map(|shard| self.heap.lock(shard)).collect();
+        let shards = ascending(shards.iter().copied()).into_iter();
+        let lock = |shard| self.heap.lock(shard);
+        if FaultPoint::LockAscending.is_enabled() {
+            return Txn::new(self, shards.map(lock).collect(), now);
+        }
+        let mut locked: SmallVec<_> = shards.rev().map(lock).collect();
+        locked.reverse();
         Txn::new(self, locked, now)
     }
 
@@ -179,7 +185,7 @@ impl Keyspace {
     /// Stops watching.
     pub fn unwatch(&self, watch: Watch) {
         let shard = self.key(&watch.key).shard();
-        self.sides[shard].watches.remove(watch);
+        self.volatile_shards[shard].watches.remove(watch);
     }
 
     /// Makes every transaction list all of its changes (see [`Txn::changes`]), not only expired and
@@ -191,12 +197,12 @@ impl Keyspace {
     /// One more wants transactions to list all changes in this shard; begun while the shard is
     /// locked, it misses none.
     pub fn follow(&self, shard: usize) {
-        self.sides[shard].followers.fetch_add(1, Relaxed);
+        self.volatile_shards[shard].followers.fetch_add(1, Relaxed);
     }
 
     /// One of those who called [`Keyspace::follow`] wants it no longer.
     pub fn unfollow(&self, shard: usize) {
-        self.sides[shard].followers.fetch_sub(1, Relaxed);
+        self.volatile_shards[shard].followers.fetch_sub(1, Relaxed);
     }
 
     pub(crate) fn tracks_changes(&self) -> bool {
@@ -206,13 +212,13 @@ impl Keyspace {
     /// What all shards counted.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        self.sides.iter().for_each(|side| side.counters.add_to(&mut stats));
+        self.volatile_shards.iter().for_each(|volatile| volatile.counters.add_to(&mut stats));
         stats
     }
 
     /// Starts counting from zero.
     pub fn reset_stats(&self) {
-        self.sides.iter().for_each(|side| side.counters.reset());
+        self.volatile_shards.iter().for_each(|volatile| volatile.counters.reset());
     }
 
     /// Keys, and keys with an expiry time, of a database. Takes no lock: what transactions are
@@ -221,8 +227,9 @@ impl Keyspace {
         let db = physical(self.map.load(Relaxed), db.number());
         (0..self.shards()).fold((0, 0), |(keys, expiring), shard| {
             let counts = Counts::decode(self.root_word(shard, counts_root(db)));
-            let lasting = FieldCounts::decode(self.root_word(shard, fields_root(db))).lasting;
-            let own = counts.expiring.saturating_sub(lasting);
+            let without_own_ttl =
+                FieldCounts::decode(self.root_word(shard, fields_root(db))).without_own_ttl;
+            let own = counts.expiring.saturating_sub(without_own_ttl);
             (keys + u64::from(counts.keys), expiring + u64::from(own))
         })
     }
@@ -254,7 +261,7 @@ impl Keyspace {
     /// small one will do: only OBJECT IDLETIME reads it, and every access writes it.
     pub(crate) fn grow_access(&self, shard: usize) {
         let most = if self.eviction().policy.is_by_access() { u64::MAX } else { FEW_KEYS };
-        self.sides[shard].access.grow(self.shard_count(shard, false), most);
+        self.volatile_shards[shard].access.grow(self.shard_count(shard, false), most);
     }
 
     /// How room is made.
@@ -273,11 +280,11 @@ impl Keyspace {
             | eviction.lfu_log_factor.min(0x7fff) << 1
             | eviction.lfu_decay_time.min(0xffff) << 16;
         self.lfu.store(settings, Relaxed);
-        self.room.store(eviction.room(self.heap.limit()), Relaxed);
-        for side in &self.sides {
-            heap::lock(&side.pool).unwrap_or_else(PoisonError::into_inner).clear();
+        self.eviction_limit.store(eviction.eviction_limit(self.heap.limit()), Relaxed);
+        for volatile in &self.volatile_shards {
+            heap::lock(&volatile.pool).unwrap_or_else(PoisonError::into_inner).clear();
             if is_other_kind {
-                side.access.convert(now, eviction.policy.is_lfu());
+                volatile.access.convert(now, eviction.policy.is_lfu());
             }
         }
     }
@@ -311,13 +318,13 @@ fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
 }
 
 /// A look-up that is to come, whose buckets are on their way.
-pub struct Ahead(Bucket);
+pub struct PrefetchedBucket(Bucket);
 
 /// A view that takes no lock: words of some moment, which decide nothing but what to prefetch and
 /// where to look first.
-struct Hint<'h>(&'h Heap);
+struct UnlockedView<'h>(&'h Heap);
 
-impl View for Hint<'_> {
+impl View for UnlockedView<'_> {
     #[inline]
     fn word(&self, at: Ptr) -> u64 {
         self.0.region().guess(at.raw())

@@ -11,7 +11,10 @@
 //! 49       in shard 0: the physical database of each logical one, 4 bits each, XOR identity
 //! 50..66   per physical database: hashes with field expiration u32 | those of them without an
 //!          expiry time u32
-//! 66..127  zero
+//! 66       root of the index of all function libraries
+//! 67..98   zero
+//! 98       function libraries u32
+//! 99..127  zero
 //! 127      an index that is being rebuilt by a repair; else 0
 //! ```
 //!
@@ -30,13 +33,24 @@
 use heap::Ptr;
 use structures::stream::Owners;
 
-use crate::collection::Head;
+use crate::head::{Head, TAG_COLLECTION};
 use crate::key::DATABASES;
 
 pub(crate) const QUEUE_ROOT: usize = 3 * DATABASES;
 pub(crate) const MAP_ROOT: usize = QUEUE_ROOT + 1;
 const FIELDS_ROOT: usize = MAP_ROOT + 1;
 const _: () = assert!(FIELDS_ROOT + DATABASES < SCRATCH_ROOT);
+
+/// The physical database that holds the function libraries: the name of each is a key, its code a
+/// string. No logical database leads to it. The number makes its root words those that follow the
+/// databases', by the same sums.
+pub(crate) const LIBRARIES: u8 = (FIELDS_ROOT + DATABASES) as u8;
+const _: () = assert!(keys_root(LIBRARIES) == 66 && counts_root(LIBRARIES) == 98);
+// No root word of it is one of another database, nor that of the rebuilt index. The words for
+// expiry times are used by no library, and are zero.
+const _: () = assert!(expiry_root(LIBRARIES) == 82 && fields_root(LIBRARIES) == 116);
+const _: () = assert!(keys_root(LIBRARIES) >= FIELDS_ROOT + DATABASES);
+const _: () = assert!(fields_root(LIBRARIES) < SCRATCH_ROOT);
 /// An index that is being rebuilt.
 pub(crate) const SCRATCH_ROOT: usize = heap::ROOTS - 1;
 
@@ -46,6 +60,20 @@ const _: () = assert!(DATABASES * 4 == u64::BITS as usize);
 
 /// The integer that no cell holds.
 const NO_INT: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// All physical databases, that of the function libraries last.
+pub(crate) fn physical_databases() -> impl Iterator<Item = u8> + Clone {
+    (0..DATABASES as u8).chain([LIBRARIES])
+}
+
+/// The physical database after this one.
+pub(crate) fn next_database(db: u8) -> Option<u8> {
+    match usize::from(db) + 1 {
+        next if next < DATABASES => Some(next as u8),
+        DATABASES => Some(LIBRARIES),
+        _ => None,
+    }
+}
 
 /// Which root word holds the index of all keys of physical database `db`.
 pub(crate) const fn keys_root(db: u8) -> usize {
@@ -97,13 +125,13 @@ const _: () = assert!(HEADER + KEY_INLINE + 2 * VALUE_INLINE + 8 <= heap::MAX_BL
 const _: () = assert!(HEADER + 16 + 32 == 72);
 
 /// Bytes that a key of `len` bytes takes in its entry.
-pub(crate) const fn key_room(len: usize) -> usize {
+pub(crate) const fn key_space(len: usize) -> usize {
     if len > KEY_INLINE { 8 } else { len }
 }
 
 /// Where the bytes of an inline string begin.
 pub(crate) const fn body_at(key_len: usize) -> usize {
-    HEADER + key_room(key_len)
+    HEADER + key_space(key_len)
 }
 
 /// Where the cell of any other value stands.
@@ -123,7 +151,6 @@ pub(crate) enum Kind {
 const TAG_INLINE: u64 = 1;
 const TAG_INT: u64 = 2;
 const TAG_BLOB: u64 = 3;
-pub(crate) const TAG_COLLECTION: u64 = 4;
 /// The entry was found to be damaged: bits 5 to 7 hold its former tag, the others are as they were.
 const TAG_MARKED: u64 = 15;
 const RAW: u64 = 1 << 4;
@@ -208,29 +235,30 @@ impl Counts {
 pub(crate) struct FieldCounts {
     pub(crate) hashes: u32,
     /// Those whose key has no expiry time.
-    pub(crate) lasting: u32,
+    pub(crate) without_own_ttl: u32,
 }
 
 impl FieldCounts {
     pub(crate) fn decode(word: u64) -> FieldCounts {
-        FieldCounts { hashes: word as u32, lasting: (word >> 32) as u32 }
+        FieldCounts { hashes: word as u32, without_own_ttl: (word >> 32) as u32 }
     }
 
     pub(crate) fn encode(self) -> u64 {
-        u64::from(self.hashes) | u64::from(self.lasting) << 32
+        u64::from(self.hashes) | u64::from(self.without_own_ttl) << 32
     }
 
     /// Those of an entry whose expiry word is this.
     pub(crate) fn of(expiry: u64) -> FieldCounts {
-        let (hashes, lasting) = (u32::from(expiry & FIELDS != 0), u32::from(expiry == FIELDS));
-        FieldCounts { hashes, lasting }
+        let (hashes, without_own_ttl) =
+            (u32::from(expiry & FIELDS != 0), u32::from(expiry == FIELDS));
+        FieldCounts { hashes, without_own_ttl }
     }
 
     /// With an entry more.
     pub(crate) fn plus(self, other: FieldCounts) -> FieldCounts {
         FieldCounts {
             hashes: self.hashes.wrapping_add(other.hashes),
-            lasting: self.lasting.wrapping_add(other.lasting),
+            without_own_ttl: self.without_own_ttl.wrapping_add(other.without_own_ttl),
         }
     }
 
@@ -238,7 +266,7 @@ impl FieldCounts {
     pub(crate) fn minus(self, other: FieldCounts) -> FieldCounts {
         FieldCounts {
             hashes: self.hashes.saturating_sub(other.hashes),
-            lasting: self.lasting.saturating_sub(other.lasting),
+            without_own_ttl: self.without_own_ttl.saturating_sub(other.without_own_ttl),
         }
     }
 }
@@ -296,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_no_value_and_keeps_what_it_stands_on() {
+    fn a_mark_is_no_value_and_keeps_what_it_is_set_on() {
         let check = |kind: Kind| {
             let word = marked(kind.encode());
             assert_eq!(Kind::decode(word), None);

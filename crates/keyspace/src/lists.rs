@@ -4,14 +4,14 @@
 //! than that it is a list. An empty list has no key.
 
 use heap::{Shard, View};
-use structures::list::{self, Element, List, Sift};
-use structures::packed::Item;
+use structures::list::{self, Element, List, Retain};
+use structures::listpack::Item;
 use structures::reclaim::Queue;
 
-use crate::collection::{Form, Head, Text, item};
+use crate::collection::{Head, Layout, Text, item};
 use crate::entry::{self, Value};
 use crate::layout::Kind;
-use crate::value::{Encoding, Type};
+use crate::types::{Encoding, Type};
 use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
 pub use structures::list::{Limits as NodeLimits, Side};
@@ -89,7 +89,7 @@ impl Elements<'_> {
 }
 
 const HEAD: Head =
-    Head { what: Type::List, encoding: Encoding::Quicklist, form: Form::List, count: 0 };
+    Head { what: Type::List, encoding: Encoding::Quicklist, layout: Layout::List, count: 0 };
 
 /// A list that is being changed: its shard, and how.
 struct Edit<'e, 'k> {
@@ -142,18 +142,18 @@ impl Txn<'_> {
                 self.unlink(place, key.hash, old.slot, false)?;
                 let shard = &mut self.shards[place.shard];
                 entry::release_shell(shard, queue, old.at)?;
-                self.note(place.shard, db, key.bytes(), Event::Deleted);
+                self.record_change(place.shard, db, key.bytes(), Event::Deleted);
             }
             Some(old) => {
                 self.touch_key(place, key);
                 self.change_collection(place, old, HEAD, (word, list.word()));
-                self.note(place.shard, db, key.bytes(), Event::Written);
+                self.record_change(place.shard, db, key.bytes(), Event::Written);
             }
             None if list.is_empty() => {}
             None => {
                 let value = Value::Collection(HEAD, list.word());
                 self.put(place, key, None, value, 0, Expire::Clear)?;
-                self.note(place.shard, db, key.bytes(), Event::Written);
+                self.record_change(place.shard, db, key.bytes(), Event::Written);
             }
         }
         Ok(answer)
@@ -241,16 +241,16 @@ impl Txn<'_> {
     ) -> Result<u64, Error> {
         self.edit_list(db, key, |edit, list| {
             let (wanted, mut removed) = (item(element), 0);
-            let sift = |shard: &Shard<'_>, element: Element<'_>| match () {
-                () if removed >= most => Sift::Stop,
+            let retain = |shard: &Shard<'_>, element: Element<'_>| match () {
+                () if removed >= most => Retain::Stop,
                 () if is_equal(shard, element, wanted) => {
                     removed += 1;
-                    Sift::Drop
+                    Retain::Drop
                 }
-                () => Sift::Keep,
+                () => Retain::Keep,
             };
             edit.shard.allow_reserve(true);
-            let list = list.sift(edit.shard, edit.queue, from, limits, sift);
+            let list = list.retain(edit.shard, edit.queue, from, limits, retain);
             edit.shard.allow_reserve(false);
             Ok((list?, removed))
         })

@@ -3,8 +3,8 @@
 //! A transaction learns only at its end whether what it read was true: it asks for the losses
 //! before it begins ([`Keyspace::losses`]) and checks them before it commits or answers
 //! ([`Keyspace::check_losses`]). One that fails so has changed nothing. What the lost bytes meant
-//! is found out then ([`Keyspace::settle`]), and the transaction may run again, a bounded number of
-//! times ([`Keyspace::retry_losses`]).
+//! is found out then ([`Keyspace::resolve_losses`]), and the transaction may run again, a bounded
+//! number of times ([`Keyspace::retry_losses`]).
 
 use crate::{CommitError, Keyspace};
 
@@ -19,11 +19,11 @@ impl Keyspace {
     /// Whether bytes were lost and nobody knows yet what they were: what was read in a transaction
     /// that is still open may be zeros. One load.
     #[inline]
-    pub fn is_unsettled(&self) -> bool {
+    pub fn has_unresolved_losses(&self) -> bool {
         self.heap().region().has_unresolved_losses()
     }
 
-    /// The losses so far: to be asked before [`Keyspace::has_alert`].
+    /// The losses so far: to be asked before [`Keyspace::has_media_errors`].
     #[inline]
     pub fn losses(&self) -> Losses {
         Losses(self.heap().region().resolutions())
@@ -53,7 +53,7 @@ impl Keyspace {
     ) -> Result<R, E> {
         let done = attempt(self.losses());
         if done.as_ref().is_err_and(is_loss) {
-            self.settle();
+            self.resolve_losses();
         }
         done
     }
@@ -65,13 +65,14 @@ impl Keyspace {
         is_loss: impl Fn(&E) -> bool,
         mut attempt: impl FnMut(Losses) -> Result<R, E>,
     ) -> Result<R, E> {
-        let mut done = self.attempt(&is_loss, &mut attempt);
-        for _ in 1..TRIES {
-            if !done.as_ref().is_err_and(&is_loss) {
-                break;
+        // The attempt is called in one place, so that the compiler makes it a part of its caller.
+        let mut tries = 0;
+        loop {
+            let done = self.attempt(&is_loss, &mut attempt);
+            tries += 1;
+            if tries == TRIES || !done.as_ref().is_err_and(&is_loss) {
+                return done;
             }
-            done = self.attempt(&is_loss, &mut attempt);
         }
-        done
     }
 }

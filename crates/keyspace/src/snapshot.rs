@@ -10,10 +10,10 @@
 use heap::{Ptr, SnapshotError, View};
 use structures::index::Index;
 
-use crate::collection::Form;
-use crate::layout::{FIELDS, Kind, MAP_ROOT, int_of, keys_root, map_word, physical};
+use crate::collection::Layout;
+use crate::layout::{FIELDS, Kind, LIBRARIES, MAP_ROOT, int_of, keys_root, map_word, physical};
 use crate::streams::{self, StreamPart};
-use crate::{Db, Keyspace, TimedField, Type, collection, entry};
+use crate::{Db, Entry, Error, Keyspace, TimedField, Txn, Type, collection, entry};
 
 /// Keys, and bytes of values, that are read under one lock.
 const KEYS_AT_ONCE: usize = 64;
@@ -66,6 +66,36 @@ impl Content {
                 Content::Fields(fields)
             }
             other => other,
+        }
+    }
+}
+
+impl Txn<'_> {
+    /// All that the key holds, whatever its type.
+    pub fn content(&self, entry: &Entry) -> Result<Content, Error> {
+        let shard = &self.shards[entry.shard];
+        let Kind::Collection(head) = entry::kind(shard, entry.at) else {
+            return Ok(Content::String(self.string(entry)?.to_vec()?));
+        };
+        entry::sound(shard, entry.at)?;
+        let word = shard.word(entry::cell(shard, entry.at));
+        if head.layout == Layout::Stream {
+            return Ok(Content::Stream(streams::all_parts(shard, word)));
+        }
+        let is_timed = entry::expiry_word(shard, entry.at) & FIELDS != 0;
+        if is_timed && collection::can_have_ttls(head) {
+            let mut fields = Vec::new();
+            let push = |field| fields.push(field);
+            collection::timed_pieces(shard, head, word, 0, usize::MAX, push);
+            return Ok(Content::Fields(fields));
+        }
+        let (mut elements, mut cursor) = (Vec::new(), 0);
+        loop {
+            let push = |element: &[u8]| elements.push(element.to_vec());
+            cursor = collection::pieces(shard, head, word, cursor, usize::MAX, push);
+            if cursor == 0 {
+                return Ok(Content::Elements(head.what, elements));
+            }
         }
     }
 }
@@ -123,6 +153,31 @@ impl Snapshot {
             self.step(db, shard, cursor);
         }
         true
+    }
+
+    /// Shows the code of each function library; one that is damaged is left out.
+    pub fn for_each_library<E>(
+        &self,
+        mut show: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for shard in 0..self.shards {
+            let mut cursor = 0;
+            loop {
+                let mut found = Vec::new();
+                let view = self.heap.lock(shard);
+                let index = Index::at(view.root(keys_root(LIBRARIES)));
+                cursor = index.scan(&view, cursor, KEYS_AT_ONCE, |at| found.push(at));
+                drop(view);
+                for at in found {
+                    let code = library(&self.heap.lock(shard), at);
+                    code.map_or(Ok(()), |code| show(&code))?;
+                }
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn step(&mut self, db: Db, shard: usize, cursor: u64) {
@@ -192,6 +247,19 @@ impl Item {
     }
 }
 
+/// The code of a function library.
+pub(crate) fn library<V: View>(view: &V, at: Ptr) -> Result<Vec<u8>, Error> {
+    let damaged = || Error::Damaged(at.raw());
+    match Kind::decode(view.word(at)) {
+        Some(Kind::Inline { len, crc, .. }) => {
+            let code = entry::body(view, at, len);
+            (heap::crc32c(code) == crc).then(|| code.to_vec()).ok_or_else(damaged)
+        }
+        Some(Kind::Blob) => entry::blob(view, at).to_vec(view).map_err(|_| damaged()),
+        _ => Err(damaged()),
+    }
+}
+
 /// An item without its value where that is a blob, of this length; of a large collection, some
 /// elements, and `within` says where to go on (0: the end).
 pub(crate) fn begin<V: View>(view: &V, db: Db, at: Ptr, within: &mut u64) -> (Item, Option<u64>) {
@@ -202,13 +270,13 @@ pub(crate) fn begin<V: View>(view: &V, db: Db, at: Ptr, within: &mut u64) -> (It
         }
         Kind::Inline { len, .. } => (Content::String(entry::body(view, at, len).to_vec()), None),
         Kind::Blob => (Content::String(Vec::new()), entry::blob(view, at).len(view).ok()),
-        Kind::Collection(head) if head.form == Form::Stream => {
+        Kind::Collection(head) if head.layout == Layout::Stream => {
             let (parts, next) = streams::parts(view, view.word(entry::cell(view, at)), *within);
             *within = next;
             (Content::Stream(parts), None)
         }
         Kind::Collection(head)
-            if entry::expiry_word(view, at) & FIELDS != 0 && collection::can_have_times(head) =>
+            if entry::expiry_word(view, at) & FIELDS != 0 && collection::can_have_ttls(head) =>
         {
             let word = view.word(entry::cell(view, at));
             let mut fields = Vec::new();

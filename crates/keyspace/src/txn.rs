@@ -2,11 +2,11 @@
 //! and staged.
 //!
 //! All that happens in it happens at one time, `now`. Reading an expired key finds nothing and
-//! writes nothing, but is remembered, so that it can be deleted afterwards (`met`); a writer that
-//! meets one deletes it first. An operation that fails may have staged a part of its changes:
-//! whoever runs commands takes a savepoint before each and rolls back to it. Nothing is visible to
-//! others, or durable, before `commit`, and the locks stay until the transaction is dropped, so
-//! that a command log can be written in between.
+//! writes nothing, but is remembered, so that it can be deleted afterwards (`lazily_expired`); a
+//! writer that meets one deletes it first. An operation that fails may have staged a part of its
+//! changes: whoever runs commands takes a savepoint before each and rolls back to it. Nothing is
+//! visible to others, or durable, before `commit`, and the locks stay until the transaction is
+//! dropped, so that a command log can be written in between.
 //!
 //! The operations stand by subject in `strings`, `keys` and `databases`.
 
@@ -20,18 +20,18 @@ use structures::reclaim::Queue;
 
 use crate::changes::Changes;
 use crate::eviction::access::Which;
-use crate::expiry::lazy::Met;
+use crate::expiry::lazy::LazilyExpired;
 use crate::layout::{
     Counts, FIELDS, FieldCounts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
     keys_root, map_word, physical,
 };
-use crate::side::Side;
-use crate::streams;
-use crate::value::{self, Encoding, Str, Type};
+use crate::types::{Encoding, Type};
+use crate::value::{self, Str};
+use crate::volatile::VolatileShard;
 use crate::watch::After;
 use crate::{
-    Change, CommitError, Content, Db, Error, Event, Key, Keyspace, Members, Prepared, Watch,
-    collection, entry,
+    Change, CommitError, Db, Error, Event, Key, Keyspace, Members, Prepared, Watch, collection,
+    entry,
 };
 
 /// Shards of a transaction; this many without the heap.
@@ -56,12 +56,12 @@ pub struct Savepoint {
 
 /// Where a key belongs: index of the shard in the transaction, and physical database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct KeyLocation {
     pub(crate) shard: usize,
     pub(crate) db: u8,
 }
 
-impl Place {
+impl KeyLocation {
     /// Which key it is for the table of accesses.
     #[inline]
     pub(crate) fn which(self, hash: u64) -> Which {
@@ -72,7 +72,7 @@ impl Place {
 /// The key looked up last: commands look a key up, then write it.
 #[derive(Clone, Copy)]
 struct Memo {
-    place: Place,
+    place: KeyLocation,
     hash: u64,
     slot: Slot,
 }
@@ -89,7 +89,7 @@ pub struct Txn<'k> {
     committed: bool,
     memo: Option<Memo>,
     /// Expired keys that readers met.
-    pub(crate) met: Option<Box<Met>>,
+    pub(crate) lazily_expired: Option<Box<LazilyExpired>>,
     /// A string that was written before the shards were locked.
     pub(crate) attached: Option<Box<Prepared<'k>>>,
     /// Whether keys that are found count as used.
@@ -114,7 +114,7 @@ impl<'k> Txn<'k> {
             changes: None,
             committed: false,
             memo: None,
-            met: None,
+            lazily_expired: None,
             attached: None,
             touches: true,
         }
@@ -152,6 +152,22 @@ impl<'k> Txn<'k> {
         self.shards.len() == self.keyspace.shards()
     }
 
+    /// Locks one more shard, unless somebody else has it: whoever waited with shards locked could
+    /// wait forever. Returns true if it is locked. No savepoint may be held over this.
+    pub fn try_extend(&mut self, shard: usize) -> bool {
+        if self.position(shard).is_some() {
+            return true;
+        }
+        let Some(locked) = self.keyspace.heap().try_lock(shard) else { return false };
+        let at = self.shards.partition_point(|other| other.id() < shard);
+        self.shards.insert(at, locked);
+        if let Some(changes) = &mut self.changes {
+            changes.insert_shard(at);
+        }
+        self.forget();
+        true
+    }
+
     #[inline]
     fn position(&self, shard: usize) -> Option<usize> {
         match self.shards.len() {
@@ -162,28 +178,37 @@ impl<'k> Txn<'k> {
     }
 
     /// # Panics
+    /// As [`Txn::place_in`].
+    #[inline]
+    pub(crate) fn place(&self, db: Db, key: &Key<'_>) -> KeyLocation {
+        self.place_in(self.physical(db), key)
+    }
+
+    /// Where a key of a physical database belongs.
+    ///
+    /// # Panics
     /// If the shard of the key is not locked: whoever opened the transaction declared other keys.
     #[inline]
-    pub(crate) fn place(&self, db: Db, key: &Key<'_>) -> Place {
+    pub(crate) fn place_in(&self, db: u8, key: &Key<'_>) -> KeyLocation {
         let Some(shard) = self.position(key.shard()) else {
             panic!("the transaction does not hold shard {}", key.shard());
         };
-        Place { shard, db: self.physical(db) }
+        KeyLocation { shard, db }
     }
 
     pub(crate) fn physical(&self, db: Db) -> u8 {
         physical(self.map, db.number())
     }
 
-    pub(crate) fn side(&self, shard: usize) -> &'k Side {
-        self.keyspace.side(self.shards[shard].id())
+    pub(crate) fn volatile(&self, shard: usize) -> &'k VolatileShard {
+        self.keyspace.volatile(self.shards[shard].id())
     }
 
-    pub(crate) fn keys_index(&self, place: Place) -> Index {
+    pub(crate) fn keys_index(&self, place: KeyLocation) -> Index {
         Index::at(self.shards[place.shard].root(keys_root(place.db)))
     }
 
-    pub(crate) fn expiry_index(&self, place: Place) -> Index {
+    pub(crate) fn expiry_index(&self, place: KeyLocation) -> Index {
         Index::at(self.shards[place.shard].root(expiry_root(place.db)))
     }
 
@@ -191,23 +216,23 @@ impl<'k> Txn<'k> {
         Queue::at(self.shards[shard].root(QUEUE_ROOT))
     }
 
-    pub(crate) fn counts(&self, place: Place) -> Counts {
+    pub(crate) fn counts(&self, place: KeyLocation) -> Counts {
         let shard = &self.shards[place.shard];
         Counts::decode(shard.word(shard.root(counts_root(place.db))))
     }
 
-    pub(crate) fn set_counts(&mut self, place: Place, counts: Counts) {
+    pub(crate) fn set_counts(&mut self, place: KeyLocation, counts: Counts) {
         let shard = &mut self.shards[place.shard];
         let root = shard.root(counts_root(place.db));
         shard.set(root, counts.encode());
     }
 
-    pub(crate) fn field_counts(&self, place: Place) -> FieldCounts {
+    pub(crate) fn field_counts(&self, place: KeyLocation) -> FieldCounts {
         let shard = &self.shards[place.shard];
         FieldCounts::decode(shard.word(shard.root(fields_root(place.db))))
     }
 
-    pub(crate) fn set_field_counts(&mut self, place: Place, counts: FieldCounts) {
+    pub(crate) fn set_field_counts(&mut self, place: KeyLocation, counts: FieldCounts) {
         if self.field_counts(place) != counts {
             let shard = &mut self.shards[place.shard];
             let root = shard.root(fields_root(place.db));
@@ -217,7 +242,7 @@ impl<'k> Txn<'k> {
 
     /// The slot of a key, expired or not.
     #[inline]
-    pub(crate) fn slot(&self, place: Place, key: &Key<'_>) -> Option<Slot> {
+    pub(crate) fn slot(&self, place: KeyLocation, key: &Key<'_>) -> Option<Slot> {
         let shard = &self.shards[place.shard];
         if let Some(memo) = self.memo
             && (memo.place, memo.hash) == (place, key.hash)
@@ -226,10 +251,10 @@ impl<'k> Txn<'k> {
             return Some(memo.slot);
         }
         let equal = |at| entry::has_key(shard, at, key.bytes);
-        self.keys_index(place).find_seen(shard, key.hash, key.seen, equal)
+        self.keys_index(place).find_with_hint(shard, key.hash, key.slot_hint, equal)
     }
 
-    pub(crate) fn remember(&mut self, place: Place, key: &Key<'_>, slot: Slot) {
+    pub(crate) fn remember(&mut self, place: KeyLocation, key: &Key<'_>, slot: Slot) {
         self.memo = Some(Memo { place, hash: key.hash, slot });
     }
 
@@ -238,7 +263,7 @@ impl<'k> Txn<'k> {
         self.memo = None;
     }
 
-    pub(crate) fn live(&self, place: Place, at: Ptr) -> bool {
+    pub(crate) fn live(&self, place: KeyLocation, at: Ptr) -> bool {
         !entry::is_expired(&self.shards[place.shard], at, self.now)
     }
 
@@ -247,16 +272,16 @@ impl<'k> Txn<'k> {
     #[inline]
     pub fn find(&mut self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
-        let side = self.side(place.shard);
+        let volatile = self.volatile(place.shard);
         let found = self.slot(place, key);
         let Some(slot) = found.filter(|slot| self.live(place, slot.entry())) else {
-            side.counters.misses.add(1);
+            volatile.counters.misses.add(1);
             if found.is_some() {
-                self.meet(db, key);
+                self.add_lazily_expired(db, key);
             }
             return None;
         };
-        side.counters.hits.add(1);
+        volatile.counters.hits.add(1);
         self.touch_key(place, key);
         self.remember(place, key, slot);
         Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) })
@@ -288,7 +313,7 @@ impl<'k> Txn<'k> {
     #[inline]
     pub(crate) fn slot_mut(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         db: Db,
         key: &Key<'_>,
     ) -> Result<Option<Slot>, Error> {
@@ -338,34 +363,6 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// All that the key holds, whatever its type.
-    pub fn content(&self, entry: &Entry) -> Result<Content, Error> {
-        let shard = &self.shards[entry.shard];
-        let Kind::Collection(head) = entry::kind(shard, entry.at) else {
-            return Ok(Content::String(self.string(entry)?.to_vec()?));
-        };
-        entry::sound(shard, entry.at)?;
-        let word = shard.word(entry::cell(shard, entry.at));
-        if head.form == collection::Form::Stream {
-            return Ok(Content::Stream(streams::all_parts(shard, word)));
-        }
-        let is_timed = entry::expiry_word(shard, entry.at) & FIELDS != 0;
-        if is_timed && collection::can_have_times(head) {
-            let mut fields = Vec::new();
-            let push = |field| fields.push(field);
-            collection::timed_pieces(shard, head, word, 0, usize::MAX, push);
-            return Ok(Content::Fields(fields));
-        }
-        let (mut elements, mut cursor) = (Vec::new(), 0);
-        loop {
-            let push = |element: &[u8]| elements.push(element.to_vec());
-            cursor = collection::pieces(shard, head, word, cursor, usize::MAX, push);
-            if cursor == 0 {
-                return Ok(Content::Elements(head.what, elements));
-            }
-        }
-    }
-
     /// Bytes of the heap that key, value and index take.
     pub fn memory(&self, entry: &Entry) -> u64 {
         let shard = &self.shards[entry.shard];
@@ -382,27 +379,27 @@ impl<'k> Txn<'k> {
 
     /// Lists a change, where somebody wants to know.
     #[inline]
-    pub(crate) fn note(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
+    pub(crate) fn record_change(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
         if self.committed {
             self.changes = None;
             self.committed = false;
         }
         let wanted = matches!(event, Event::Expired | Event::FieldExpired | Event::Evicted)
             || self.keyspace.tracks_changes()
-            || !self.side(shard).watches.is_empty()
-            || self.side(shard).followers.load(Ordering::Relaxed) > 0;
+            || !self.volatile(shard).watches.is_empty()
+            || self.volatile(shard).followers.load(Ordering::Relaxed) > 0;
         if wanted {
-            self.changes_mut().note(shard, db, key, event);
+            self.changes_mut().record_change(shard, db, key, event);
         }
     }
 
     /// Lists that a field expired.
-    pub(crate) fn note_field(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8]) {
+    pub(crate) fn record_expired_field(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8]) {
         if self.committed {
             self.changes = None;
             self.committed = false;
         }
-        self.changes_mut().note_field(shard, db, key, field);
+        self.changes_mut().record_expired_field(shard, db, key, field);
     }
 
     pub(crate) fn changes_mut(&mut self) -> &mut Changes {
@@ -422,15 +419,15 @@ impl<'k> Txn<'k> {
     }
 
     /// Lists the key as written, though its value stayed as it was.
-    pub fn note_written(&mut self, db: Db, key: &Key<'_>) {
-        self.note(self.place(db, key).shard, db, key.bytes, Event::Written);
+    pub fn record_written(&mut self, db: Db, key: &Key<'_>) {
+        self.record_change(self.place(db, key).shard, db, key.bytes, Event::Written);
     }
 
     /// Makes what was written since there were `from` pending changes something that no watch is
     /// told of: a value that is kept in another form.
-    pub fn set_beside(&mut self, from: usize) {
+    pub fn mark_metadata_only(&mut self, from: usize) {
         if let Some(changes) = self.changes.as_mut().filter(|_| !self.committed) {
-            changes.set_beside(from);
+            changes.mark_metadata_only(from);
         }
     }
 
@@ -438,7 +435,7 @@ impl<'k> Txn<'k> {
     pub fn watch(&mut self, db: Db, key: &Key<'_>, flag: &Arc<AtomicBool>) -> Watch {
         let place = self.place(db, key);
         let expired = self.after(place, key) == After::Expired;
-        self.side(place.shard).watches.add(db, key.bytes, flag, expired)
+        self.volatile(place.shard).watches.add(db, key.bytes, flag, expired)
     }
 
     /// Whether the key expired since it is watched: EXEC fails then, though nobody deleted the key
@@ -447,10 +444,10 @@ impl<'k> Txn<'k> {
         let key = self.key(&watch.key);
         let place = self.place(watch.db, &key);
         self.after(place, &key) == After::Expired
-            && !self.side(place.shard).watches.began_expired(watch)
+            && !self.volatile(place.shard).watches.began_expired(watch)
     }
 
-    pub(crate) fn after(&self, place: Place, key: &Key<'_>) -> After {
+    pub(crate) fn after(&self, place: KeyLocation, key: &Key<'_>) -> After {
         match self.slot(place, key) {
             None => After::Absent,
             Some(slot) if self.live(place, slot.entry()) => After::Present,
@@ -527,7 +524,7 @@ impl<'k> Txn<'k> {
         }
         if let Some(mut changes) = self.changes.take() {
             if !self.committed {
-                self.tell(&mut changes);
+                self.notify_watches(&mut changes);
             }
             self.changes = Some(changes);
         }
@@ -536,23 +533,25 @@ impl<'k> Txn<'k> {
     }
 
     #[cold]
-    fn tell(&self, changes: &mut Changes) {
-        for told in changes.flushed.drain(..) {
-            let watches = &self.side(told.shard).watches;
-            watches.touch_flushed(told.db, &told.key, told.was_there, told.after);
+    fn notify_watches(&self, changes: &mut Changes) {
+        for flushed in changes.flushed.drain(..) {
+            let watches = &self.volatile(flushed.shard).watches;
+            watches.touch_flushed(flushed.db, &flushed.key, flushed.was_there, flushed.after);
         }
         for (shard, change) in changes.iter() {
-            let side = self.side(shard);
+            let volatile = self.volatile(shard);
             match change.event {
-                Event::Expired => side.counters.expired.add(1),
-                Event::FieldExpired => side.counters.expired_fields.add(1),
-                Event::Evicted => side.counters.evicted.add(1),
-                Event::Written | Event::Deleted | Event::Flushed | Event::Beside => {}
+                Event::Expired => volatile.counters.expired.add(1),
+                Event::FieldExpired => volatile.counters.expired_fields.add(1),
+                Event::Evicted => volatile.counters.evicted.add(1),
+                Event::Written | Event::Deleted | Event::Flushed | Event::MetadataOnly => {}
             }
-            if !matches!(change.event, Event::Flushed | Event::Beside) && !side.watches.is_empty() {
+            if !matches!(change.event, Event::Flushed | Event::MetadataOnly)
+                && !volatile.watches.is_empty()
+            {
                 let key = self.key(change.key);
-                let place = Place { shard, db: self.physical(change.db) };
-                side.watches.touch(change.db, change.key, self.after(place, &key));
+                let place = KeyLocation { shard, db: self.physical(change.db) };
+                volatile.watches.touch(change.db, change.key, self.after(place, &key));
             }
         }
     }

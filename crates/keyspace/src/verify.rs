@@ -133,7 +133,7 @@ fn value<V: View>(view: &V, at: Ptr, capacity: usize, deep: Option<Deep<'_>>) ->
             collection::check(view, head, word, deep)
                 .map_err(|damaged| Fault { what: damaged.what, at: damaged.at })?;
             let says = entry::expiry_word(view, at) & FIELDS != 0;
-            if says == collection::has_times(view, head, word) {
+            if says == collection::has_ttls(view, head, word) {
                 return Ok(());
             }
             Err(fault("times of fields", at.add(EXPIRY_AT)))

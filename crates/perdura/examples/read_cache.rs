@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     std::fs::remove_dir_all(&dir)?;
-    tell(&arms);
+    print_results(&arms);
     Ok(())
 }
 
@@ -150,7 +150,7 @@ fn median(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
     (values[values.len() / 2], values[values.len() / 4], values[values.len() * 3 / 4])
 }
 
-fn tell(arms: &[Arm]) {
+fn print_results(arms: &[Arm]) {
     println!("{KEYS} values of {VALUE} bytes, Zipf {SKEW}, cache of {} MiB", CACHE >> 20);
     println!("{:<18} {:>10} {:>22} {:>8}", "emulated", "ns a GET", "by memory, no cache", "hits");
     for arm in arms {

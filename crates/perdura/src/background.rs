@@ -18,8 +18,8 @@ const REST: u32 = 100;
 
 /// One step in each shard; whether there is more to do at once.
 pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
-    if keyspace.is_unsettled() {
-        keyspace.settle();
+    if keyspace.has_unresolved_losses() {
+        keyspace.resolve_losses();
     }
     let mut more = keyspace.heap().grow_ahead();
     for shard in 0..keyspace.shards() {
@@ -37,20 +37,20 @@ pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
 #[derive(Default)]
 struct Stop {
     asked: Mutex<bool>,
-    told: Condvar,
+    wanted: Condvar,
 }
 
 impl Stop {
     /// Waits for the pause or the end; true at the end.
     fn pause(&self) -> bool {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = self.told.wait_timeout_while(asked, PAUSE, |asked| !*asked);
+        let wait = self.wanted.wait_timeout_while(asked, PAUSE, |asked| !*asked);
         *wait.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn ask(&self) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.told.notify_all();
+        self.wanted.notify_all();
     }
 }
 

@@ -112,8 +112,8 @@ pub trait Bitmaps: Execute {
                 len = value.len();
                 found = range.within(len).map_or(Ok(None), |bits| value.find_bit(bits, on))?;
             }
-            let behind = (!on && range == BitRange::All).then_some(len as u64 * 8);
-            Ok(found.or(behind))
+            let after_the_end = (!on && range == BitRange::All).then_some(len as u64 * 8);
+            Ok(found.or(after_the_end))
         })
     }
 

@@ -133,15 +133,15 @@ pub enum Error {
     Damaged(u64),
     /// The medium lost bytes while the operation ran. What they were is known now: try again.
     #[error("the medium lost bytes meanwhile: try again")]
-    Unsettled,
+    UnresolvedLosses,
     /// A durable step failed; the store takes no more writes until it is opened again.
     #[error("a durable step failed; the store takes no more writes until it is opened again")]
     ReadOnly,
 }
 
 impl Error {
-    pub(crate) fn is_unsettled(&self) -> bool {
-        *self == Error::Unsettled
+    pub(crate) fn has_unresolved_losses(&self) -> bool {
+        *self == Error::UnresolvedLosses
     }
 }
 
@@ -165,7 +165,7 @@ impl From<keyspace::CommitError> for Error {
     fn from(error: keyspace::CommitError) -> Error {
         match error {
             keyspace::CommitError::Full => Error::Full,
-            keyspace::CommitError::UnresolvedLosses => Error::Unsettled,
+            keyspace::CommitError::UnresolvedLosses => Error::UnresolvedLosses,
             _ => Error::ReadOnly,
         }
     }

@@ -123,7 +123,11 @@ fn check_shape(shape: Shape) -> Result<Shape, Error> {
 }
 
 impl Open<'_> {
-    fn found(&self, entry: Option<Entry>, search: &GeoSearch) -> Result<Vec<geo::Found>, Error> {
+    fn found(
+        &self,
+        entry: Option<Entry>,
+        search: &GeoSearch,
+    ) -> Result<Vec<geo::FoundItem>, Error> {
         let shape = check_shape(search.shape)?;
         let GeoSearch { centre, wanted, .. } = search;
         if let Centre::Point(point) = centre {

@@ -150,12 +150,12 @@ pub trait ConsumerGroups: Execute {
                 found.push(*pending);
                 found.len() < count
             })?;
-            let told = found.into_iter().map(|pending| {
+            let reported = found.into_iter().map(|pending| {
                 let (id, delivered, count) = (pending.id, pending.delivered, pending.count);
                 let consumer = stream.owner_name(&group, &pending)?;
                 Ok(PendingEntry { id, consumer, delivered, count })
             });
-            told.collect::<Result<_, KeyspaceError>>().map_err(Error::from)
+            reported.collect::<Result<_, KeyspaceError>>().map_err(Error::from)
         })
     }
 

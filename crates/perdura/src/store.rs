@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyspace::{Db, Entry, Expire, Harm, Key, Keyspace, Losses, Txn};
+use keyspace::{Db, Entry, Expire, Key, KeyDamage, Keyspace, Losses, Txn};
 use pmem::Domain;
 
 use crate::background::{self, Background};
@@ -76,7 +76,7 @@ impl Perdura {
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
         keyspace.heap().set_read_cache(options.read_cache);
-        keyspace.settle();
+        keyspace.resolve_losses();
         let background =
             options.background.then(|| Background::start(Arc::clone(&keyspace), options.clock));
         Ok(Perdura { background: background.transpose()?, keyspace, clock: options.clock })
@@ -143,7 +143,7 @@ impl Perdura {
 
     /// Finds out what the medium lost if that ended the attempt.
     fn attempt<R>(&self, attempt: impl FnOnce(Losses) -> Result<R, Error>) -> Result<R, Error> {
-        self.keyspace.attempt(Error::is_unsettled, attempt)
+        self.keyspace.attempt(Error::has_unresolved_losses, attempt)
     }
 
     fn begin(&self, keys: &[&[u8]]) -> Result<Txn<'_>, Error> {
@@ -160,14 +160,23 @@ impl Perdura {
 
     /// Refuses a key whose entry was lost with its name; only then is there anything to ask.
     fn refuse_lost(&self, key: &[u8]) -> Result<(), Error> {
-        if !self.keyspace.has_alert() {
+        if !self.keyspace.has_media_errors() {
             return Ok(());
         }
-        match self.keyspace.harm(Db::default(), &self.keyspace.key(key)) {
+        match self.keyspace.key_damage(Db::default(), &self.keyspace.key(key)) {
             None => Ok(()),
-            Some(Harm::Nameless(at)) => Err(Error::Damaged(at)),
-            Some(Harm::Stopped(_)) => Err(Error::ReadOnly),
+            Some(KeyDamage::Unidentified(at)) => Err(Error::Damaged(at)),
+            Some(KeyDamage::Stopped(_)) => Err(Error::ReadOnly),
         }
+    }
+
+    /// Removes an entry whose name was lost and that may be this key's; only then is there anything
+    /// to ask.
+    fn cut_lost(&self, key: &[u8]) -> Result<(), Error> {
+        if self.keyspace.has_media_errors() {
+            self.keyspace.remove_unidentified(Db::default(), &self.keyspace.key(key))?;
+        }
+        Ok(())
     }
 
     fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
@@ -222,8 +231,9 @@ impl Perdura {
         value: &[u8],
         expire: impl Fn(u64) -> Expire,
     ) -> Result<(), Error> {
+        reentry::refuse(&self.keyspace)?;
         self.attempt(|losses| {
-            self.replace_lost(key)?;
+            self.cut_lost(key)?;
             let key = self.keyspace.key(key);
             match self.try_set(losses, &key, value, &expire) {
                 // What deletes left may make the room.
@@ -288,10 +298,7 @@ impl Execute for Perdura {
 
     fn replace_lost(&self, key: &[u8]) -> Result<(), Error> {
         reentry::refuse(&self.keyspace)?;
-        if self.keyspace.has_alert() {
-            self.keyspace.cut_nameless(Db::default(), &self.keyspace.key(key))?;
-        }
-        Ok(())
+        self.attempt(|_| self.cut_lost(key))
     }
 }
 
@@ -299,7 +306,7 @@ impl Strings for Perdura {
     // A large value is copied without keeping others from its shard.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         reentry::refuse(&self.keyspace)?;
-        self.keyspace.retry_losses(Error::is_unsettled, |losses| {
+        self.keyspace.retry_losses(Error::has_unresolved_losses, |losses| {
             self.refuse_lost(key.as_ref())?;
             let value = self.read(key.as_ref());
             self.keyspace.check_losses(losses)?;
@@ -329,4 +336,55 @@ fn copy_large(txn: Txn<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     pinned.append_to(&mut bytes);
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DomainRequest, Keys};
+    use std::fs::{self, OpenOptions};
+    use std::os::unix::fs::FileExt;
+    use std::path::Path;
+
+    const PAGE: usize = 4096;
+
+    /// Has the medium lose the page where `text` begins; nobody has looked into it yet. The file is
+    /// cut short under the mapping, which raises the same signal.
+    fn lose(store: &Perdura, pool: &Path, text: &[u8]) {
+        let bytes = fs::read(pool).expect("the pool");
+        let at = bytes.windows(text.len()).rposition(|part| part == text).expect("the text");
+        let page = at & !(PAGE - 1);
+        let file = OpenOptions::new().write(true).open(pool).expect("the pool");
+        file.set_len(page as u64).expect("a shorter file");
+        store.keyspace.heap().region().load(page as u64);
+        let rest = page + PAGE;
+        file.write_all_at(&bytes[rest..], rest as u64).expect("what lies after it");
+        assert!(store.keyspace.has_unresolved_losses());
+    }
+
+    #[test]
+    fn a_delete_that_meets_a_loss_finds_out_what_was_lost_and_succeeds_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = folder.path().join("pool");
+        let options = Options::new(&pool).domain(DomainRequest::Process).background(false);
+        let store = Perdura::open(options).expect("a store");
+        let name = |i: usize| format!("{{t}}key:{i:05}");
+        for i in 0..4000 {
+            store.set(name(i), format!("{i:05}").repeat(20)).expect("space");
+        }
+        lose(&store, &pool, &"01000".repeat(20).into_bytes());
+        store.keyspace.resolve_losses();
+        let unidentified = |i: &usize| {
+            let name = name(*i);
+            let damage =
+                store.keyspace.key_damage(Db::default(), &store.keyspace.key(name.as_bytes()));
+            matches!(damage, Some(KeyDamage::Unidentified(_)))
+        };
+        let lost = name((0..4000).find(unidentified).expect("a key without a name"));
+        lose(&store, &pool, &"03000".repeat(20).into_bytes());
+        assert_eq!(store.delete(&lost), Err(Error::UnresolvedLosses));
+        assert!(!store.keyspace.has_unresolved_losses(), "what was lost is known now");
+        assert_eq!(store.delete(&lost), Ok(false));
+        assert_eq!(store.get(&lost), Ok(None));
+    }
 }

@@ -50,7 +50,7 @@ impl Region {
                 _ => Err(io::Error::last_os_error()),
             },
         };
-        self.note_stored(from, len);
+        self.record_stored(from, len);
         done.map_err(|error| match error.raw_os_error() {
             // No kind of file for it, or a file that is not to be changed so (a sealed one).
             Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::ENODEV | libc::EPERM) => {
@@ -58,17 +58,17 @@ impl Region {
             }
             _ => PunchError::Io { source: error },
         })?;
-        self.check_holes_are_told(from, to)
+        self.check_holes_are_reported(from, to)
     }
 
     /// Takes the first hole back if the file does not say where it is: after a restart nobody would
     /// know.
-    fn check_holes_are_told(&self, from: u64, to: u64) -> Result<(), PunchError> {
-        if self.file.is_none() || self.tells_holes.load(Relaxed) {
+    fn check_holes_are_reported(&self, from: u64, to: u64) -> Result<(), PunchError> {
+        if self.file.is_none() || self.reports_holes.load(Relaxed) {
             return Ok(());
         }
         if self.hole_in(from, to).is_some() {
-            self.tells_holes.store(true, Relaxed);
+            self.reports_holes.store(true, Relaxed);
             return Ok(());
         }
         // SAFETY: the caller of `punch` promises the same.

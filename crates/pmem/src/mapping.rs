@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn sysfs_tells_a_dax_device_and_its_size() {
+    fn sysfs_reports_a_dax_device_and_its_size() {
         let sysfs = tempfile::tempdir().unwrap();
         let make = |number: &str, subsystem: &str, attributes: &[(&str, &str)]| {
             let entry = sysfs.path().join("dev/char").join(number);

@@ -211,9 +211,9 @@ impl Drop for Watch {
 }
 
 /// Frees the lock of a slot.
-struct Held<'w>(&'w Watched);
+struct MediaLock<'w>(&'w Watched);
 
-impl Drop for Held<'_> {
+impl Drop for MediaLock<'_> {
     fn drop(&mut self) {
         self.0.lock.store(false, Ordering::Release);
     }
@@ -262,12 +262,12 @@ impl Watched {
         (offset < self.len.load(Ordering::Relaxed)).then_some(offset as u64)
     }
 
-    fn hold(&self) -> Held<'_> {
+    fn lock(&self) -> MediaLock<'_> {
         while self.lock.swap(true, Ordering::Acquire) {
             // SAFETY: a system call without arguments.
             unsafe { libc::sched_yield() };
         }
-        Held(self)
+        MediaLock(self)
     }
 
     fn address(&self, at: u64) -> *mut libc::c_void {
@@ -278,7 +278,7 @@ impl Watched {
     /// calls and atomics only.
     pub(crate) fn quarantine(&self, at: u64) -> Quarantined {
         let page = at & !(PAGE - 1);
-        let _held = self.hold();
+        let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
         let is_private =
             |p: &Page| p.at.load(Ordering::Relaxed) == page && !p.repaired.load(Ordering::Relaxed);
@@ -337,7 +337,7 @@ impl Watched {
     /// again. Waits until it is there.
     pub(crate) fn was_held(&self, at: u64) -> bool {
         let page = at & !(PAGE - 1);
-        let _held = self.hold();
+        let _held = self.lock();
         self.recent.iter().any(|recent| recent.load(Ordering::Relaxed) == page)
     }
 
@@ -352,7 +352,7 @@ impl Watched {
         if std::ptr::eq(self, &UNWATCHED) {
             return false;
         }
-        let _held = self.hold();
+        let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
         let Some(entry) = self.pages.get(known) else { return false };
         entry.set(page, true);
@@ -362,7 +362,7 @@ impl Watched {
 
     /// Returns the pages whose loss was not recorded.
     pub(crate) fn unrecorded(&self) -> Vec<LostPage> {
-        let _held = self.hold();
+        let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
         let is_new = |page: &&Page| !page.recorded.load(Ordering::Relaxed);
         self.pages[..known].iter().filter(is_new).map(Page::get).collect()
@@ -370,7 +370,7 @@ impl Watched {
 
     /// Says that the loss of these pages was recorded: they may be repaired.
     pub(crate) fn set_recorded(&self, recorded: &[LostPage]) {
-        let _held = self.hold();
+        let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
         for page in self.pages[..known].iter().filter(|page| recorded.contains(&page.get())) {
             page.recorded.store(true, Ordering::Relaxed);
@@ -385,7 +385,7 @@ impl Watched {
         if flags == 0 || !self.has_quarantined() {
             return Ok(());
         }
-        let _held = self.hold();
+        let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
         let is_due = |page: &&Page| {
             page.recorded.load(Ordering::Relaxed) && !page.repaired.load(Ordering::Relaxed)
@@ -408,7 +408,7 @@ impl Watched {
 
     /// Returns how many pages are not resolved, and the lines that were lost with them.
     pub(crate) fn lost(&self) -> (usize, Vec<Lost>) {
-        let _held = self.hold();
+        let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
         let mut all: Vec<Lost> = Vec::new();
         for entry in &self.pages[..known] {
@@ -426,7 +426,7 @@ impl Watched {
 
     /// Returns the pages that were lost after the first `pages` ones.
     pub(crate) fn lost_after(&self, pages: usize) -> Vec<LostPage> {
-        let _held = self.hold();
+        let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
         self.pages[pages.min(known)..known].iter().map(Page::get).collect()
     }
@@ -434,7 +434,7 @@ impl Watched {
     /// Forgets the first `pages` pages, which were repaired and looked into. Returns true if no
     /// others have come since.
     pub(crate) fn resolve(&self, pages: usize) -> bool {
-        let _held = self.hold();
+        let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
         let gone = pages.min(known);
         for (to, from) in (gone..known).enumerate() {
@@ -481,7 +481,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(4 * PAGE) };
         let region = Region::open(dir.path().join("pool"), &options).expect("a region");
-        region.grow(4 * PAGE).expect("room");
+        region.grow(4 * PAGE).expect("free memory");
         // SAFETY: no slice of the region's bytes exists.
         unsafe { region.write(0, &[7; 4 * PAGE as usize]) };
         let file = region.file.as_ref().expect("a file");

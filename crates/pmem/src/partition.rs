@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_whole_pages_side_by_side() {
+    fn partitions_are_whole_pages_side_by_side() {
         let check = |count, pages, expect| {
             let (_dir, partitions) = partitions(count, pages);
             assert_eq!(partitions.len(), count);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_lane_stores_no_other_one_sees() {
+    fn what_one_partition_stores_no_other_one_sees() {
         let (dir, mut partitions) = partitions(2, 4);
         let len = partitions[0].len() as usize;
         partitions[0].store(0, &vec![1; len]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_writes_back_the_lines_of_its_own_lane() {
+    fn a_flush_writes_back_the_lines_of_its_own_partition() {
         let (_dir, mut partitions) = partitions(2, 2);
         touched::take();
         partitions[1].flush(60, 8);

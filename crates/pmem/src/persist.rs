@@ -49,7 +49,7 @@ impl Region {
         unsafe { self.write(off, first) };
         // SAFETY: `cut` gives whole lines from the start of a line, inside the checked range.
         unsafe { stream::copy_lines(to.wrapping_add(head), whole.as_ptr(), body) };
-        self.note_streamed(off + head as u64, whole);
+        self.record_streamed(off + head as u64, whole);
         #[cfg(feature = "emulate-media")]
         self.charge_stream(off + head as u64, body);
         // SAFETY: the tail of a range that the caller may write.
@@ -80,7 +80,7 @@ impl Region {
         if let Some(to) = self.place(off, src.len()) {
             // SAFETY: whole lines of a range that the caller may write.
             unsafe { stream::copy_lines(to, src.as_ptr(), src.len()) };
-            self.note_streamed(off, src);
+            self.record_streamed(off, src);
             #[cfg(feature = "emulate-media")]
             self.charge_stream(off, src.len());
             count_streamed(src.len() as u64);
@@ -106,8 +106,8 @@ impl Region {
 
     /// Says to a test and to a simulation that whole lines were stored past the cache.
     #[inline(always)]
-    fn note_streamed(&self, off: u64, bytes: &[u8]) {
-        self.note_stored(off, bytes.len() as u64);
+    fn record_streamed(&self, off: u64, bytes: &[u8]) {
+        self.record_stored(off, bytes.len() as u64);
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
             match FaultPoint::StreamBody.is_enabled() {
@@ -180,7 +180,7 @@ impl Region {
     fn write_back_lines(&self, off: u64, len: usize) {
         let lines = lines(off, len);
         #[cfg(test)]
-        lines.clone().for_each(touched::note);
+        lines.clone().for_each(touched::record);
         let first = self.mapping.base().wrapping_add((off & !(LINE - 1)) as usize);
         // SAFETY: the lines that hold the bytes of a checked range, in a mapping that starts and
         // ends at a line.
@@ -334,7 +334,7 @@ pub(crate) mod touched {
         static LINES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     }
 
-    pub(crate) fn note(line: u64) {
+    pub(crate) fn record(line: u64) {
         LINES.with_borrow_mut(|lines| lines.push(line));
     }
 

@@ -229,7 +229,7 @@ mod tests {
         let check = |len: u64, at: u64, lost: u64| {
             let mut file = tempfile::tempfile().expect("a file");
             let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8 | 1).collect();
-            file.write_all(&bytes).expect("room");
+            file.write_all(&bytes).expect("free memory");
             let page = blank_page().expect("memory");
             assert_eq!(copy_page(file.as_raw_fd(), -1, at, page), lost, "{len} {at}");
             for line in 0..PAGE / LINE {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_on_a_disk_tells_its_device_or_none() {
+    fn a_file_on_a_disk_reports_its_device_or_none() {
         let file = tempfile::tempfile().expect("a file");
         let device = block_device(&file);
         if device >= 0 {

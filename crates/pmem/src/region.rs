@@ -51,7 +51,7 @@ pub struct Region {
     pub(crate) id: u64,
     pub(crate) growing: Mutex<()>,
     /// The file was seen to say where a hole is.
-    pub(crate) tells_holes: AtomicBool,
+    pub(crate) reports_holes: AtomicBool,
     pub(crate) repairing: Mutex<()>,
     pub(crate) record: OnceLock<RecordLosses>,
     pub(crate) file: Option<LockedFile>,
@@ -89,7 +89,7 @@ impl Region {
             syncs: Syncs::default(),
             id: NEXT_ID.fetch_add(1, Relaxed),
             growing: Mutex::new(()),
-            tells_holes: AtomicBool::new(false),
+            reports_holes: AtomicBool::new(false),
             repairing: Mutex::new(()),
             record: OnceLock::new(),
             file: parts.file,
@@ -323,7 +323,7 @@ impl Region {
     pub unsafe fn store(&self, off: u64, value: u64) {
         let Some(word) = self.word(off) else { return };
         word.store(value, Relaxed);
-        self.note_stored(off, 8);
+        self.record_stored(off, 8);
         #[cfg(feature = "emulate-media")]
         self.charge_store(off, 8);
         #[cfg(feature = "sim")]
@@ -344,7 +344,7 @@ impl Region {
         self.charge_read(off, 8);
         let value = change(word.load(Relaxed));
         word.store(value, Relaxed);
-        self.note_stored(off, 8);
+        self.record_stored(off, 8);
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
             recorder.store(off, &value.to_ne_bytes());
@@ -362,7 +362,7 @@ impl Region {
         // SAFETY: the destination is mapped and nobody else accesses it (caller), so `src` does not
         // overlap it.
         unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), to, src.len()) };
-        self.note_stored(off, src.len() as u64);
+        self.record_stored(off, src.len() as u64);
         #[cfg(feature = "emulate-media")]
         self.charge_store(off, src.len());
         #[cfg(feature = "sim")]
@@ -388,7 +388,7 @@ impl Region {
         // (caller).
         let bytes = unsafe { std::slice::from_raw_parts_mut(to, len) };
         fill(bytes);
-        self.note_stored(off, len as u64);
+        self.record_stored(off, len as u64);
         #[cfg(feature = "emulate-media")]
         self.charge_store(off, len);
         #[cfg(feature = "sim")]
@@ -400,7 +400,7 @@ impl Region {
 
     /// Says to a test that bytes of the file were stored.
     #[inline(always)]
-    pub(crate) fn note_stored(&self, off: u64, len: u64) {
+    pub(crate) fn record_stored(&self, off: u64, len: u64) {
         if cfg!(any(test, feature = "sim")) && self.file.is_some() {
             crate::calls::stored(off, len);
         }

@@ -26,6 +26,15 @@ pub fn lock<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {
     }
 }
 
+/// Returns true if a scheduler runs the calling thread: then a circle of waits is noticed.
+#[inline]
+pub fn is_scheduled() -> bool {
+    #[cfg(feature = "sim")]
+    return scheduled::current().is_some();
+    #[cfg(not(feature = "sim"))]
+    false
+}
+
 /// Waits for a mutex that another thread holds, and counts how long.
 #[cold]
 fn wait<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {

@@ -46,17 +46,17 @@ pub(crate) fn cut(off: u64, len: usize) -> (usize, usize, usize) {
 #[inline]
 pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, len: usize) {
     use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-    const LANE: usize = size_of::<__m128i>();
+    const VECTOR: usize = size_of::<__m128i>();
     for line in (0..len / LINE as usize).map(|n| n * LINE as usize) {
         let from = from.wrapping_add(line);
         // SAFETY: `line + 64 <= len`, and the source is readable (caller); unaligned loads are
         // allowed.
         let partitions = [0, 1, 2, 3]
-            .map(|n: usize| unsafe { _mm_loadu_si128(from.wrapping_add(n * LANE).cast()) });
+            .map(|n: usize| unsafe { _mm_loadu_si128(from.wrapping_add(n * VECTOR).cast()) });
         let to = to.wrapping_add(line);
         for (n, partition) in partitions.into_iter().enumerate() {
             // SAFETY: `line + 64 <= len`, the destination is writable and 16-byte aligned (caller).
-            unsafe { _mm_stream_si128(to.wrapping_add(n * LANE).cast(), partition) };
+            unsafe { _mm_stream_si128(to.wrapping_add(n * VECTOR).cast(), partition) };
         }
     }
 }

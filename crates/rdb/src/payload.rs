@@ -1,13 +1,45 @@
 //! What DUMP answers and RESTORE takes: a type, a value, the version of the format and a checksum.
+//! What FUNCTION DUMP answers ends in the same way; its records are libraries.
 
+use crate::reader::FUNCTION;
 use crate::{Error, Kind, Source, checksum, is_known_version};
 
 /// Bytes behind the value: the version and the checksum.
-const FOOTER: usize = 2 + 8;
+pub const FOOTER: usize = 2 + 8;
 
 /// Verifies a payload; its type, and where its value is read from. A string of more than `longest`
 /// bytes is refused.
 pub fn open(payload: &[u8], longest: u64) -> Result<(Kind, Source<&[u8]>), Error> {
+    let (body, version) = verify(payload)?;
+    let mut source = Source::new(body, version, longest);
+    let kind = source.byte().map_err(|_| Error::Empty { at: 0 })?;
+    let kind = Kind::of(kind, version).ok_or(Error::Type { kind, at: 0 })?;
+    Ok((kind, source))
+}
+
+/// Verifies what FUNCTION DUMP answers, and shows the source of each library in it. Library code of
+/// more than `longest` bytes is refused, and so is any record that is none, by its number
+/// ([`Error::Type`]).
+pub fn functions<E: From<Error>>(
+    payload: &[u8],
+    longest: u64,
+    mut show: impl FnMut(Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    let (body, version) = verify(payload)?;
+    let mut source = Source::new(body, version, longest);
+    loop {
+        let at = source.at();
+        match source.byte() {
+            Ok(FUNCTION) => show(source.string()?)?,
+            Ok(kind) => return Err(Error::Type { kind, at }.into()),
+            Err(Error::Cut { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Verifies version and checksum; what is before them, and the version.
+fn verify(payload: &[u8]) -> Result<(&[u8], u16), Error> {
     let at = payload.len() as u64;
     let (rest, expected) = payload.split_last_chunk().ok_or(Error::Cut { at })?;
     let (body, version) = rest.split_last_chunk().ok_or(Error::Cut { at })?;
@@ -19,10 +51,7 @@ pub fn open(payload: &[u8], longest: u64) -> Result<(Kind, Source<&[u8]>), Error
     if expected != found {
         return Err(Error::Checksum { expected, found });
     }
-    let mut source = Source::new(body, version, longest);
-    let kind = source.byte().map_err(|_| Error::Empty { at: 0 })?;
-    let kind = Kind::of(kind, version).ok_or(Error::Type { kind, at: 0 })?;
-    Ok((kind, source))
+    Ok((body, version))
 }
 
 /// Returns true if this is why [`open`] refused the payload itself, not what is in it.
@@ -31,7 +60,7 @@ pub fn is_refused(error: &Error) -> bool {
 }
 
 /// Completes the payload of a type and a value.
-pub fn seal(payload: &mut Vec<u8>, version: u16) {
+pub fn append_footer(payload: &mut Vec<u8>, version: u16) {
     payload.reserve(FOOTER);
     payload.extend_from_slice(&version.to_le_bytes());
     let checksum = checksum::of(payload);

@@ -11,8 +11,8 @@ use crate::{Error, Kind, Part, is_known_version, read_value};
 
 /// The numbers of records that are no keys.
 const SLOT: u8 = 244;
-const FUNCTION: u8 = 245;
-const FUNCTION_OLD: u8 = 246;
+pub(crate) const FUNCTION: u8 = 245;
+pub(crate) const FUNCTION_OLD: u8 = 246;
 const MODULE: u8 = 247;
 const IDLE: u8 = 248;
 const FREQUENCY: u8 = 249;

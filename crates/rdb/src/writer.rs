@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use crate::checksum::{self, Checksum};
 use crate::item::canonical_int;
+use crate::reader::FUNCTION;
 use crate::{Kind, StreamId, lzf};
 
 /// Integers are looked for in strings of up to this many bytes.
@@ -33,6 +34,12 @@ impl<W: Write> Writer<W> {
     /// Writes the type of a value.
     pub fn kind(&mut self, kind: Kind) -> io::Result<()> {
         self.raw(&[kind.number()])
+    }
+
+    /// Writes the source of a library of functions.
+    pub fn function(&mut self, source: &[u8]) -> io::Result<()> {
+        self.raw(&[FUNCTION])?;
+        self.string(source)
     }
 
     /// Writes a number of elements, or any other number in the form of a length.

@@ -50,10 +50,10 @@ fn match_bytes(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) ->
         if let Some(len) = step {
             p += len;
             s += 1;
-        } else if let Some((behind, next)) = star {
-            p = behind;
+        } else if let Some((after_star, next)) = star {
+            p = after_star;
             s = next + 1;
-            star = Some((behind, s));
+            star = Some((after_star, s));
         } else {
             return false;
         }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_fits_behind_a_thousand_stars() {
+    fn nothing_fits_after_a_thousand_stars() {
         let fits = |stars: usize, end: &str| {
             matches(("*?".repeat(stars) + end).as_bytes(), "a".repeat(3000).as_bytes())
         };

@@ -59,7 +59,36 @@ impl Arguments<'_> {
 
     /// Says what is wrong with an argument.
     pub(crate) fn bad(&self, at: usize, problem: &str) -> Raise {
-        Raise::Text(format!("bad argument #{at} to '{}' ({problem})", self.function))
+        let (name, is_method) = self.called_as();
+        if is_method && at == 1 {
+            return Raise::Text(format!("calling '{name}' on bad self ({problem})"));
+        }
+        let at = if is_method { at - 1 } else { at };
+        Raise::Text(format!("bad argument #{at} to '{name}' ({problem})"))
+    }
+
+    /// Returns the name by which the script calls the function, and whether as a method: then the
+    /// first argument is not counted.
+    fn called_as(&self) -> (String, bool) {
+        let name_at = |level| {
+            self.lua.inspect_stack(level, |debug| {
+                let names = debug.names();
+                let is_method = names.name_what == Some("method");
+                let is_own = debug.source().source.is_some_and(|source| source == "=[C]");
+                let is_lua = debug.source().what == "Lua";
+                (names.name.map(|name| name.into_owned()), is_method, is_own && is_lua)
+            })
+        };
+        // A function of the sandbox may stand between; it has no name where it is called last.
+        let unknown = || (self.function.to_owned(), false);
+        match name_at(1) {
+            Some((Some(name), is_method, true)) => (name, is_method),
+            Some((None, _, true)) => unknown(),
+            _ => match name_at(0) {
+                Some((name, is_method, _)) => (name.unwrap_or_else(|| "?".to_owned()), is_method),
+                None => unknown(),
+            },
+        }
     }
 
     /// Says that an argument is of another type than is expected.

@@ -1,99 +1,41 @@
 //! Replies as Lua values, and Lua values as replies.
 
 use crate::Reply;
-use crate::number::{append_general, truncate};
-use mlua::{Lua, Table, Value};
+use crate::number::truncate;
+use mlua::{IntoLua, Lua, LuaString, Table, Value};
 
 /// Nesting of what a script returns; redis-server's limit follows from its Lua stack.
 const DEEPEST: usize = 1000;
 
-/// Returns the value that `redis.call` returns for a reply. Errors become tables.
-pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
-    Ok(match reply {
-        Reply::Nil if resp3 => Value::Nil,
-        Reply::Nil => Value::Boolean(false),
-        Reply::Integer(number) => Value::Number(*number as f64),
-        Reply::Bulk(bytes) => string(lua, bytes)?,
-        Reply::Status(text) => named(lua, "ok", string(lua, text)?)?,
-        Reply::Error { message, is_counted } => error_to_lua(lua, message, *is_counted)?,
-        Reply::Array(items) => array(lua, items.iter(), resp3)?,
-        Reply::Set(items) if resp3 => {
-            let set = lua.create_table_with_capacity(0, items.len())?;
-            for item in items {
-                set_entry(&set, to_lua(lua, item, resp3)?, Value::Boolean(true))?;
-            }
-            named(lua, "set", Value::Table(set))?
-        }
-        Reply::Set(items) => array(lua, items.iter(), resp3)?,
-        Reply::Map(entries) if resp3 => {
-            let map = lua.create_table_with_capacity(0, entries.len())?;
-            for (key, value) in entries {
-                set_entry(&map, to_lua(lua, key, resp3)?, to_lua(lua, value, resp3)?)?;
-            }
-            named(lua, "map", Value::Table(map))?
-        }
-        Reply::Map(entries) => {
-            array(lua, entries.iter().flat_map(|(key, value)| [key, value]), resp3)?
-        }
-        Reply::Double(number) if resp3 => named(lua, "double", Value::Number(*number))?,
-        Reply::Double(number) => {
-            let mut text = Vec::new();
-            append_general(&mut text, *number, 17);
-            string(lua, &text)?
-        }
-        Reply::Bool(flag) if resp3 => Value::Boolean(*flag),
-        Reply::Bool(flag) => Value::Number(f64::from(u8::from(*flag))),
-        Reply::BigNumber(digits) if resp3 => named(lua, "big_number", string(lua, digits)?)?,
-        Reply::BigNumber(digits) => string(lua, digits)?,
-        Reply::Verbatim { format, text } if resp3 => {
-            let inner = lua.create_table_with_capacity(0, 2)?;
-            inner.raw_set("string", string(lua, text)?)?;
-            inner.raw_set("format", string(lua, format)?)?;
-            named(lua, "verbatim_string", Value::Table(inner))?
-        }
-        Reply::Verbatim { text, .. } => string(lua, text)?,
-    })
-}
-
 /// Returns the table of an error that a command replied.
 pub(crate) fn error_to_lua(lua: &Lua, message: &[u8], is_counted: bool) -> mlua::Result<Value> {
     let table = lua.create_table_with_capacity(0, 2)?;
-    table.raw_set("err", lua.create_string(message)?)?;
+    table.raw_set("err", LuaString::wrap(message))?;
     if is_counted {
         table.raw_set("ignore_error_stats_update", true)?;
     }
     Ok(Value::Table(table))
 }
 
-fn string(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
+/// Returns a string.
+pub(crate) fn string(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
     lua.create_string(bytes).map(Value::String)
 }
 
-fn named(lua: &Lua, name: &str, value: Value) -> mlua::Result<Value> {
+/// Returns a table with one field, the form of the types that Lua does not have.
+pub(crate) fn named(lua: &Lua, name: &str, value: impl IntoLua) -> mlua::Result<Value> {
     let table = lua.create_table_with_capacity(0, 1)?;
     table.raw_set(name, value)?;
     Ok(Value::Table(table))
 }
 
 /// Sets an entry; Lua has no table with a nil or NaN key, and such an entry is left out.
-fn set_entry(table: &Table, key: Value, value: Value) -> mlua::Result<()> {
+pub(crate) fn set_entry(table: &Table, key: Value, value: Value) -> mlua::Result<()> {
     match key {
         Value::Nil => Ok(()),
         Value::Number(number) if number.is_nan() => Ok(()),
         key => table.raw_set(key, value),
     }
-}
-
-fn array<'a>(
-    lua: &Lua,
-    items: impl Iterator<Item = &'a Reply>,
-    resp3: bool,
-) -> mlua::Result<Value> {
-    let table = lua.create_table_with_capacity(items.size_hint().0, 0)?;
-    for (at, item) in items.enumerate() {
-        table.raw_set(at + 1, to_lua(lua, item, resp3)?)?;
-    }
-    Ok(Value::Table(table))
 }
 
 /// Returns the reply for what a script returned.

@@ -56,7 +56,8 @@ pub(crate) fn text_of(error: &mlua::Error) -> String {
 
 /// Records why a run fails. Called as its message handler, while the stack still stands.
 pub(crate) fn record(lua: &Lua, state: &State, error: &Value) -> mlua::Result<()> {
-    let position = position(lua).or_else(|| state.last_line.borrow().clone());
+    let position =
+        position(lua).or_else(|| state.last_line.get().map(|line| format!("@user_script:{line}")));
     let mut is_counted = false;
     let prefixed = |text: &[u8]| {
         let mut message = b"ERR ".to_vec();

@@ -1,7 +1,5 @@
 //! What a script reaches outside of Lua.
 
-use crate::Reply;
-
 /// What [`Host::poll`] decides about the script that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continue {
@@ -26,9 +24,11 @@ pub enum LogLevel {
 
 /// The one for whom a script runs: it executes commands and answers questions.
 pub trait Host {
-    /// Executes a command and returns its reply. With `resp3`, the script asked for the types of
-    /// RESP3 by `redis.setresp(3)`. An error is a [`Reply::Error`] that begins with its code.
-    fn call(&mut self, arguments: &[&[u8]], resp3: bool) -> Reply;
+    /// Executes a command and appends its reply to `reply`, which is empty, as RESP2 or RESP3. With
+    /// `resp3`, the script asked for the types of RESP3 by `redis.setresp(3)`. Returns true if the
+    /// reply is an error that was counted in the statistics already. A host that has values appends
+    /// them by [`crate::Reply::append_to`].
+    fn call(&mut self, arguments: &[&[u8]], resp3: bool, reply: &mut Vec<u8>) -> bool;
 
     /// Writes a line into the log.
     fn log(&mut self, level: LogLevel, message: &[u8]);

@@ -1,11 +1,12 @@
 //! Compiles scripts, keeps them by SHA-1, and runs them.
 
+use crate::cache::Cache;
 use crate::convert::from_lua;
 use crate::natives::{CompileError, compile};
 use crate::state::State;
 use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, shebang};
-use mlua::{HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
-use std::collections::HashMap;
+use mlua::{HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// Instructions between two questions to the host.
@@ -19,10 +20,9 @@ const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
 pub struct Interpreter {
     pub(crate) lua: Lua,
     pub(crate) state: Rc<State>,
-    scripts: HashMap<String, Script>,
+    scripts: Cache,
     /// The parts that `lua/sandbox.lua` returns.
     pub(crate) sandbox: Table,
-    content: Table,
     run: mlua::Function,
     pub(crate) run_function: mlua::Function,
     pub(crate) handler: mlua::Function,
@@ -34,7 +34,8 @@ pub struct Script {
     sha: Rc<str>,
     flags: Option<Flags>,
     lines: usize,
-    function: mlua::Function,
+    /// Lua has some 8000 places for values that Rust holds; its registry has no limit.
+    function: Rc<mlua::RegistryKey>,
 }
 
 impl Script {
@@ -83,7 +84,7 @@ impl Interpreter {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         // Panics of Rust are not caught by Lua's pcall, which stays Lua's own.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let state = Rc::new(State::new());
+        let state = Rc::new(State::new(memory_limit));
         let natives = natives::table(&lua, &state, memory_limit)?;
         let code = lua.load(include_str!("lua/sandbox.lua")).set_name("=[C]");
         let sandbox: Table = code.call(natives)?;
@@ -94,12 +95,11 @@ impl Interpreter {
         set_hook(&lua, &state)?;
         lua.set_memory_limit(memory_limit)?;
         Ok(Interpreter {
-            content: sandbox.raw_get("content")?,
             run: sandbox.raw_get("run")?,
             run_function: sandbox.raw_get("run_function")?,
             sandbox,
             handler,
-            scripts: HashMap::new(),
+            scripts: Cache::default(),
             state,
             lua,
         })
@@ -121,7 +121,8 @@ impl Interpreter {
         }
     }
 
-    /// Compiles a script, or returns it if that was done before.
+    /// Compiles a script, or returns it if that was done before. As in Redis 7.4, the script may be
+    /// forgotten after many others were loaded like this, which is what EVAL does.
     pub fn load(&mut self, source: &[u8]) -> Result<Script, ScriptError> {
         let sha = Interpreter::sha(source);
         if let Some(script) = self.scripts.get(&sha) {
@@ -131,13 +132,28 @@ impl Interpreter {
         let failed = |text: String| {
             ScriptError::new(format!("Error compiling script (new function): {text}"))
         };
-        let function = compile(&self.lua, code, "@user_script").map_err(|error| match error {
+        let mut compiled = compile(&self.lua, code, "@user_script");
+        if matches!(compiled, Err(CompileError::Lua(_))) && self.scripts.evict() {
+            self.collect_garbage();
+            compiled = compile(&self.lua, code, "@user_script");
+        }
+        let function = compiled.map_err(|error| match error {
             CompileError::Text(text) => failed(text),
             CompileError::Lua(error) => failed(errors::text_of(&error)),
         })?;
         let lines = code.trim_ascii_end().iter().filter(|byte| **byte == b'\n').count() + 1;
+        let function = self.lua.create_registry_value(function).map(Rc::new);
+        let function = function.map_err(|error| failed(errors::text_of(&error)))?;
         let script = Script { sha: sha.as_str().into(), flags, lines, function };
-        self.scripts.insert(sha, script.clone());
+        self.scripts.add(sha, script.clone());
+        Ok(script)
+    }
+
+    /// Compiles a script as [`Interpreter::load`] does, and keeps it until [`Interpreter::flush`],
+    /// which is what SCRIPT LOAD does.
+    pub fn load_kept(&mut self, source: &[u8]) -> Result<Script, ScriptError> {
+        let script = self.load(source)?;
+        self.scripts.retain(&script.sha);
         Ok(script)
     }
 
@@ -159,13 +175,11 @@ impl Interpreter {
         invocation: Invocation<'_>,
         host: &mut dyn Host,
     ) -> Outcome {
-        let name = Rc::clone(&script.sha);
-        self.execute(&name, host, |this| {
-            let last_line = format!("@user_script:{}", script.lines);
-            *this.state.last_line.borrow_mut() = Some(last_line);
-            this.content.raw_set("KEYS", this.strings(invocation.keys)?)?;
-            this.content.raw_set("ARGV", this.strings(invocation.arguments)?)?;
-            this.run.call((&script.function, &this.handler))
+        self.execute(&script.sha, host, |this| {
+            this.state.last_line.set(Some(script.lines));
+            let (keys, arguments) = this.lists(invocation)?;
+            let function: mlua::Function = this.lua.registry_value(&script.function)?;
+            this.run.call((function, &this.handler, keys, arguments))
         })
     }
 
@@ -183,7 +197,8 @@ impl Interpreter {
             if !has_succeeded {
                 return Ok(Err(value));
             }
-            from_lua(&value, self.state.is_resp3.get()).map(Ok)
+            let is_resp3 = self.state.is_resp3.get();
+            self.state.without_limit(&self.lua, || from_lua(&value, is_resp3)).map(Ok)
         });
         self.state.is_running.set(false);
         let was_killed = self.state.is_killed.get();
@@ -216,6 +231,10 @@ impl Interpreter {
         if failure.message.ends_with(b"not enough memory") {
             self.collect_garbage();
         }
+        if failure.message == b"ERR not enough memory" {
+            // What Redis says: Lua calls no handler when it has no memory.
+            return Reply::error(format!("ERR Error running script {name}, not enough memory"));
+        }
         let mut message = failure.message;
         if let Some(position) = failure.position {
             message.extend_from_slice(format!(" script: {name}, on {position}.").as_bytes());
@@ -224,16 +243,27 @@ impl Interpreter {
     }
 
     fn collect_garbage(&self) {
+        self.lua.expire_registry_values();
         // Without finalizers a collection cannot fail; were it to, the memory is freed later.
         let _ = self.lua.gc_collect();
     }
 
-    pub(crate) fn strings(&self, items: &[&[u8]]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(items.len(), 0)?;
-        for (at, item) in items.iter().enumerate() {
-            table.raw_set(at + 1, self.lua.create_string(item)?)?;
-        }
-        Ok(table)
+    /// Makes the tables of keys and of other arguments.
+    pub(crate) fn lists(&self, invocation: Invocation<'_>) -> mlua::Result<(Table, Table)> {
+        let list = |items: &[&[u8]]| {
+            let texts: Option<SmallVec<[&str; 8]>> =
+                items.iter().map(|item| str::from_utf8(item).ok()).collect();
+            match texts {
+                // mlua puts a `str` into the table without making a handle first.
+                Some(texts) => self.lua.create_sequence_from(texts),
+                None => {
+                    let items = items.iter().map(LuaString::wrap);
+                    self.lua.create_sequence_from(items)
+                }
+            }
+        };
+        self.state
+            .without_limit(&self.lua, || Ok((list(invocation.keys)?, list(invocation.arguments)?)))
     }
 }
 

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod cache;
 mod convert;
 mod errors;
 mod host;
@@ -22,11 +23,14 @@ mod libraries;
 mod library;
 mod natives;
 mod number;
+mod patterns;
 mod random;
 mod redis;
 mod reply;
 mod shebang;
 mod state;
+mod strings;
+mod wire;
 
 pub use host::{Continue, Host, LogLevel};
 pub use interpreter::{Interpreter, Invocation, Outcome, Script};

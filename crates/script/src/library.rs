@@ -3,7 +3,7 @@
 use crate::arguments::{Arguments, Raise, Results, native};
 use crate::natives::{CompileError, compile};
 use crate::shebang::{INVALID_NAME, is_valid_name, of_library};
-use crate::state::State;
+use crate::state::{Registered, State};
 use crate::{Flags, Host, Interpreter, Invocation, Outcome, ScriptError, errors, host};
 use mlua::{Function as LuaFunction, Lua, Table, Value};
 use std::rc::Rc;
@@ -23,7 +23,7 @@ pub struct Function {
 #[derive(Clone)]
 pub struct Library {
     name: String,
-    functions: Vec<(Function, LuaFunction)>,
+    functions: Vec<Registered>,
 }
 
 impl Library {
@@ -39,6 +39,11 @@ impl Library {
 }
 
 impl Interpreter {
+    /// Returns the name that the first line of a library's code gives it.
+    pub fn library_name(source: &[u8]) -> Result<String, ScriptError> {
+        of_library(source).map(|(name, _)| name)
+    }
+
     /// Runs the code of a library, which registers its functions. The host is asked by
     /// [`Host::poll`] whether this takes too long.
     pub fn load_library(
@@ -102,8 +107,8 @@ impl Interpreter {
         let callback = library.functions.iter().find(|(known, _)| known.name == function);
         let (_, callback) = callback?;
         Some(self.execute(function, host, |this| {
-            let keys = this.strings(invocation.keys)?;
-            let arguments = this.strings(invocation.arguments)?;
+            let callback: LuaFunction = this.lua.registry_value(callback)?;
+            let (keys, arguments) = this.lists(invocation)?;
             this.run_function.call((callback, &this.handler, keys, arguments))
         }))
     }
@@ -135,6 +140,7 @@ fn register(arguments: &Arguments<'_>, state: &State) -> Results {
     if functions.iter().any(|(known, _)| known.name == function.name) {
         return Err(refused("Function already exists in the library"));
     }
+    let callback = Rc::new(arguments.lua.create_registry_value(callback)?);
     functions.push((function, callback));
     Ok(Vec::new())
 }

@@ -3,16 +3,13 @@
 use crate::arguments::{Arguments, Raise, Raised, Results, native};
 use crate::convert::error_to_lua;
 use crate::state::State;
-use crate::{errors, libraries, library, redis};
+use crate::{errors, libraries, library, redis, strings};
 use mlua::chunk::ChunkMode;
 use mlua::{Lua, LuaString, Table, Value};
 use std::rc::Rc;
 
 /// The longest run of `=` in a long bracket that the compiler is shown.
 const LONGEST_BRACKET: usize = 256;
-
-/// Repetitions and captures in a pattern: each may cost a level of the C stack.
-const MOST_COMPLEX: usize = 500;
 
 /// Makes the table that `lua/sandbox.lua` receives.
 pub(crate) fn table(lua: &Lua, state: &Rc<State>, memory_limit: usize) -> mlua::Result<Table> {
@@ -29,13 +26,7 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>, memory_limit: usize) -> mlua::
     table.raw_set("is_killed", is_killed)?;
     table.raw_set("plain_error", lua.create_function(plain_error)?)?;
     table.raw_set("longest_string", memory_limit / 2)?;
-    table.raw_set(
-        "is_complex",
-        lua.create_function(|_, pattern: LuaString| {
-            let costly = |byte: &&u8| matches!(**byte, b'*' | b'+' | b'-' | b'?' | b'(' | b')');
-            Ok(pattern.as_bytes().iter().filter(costly).count() > MOST_COMPLEX)
-        })?,
-    )?;
+    table.raw_set("strings", strings::table(lua, state, memory_limit / 2)?)?;
     table.raw_set(
         "compile",
         lua.create_function(|lua, (text, name): (LuaString, LuaString)| {
@@ -109,20 +100,25 @@ fn plain_error(lua: &Lua, error: Value) -> mlua::Result<Value> {
             Some(Raised::Reply { message, is_counted }) => {
                 return error_to_lua(lua, message, *is_counted);
             }
-            Some(Raised::Text(text)) => text.clone(),
+            Some(Raised::Text(text)) => at_script(lua, text).unwrap_or_else(|| text.clone()),
             None => errors::text_of(error).into_bytes(),
         },
-        Value::String(text) => match errors::without_own_position(&text.as_bytes()) {
-            Some(rest) => {
-                let position = errors::position(lua).unwrap_or_default();
-                let position = position.trim_start_matches(['@', '=']);
-                [position.as_bytes(), b": ", rest].concat()
-            }
+        Value::String(text) => match at_script(lua, &text.as_bytes()) {
+            Some(text) => text,
             None => return Ok(error.clone()),
         },
         _ => return Ok(error),
     };
     lua.create_string(text).map(Value::String)
+}
+
+/// A message with the position of the script instead of one in the sandbox's own code; `None` if it
+/// has no such position.
+fn at_script(lua: &Lua, message: &[u8]) -> Option<Vec<u8>> {
+    let rest = errors::without_own_position(message)?;
+    let position = errors::position(lua).unwrap_or_default();
+    let position = position.trim_start_matches(['@', '=']);
+    Some([position.as_bytes(), b": ", rest].concat())
 }
 
 /// `math.random`, with Lua's three forms.

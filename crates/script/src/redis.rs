@@ -1,16 +1,22 @@
 //! The functions of the table `redis`.
 
 use crate::arguments::{Arguments, Raise, Raised, Results, error_table, native};
-use crate::convert::to_lua;
+use crate::convert::error_to_lua;
 use crate::number::append_general;
 use crate::state::State;
-use crate::{LogLevel, Reply, host};
-use mlua::{BorrowedBytes, Lua, Table, Value};
+use crate::wire::{self, Replied};
+use crate::{LogLevel, host};
+use mlua::{BorrowedBytes, Function, Lua, MultiValue, Table, Value};
+use smallvec::SmallVec;
+use std::borrow::Borrow;
 use std::rc::Rc;
 
 /// The version of Redis whose behaviour scripts find.
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: u32 = 0x0007_000F;
+
+/// Bytes of the largest buffer for replies that is kept for the next command.
+const LARGEST_KEPT_REPLY: usize = 64 << 10;
 
 const NO_ARGUMENT: &str = "Please specify at least one argument for this redis lib call";
 const NOT_A_STRING: &str = "Lua redis lib command arguments must be strings or integers";
@@ -28,10 +34,8 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
     add("breakpoint", Box::new(|_| Ok(vec![Value::Boolean(false)])))?;
     add("debug", Box::new(|_| Ok(Vec::new())))?;
     add("replicate_commands", Box::new(|_| Ok(vec![Value::Boolean(true)])))?;
-    let of_run = Rc::clone(state);
-    add("call", Box::new(move |arguments| call(arguments, &of_run, true)))?;
-    let of_run = Rc::clone(state);
-    add("pcall", Box::new(move |arguments| call(arguments, &of_run, false)))?;
+    table.raw_set("call", caller(lua, state, true)?)?;
+    table.raw_set("pcall", caller(lua, state, false)?)?;
     let of_run = Rc::clone(state);
     add("setresp", Box::new(move |arguments| set_resp(arguments, &of_run)))?;
     add("set_repl", Box::new(set_replication))?;
@@ -55,33 +59,53 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// `redis.call`, which raises errors, and `redis.pcall`, which returns them.
-fn call(arguments: &Arguments<'_>, state: &State, raises: bool) -> Results {
-    let refused = |text: &str| {
-        if raises {
-            return Err(Raise::Reply(text.to_owned()));
-        }
-        let table = error_table(arguments.lua, format!("ERR {text}").as_bytes())?;
-        Ok(vec![Value::Table(table)])
-    };
+/// Makes what `redis.call`, which raises errors, or `redis.pcall`, which returns them.
+fn caller(lua: &Lua, state: &Rc<State>, raises: bool) -> mlua::Result<Function> {
+    let state = Rc::clone(state);
+    lua.create_function(move |lua, values: MultiValue| {
+        state.without_limit(lua, || {
+            if values.is_empty() {
+                return refused(lua, NO_ARGUMENT, raises);
+            }
+            let called = with_arguments(values, |command| call(lua, command, &state, raises));
+            called.unwrap_or_else(|| refused(lua, NOT_A_STRING, raises))
+        })
+    })
+}
+
+type Returned = mlua::Result<Value>;
+
+fn refused(lua: &Lua, text: &str, raises: bool) -> Returned {
+    failed(lua, format!("ERR {text}").into(), false, raises)
+}
+
+fn failed(lua: &Lua, message: Vec<u8>, is_counted: bool, raises: bool) -> Returned {
+    if raises {
+        return Err(mlua::Error::external(Raised::Reply { message, is_counted }));
+    }
+    error_to_lua(lua, &message, is_counted)
+}
+
+fn call(lua: &Lua, command: &[&[u8]], state: &State, raises: bool) -> Returned {
     if !state.is_running.get() {
         let text = "redis.call/pcall can only be called inside a script invocation";
-        return Err(Raise::Reply(text.to_owned()));
-    }
-    if arguments.len() == 0 {
-        return refused(NO_ARGUMENT);
+        return refused(lua, text, true);
     }
     let is_resp3 = state.is_resp3.get();
-    let reply =
-        with_arguments(arguments.iter(), |command| host::with(|host| host.call(command, is_resp3)));
-    match reply {
-        None => refused(NOT_A_STRING),
-        Some(None) => refused("a command cannot run inside of another one"),
-        Some(Some(Reply::Error { message, is_counted })) if raises => {
-            Err(Raise::Lua(mlua::Error::external(Raised::Reply { message, is_counted })))
-        }
-        Some(Some(reply)) => Ok(vec![to_lua(arguments.lua, &reply, is_resp3)?]),
+    let mut reply = state.reply.take();
+    reply.clear();
+    let called = host::with(|host| host.call(command, is_resp3, &mut reply));
+    let result = match called {
+        None => refused(lua, "a command cannot run inside of another one", raises),
+        Some(is_counted) => match wire::to_lua(lua, &reply, is_resp3)? {
+            Replied::Value(value) => Ok(value),
+            Replied::Error(message) => failed(lua, message, is_counted, raises),
+        },
+    };
+    if reply.capacity() <= LARGEST_KEPT_REPLY {
+        state.reply.set(reply);
     }
+    result
 }
 
 /// The bytes of one argument.
@@ -101,20 +125,20 @@ impl Part {
 
 /// Passes the bytes of a command's arguments to `f`; returns `None` if one of them is neither a
 /// string nor a number.
-fn with_arguments<'a, R>(
-    values: impl Iterator<Item = &'a Value>,
+fn with_arguments<V: Borrow<Value>, R>(
+    values: impl IntoIterator<Item = V>,
     f: impl FnOnce(&[&[u8]]) -> R,
 ) -> Option<R> {
-    let mut parts = Vec::new();
+    let mut parts = SmallVec::<[Part; 4]>::new();
     for value in values {
-        parts.push(match value {
+        parts.push(match value.borrow() {
             Value::String(text) => Part::Text(text.as_bytes()),
             Value::Integer(number) => Part::of_number(*number as f64),
             Value::Number(number) => Part::of_number(*number),
             _ => return None,
         });
     }
-    let arguments: Vec<&[u8]> = parts
+    let arguments: SmallVec<[&[u8]; 4]> = parts
         .iter()
         .map(|part| match part {
             Part::Text(text) => &**text,

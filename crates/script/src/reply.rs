@@ -1,5 +1,7 @@
 //! Replies of commands and results of scripts.
 
+use crate::wire;
+
 /// A reply, with the types of RESP3. Whoever writes it to a client of RESP2 reduces it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
@@ -40,6 +42,11 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// Appends it as RESP3.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        wire::append(self, out);
+    }
+
     /// Returns an error that nobody has counted yet.
     pub fn error(message: impl Into<Vec<u8>>) -> Reply {
         Reply::Error { message: message.into(), is_counted: false }

@@ -3,7 +3,7 @@
 use crate::Function;
 use crate::libraries::CjsonSettings;
 use crate::random::Lrand48;
-use mlua::Function as LuaFunction;
+use mlua::{Lua, RegistryKey};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -21,12 +21,21 @@ pub(crate) struct State {
     pub(crate) cjson: Rc<Cell<CjsonSettings>>,
     /// The last line of the script. A tail call of Lua code leaves no trace of the line it is in,
     /// and most are in the last.
-    pub(crate) last_line: RefCell<Option<String>>,
+    pub(crate) last_line: Cell<Option<usize>>,
     /// Why the run failed, recorded while its stack still stood.
     pub(crate) failure: RefCell<Option<Failure>>,
     /// The functions of the library that is being loaded, while one is.
-    pub(crate) loading: RefCell<Option<Vec<(Function, LuaFunction)>>>,
+    pub(crate) loading: RefCell<Option<Vec<Registered>>>,
+    /// The buffer of commands' replies, empty while a command runs.
+    pub(crate) reply: Cell<Vec<u8>>,
+    /// Steps of matching patterns since the host was last asked.
+    pub(crate) steps: Cell<u32>,
+    memory_limit: usize,
 }
+
+/// A function of a library, and what it calls. Lua has some 8000 places for values that Rust holds;
+/// its registry has no limit.
+pub(crate) type Registered = (Function, Rc<RegistryKey>);
 
 /// An error that ended a run.
 pub(crate) struct Failure {
@@ -37,17 +46,37 @@ pub(crate) struct Failure {
 }
 
 impl State {
-    pub(crate) fn new() -> State {
+    pub(crate) fn new(memory_limit: usize) -> State {
         State {
             is_running: Cell::new(false),
             is_resp3: Cell::new(false),
             is_killed: Cell::new(false),
             random: Cell::new(Lrand48::initial()),
             cjson: Rc::new(Cell::new(CjsonSettings::default())),
-            last_line: RefCell::new(None),
+            last_line: Cell::new(None),
             failure: RefCell::new(None),
             loading: RefCell::new(None),
+            reply: Cell::new(Vec::new()),
+            steps: Cell::new(0),
+            memory_limit,
         }
+    }
+
+    /// Calls `f` with the limit of memory lifted, and then says whether the limit was passed. As
+    /// long as memory cannot run out, mlua calls Lua directly; else it makes a protected call, two
+    /// closures included, for each string and each field of a table.
+    pub(crate) fn without_limit<R>(
+        &self,
+        lua: &Lua,
+        f: impl FnOnce() -> mlua::Result<R>,
+    ) -> mlua::Result<R> {
+        lua.set_memory_limit(0)?;
+        let result = f();
+        lua.set_memory_limit(self.memory_limit)?;
+        if lua.used_memory() > self.memory_limit {
+            return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+        }
+        result
     }
 
     /// Forgets the run before.
@@ -57,6 +86,6 @@ impl State {
         self.random.set(Lrand48::initial());
         self.cjson.set(CjsonSettings::default());
         self.failure.borrow_mut().take();
-        self.last_line.borrow_mut().take();
+        self.last_line.set(None);
     }
 }

@@ -11,11 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use aof::{Aof, Growth, Loader, OpenError, Options, Progress};
+use aof::{Aof, Fsync, Growth, Loader, OpenError, Options, Progress};
 use commands::admin::AofFacts;
 use commands::{Engine, ReplayError};
 
-use crate::apply;
 use crate::config::Values;
 
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -40,9 +39,18 @@ pub(crate) fn options(values: &Values) -> Options {
     let mut options = Options::new(values.text("dir"));
     options.dirname = values.text("appenddirname");
     options.filename = values.text("appendfilename");
-    options.fsync = apply::fsync(values);
+    options.fsync = fsync(values);
     options.load_truncated = values.yes("aof-load-truncated");
     options
+}
+
+/// When the append-only file is synced.
+pub(crate) fn fsync(values: &Values) -> Fsync {
+    match values.get("appendfsync") {
+        b"always" => Fsync::Always,
+        b"no" => Fsync::No,
+        _ => Fsync::EverySecond,
+    }
 }
 
 /// Loads the log into the engine, which must be empty, and opens it for appending. The caller keeps

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use aof::Fsync;
 use commands::Engine;
 use keyspace::{Eviction, Limits, Policy};
 
+use crate::append_only::fsync;
 use crate::config::{Refusal, Values};
-use crate::machine;
 use crate::shared::Shared;
 use crate::store::Backend;
+use crate::{listen, machine};
 
 /// Files that the server itself keeps open, beside its clients' sockets.
 const OWN_FILES: u64 = 32;
@@ -47,6 +47,8 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_lacks_replicas(wants_replicas);
     engine.config().set_databases(values.size("databases") as usize);
     engine.config().set_hll_sparse_max_bytes(values.size("hll-sparse-max-bytes") as usize);
+    engine.config().set_busy_reply_threshold(values.size("busy-reply-threshold"));
+    engine.config().set_script_kill_rollback(values.yes("script-kill-rollback"));
     engine.config().set_tracking_table_max_keys(number("tracking-table-max-keys"));
     engine.limit_cached_keys();
     engine.keyspace().set_eviction(eviction(values), engine.clock().unix_ms());
@@ -81,15 +83,6 @@ fn eviction(values: &Values) -> Eviction {
     }
 }
 
-/// When the append-only file is synced.
-pub(crate) fn fsync(values: &Values) -> Fsync {
-    match values.get("appendfsync") {
-        b"always" => Fsync::Always,
-        b"no" => Fsync::No,
-        _ => Fsync::EverySecond,
-    }
-}
-
 /// Makes room for the sockets of `maxclients`; says how many clients there can be.
 pub(crate) fn files(wanted: u64) -> u64 {
     machine::want_open_files(wanted.saturating_add(OWN_FILES)).saturating_sub(OWN_FILES).min(wanted)
@@ -112,7 +105,7 @@ pub(crate) fn change(
 
 fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(), String> {
     match name {
-        "port" | "bind" => shared.ports.replace(shared, after).map_err(|error| {
+        "port" | "bind" => listen::replace(shared, after).map_err(|error| {
             tracing::warn!("{error}");
             match name {
                 "port" => "Unable to listen on this port. Check server logs.".into(),

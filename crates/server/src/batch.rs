@@ -132,9 +132,9 @@ fn execute(connection: &mut Connection) -> Step {
     let mut requests = engine.batch();
     let mut rest = &words[..];
     for number in first..parser.complete() {
-        let (args, behind) = rest.split_at(parser.word_count(number));
+        let (args, following) = rest.split_at(parser.word_count(number));
         requests.push(args);
-        rest = behind;
+        rest = following;
     }
     let done = engine.execute_batch(session, &mut requests, &mut output.writer);
     *log_end = done.durable_at.max(*log_end);

@@ -34,9 +34,9 @@ use crate::worker::Worker;
 
 /// Room for input that a connection keeps between commands, and the least that it reads into. An
 /// idle one has none.
-const ROOM: usize = 16 * 1024;
+const USUAL_INPUT: usize = 16 * 1024;
 /// Room for input of a client that sends more at once than it is given room for.
-const MORE_ROOM: usize = 64 * 1024;
+const LARGE_INPUT: usize = 64 * 1024;
 /// Room that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
 
@@ -50,7 +50,7 @@ pub(crate) struct Connection {
     pub(crate) input: Vec<u8>,
     pub(crate) filled: usize,
     /// Whether the last read filled all room.
-    crowded: bool,
+    filled_by_read: bool,
     /// Bytes that the command which is arriving still needs, where that is known.
     pub(crate) missing: usize,
     pub(crate) output: Output,
@@ -64,7 +64,7 @@ pub(crate) struct Connection {
     /// The worker's count of reads after this connection's last one.
     reads: u64,
     /// Whether the worker served no other connection since.
-    alone: bool,
+    is_sole_active: bool,
 }
 
 /// What ends a wait of a blocked command.
@@ -72,7 +72,7 @@ enum Woken {
     /// It has its reply.
     Replied,
     /// What others left for the client is to be sent when the log is settled.
-    Mail,
+    Pushes,
     /// The client is gone or must go.
     Gone,
 }
@@ -89,7 +89,7 @@ impl Connection {
             parser: Parser::new(),
             input: Vec::new(),
             filled: 0,
-            crowded: false,
+            filled_by_read: false,
             missing: 1,
             output: Output::new(),
             next: None,
@@ -97,7 +97,7 @@ impl Connection {
             soft_since: None,
             waker: None,
             reads: 0,
-            alone: true,
+            is_sole_active: true,
             worker,
         }
     }
@@ -106,7 +106,7 @@ impl Connection {
     pub(crate) async fn serve(mut self) {
         let mut closing = false;
         while !closing {
-            if !self.alone && !self.output.is_empty() {
+            if !self.is_sole_active && !self.output.is_empty() {
                 tokio::task::yield_now().await;
             }
             if !poll_fn(|cx| self.poll_input(cx)).await {
@@ -116,7 +116,7 @@ impl Connection {
                 let step = batch::run(&mut self);
                 if self.log_end > 0 {
                     let end = std::mem::take(&mut self.log_end);
-                    if self.worker.gate.pass(end).await.is_err() {
+                    if self.worker.commit_barrier.pass(end).await.is_err() {
                         self.fail();
                         closing = true;
                         break;
@@ -169,11 +169,11 @@ impl Connection {
     /// Sends what there is to send, and takes what arrives; false when the client is gone or must
     /// go. True also where what others left for it waits for the log.
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        self.keep_waker(cx);
+        self.store_waker(cx);
         if self.client.killed.load(Relaxed) {
             return Poll::Ready(false);
         }
-        if self.take_mail() {
+        if self.take_pushes() {
             return Poll::Ready(true);
         }
         if !self.try_write(cx) {
@@ -183,7 +183,7 @@ impl Connection {
             self.release();
             return Poll::Pending;
         }
-        self.make_room();
+        self.grow_input();
         let arrived = self.poll_read(cx);
         if arrived.is_pending() {
             self.release();
@@ -193,9 +193,9 @@ impl Connection {
 
     /// Takes what others left for the client; whether that has to wait for the log before it is
     /// sent.
-    fn take_mail(&mut self) -> bool {
-        let after = self.client.take_mail(self.output.writer.buffer());
-        let waits = !self.worker.gate.is_settled(after);
+    fn take_pushes(&mut self) -> bool {
+        let after = self.client.take_pushes(self.output.writer.buffer());
+        let waits = !self.worker.commit_barrier.is_durable(after);
         if waits {
             self.log_end = self.log_end.max(after);
         }
@@ -208,11 +208,11 @@ impl Connection {
             Poll::Ready(Ok(0)) => Poll::Ready(false),
             Poll::Ready(Ok(read)) => {
                 self.filled += read;
-                self.crowded = self.filled == self.input.len();
+                self.filled_by_read = self.filled == self.input.len();
                 let meter = self.worker.meter();
                 add(&meter.reads, 1);
                 let reads = meter.reads.load(Relaxed);
-                self.alone = reads == self.reads + 1;
+                self.is_sole_active = reads == self.reads + 1;
                 self.reads = reads;
                 add(&meter.bytes_in, read as u64);
                 Poll::Ready(true)
@@ -226,7 +226,7 @@ impl Connection {
     }
 
     /// Registers the task with the client's face, so that others can wake it.
-    fn keep_waker(&mut self, cx: &Context<'_>) {
+    fn store_waker(&mut self, cx: &Context<'_>) {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return;
         }
@@ -307,7 +307,7 @@ impl Connection {
         let engine = &self.worker.shared.engine;
         let line = commands::admin::describe(engine, &self.client, self.now_ms());
         tracing::warn!("Evicting client: {line}");
-        engine.clients().note_evicted();
+        engine.clients().record_evicted();
         true
     }
 
@@ -318,23 +318,23 @@ impl Connection {
     /// Room for the next read. A large argument gets what it still needs, as far as its client has
     /// shown to mean it: as much again as was sent. So a length that is only claimed costs nothing,
     /// and the buffer still grows few times.
-    fn make_room(&mut self) {
-        if std::mem::take(&mut self.crowded) && self.input.len() < MORE_ROOM {
-            self.input.resize(MORE_ROOM, 0);
+    fn grow_input(&mut self) {
+        if std::mem::take(&mut self.filled_by_read) && self.input.len() < LARGE_INPUT {
+            self.input.resize(LARGE_INPUT, 0);
         }
         let large = self.missing >= BIG_BULK;
-        let least = if large { self.missing.min(ROOM) } else { ROOM / 4 };
+        let least = if large { self.missing.min(USUAL_INPUT) } else { USUAL_INPUT / 4 };
         if self.input.len() - self.filled >= least {
             return;
         }
         let trusted = self.filled.max(CLAIM);
-        let more = if large { self.missing.min(trusted) } else { self.filled.max(ROOM / 4) };
-        let room = (self.filled + more).max(ROOM);
+        let more = if large { self.missing.min(trusted) } else { self.filled.max(USUAL_INPUT / 4) };
+        let capacity = (self.filled + more).max(USUAL_INPUT);
         if self.input.is_empty() {
             // Zeros that the allocator has: pages that no input reaches are never touched.
-            self.input = vec![0; room];
+            self.input = vec![0; capacity];
         } else {
-            self.input.resize(room, 0);
+            self.input.resize(capacity, 0);
         }
     }
 
@@ -367,7 +367,7 @@ impl Connection {
         let client = Arc::clone(&self.client);
         let mut first = true;
         let woken = poll_fn(|cx| {
-            self.keep_waker(cx);
+            self.store_waker(cx);
             let admin = self.worker.shared.engine.admin();
             let over = admin.paused_until_ms() == 0 || self.client.killed.load(Relaxed);
             if over && !first {
@@ -406,9 +406,9 @@ impl Connection {
             match self.wait_blocked().await {
                 Woken::Replied => return true,
                 Woken::Gone => return false,
-                Woken::Mail => {
+                Woken::Pushes => {
                     let end = std::mem::take(&mut self.log_end);
-                    if self.worker.gate.pass(end).await.is_err() {
+                    if self.worker.commit_barrier.pass(end).await.is_err() {
                         return false;
                     }
                 }
@@ -437,7 +437,7 @@ impl Connection {
     /// Sends what there is to send, and takes what arrives without looking at it: the end of the
     /// stream ends the wait.
     fn poll_blocked(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
-        self.keep_waker(cx);
+        self.store_waker(cx);
         if self.client.killed.load(Relaxed) {
             return Poll::Ready(Woken::Gone);
         }
@@ -446,15 +446,15 @@ impl Connection {
             self.log_end = outcome.durable_at;
             return Poll::Ready(Woken::Replied);
         }
-        if self.take_mail() {
-            return Poll::Ready(Woken::Mail);
+        if self.take_pushes() {
+            return Poll::Ready(Woken::Pushes);
         }
         if !self.try_write(cx) {
             return Poll::Ready(Woken::Gone);
         }
         loop {
-            if self.input.len() - self.filled < ROOM / 4 {
-                self.input.resize((self.filled * 2).max(ROOM), 0);
+            if self.input.len() - self.filled < USUAL_INPUT / 4 {
+                self.input.resize((self.filled * 2).max(USUAL_INPUT), 0);
             }
             match self.poll_read(cx) {
                 Poll::Ready(true) if batch::is_within_limit(self) => {}
@@ -468,7 +468,7 @@ impl Connection {
 
     /// Sends the rest before the connection ends.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.keep_waker(cx);
+        self.store_waker(cx);
         let goes_on = !self.client.killed.load(Relaxed) && self.try_write(cx);
         if goes_on && !self.output.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     }

@@ -2,8 +2,8 @@
 //!
 //! `serve` is the whole of it. The main thread accepts connections and hands each to a worker
 //! (`worker`), where one task reads, executes and writes (`connection`, `batch`). Where there is a
-//! command log, replies wait in their worker's gate (`gate`) until it is settled. Administrative
-//! commands reach the server through `host`.
+//! command log, replies wait in their worker's gate (`commit_barrier`) until it is settled.
+//! Administrative commands reach the server through `host`.
 //!
 //! This crate must not know persistent words, the format of the pool, or what a command does: it
 //! calls [`commands::Engine::execute`] and sends what comes back.
@@ -12,12 +12,12 @@
 mod append_only;
 mod apply;
 mod batch;
-mod chores;
 pub mod cli;
+mod commit_barrier;
 pub mod config;
 mod connection;
-mod gate;
 mod host;
+mod housekeeping;
 mod limits;
 mod listen;
 mod log;
@@ -27,8 +27,11 @@ mod meter;
 mod other_stores;
 mod output;
 mod pool_file;
+mod pool_lock;
+mod ports;
 mod rates;
 mod scrub;
+mod scrub_progress;
 mod serve;
 mod shared;
 mod shutdown;

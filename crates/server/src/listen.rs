@@ -12,8 +12,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use commands::Peer;
@@ -21,22 +21,17 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::JoinHandle;
 
 use crate::config::Values;
+use crate::ports::{self, Accepting};
 use crate::shared::Shared;
-use crate::stream::Raw;
-use crate::worker::Handover;
+use crate::stream::{HandOff, UnregisteredSocket};
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
 
 /// How long a failed accept (no free descriptors) keeps from trying again.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
-
-/// How long the end of an old socket is waited for: the main thread has nothing to do that takes
-/// long.
-const CLOSES_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why the server does not listen.
 #[derive(Debug, thiserror::Error)]
@@ -54,21 +49,6 @@ pub enum ListenError {
     Nowhere,
 }
 
-/// The TCP sockets in force, which may be replaced.
-#[derive(Default)]
-pub(crate) struct Ports {
-    accepting: Mutex<Vec<Accepting>>,
-    runtime: OnceLock<Handle>,
-    doors: OnceLock<Vec<UnboundedSender<Handover>>>,
-}
-
-/// The task that accepts on a socket.
-struct Accepting {
-    task: JoinHandle<()>,
-    /// Disconnected when the socket is closed.
-    closed: Receiver<()>,
-}
-
 /// A listening socket, which tells that it is closed.
 struct Listening {
     socket: TcpListener,
@@ -81,7 +61,10 @@ fn addresses(bind: &str, port: u16) -> Vec<(String, bool, io::Result<Vec<SocketA
     let resolve = |word: &str| match word {
         "*" => Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)]),
         "::*" => Ok(vec![SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)]),
-        name => (name, port).to_socket_addrs().map(|found| found.take(1).collect()),
+        name => match (name, port).to_socket_addrs() {
+            Ok(found) => Ok(found.take(1).collect()),
+            Err(error) => Err(unresolved(&error)),
+        },
     };
     bind.split_ascii_whitespace()
         .map(|word| {
@@ -89,6 +72,14 @@ fn addresses(bind: &str, port: u16) -> Vec<(String, bool, io::Result<Vec<SocketA
             (name.to_owned(), name.len() != word.len(), resolve(name))
         })
         .collect()
+}
+
+/// Why a name has no address, and what works without a name service: in a container, or where a
+/// statically linked program finds no service, there may be none.
+fn unresolved(error: &io::Error) -> io::Error {
+    let text = error.to_string();
+    let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+    io::Error::other(format!("{reason}. An address, such as 127.0.0.1, needs no name resolution"))
 }
 
 fn listener(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListener> {
@@ -145,83 +136,67 @@ fn is_unavailable(error: &io::Error) -> bool {
             .any(|errno| code == Some(errno.raw_os_error()))
 }
 
-impl Ports {
-    /// Starts to accept; called once, on the main thread's runtime.
-    pub(crate) fn start(
-        &self,
-        shared: &Arc<Shared>,
-        doors: Vec<UnboundedSender<Handover>>,
-        values: &Values,
-    ) -> Result<(), ListenError> {
-        let _ = self.runtime.set(Handle::current());
-        let _ = self.doors.set(doors);
-        self.replace(shared, values)?;
-        let path = values.text("unixsocket");
-        if !path.is_empty() {
-            return self.start_unix(shared, Path::new(&path), values.octal("unixsocketperm"));
-        }
-        let accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
-        if accepting.is_empty() { Err(ListenError::Nowhere) } else { Ok(()) }
+/// Starts to accept; called once, on the main thread's runtime.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    senders: Vec<UnboundedSender<HandOff>>,
+    values: &Values,
+) -> Result<(), ListenError> {
+    let _ = shared.ports.runtime.set(Handle::current());
+    let _ = shared.ports.senders.set(senders);
+    replace(shared, values)?;
+    let path = values.text("unixsocket");
+    if !path.is_empty() {
+        return start_unix(shared, Path::new(&path), values.octal("unixsocketperm"));
     }
-
-    /// Listens where the values say, and no longer where it did; nowhere if that fails.
-    pub(crate) fn replace(&self, shared: &Arc<Shared>, values: &Values) -> Result<(), ListenError> {
-        let (Some(runtime), Some(doors)) = (self.runtime.get(), self.doors.get()) else {
-            return Ok(());
-        };
-        let mut accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
-        close(&mut accepting);
-        let opened = open_ports(values)?;
-        let _entered = runtime.enter();
-        for socket in opened {
-            let socket = TcpListener::from_std(socket).map_err(|error| ListenError::Socket {
-                address: values.text("bind"),
-                reason: crate::text::os_error(&error),
-            })?;
-            let (sender, closed) = channel();
-            let listening = Listening { socket, _closed: sender };
-            let task = runtime.spawn(accept_tcp(listening, Arc::clone(shared), doors.clone()));
-            accepting.push(Accepting { task, closed });
-        }
-        Ok(())
-    }
-
-    fn start_unix(
-        &self,
-        shared: &Arc<Shared>,
-        path: &Path,
-        permissions: u32,
-    ) -> Result<(), ListenError> {
-        use std::os::unix::fs::PermissionsExt;
-        let wrong = |error: io::Error| ListenError::Socket {
-            address: path.display().to_string(),
-            reason: crate::text::os_error(&error),
-        };
-        let _ = std::fs::remove_file(path);
-        let listener = UnixListener::bind(path).map_err(wrong)?;
-        if permissions != 0 {
-            let permissions = std::fs::Permissions::from_mode(permissions);
-            std::fs::set_permissions(path, permissions).map_err(wrong)?;
-        }
-        let doors = self.doors.get().cloned().unwrap_or_default();
-        tokio::spawn(accept_unix(listener, path.to_owned(), Arc::clone(shared), doors));
-        Ok(())
-    }
+    let accepting = shared.ports.accepting.lock().unwrap_or_else(PoisonError::into_inner);
+    if accepting.is_empty() { Err(ListenError::Nowhere) } else { Ok(()) }
 }
 
-/// Returns when the sockets are closed.
-fn close(accepting: &mut Vec<Accepting>) {
-    accepting.iter().for_each(|old| old.task.abort());
-    for old in accepting.drain(..) {
-        // It sends nothing: the end of the channel is what is waited for.
-        let _ = old.closed.recv_timeout(CLOSES_WITHIN);
+/// Listens where the values say, and no longer where it did; nowhere if that fails.
+pub(crate) fn replace(shared: &Arc<Shared>, values: &Values) -> Result<(), ListenError> {
+    let (Some(runtime), Some(senders)) = (shared.ports.runtime.get(), shared.ports.senders.get())
+    else {
+        return Ok(());
+    };
+    let mut accepting = shared.ports.accepting.lock().unwrap_or_else(PoisonError::into_inner);
+    ports::close(&mut accepting);
+    let opened = open_ports(values)?;
+    let _entered = runtime.enter();
+    for socket in opened {
+        let socket = TcpListener::from_std(socket).map_err(|error| ListenError::Socket {
+            address: values.text("bind"),
+            reason: crate::text::os_error(&error),
+        })?;
+        let (sender, closed) = channel();
+        let listening = Listening { socket, _closed: sender };
+        let task = runtime.spawn(accept_tcp(listening, Arc::clone(shared), senders.clone()));
+        accepting.push(Accepting { task, closed });
     }
+    Ok(())
+}
+
+fn start_unix(shared: &Arc<Shared>, path: &Path, permissions: u32) -> Result<(), ListenError> {
+    use std::os::unix::fs::PermissionsExt;
+    let wrong = |error: io::Error| ListenError::Socket {
+        address: path.display().to_string(),
+        reason: crate::text::os_error(&error),
+    };
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path).map_err(wrong)?;
+    if permissions != 0 {
+        let permissions = std::fs::Permissions::from_mode(permissions);
+        std::fs::set_permissions(path, permissions).map_err(wrong)?;
+    }
+    let senders = shared.ports.senders.get().cloned().unwrap_or_default();
+    tokio::spawn(accept_unix(listener, path.to_owned(), Arc::clone(shared), senders));
+    Ok(())
 }
 
 async fn accept_tcp(
     listening: Listening,
     shared: Arc<Shared>,
-    doors: Vec<UnboundedSender<Handover>>,
+    senders: Vec<UnboundedSender<HandOff>>,
 ) {
     loop {
         match listening.socket.accept().await {
@@ -237,7 +212,7 @@ async fn accept_tcp(
                     fd: i64::from(socket.as_raw_fd()),
                     local: from.ip().to_canonical().is_loopback(),
                 };
-                admit(&shared, &doors, Raw::Tcp(socket), peer);
+                admit(&shared, &senders, UnregisteredSocket::Tcp(socket), peer);
             }
             Err(error) => failed(&error).await,
         }
@@ -248,7 +223,7 @@ async fn accept_unix(
     listener: UnixListener,
     path: std::path::PathBuf,
     shared: Arc<Shared>,
-    doors: Vec<UnboundedSender<Handover>>,
+    senders: Vec<UnboundedSender<HandOff>>,
 ) {
     let name = format!("{}:0", path.display());
     loop {
@@ -258,7 +233,7 @@ async fn accept_unix(
                 let fd = i64::from(socket.as_raw_fd());
                 let (id, addr) = (shared.engine.clients().reserve(), name.clone());
                 let peer = Peer { id, addr, laddr: name.clone(), fd, local: true };
-                admit(&shared, &doors, Raw::Unix(socket), peer);
+                admit(&shared, &senders, UnregisteredSocket::Unix(socket), peer);
             }
             Err(error) => failed(&error).await,
         }
@@ -283,7 +258,12 @@ fn keep_alive(socket: &std::net::TcpStream, seconds: u64) {
     let _ = SockRef::from(socket).set_tcp_keepalive(&keepalive);
 }
 
-fn admit(shared: &Shared, doors: &[UnboundedSender<Handover>], raw: Raw, peer: Peer) {
+fn admit(
+    shared: &Shared,
+    senders: &[UnboundedSender<HandOff>],
+    raw: UnregisteredSocket,
+    peer: Peer,
+) {
     shared.accepted.fetch_add(1, Relaxed);
     let serving: usize = shared.meters.iter().map(|meter| meter.serving.load(Relaxed)).sum();
     if serving as u64 >= shared.limits.max_clients.load(Relaxed) {
@@ -297,19 +277,19 @@ fn admit(shared: &Shared, doors: &[UnboundedSender<Handover>], raw: Raw, peer: P
         shared.rejected.fetch_add(1, Relaxed);
         return refuse(raw, PROTECTED);
     }
-    let least = (0..doors.len()).min_by_key(|at| shared.meters[*at].serving.load(Relaxed));
+    let least = (0..senders.len()).min_by_key(|at| shared.meters[*at].serving.load(Relaxed));
     let Some(at) = least else { return };
     shared.meters[at].serving.fetch_add(1, Relaxed);
     // A worker that is gone means that the server is ending.
-    let _ = doors[at].send((raw, peer));
+    let _ = senders[at].send((raw, peer));
 }
 
 /// Sends what fits into the socket's buffer and closes it.
-fn refuse(raw: Raw, text: &[u8]) {
+fn refuse(raw: UnregisteredSocket, text: &[u8]) {
     use std::io::Write;
     let _ = match raw {
-        Raw::Tcp(mut socket) => socket.write(text),
-        Raw::Unix(mut socket) => socket.write(text),
+        UnregisteredSocket::Tcp(mut socket) => socket.write(text),
+        UnregisteredSocket::Unix(mut socket) => socket.write(text),
     };
 }
 

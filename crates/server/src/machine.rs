@@ -55,9 +55,9 @@ pub(crate) fn cpu() -> (Duration, Duration) {
     let total = Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Behind the name, which may hold blanks, utime and stime are the twelfth and thirteenth field.
-    let behind = text.rsplit(')').next().unwrap_or_default();
+    let following = text.rsplit(')').next().unwrap_or_default();
     let ticks: Vec<u64> =
-        behind.split_whitespace().skip(11).take(2).filter_map(|n| n.parse().ok()).collect();
+        following.split_whitespace().skip(11).take(2).filter_map(|n| n.parse().ok()).collect();
     let hz = rustix::param::clock_ticks_per_second().max(1);
     let sys = ticks.get(1).map_or(Duration::ZERO, |n| Duration::from_millis(n * 1000 / hz));
     let sys = sys.min(total);

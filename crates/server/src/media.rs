@@ -6,11 +6,10 @@
 use pmem::Region;
 
 use crate::config::Values;
-use crate::store::StoreError;
 
 /// The medium that is played, for the log and INFO.
 #[derive(Clone, Debug)]
-pub(crate) struct Played {
+pub(crate) struct EmulatedMedia {
     pub(crate) name: &'static str,
     /// What is played and how.
     pub(crate) summary: String,
@@ -18,45 +17,45 @@ pub(crate) struct Played {
 
 /// Refuses to play a medium where this build cannot.
 #[cfg(not(feature = "emulate-media"))]
-pub(crate) fn check(values: &Values) -> Result<(), StoreError> {
+pub(crate) fn check(values: &Values) -> Result<(), String> {
     if values.get("emulate-media") == b"no" {
         return Ok(());
     }
-    Err(StoreError::Options(
+    Err(
         "this build plays no media. One that does: cargo build --release -p perdura-server --features emulate-media".into(),
-    ))
+    )
 }
 
 /// Any medium can be played.
 #[cfg(feature = "emulate-media")]
-pub(crate) fn check(_values: &Values) -> Result<(), StoreError> {
+pub(crate) fn check(_values: &Values) -> Result<(), String> {
     Ok(())
 }
 
 /// The region, as it is.
 #[cfg(not(feature = "emulate-media"))]
-pub(crate) fn play(
+pub(crate) fn emulate(
     region: Region,
     _values: &Values,
-) -> Result<(Region, Option<Played>), StoreError> {
+) -> Result<(Region, Option<EmulatedMedia>), String> {
     Ok((region, None))
 }
 
 /// The region on the medium that is asked for.
 #[cfg(feature = "emulate-media")]
-pub(crate) fn play(
+pub(crate) fn emulate(
     region: Region,
     values: &Values,
-) -> Result<(Region, Option<Played>), StoreError> {
+) -> Result<(Region, Option<EmulatedMedia>), String> {
     let Some(media) = pmem::Media::named(values.get("emulate-media")) else {
         return Ok((region, None));
     };
     if !region.emulated() && region.domain() != pmem::Domain::Process {
-        return Err(StoreError::Options(
+        return Err(
             "--emulate-media plays a medium on ordinary memory: it goes with --domain process or with --emulate-pmem, on a tmpfs".into(),
-        ));
+        );
     }
     let emulation = pmem::Emulation::new(media.model(), values.size("emulate-cache"));
-    let played = Played { name: emulation.name(), summary: emulation.summary() };
-    Ok((region.emulating(emulation), Some(played)))
+    let emulated = EmulatedMedia { name: emulation.name(), summary: emulation.summary() };
+    Ok((region.emulating(emulation), Some(emulated)))
 }

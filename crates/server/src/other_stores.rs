@@ -21,7 +21,7 @@ use pmem::Region;
 
 use crate::append_only;
 use crate::config::Values;
-use crate::store::{StoreError, when_unlocked};
+use crate::pool_lock::when_unlocked;
 
 /// The store that a start is about to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(crate) fn refuse(
     pool: &Path,
     values: &Values,
     now: u64,
-) -> Result<(), StoreError> {
+) -> Result<(), OtherStores> {
     if values.get("other-stores") == b"ignore" {
         return Ok(());
     }
@@ -109,7 +109,7 @@ pub(crate) fn refuse(
         Served::Log => format!("the append-only file in {}", folder.display()),
         Served::Memory => "memory only, without any file (appendonly no)".into(),
     };
-    Err(StoreError::OtherStores(OtherStores { served, others }))
+    Err(OtherStores { served, others })
 }
 
 fn dump(values: &Values) -> PathBuf {

@@ -8,7 +8,7 @@
 use resp::{Protocol, Writer};
 
 /// Capacity that a connection keeps between batches.
-const KEPT: usize = 64 * 1024;
+const KEPT_CAPACITY: usize = 64 * 1024;
 
 /// The replies of a connection.
 pub(crate) struct Output {
@@ -51,12 +51,12 @@ impl Output {
     /// were moved.
     pub(crate) fn compact(&mut self) -> usize {
         let waiting = self.writer.len() - self.sent;
-        if self.sent < waiting.max(KEPT) {
+        if self.sent < waiting.max(KEPT_CAPACITY) {
             return 0;
         }
         let buffer = self.writer.buffer();
         buffer.drain(..self.sent);
-        buffer.shrink_to((2 * waiting).max(KEPT));
+        buffer.shrink_to((2 * waiting).max(KEPT_CAPACITY));
         self.sent = 0;
         waiting
     }
@@ -104,7 +104,9 @@ mod tests {
             }
             moved += output.compact();
             let waiting = output.unsent().len();
-            assert!(output.capacity() <= (total + 2 * more).max(4 * waiting).max(4 * KEPT));
+            assert!(
+                output.capacity() <= (total + 2 * more).max(4 * waiting).max(4 * KEPT_CAPACITY)
+            );
             if expected < (total as u32) / 4 {
                 write(&mut output, more);
             }

@@ -7,47 +7,18 @@
 //! no command has settled, and writes to the log what was found.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use commands::admin::ScrubFacts;
 use keyspace::{Keyspace, Scrub};
 
-use crate::chores::contained;
+use crate::housekeeping::contained;
 use crate::shared::Shared;
 
 /// Bytes between two rests.
 const STRIDE: u64 = 256 << 10;
 /// How often it looks whether there is anything to do.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What the scrub has come to, for INFO.
-#[derive(Default)]
-pub(crate) struct Progress {
-    running: AtomicBool,
-    shard: AtomicU64,
-    passes: AtomicU64,
-    last_ms: AtomicU64,
-    keys: AtomicU64,
-    bytes: AtomicU64,
-    found: AtomicU64,
-}
-
-impl Progress {
-    pub(crate) fn facts(&self, shards: usize, rate: u64) -> ScrubFacts {
-        let get = |counter: &AtomicU64| counter.load(Relaxed);
-        ScrubFacts {
-            rate,
-            running: self.running.load(Relaxed),
-            percent: get(&self.shard) * 100 / shards.max(1) as u64,
-            passes: get(&self.passes),
-            last_pass_ms: get(&self.last_ms),
-            keys: get(&self.keys),
-            bytes: get(&self.bytes),
-            found: get(&self.found),
-        }
-    }
-}
 
 /// The thread of the scrub, until the server ends.
 pub(crate) fn run(shared: &Arc<Shared>) {
@@ -75,8 +46,8 @@ fn is_wanted(shared: &Shared) -> bool {
 
 /// Settles what no command has settled, and says what was found.
 pub(crate) fn look_after(keyspace: &Keyspace) {
-    if keyspace.is_unsettled() {
-        keyspace.settle();
+    if keyspace.has_unresolved_losses() {
+        keyspace.resolve_losses();
     }
     for line in keyspace.damage_news() {
         tracing::warn!("{line}");

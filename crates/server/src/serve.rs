@@ -26,7 +26,7 @@ use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{self, Backend, Store, StoreError};
 use crate::worker::Workers;
-use crate::{apply, chores, machine, scrub};
+use crate::{apply, housekeeping, machine, scrub};
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -107,10 +107,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         let _ = values.set(b"read-cache", &[b"0"]);
     }
     describe(&store, &fsync);
-    let shared = share(store, values, file)?;
+    let shared = build_shared_state(store, values, file)?;
     let server = Arc::new(Server { shared: Arc::clone(&shared), append_only: OnceLock::new() });
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
-    live(&shared, &server)
+    let of_jobs = Arc::clone(&shared);
+    shared.engine.set_spawn(move |job| {
+        let shared = Arc::clone(&of_jobs);
+        let thread = std::thread::Builder::new().name("script".to_owned());
+        thread.spawn(move || job(&shared.engine)).is_ok()
+    });
+    serve_until_shutdown(&shared, &server)
 }
 
 /// The configuration of the command line, and the file's absolute path.
@@ -212,7 +218,7 @@ fn describe(store: &Store, fsync: &str) {
     );
 }
 
-fn share(
+fn build_shared_state(
     store: Store,
     values: Values,
     file: Option<std::path::PathBuf>,
@@ -247,7 +253,10 @@ fn share(
 }
 
 /// From the first thread to the last.
-fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeError> {
+fn serve_until_shutdown(
+    shared: &Arc<Shared>,
+    server: &Arc<Server>,
+) -> Result<ExitCode, ServeError> {
     let values = shared.config.values();
     let loading = server.is_logged();
     shared.engine.config().set_loading(loading);
@@ -255,7 +264,7 @@ fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeErr
     let runtime = runtime.map_err(system("No runtime"))?;
     let workers = Workers::start(shared).map_err(system("No threads"))?;
     let started = runtime.block_on(async {
-        shared.ports.start(shared, workers.doors(), &values)?;
+        listen::start(shared, workers.senders(), &values)?;
         write_pid(&values.text("pidfile"));
         Ok::<_, ListenError>(())
     });
@@ -265,7 +274,8 @@ fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeErr
         return Err(error.into());
     }
     let failed = Arc::new(AtomicBool::new(false));
-    let helper = help(shared, server, loading, &failed).map_err(system("No threads"))?;
+    let housekeeping =
+        spawn_housekeeping(shared, server, loading, &failed).map_err(system("No threads"))?;
     let scrub = spawn_scrub(shared).map_err(system("No threads"))?;
     if !loading {
         ready(&values);
@@ -274,16 +284,16 @@ fn live(shared: &Arc<Shared>, server: &Arc<Server>) -> Result<ExitCode, ServeErr
     drop(runtime);
     workers.stop();
     let loads = loading && shared.log.get().is_none() && !failed.load(Ordering::Acquire);
-    if loads && !helper.is_finished() {
+    if loads && !housekeeping.is_finished() {
         // Nothing was written yet, and nobody waits for the rest of the log.
         tracing::info!("Perdura was still loading, bye bye...");
         return Ok(ExitCode::SUCCESS);
     }
-    let helped = helper.join().unwrap_or(false);
+    let went_well = housekeeping.join().unwrap_or(false);
     if scrub.join().is_err() {
         tracing::warn!("The scrub ended by a panic");
     }
-    Ok(end(shared, server, helped))
+    Ok(shut_down(shared, server, went_well))
 }
 
 fn ready(values: &Values) {
@@ -299,7 +309,7 @@ fn ready(values: &Values) {
 
 /// The thread that loads the log and then keeps house; false if loading failed. It says so in
 /// `failed` before it asks for the end, which may come before the thread's own.
-fn help(
+fn spawn_housekeeping(
     shared: &Arc<Shared>,
     server: &Arc<Server>,
     loading: bool,
@@ -313,7 +323,7 @@ fn help(
             shared.shutdown.request(Request::default());
             return false;
         }
-        chores::housekeeping(&shared, || tick(&shared, &server));
+        housekeeping::run(&shared, || tick(&shared, &server));
         true
     })
 }
@@ -366,6 +376,8 @@ async fn wait(shared: &Shared) {
         _ = received(&mut int) => tracing::info!("Received SIGINT scheduling shutdown..."),
         _ = shared.shutdown.asked() => tracing::info!("User requested shutdown..."),
     }
+    // Nobody has a reply of theirs: what they wrote is undone.
+    shared.engine.kill_scripts();
     shared.shutdown.request(Request::default());
 }
 
@@ -379,7 +391,7 @@ async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
 }
 
 /// Makes everything durable and closes what is open.
-fn end(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
+fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
     let mut code = if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if let Some(append_only) = server.append_only.get()
         && let Err(failure) = append_only.stop()
@@ -387,7 +399,7 @@ fn end(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
         tracing::error!("The append only file could not be synced: {failure}");
         code = ExitCode::FAILURE;
     }
-    shared.engine.keyspace().settle();
+    shared.engine.keyspace().resolve_losses();
     let heap = shared.engine.keyspace().heap();
     if let Err(error) = heap.close() {
         tracing::error!("The pool could not be closed: {error}");

@@ -10,9 +10,10 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::limits::Limits;
-use crate::listen::Ports;
 use crate::meter::Meter;
+use crate::ports::Ports;
 use crate::rates::Rates;
+use crate::scrub_progress::ScrubProgress;
 use crate::shutdown::Shutdown;
 use crate::store::Report;
 
@@ -24,7 +25,7 @@ pub(crate) struct Shared {
     /// One per worker.
     pub(crate) meters: Box<[CachePadded<Meter>]>,
     pub(crate) rates: Rates,
-    pub(crate) scrub: crate::scrub::Progress,
+    pub(crate) scrub: ScrubProgress,
     /// Connections accepted, and refused for there being too many.
     pub(crate) accepted: AtomicU64,
     pub(crate) rejected: AtomicU64,

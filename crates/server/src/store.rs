@@ -14,8 +14,9 @@ use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
 
 use crate::config::Values;
 use crate::machine;
-use crate::media::{self, Played};
+use crate::media::{self, EmulatedMedia};
 use crate::other_stores::{self, OtherStores, Served};
+use crate::pool_lock::when_unlocked;
 
 /// The least room that a heap in memory is allowed.
 const LEAST_MEMORY: u64 = 1 << 30;
@@ -86,7 +87,7 @@ pub(crate) struct Report {
     pub(crate) recovery: Recovery,
     pub(crate) recovery_us: u64,
     /// The medium that is played, as `emulate-media` names it.
-    pub(crate) media: Option<Played>,
+    pub(crate) media: Option<EmulatedMedia>,
     /// The pool was made at this start.
     pub(crate) is_new: bool,
     /// Why this backend, where it was not asked for by name.
@@ -189,16 +190,6 @@ fn map(pool: &Path, values: &Values) -> Result<Region, MapError> {
     when_unlocked(pool, || Region::open(pool, &options))
 }
 
-/// Maps a pool, which a process that was just killed may hold for a moment.
-pub(crate) fn when_unlocked(
-    pool: &Path,
-    map: impl Fn() -> Result<Region, MapError>,
-) -> Result<Region, MapError> {
-    pmem::when_unlocked(map, || {
-        tracing::info!("Waiting for the process that holds {}", pool.display());
-    })
-}
-
 fn open_pool(
     pool: &Path,
     values: &Values,
@@ -206,10 +197,10 @@ fn open_pool(
     why: Option<String>,
 ) -> Result<Store, StoreError> {
     let begin = Instant::now();
-    media::check(values)?;
+    media::check(values).map_err(StoreError::Options)?;
     let region = map(pool, values)?;
-    other_stores::refuse(Served::Pool, pool, values, now_ms)?;
-    let (region, media) = media::play(region, values)?;
+    other_stores::refuse(Served::Pool, pool, values, now_ms).map_err(StoreError::OtherStores)?;
+    let (region, media) = media::emulate(region, values).map_err(StoreError::Options)?;
     let (domain, emulated) = (region.domain(), region.emulated());
     let (heap, recovery) =
         Heap::open_or_create(region).map_err(|error| StoreError::pool(pool, error))?;
@@ -217,7 +208,7 @@ fn open_pool(
     let recovery = recovery.unwrap_or_else(new_pool);
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
     // What the medium could not give to recovery is looked into before anybody is served.
-    keyspace.settle();
+    keyspace.resolve_losses();
     let report = Report {
         backend: Backend::Pmem,
         domain,
@@ -247,7 +238,7 @@ fn open_memory(
     // Data in memory has a log unless it was said that it needs none.
     let logged = values.yes("appendonly") || !values.given("appendonly");
     let served = if logged { Served::Log } else { Served::Memory };
-    other_stores::refuse(served, pool, values, now_ms)?;
+    other_stores::refuse(served, pool, values, now_ms).map_err(StoreError::OtherStores)?;
     let limit = machine::memory().max(LEAST_MEMORY);
     let heap = Heap::volatile(limit, &CreateOptions::fitting(limit)?)
         .map_err(|source| StoreError::Create { path: PathBuf::from("memory"), source })?;

@@ -4,14 +4,18 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use commands::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// A socket on its way from the acceptor to a worker: not yet known to a runtime.
-pub(crate) enum Raw {
+pub(crate) enum UnregisteredSocket {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
+
+/// A connection for a worker.
+pub(crate) type HandOff = (UnregisteredSocket, Peer);
 
 /// A socket that a worker serves.
 pub(crate) enum Stream {
@@ -19,31 +23,32 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
-impl Raw {
+impl UnregisteredSocket {
     /// Registers the socket with the runtime of the calling thread.
     pub(crate) fn into_stream(self) -> io::Result<Stream> {
         Ok(match self {
-            Raw::Tcp(socket) => Stream::Tcp(TcpStream::from_std(socket)?),
-            Raw::Unix(socket) => Stream::Unix(UnixStream::from_std(socket)?),
+            UnregisteredSocket::Tcp(socket) => Stream::Tcp(TcpStream::from_std(socket)?),
+            UnregisteredSocket::Unix(socket) => Stream::Unix(UnixStream::from_std(socket)?),
         })
     }
 }
 
 impl Stream {
-    /// Reads into `room`; 0 at the end of the stream. A read that does not fill `room` has emptied
-    /// the socket, and the runtime knows it: the next call waits without asking the kernel again.
+    /// Reads into `buffer`; 0 at the end of the stream. A read that does not fill `buffer` has
+    /// emptied the socket, and the runtime knows it: the next call waits without asking the kernel
+    /// again.
     #[inline]
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        room: &mut [u8],
+        buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let mut room = ReadBuf::new(room);
+        let mut buffer = ReadBuf::new(buffer);
         let read = match self {
-            Stream::Tcp(socket) => Pin::new(socket).poll_read(cx, &mut room),
-            Stream::Unix(socket) => Pin::new(socket).poll_read(cx, &mut room),
+            Stream::Tcp(socket) => Pin::new(socket).poll_read(cx, &mut buffer),
+            Stream::Unix(socket) => Pin::new(socket).poll_read(cx, &mut buffer),
         };
-        read.map_ok(|()| room.filled().len())
+        read.map_ok(|()| buffer.filled().len())
     }
 
     /// Returns when there may be something to read, or the end of the stream.

@@ -19,24 +19,21 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-use crate::chores;
+use crate::commit_barrier::CommitBarrier;
 use crate::connection::Connection;
-use crate::gate::Gate;
+use crate::housekeeping;
 use crate::meter::Meter;
 use crate::shared::Shared;
-use crate::stream::Raw;
+use crate::stream::{HandOff, UnregisteredSocket};
 
 /// Connections that a worker takes over at once.
 const MOST_AT_ONCE: usize = 64;
-
-/// A connection for a worker.
-pub(crate) type Handover = (Raw, Peer);
 
 /// What a worker's tasks share.
 pub(crate) struct Worker {
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) commit_barrier: Arc<CommitBarrier>,
 }
 
 impl Worker {
@@ -48,7 +45,7 @@ impl Worker {
 /// The threads.
 pub(crate) struct Workers {
     threads: Vec<JoinHandle<()>>,
-    doors: Vec<UnboundedSender<Handover>>,
+    senders: Vec<UnboundedSender<HandOff>>,
     stop: watch::Sender<bool>,
 }
 
@@ -56,25 +53,28 @@ impl Workers {
     /// Starts one thread per meter.
     pub(crate) fn start(shared: &Arc<Shared>) -> std::io::Result<Workers> {
         let (stop, stopped) = watch::channel(false);
-        let mut workers = Workers { threads: Vec::new(), doors: Vec::new(), stop };
+        let mut workers = Workers { threads: Vec::new(), senders: Vec::new(), stop };
         for number in 0..shared.meters.len() {
-            let (door, arrivals) = unbounded_channel();
-            let worker =
-                Arc::new(Worker { number, shared: Arc::clone(shared), gate: Arc::default() });
+            let (sender, arrivals) = unbounded_channel();
+            let worker = Arc::new(Worker {
+                number,
+                shared: Arc::clone(shared),
+                commit_barrier: Arc::default(),
+            });
             let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
             let stopped = stopped.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .spawn(move || runtime.block_on(work(worker, arrivals, stopped)))?;
             workers.threads.push(thread);
-            workers.doors.push(door);
+            workers.senders.push(sender);
         }
         Ok(workers)
     }
 
     /// The ways to hand connections over, by worker.
-    pub(crate) fn doors(&self) -> Vec<UnboundedSender<Handover>> {
-        self.doors.clone()
+    pub(crate) fn senders(&self) -> Vec<UnboundedSender<HandOff>> {
+        self.senders.clone()
     }
 
     /// Stops all and waits for them.
@@ -91,21 +91,22 @@ impl Workers {
 
 async fn work(
     worker: Arc<Worker>,
-    mut arrivals: UnboundedReceiver<Handover>,
+    mut arrivals: UnboundedReceiver<HandOff>,
     mut stopped: watch::Receiver<bool>,
 ) {
     tokio::spawn(flush(Arc::clone(&worker)));
-    tokio::spawn(chores::periodic(Arc::clone(&worker)));
+    tokio::spawn(housekeeping::periodic(Arc::clone(&worker)));
     let arrive = async {
         let mut new = Vec::new();
         while arrivals.recv_many(&mut new, MOST_AT_ONCE).await > 0 {
-            let met = new.drain(..).filter_map(|(raw, peer)| meet(&worker, raw, peer));
-            let met: Vec<Connection> = met.collect();
+            let accepted =
+                new.drain(..).filter_map(|(raw, peer)| accept_hand_off(&worker, raw, peer));
+            let accepted: Vec<Connection> = accepted.collect();
             // The runtime asks the sockets meanwhile. So a connection's first look at its socket
             // finds what was sent already, and those who sent something are served in the order in
             // which they came.
             tokio::task::yield_now().await;
-            met.into_iter().for_each(|connection| drop(tokio::spawn(connection.serve())));
+            accepted.into_iter().for_each(|connection| drop(tokio::spawn(connection.serve())));
         }
     };
     tokio::select! {
@@ -129,11 +130,15 @@ async fn flush(worker: Arc<Worker>) {
             let now_s = engine.clock().unix_ms() / 1000;
             engine.admin().latency.observe(event, time.as_millis() as u64, now_s);
         };
-        Arc::clone(&worker.gate).flush(Arc::clone(log), took).await;
+        Arc::clone(&worker.commit_barrier).flush(Arc::clone(log), took).await;
     }
 }
 
-fn meet(worker: &Arc<Worker>, raw: Raw, peer: Peer) -> Option<Connection> {
+fn accept_hand_off(
+    worker: &Arc<Worker>,
+    raw: UnregisteredSocket,
+    peer: Peer,
+) -> Option<Connection> {
     match raw.into_stream() {
         Ok(stream) => Some(Connection::new(stream, peer, Arc::clone(worker))),
         Err(error) => {

@@ -126,15 +126,15 @@ fn is_caught(search: &Search, mutant: &Mutant, end: Instant) -> bool {
         Some((seed, what)) => {
             let what = what.lines().nth(1).unwrap_or_default();
             let what: String = what.chars().take(100).collect();
-            let told =
+            let described =
                 format!("{mutant}: caught after {seconds:.1} s and {images} images, seed {seed}");
-            println!("{told}: {what}");
-            log(&format!("{told}\n"));
+            println!("{described}: {what}");
+            log(&format!("{described}\n"));
         }
         None => {
-            let told = format!("{mutant}: SURVIVES {seconds:.0} s and {images} images");
-            println!("{told}");
-            log(&format!("{told}\n"));
+            let described = format!("{mutant}: SURVIVES {seconds:.0} s and {images} images");
+            println!("{described}");
+            log(&format!("{described}\n"));
         }
     }
     found.violation.is_some()

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_choices_the_telling_ones_are_taken() {
+    fn of_many_choices_the_significant_ones_are_taken() {
         let groups = [(1, true); 40];
         let found = choices(&groups, 60);
         assert_eq!(found.len(), 60);

@@ -55,7 +55,7 @@ impl Disk {
     }
 
     /// Does something with other files than this one.
-    pub fn elsewhere<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub fn with_other_files<R>(&self, work: impl FnOnce() -> R) -> R {
         pmem::watch_calls(None);
         let done = work();
         pmem::watch_calls(Some(self.0.clone()));
@@ -71,7 +71,7 @@ impl Disk {
 
     /// Lets the file be taken for persistent memory from here on. What is flushed is not followed
     /// then: syncs alone count.
-    pub fn play_persistent_memory(&self) {
+    pub fn emulate_persistent_memory(&self) {
         self.0.state().is_memory = true;
     }
 

@@ -335,7 +335,7 @@ impl Durability {
             self.changed.push((from as u64, to - from));
             self.image_len = len;
             let image = Image { bytes: &self.durable[..len], changed: &mut self.changed };
-            let go_on = see(image, &|| told(&units, &choice, len));
+            let go_on = see(image, &|| describe(&units, &choice, len));
             while let Some((piece, before)) = undo.pop() {
                 put(&mut self.durable, &Piece { bytes: before, ..piece });
                 self.changed.push((piece.off, piece.len as usize));
@@ -389,7 +389,7 @@ fn cached_and_streamed(line: &Line) -> Vec<Vec<Piece>> {
 }
 
 /// Returns which stores arrived, in words; long lists are cut.
-fn told(units: &[Vec<Piece>], choice: &[usize], len: usize) -> String {
+fn describe(units: &[Vec<Piece>], choice: &[usize], len: usize) -> String {
     const MOST: usize = 24;
     let list = |arrived: bool| {
         let pieces = units

@@ -244,7 +244,7 @@ impl<W: Workload> Explorer<'_, W> {
         let mut rng = self.rng.fork();
         let mut outcome = Ok(());
         let mut opened = 0;
-        medium.images(self.effort.crash, self.choose(depth), &mut rng, |mut image, told| {
+        medium.images(self.effort.crash, self.choose(depth), &mut rng, |mut image, described| {
             opened += 1;
             outcome = if self.goes_on(depth) {
                 self.go_on(image.bytes, Durability::new(image.bytes.to_vec()), promise, depth)
@@ -252,7 +252,7 @@ impl<W: Workload> Explorer<'_, W> {
                 self.look(scratch, &mut image, promise)
             };
             if outcome.is_err() {
-                self.path.push(told());
+                self.path.push(described());
             }
             outcome.is_ok()
         });
@@ -330,8 +330,8 @@ impl<W: Workload> Explorer<'_, W> {
         let ran = guarded("run", || workload.run_incarnation(&mut store, state, &incarnation));
         self.counts.refused += incarnation.refusals();
         if ran.is_err() {
-            let told = incarnation.into_history().into_iter().map(|(_, what)| what);
-            self.path.push(format!("went on: {}", told.collect::<Vec<_>>().join("; ")));
+            let described = incarnation.into_history().into_iter().map(|(_, what)| what);
+            self.path.push(format!("went on: {}", described.collect::<Vec<_>>().join("; ")));
         }
         promises.extend(ran?);
         self.counts.incarnations += 1;

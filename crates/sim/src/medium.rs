@@ -113,14 +113,14 @@ impl Medium {
         self.lock().take().unwrap_or_default()
     }
 
-    fn record(&self, note: impl FnOnce(&mut Trace)) {
+    fn record(&self, change: impl FnOnce(&mut Trace)) {
         if let Some(trace) = self.lock().as_mut() {
             let passed = pmem::take_passed_fault_points();
             if passed.iter().any(|set| *set != 0) {
                 trace.events.push(Event::Passed(trace.passed.len()));
                 trace.passed.push(passed);
             }
-            note(trace);
+            change(trace);
         }
     }
 

@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a deadlock")]
-    fn a_deadlock_is_told() {
+    fn a_deadlock_is_reported() {
         let (a, b) = (Mutex::new(()), Mutex::new(()));
         fn both(first: &Mutex<()>, second: &Mutex<()>) -> impl FnOnce() + Send {
             move || {

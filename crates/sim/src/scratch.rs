@@ -53,8 +53,8 @@ fn put(memory: &mut pmem::Scratch, image: &[u8], off: u64, len: usize) {
     let from = (off as usize).min(image.len());
     let to = (off as usize + len).min(image.len());
     memory.put(off, &image[from..to]);
-    let behind = off as usize + len - to.max(off as usize);
-    if behind > 0 {
-        memory.put(off + (to - from) as u64, &vec![0; behind]);
+    let zeros = off as usize + len - to.max(off as usize);
+    if zeros > 0 {
+        memory.put(off + (to - from) as u64, &vec![0; zeros]);
     }
 }

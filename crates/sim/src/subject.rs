@@ -82,7 +82,7 @@ impl<S: Subject> Workload for S {
         let mut promises = Vec::new();
         for n in (0..incarnation.actions).filter(|n| incarnation.has(*n)) {
             let (plan, after) = self.plan(&state, &mut incarnation.rng_of(n));
-            incarnation.note(n, || format!("{plan:?}"));
+            incarnation.record(n, || format!("{plan:?}"));
             let allowed = vec![state.clone(), after.clone()];
             promises.push((incarnation.mark(), Promise { allowed, doing: Vec::new() }));
             if self.run(store, &plan).map_err(|what| format!("{what}\nin {plan:?}"))? {

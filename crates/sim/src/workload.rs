@@ -104,7 +104,7 @@ impl<'a> Incarnation<'a> {
     }
 
     /// Notes what was done, for whoever reads a failure.
-    pub fn note(&self, n: usize, what: impl FnOnce() -> String) {
+    pub fn record(&self, n: usize, what: impl FnOnce() -> String) {
         self.history.lock().expect("no panic").push((n, what()));
     }
 

@@ -26,7 +26,7 @@ use crate::blob::Blob;
 use crate::fault_points::FaultPoint;
 use crate::index::{self, Index, drain};
 use crate::tree::{self, Item};
-use crate::{Damaged, Store, sealed};
+use crate::{Damaged, Store, self_checksummed};
 
 const NODE: usize = 32;
 const NEXT: u64 = 0;
@@ -166,10 +166,10 @@ impl Queue {
         let fresh = fresh?;
         let next = store.word(self.root);
         for (at, value) in [
-            (NEXT, sealed::seal(next)),
-            (KIND, sealed::seal(kind)),
+            (NEXT, self_checksummed::encode(next)),
+            (KIND, self_checksummed::encode(kind)),
             (WORD, word),
-            (CURSOR, sealed::seal(0)),
+            (CURSOR, self_checksummed::encode(0)),
         ] {
             store.write_word(&fresh, at as usize, value);
         }
@@ -222,7 +222,7 @@ impl Queue {
                 let done = drain::drain(store, node.add(WORD), cursor, budget, |store, entry| {
                     free_owned(store, owner, Owned::Entry(entry))
                 })?;
-                let cursor = sealed::seal(done.cursor.unwrap_or(0));
+                let cursor = self_checksummed::encode(done.cursor.unwrap_or(0));
                 set_if_changed(store, node.add(CURSOR), cursor);
                 done.freed
             }
@@ -311,7 +311,7 @@ fn read<V: View>(view: &V, node: Ptr) -> Result<Work, Damaged> {
 /// The number in a self-checked word of a node.
 fn open<V: View>(view: &V, node: Ptr, at: u64) -> Result<u64, Damaged> {
     let word = view.word(node.add(at));
-    sealed::open(word).ok_or(Damaged::new("node of the free queue", node, 0, word))
+    self_checksummed::decode(word).ok_or(Damaged::new("node of the free queue", node, 0, word))
 }
 
 fn set_if_changed<S: Store>(store: &mut S, at: Ptr, value: u64) {

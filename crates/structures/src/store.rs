@@ -16,7 +16,7 @@ pub trait Fill {
     fn reserve(&mut self, len: usize) -> Result<Self::Fresh, Full>;
 
     /// How many bytes the reserved block holds.
-    fn room(&self, fresh: &Self::Fresh) -> usize;
+    fn fresh_capacity(&self, fresh: &Self::Fresh) -> usize;
 
     /// Writes `bytes` at offset `at` of a reserved block.
     fn write(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8]);
@@ -80,7 +80,7 @@ impl Fill for Shard<'_> {
     }
 
     #[inline]
-    fn room(&self, fresh: &Fresh) -> usize {
+    fn fresh_capacity(&self, fresh: &Fresh) -> usize {
         fresh.capacity()
     }
 

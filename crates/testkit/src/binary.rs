@@ -29,8 +29,8 @@ pub fn example(name: &str) -> PathBuf {
 fn build(what: &[&str]) -> PathBuf {
     let test = env::current_exe().expect("a test knows its own executable");
     let folder = test.ancestors().find(|folder| folder.join("deps").is_dir());
-    let folder = folder.expect("a test lies in a target directory");
-    let target = folder.parent().expect("a profile's folder lies in the target directory");
+    let folder = folder.expect("a test is in a target directory");
+    let target = folder.parent().expect("a profile's folder is in the target directory");
     let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["build", "--quiet"]).args(what).arg("--target-dir").arg(target);
     build.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml")]);

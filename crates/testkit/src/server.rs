@@ -94,7 +94,7 @@ impl Server {
 
     /// Starts it with other arguments and ends it after a while, which may be before it serves.
     #[track_caller]
-    pub fn start_in_vain(&mut self, launch: Launch, wait: Duration) {
+    pub fn start_and_kill(&mut self, launch: Launch, wait: Duration) {
         assert!(self.child.is_none(), "the server is still running");
         self.launch = launch;
         let log = File::create(self.log_path()).expect("a log file");

@@ -5,7 +5,7 @@ use std::path::Path;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
 
-use super::ROOM;
+use super::MAP_SIZE;
 use crate::data::Key;
 use crate::store::{Result, Store};
 
@@ -26,7 +26,7 @@ pub fn relaxed(folder: &Path) -> Result<Box<dyn Store>> {
 
 fn open(folder: &Path, flags: EnvFlags) -> Result<Box<dyn Store>> {
     let mut options = EnvOpenOptions::new();
-    options.map_size(usize::try_from(ROOM)?);
+    options.map_size(usize::try_from(MAP_SIZE)?);
     // SAFETY: what NO_SYNC risks is the file after a power loss; there is none here.
     unsafe { options.flags(flags) };
     // SAFETY: the folder is this measurement's own: nobody else changes the file while it is

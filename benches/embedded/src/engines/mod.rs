@@ -13,4 +13,4 @@ pub mod rocksdb;
 pub mod sled;
 
 /// Bytes that a store which must know beforehand may grow to.
-const ROOM: u64 = 8 << 30;
+const MAP_SIZE: u64 = 8 << 30;

@@ -5,12 +5,12 @@ use std::path::Path;
 use perdura::prelude::*;
 use perdura::{DomainRequest, Options, Perdura};
 
-use super::ROOM;
+use super::MAP_SIZE;
 use crate::data::Key;
 use crate::store::{Failure, Result, Store};
 
 fn open(options: Options) -> Result<Box<dyn Store>> {
-    Ok(Box::new(Perdura::open(options.limit(ROOM))?))
+    Ok(Box::new(Perdura::open(options.limit(MAP_SIZE))?))
 }
 
 fn pool(folder: &Path, domain: DomainRequest) -> Options {

@@ -28,7 +28,7 @@ fn check_holds(dir: &Path, count: u64) {
 fn append(dir: &Path, n: u64) {
     let log = load(dir).0.into_log().expect("it opens");
     let end = log.append(0, 0, &number(n));
-    log.settle(end).expect("the disk works");
+    log.sync_up_to(end).expect("the disk works");
     assert!(log.durable() >= end);
 }
 
@@ -75,7 +75,7 @@ fn a_log_in_one_file_is_taken_over_also_after_a_crash_half_way() {
 }
 
 #[test]
-fn a_rewrite_that_was_killed_leaves_nothing_behind() {
+fn a_rewrite_that_was_killed_leaves_nothing() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     append(dir.path(), 0);
     let begun = dir.path().join("appendonlydir/temp-rewriteaof-bg.aof");

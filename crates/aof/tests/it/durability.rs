@@ -17,7 +17,7 @@ fn live(medium: &Medium, log: &Aof, first: u64) {
     let mut rewrite = None;
     for n in first..first + NUMBERS {
         let end = log.append(0, 0, &number(n));
-        if n % SYNC_EVERY == 0 && log.settle(end).is_ok() {
+        if n % SYNC_EVERY == 0 && log.sync_up_to(end).is_ok() {
             assert!(log.durable() >= end);
             medium.acknowledge(n + 1);
         }
@@ -52,7 +52,7 @@ fn live_with_a_break(medium: &Medium, log: &Aof) {
     let mut is_off = false;
     for n in 0..NUMBERS {
         let end = log.append(0, 0, &number(n));
-        if log.settle(end).is_ok() && log.is_whole() {
+        if log.sync_up_to(end).is_ok() && log.is_whole() {
             medium.acknowledge(n + 1);
         }
         match n {
@@ -84,7 +84,7 @@ fn check_load(medium: &Medium, acknowledged: u64, what: &str) -> u64 {
     assert!(found.len() as u64 >= acknowledged, "{what}: {acknowledged} were acknowledged");
     let log = loader.into_log().unwrap_or_else(|error| panic!("{what}: {error}"));
     let end = log.append(0, 0, &number(found.len() as u64));
-    log.settle(end).unwrap_or_else(|error| panic!("{what}: {error}"));
+    log.sync_up_to(end).unwrap_or_else(|error| panic!("{what}: {error}"));
     found.len() as u64 + 1
 }
 
@@ -100,7 +100,7 @@ fn check_images(state: &State, acknowledged: u64, what: &str) {
 }
 
 #[test]
-fn a_power_cut_behind_any_operation_takes_nothing_acknowledged() {
+fn a_power_cut_after_any_operation_takes_nothing_acknowledged() {
     let medium = Medium::default();
     medium.keep_history();
     let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
@@ -108,7 +108,7 @@ fn a_power_cut_behind_any_operation_takes_nothing_acknowledged() {
     let history = medium.history();
     assert!(history.len() > 60, "{} states", history.len());
     for (n, (state, acknowledged)) in history.iter().enumerate() {
-        check_images(state, *acknowledged, &format!("cut behind operation {n}"));
+        check_images(state, *acknowledged, &format!("cut after operation {n}"));
     }
     assert_eq!(medium.acknowledged(), NUMBERS - NUMBERS % SYNC_EVERY - 2);
 }
@@ -125,7 +125,7 @@ fn a_log_that_is_switched_off_and_on_is_at_no_time_anything_but_a_prefix() {
     assert!(log.is_whole() && !log.is_off());
     assert_eq!(medium.acknowledged(), NUMBERS);
     for (n, (state, acknowledged)) in medium.history().iter().enumerate() {
-        check_images(state, *acknowledged, &format!("cut behind operation {n}"));
+        check_images(state, *acknowledged, &format!("cut after operation {n}"));
     }
     let operations = medium.operations();
     for at in 0..operations {
@@ -135,7 +135,7 @@ fn a_log_that_is_switched_off_and_on_is_at_no_time_anything_but_a_prefix() {
         let log = loader.into_log().expect("it opens");
         medium.fail_at(at, 0, false);
         live_with_a_break(&medium, &log);
-        medium.heal();
+        medium.stop_failing();
         drop(log);
         check_images(&medium.now(), medium.acknowledged(), &what);
     }
@@ -150,7 +150,7 @@ fn what_is_appended_to_a_log_that_is_off_is_no_part_of_it() {
     log.switch_off().expect("the medium works");
     assert!(log.durable() >= end && log.is_off() && !log.is_whole());
     let end = log.append(0, 0, &number(1));
-    log.settle(end).expect("nothing waits for what is dropped");
+    log.sync_up_to(end).expect("nothing waits for what is dropped");
     drop(log);
     let (_, commands) = medium.load(Fsync::Always).expect("a log");
     assert_eq!(numbers(&commands), [0]);
@@ -178,16 +178,16 @@ fn a_failure_of_any_operation_acknowledges_nothing_that_is_lost() {
                 assert_eq!(failure.code, Some(5), "{what}");
                 // A write is tried again at any moment: `retry.rs`.
                 if failure.operation != aof::Operation::Write {
-                    medium.heal();
+                    medium.stop_failing();
                     let end = log.append(0, 0, &number(99));
-                    let refused = log.settle(end).map_err(|failure| failure.operation);
+                    let refused = log.sync_up_to(end).map_err(|failure| failure.operation);
                     assert_eq!(refused, Err(failure.operation), "{what}: it is final");
                     let refused = log.begin_rewrite().err();
                     let for_rewrites = matches!(refused, Some(aof::RewriteError::Log(_)));
                     assert!(for_rewrites, "{what}: and for rewrites");
                 }
             }
-            medium.heal();
+            medium.stop_failing();
             drop(log);
             check_images(&medium.now(), medium.acknowledged(), &what);
         }
@@ -215,18 +215,18 @@ fn a_failed_or_short_write_is_taken_back() {
 }
 
 #[test]
-fn an_offset_is_durable_only_behind_its_sync_and_many_share_one() {
+fn an_offset_is_durable_only_after_its_sync_and_many_share_one() {
     let medium = Medium::default();
     let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
     let log = &loader.into_log().expect("it opens");
     medium.hold_syncs(true);
     std::thread::scope(|scope| {
         let first = log.append(0, 0, &number(0));
-        let leader = scope.spawn(move || log.settle(first));
+        let leader = scope.spawn(move || log.sync_up_to(first));
         medium.wait_for_held();
         let later: Vec<u64> = (1..20).map(|n| log.append(0, 0, &number(n))).collect();
         let followers: Vec<_> =
-            later.iter().copied().map(|end| scope.spawn(move || log.settle(end))).collect();
+            later.iter().copied().map(|end| scope.spawn(move || log.sync_up_to(end))).collect();
         assert_eq!(log.durable(), 0, "the sync has not returned");
         assert!(medium.durable_file("appendonly.aof.1.incr.aof").is_empty());
         medium.hold_syncs(false);
@@ -238,7 +238,7 @@ fn an_offset_is_durable_only_behind_its_sync_and_many_share_one() {
 }
 
 #[test]
-fn what_is_settled_is_out_of_the_process_also_while_a_sync_runs() {
+fn what_is_synced_is_out_of_the_process_also_while_a_sync_runs() {
     for policy in [Fsync::EverySecond, Fsync::No] {
         let medium = Medium::default();
         let (loader, _) = medium.load(policy).expect("there is nothing to load");
@@ -246,13 +246,13 @@ fn what_is_settled_is_out_of_the_process_also_while_a_sync_runs() {
         let in_file = || medium.file("appendonly.aof.1.incr.aof").len() as u64;
         medium.hold_syncs(true);
         let first = log.append(0, 0, &number(0));
-        log.settle(first).expect("nothing fails");
+        log.sync_up_to(first).expect("nothing fails");
         assert_eq!((in_file(), log.written()), (first, first));
         if policy == Fsync::EverySecond {
             medium.wait_for_held();
         }
         let second = log.append(0, 0, &number(1));
-        log.settle(second).expect("nothing fails");
+        log.sync_up_to(second).expect("nothing fails");
         assert_eq!((in_file(), log.written()), (second, second), "beside the sync");
         assert_eq!(log.durable(), 0);
         medium.hold_syncs(false);
@@ -262,7 +262,7 @@ fn what_is_settled_is_out_of_the_process_also_while_a_sync_runs() {
 }
 
 #[test]
-fn what_another_thread_is_writing_is_settled_only_when_it_is_written() {
+fn what_another_thread_is_writing_is_synced_only_when_it_is_written() {
     for fails in [false, true] {
         let medium = Medium::default();
         let (loader, _) = medium.load(Fsync::No).expect("there is nothing to load");
@@ -270,9 +270,9 @@ fn what_another_thread_is_writing_is_settled_only_when_it_is_written() {
         medium.hold_writes(true);
         std::thread::scope(|scope| {
             let (first, second) = (log.append(0, 0, &number(0)), log.append(0, 0, &number(1)));
-            let writer = scope.spawn(move || log.settle(first));
+            let writer = scope.spawn(move || log.sync_up_to(first));
             medium.wait_for_held();
-            let other = scope.spawn(move || (log.settle(second), log.written()));
+            let other = scope.spawn(move || (log.sync_up_to(second), log.written()));
             std::thread::sleep(Duration::from_millis(30));
             let early = other.is_finished();
             if fails {
@@ -281,8 +281,8 @@ fn what_another_thread_is_writing_is_settled_only_when_it_is_written() {
             medium.hold_writes(false);
             assert!(!early, "the write had not returned");
             assert_eq!(writer.join().unwrap().is_err(), fails);
-            let (settled, written) = other.join().unwrap();
-            assert_eq!(settled.is_err(), fails);
+            let (synced, written) = other.join().unwrap();
+            assert_eq!(synced.is_err(), fails);
             assert!(fails || written >= second);
         });
     }
@@ -295,7 +295,7 @@ fn a_log_is_rewritten_when_it_has_grown_and_later_and_later_when_that_fails() {
     let log = loader.into_log().expect("it opens");
     let rule = |percentage, min_size| aof::Growth { percentage, min_size };
     let end = (0..10).map(|n| log.append(0, 0, &number(n))).last().expect("ten");
-    log.settle(end).expect("nothing fails");
+    log.sync_up_to(end).expect("nothing fails");
     assert_eq!(log.growth_due(rule(0, 0)), None, "0 switches it off");
     assert_eq!(log.growth_due(rule(100, end)), None, "it is not above the least size");
     assert_eq!(log.growth_due(rule(100, end - 1)), Some(end * 100 - 100), "from nothing");

@@ -36,19 +36,19 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-fn check_goes_on(policy: Fsync, room: usize) {
+fn check_goes_on(policy: Fsync, space: usize) {
     let medium = Medium::default();
     let log = open(&medium, policy);
     let first = log.append(0, 0, &number(0));
-    log.settle(first).expect("there is room");
+    log.sync_up_to(first).expect("there is space");
     let before = medium.file(INCREMENT);
-    medium.room(Some(room));
+    medium.limit_space(Some(space));
     let mut end = log.append(0, 0, &number(1));
-    check_refused(log.settle(end), Operation::Write);
+    check_refused(log.sync_up_to(end), Operation::Write);
     for n in 2..5 {
         end = log.append(3, 3, &number(n));
         // Nothing passes meanwhile.
-        check_refused(log.settle(end), Operation::Write);
+        check_refused(log.sync_up_to(end), Operation::Write);
     }
     let failure = log.status().expect_err("it cannot be written");
     assert_eq!((failure.operation, failure.code), (Operation::Write, Some(28)));
@@ -62,22 +62,22 @@ fn check_goes_on(policy: Fsync, room: usize) {
     check_refused(log.switch_off(), Operation::Write);
     assert!(log.fsync() == policy && !log.is_off());
 
-    medium.room(None);
+    medium.limit_space(None);
     wait_until("it goes on by itself", || log.status().is_ok());
     assert_eq!((log.written(), log.figures().buffered), (end, 0));
-    log.settle(end).expect("it was written");
+    log.sync_up_to(end).expect("it was written");
     let end = log.append(3, 3, &number(5));
-    log.settle(end).expect("there is room");
+    log.sync_up_to(end).expect("there is space");
     drop(log);
     check_holds(&medium, 6);
 }
 
 #[test]
-fn a_log_that_could_not_be_written_goes_on_when_there_is_room() {
+fn a_log_that_could_not_be_written_goes_on_when_there_is_space() {
     std::thread::scope(|scope| {
         for policy in [Fsync::EverySecond, Fsync::No, Fsync::Always] {
-            for room in [0, 1, 19] {
-                scope.spawn(move || check_goes_on(policy, room));
+            for space in [0, 1, 19] {
+                scope.spawn(move || check_goes_on(policy, space));
             }
         }
     });
@@ -89,10 +89,10 @@ fn what_was_written_before_is_synced_though_nothing_more_can_be_written() {
     let log = open(&medium, Fsync::EverySecond);
     medium.hold_syncs(true);
     let first = log.append(0, 0, &number(0));
-    log.settle(first).expect("there is room");
-    medium.room(Some(0));
+    log.sync_up_to(first).expect("there is space");
+    medium.limit_space(Some(0));
     let second = log.append(0, 0, &number(1));
-    check_refused(log.settle(second), Operation::Write);
+    check_refused(log.sync_up_to(second), Operation::Write);
     medium.hold_syncs(false);
     wait_until("the sync", || log.durable() >= first);
     check_refused(log.status(), Operation::Write);
@@ -108,7 +108,7 @@ fn a_part_of_a_write_that_cannot_be_taken_back_is_final() {
     medium.fail_at(0, 7, true);
     check_refused(log.flush(), Operation::Write);
     assert_eq!(medium.file(INCREMENT).len(), 7, "the truncation failed too");
-    medium.heal();
+    medium.stop_failing();
     check_is_final(&log, Operation::Write);
     assert_eq!(medium.file(INCREMENT).len(), 7, "nothing was written behind it");
 }
@@ -121,7 +121,7 @@ fn a_failed_sync_is_final() {
         log.append(0, 0, &number(0));
         medium.fail_at(1, 0, false);
         check_refused(log.sync_all(), Operation::Sync);
-        medium.heal();
+        medium.stop_failing();
         check_is_final(&log, Operation::Sync);
     }
 }
@@ -129,7 +129,7 @@ fn a_failed_sync_is_final() {
 #[track_caller]
 fn check_is_final(log: &Aof, operation: Operation) {
     let end = log.append(0, 0, &number(1));
-    for done in [log.settle(end), log.flush(), log.sync_all(), log.status()] {
+    for done in [log.sync_up_to(end), log.flush(), log.sync_all(), log.status()] {
         check_refused(done, operation);
     }
     let refused = log.begin_rewrite().err();
@@ -138,7 +138,7 @@ fn check_is_final(log: &Aof, operation: Operation) {
 }
 
 /// A log in use on a disk that fills up and is cleared again and again, and is rewritten meanwhile.
-struct Life {
+struct Run {
     medium: Medium,
     log: Aof,
     appended: u64,
@@ -148,11 +148,11 @@ struct Life {
     rewritten: u64,
 }
 
-impl Life {
+impl Run {
     fn step(&mut self, random: &mut Rng) {
         match random.u8(..12) {
-            0 => self.medium.room(Some(random.usize(..200))),
-            1 => self.medium.room(None),
+            0 => self.medium.limit_space(Some(random.usize(..200))),
+            1 => self.medium.limit_space(None),
             2 => _ = self.log.flush(),
             3 if self.rewrite.is_none() => {
                 self.rewrite = self.log.begin_rewrite().ok().map(|rewrite| (rewrite, None));
@@ -171,7 +171,7 @@ impl Life {
             _ => {
                 let end = self.log.append(0, 0, &number(self.appended));
                 self.appended += 1;
-                match self.log.settle(end) {
+                match self.log.sync_up_to(end) {
                     Ok(()) => self.acknowledged = self.appended,
                     Err(_) => self.stalls += 1,
                 }
@@ -206,7 +206,7 @@ fn a_log_holds_what_was_appended_however_often_the_disk_was_full() {
         let mut random = Rng::with_seed(seed);
         let medium = Medium::default();
         let log = open(&medium, if seed % 2 == 0 { Fsync::No } else { Fsync::EverySecond });
-        let mut life = Life {
+        let mut run = Run {
             medium: medium.clone(),
             log,
             appended: 0,
@@ -216,21 +216,21 @@ fn a_log_holds_what_was_appended_however_often_the_disk_was_full() {
             rewritten: 0,
         };
         for step in 0..300 {
-            life.step(&mut random);
+            run.step(&mut random);
             if step % 20 == 0 {
-                life.check(&format!("seed {seed}, step {step}"));
+                run.check(&format!("seed {seed}, step {step}"));
             }
         }
-        medium.room(None);
-        life.rewrite = None;
-        let synced = life.log.sync_all();
+        medium.limit_space(None);
+        run.rewrite = None;
+        let synced = run.log.sync_all();
         if synced.is_ok() {
-            assert!(life.log.status().is_ok(), "seed {seed}");
-            life.acknowledged = life.appended;
+            assert!(run.log.status().is_ok(), "seed {seed}");
+            run.acknowledged = run.appended;
             alive += 1;
         }
-        life.check(&format!("seed {seed}, the end"));
-        (stalls, rewritten) = (stalls + life.stalls, rewritten + life.rewritten);
+        run.check(&format!("seed {seed}, the end"));
+        (stalls, rewritten) = (stalls + run.stalls, rewritten + run.rewritten);
     }
     assert!(stalls > 1000 && rewritten > 100, "{stalls} stalls, {rewritten} rewrites");
     assert_eq!(alive, 60, "only writes failed");

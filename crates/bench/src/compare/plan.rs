@@ -135,8 +135,8 @@ impl Shape {
     pub(super) fn fit(&mut self, overhead: Duration, runs: usize, recovery: Duration) {
         let Some(limit) = self.time_limit else { return };
         let others = recovery.as_secs_f64() + self.device.as_secs_f64();
-        let room = limit.as_secs_f64() * PLANNED - others;
-        let round = room / f64::from(self.rounds.clamp(1, FEWEST)) - overhead.as_secs_f64();
+        let time_left = limit.as_secs_f64() * PLANNED - others;
+        let round = time_left / f64::from(self.rounds.clamp(1, FEWEST)) - overhead.as_secs_f64();
         let most = (round / runs.max(1) as f64).max(SHORTEST);
         self.seconds = self.seconds.min(most);
     }

@@ -7,7 +7,7 @@
 use super::options::{Driver, Options};
 use super::plan::Shape;
 use super::server::{Failure, Launch, Server, remove_orphans};
-use super::session::{AROUND_A_TURN, load_of, recovery_estimate};
+use super::session::{AROUND_A_SESSION, load_of, recovery_estimate};
 use super::systems::{Candidate, Catalogue, Ground, on_path};
 use super::workloads::{self, Cores, Job};
 use super::{client, driver, space};
@@ -130,7 +130,7 @@ fn fit(shape: &mut Shape, jobs: &[Job], systems: u32) {
     let load = load_of(shape);
     let recovery: Duration =
         shape.recovery.iter().map(|bytes| recovery_estimate(*bytes, load)).sum();
-    shape.fit(AROUND_A_TURN * turns, jobs.len() * systems as usize, recovery * systems);
+    shape.fit(AROUND_A_SESSION * turns, jobs.len() * systems as usize, recovery * systems);
 }
 
 fn launch(candidate: &Candidate, tool: &Path, cores: &Cores) -> Launch {

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What start, filling and end of a server take beside its runs, before it is known.
-pub(super) const AROUND_A_TURN: Duration = Duration::from_secs(1);
+pub(super) const AROUND_A_SESSION: Duration = Duration::from_secs(1);
 
 /// Bytes of a data set that are written, killed, read and checked in a second, before it is known.
 const RECOVERY_PER_SECOND: u64 = 60 << 20;
@@ -191,7 +191,7 @@ impl<'a> Session<'a> {
     /// A system does a group of workloads, in one server unless that fails.
     fn turn(&mut self, group: &[Job], system: usize, round: u32) -> Result<(), Stop> {
         let mut server = None;
-        let around = AROUND_A_TURN / group.len().max(1) as u32;
+        let around = AROUND_A_SESSION / group.len().max(1) as u32;
         let expected = Duration::from_secs_f64(self.ready.shape.seconds) + around;
         for job in group {
             let what = format!("{} with {}", self.id(system), job.workload.id);
@@ -389,7 +389,7 @@ fn estimate(ready: &Ready) -> Duration {
     let shape = &ready.shape;
     let load = load_of(shape);
     let systems = ready.candidates.len() as u32;
-    let around = AROUND_A_TURN * (systems * groups(&ready.jobs).len() as u32);
+    let around = AROUND_A_SESSION * (systems * groups(&ready.jobs).len() as u32);
     let runs = Duration::from_secs_f64(shape.seconds) * (systems * ready.jobs.len() as u32);
     let recoveries: Duration =
         shape.recovery.iter().map(|bytes| recovery_estimate(*bytes, load)).sum();
@@ -435,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_from_other_failures() {
+    fn a_full_disk_is_distinguished_from_other_failures() {
         let cause = std::io::Error::from(rustix::io::Errno::NOSPC);
         assert!(is_full(&Failure::Start { what: "a log file".into(), cause }));
         let reply = "MISCONF Errors writing to the AOF file: No space left on device";

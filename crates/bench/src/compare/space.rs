@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_without_room_is_named_with_what_it_needs() {
+    fn a_place_without_space_is_named_with_what_it_needs() {
         let shape = Shape::of(&Options { recovery: Some(vec![1 << 45]), ..Options::for_tests() });
         let grounds = [Ground { id: "memory", path: "/dev/shm".into() }];
         let catalogue = super::super::systems::Catalogue::new(&Options::for_tests(), &grounds);

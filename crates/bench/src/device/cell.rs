@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_ends_when_it_is_told_to() {
+    fn a_cell_ends_when_asked_to() {
         let dir = tempfile::tempdir().expect("a directory");
         let medium = Medium::of(dir.path()).expect("a medium");
         let mut targets = target::open(&medium, Method::Memcpy, 1 << 20, 1).expect("a file");

@@ -15,7 +15,7 @@ pub enum DeviceError {
     },
     /// The file system has less room than the file needs.
     #[error("{}: the file of {wanted} bytes does not fit, {free} are free: choose a smaller --size", dir.display())]
-    NoRoom {
+    NoSpace {
         /// The directory.
         dir: PathBuf,
         /// Bytes that are needed.

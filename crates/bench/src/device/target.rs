@@ -53,7 +53,7 @@ pub(crate) fn open(
 ) -> Result<Vec<Target>, Refusal> {
     let free = free(medium)?;
     if free < size {
-        return Err(DeviceError::NoRoom { dir: medium.dir.clone(), wanted: size, free }.into());
+        return Err(DeviceError::NoSpace { dir: medium.dir.clone(), wanted: size, free }.into());
     }
     match method {
         Method::Memcpy | Method::Clwb | Method::Nt | Method::Msync => {
@@ -230,7 +230,7 @@ mod tests {
         let (_dir, medium) = medium();
         for method in [Method::Clwb, Method::Fdatasync] {
             match open(&medium, method, 1 << 60, 1) {
-                Err(Refusal::Failed(error @ DeviceError::NoRoom { .. })) => {
+                Err(Refusal::Failed(error @ DeviceError::NoSpace { .. })) => {
                     assert!(error.to_string().contains("smaller --size"), "{error}");
                 }
                 other => panic!("{:?}", other.err()),

@@ -242,12 +242,12 @@ impl Client {
         if !self.rest.is_empty() {
             return self.read_on(context);
         }
-        let mut room = ReadBuf::new(&mut buffer);
-        match Pin::new(&mut self.stream).poll_read(context, &mut room) {
+        let mut free = ReadBuf::new(&mut buffer);
+        match Pin::new(&mut self.stream).poll_read(context, &mut free) {
             Poll::Pending => Ok(false),
             Poll::Ready(result) => {
                 result.map_err(|e| self.gone(Some(&e)))?;
-                let bytes = room.filled();
+                let bytes = free.filled();
                 if bytes.is_empty() {
                     return Err(self.gone(None));
                 }
@@ -263,9 +263,9 @@ impl Client {
         let mut bytes = std::mem::take(&mut self.rest);
         let before = bytes.len();
         bytes.resize(before + READ, 0);
-        let mut room = ReadBuf::new(&mut bytes[before..]);
-        let polled = Pin::new(&mut self.stream).poll_read(context, &mut room);
-        let read = room.filled().len();
+        let mut free = ReadBuf::new(&mut bytes[before..]);
+        let polled = Pin::new(&mut self.stream).poll_read(context, &mut free);
+        let read = free.filled().len();
         bytes.truncate(before + read);
         match polled {
             Poll::Pending => {

@@ -172,8 +172,11 @@ mod tests {
                 let share = f64::from(rank).powf(-exponent) / sum;
                 let expected = share * SAMPLES as f64;
                 let count = counts[rank as usize - 1] as f64;
-                let play = 5.0 * expected.sqrt() + 1.0;
-                assert!((count - expected).abs() < play, "{exponent}: rank {rank} came {count}");
+                let tolerance = 5.0 * expected.sqrt() + 1.0;
+                assert!(
+                    (count - expected).abs() < tolerance,
+                    "{exponent}: rank {rank} came {count}"
+                );
             }
         }
     }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_told_apart() {
+    fn replies_are_distinguished() {
         for version in [Resp2, Resp3] {
             check(version, "+OK\r\n", &value(1, 0));
             check(version, ":12\r\n", &value(1, 0));

@@ -135,7 +135,7 @@ fn more_connections_than_keys_cannot_share_them() {
 }
 
 #[test]
-fn connections_draw_the_same_unless_told_otherwise() {
+fn connections_draw_the_same_unless_configured_otherwise() {
     let same = Options::default();
     assert_eq!(requests(&same, 0, 20), requests(&same, 1, 20));
     let distinct = Options { distinct_client_seed: true, ..Options::default() };

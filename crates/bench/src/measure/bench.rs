@@ -145,7 +145,7 @@ impl Host {
     }
 
     /// The same when the server has freed in the background what was deleted.
-    pub(super) fn settled_memory(&self, bench: &Bench<'_>) -> Result<u64, Failure> {
+    pub(super) fn stable_memory(&self, bench: &Bench<'_>) -> Result<u64, Failure> {
         let mut used = self.used_memory()?;
         loop {
             thread::sleep(Duration::from_secs(1));

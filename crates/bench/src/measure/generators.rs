@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_generator_is_told_the_same() {
+    fn each_generator_gets_the_same() {
         let kind = Kind { is_write: true, size: 3, pipeline: 16, requests: 1000 };
         let ours = Generator::Ours.words(7, kind);
         assert!(

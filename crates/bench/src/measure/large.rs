@@ -74,7 +74,7 @@ pub(super) fn measure(
     bench.take_turns(systems, options.rounds, |at, host| {
         let system = systems[at].name;
         for (value, memory) in VALUES.iter().zip(&mut memory) {
-            let empty = host.settled_memory(bench)?;
+            let empty = host.stable_memory(bench)?;
             host.send(options.members, value.add)?;
             let used = host.used_memory()?.saturating_sub(empty) as f64 / options.members as f64;
             memory[at].push(used);

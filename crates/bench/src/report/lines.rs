@@ -184,17 +184,17 @@ fn names(canvas: &mut Canvas, chart: &Chart, places: &[Vec<(f64, f64)>]) {
     }
 }
 
-/// Moves ascending places apart by at least `room`, as little as possible from the top down, and
+/// Moves ascending places apart by at least `space`, as little as possible from the top down, and
 /// back into the range.
-pub(crate) fn spread(wanted: &[f64], room: f64, range: (f64, f64)) -> Vec<f64> {
+pub(crate) fn spread(wanted: &[f64], space: f64, range: (f64, f64)) -> Vec<f64> {
     let mut found: Vec<f64> = wanted.to_vec();
     for n in 1..found.len() {
-        found[n] = found[n].max(found[n - 1] + room);
+        found[n] = found[n].max(found[n - 1] + space);
     }
     let mut limit = range.1;
     for place in found.iter_mut().rev() {
         *place = place.min(limit);
-        limit = *place - room;
+        limit = *place - space;
     }
     found
 }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_escaped_and_tell_what_is_emulated() {
+    fn names_are_escaped_and_report_what_is_emulated() {
         let svg = draw(&chart(&[1.0, 2.0]).drawable());
         assert!(svg.contains("a &amp; b (emulated)") && svg.contains("A &lt;title&gt;"), "{svg}");
         assert!(svg.contains("hollow"));

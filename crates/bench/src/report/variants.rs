@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_keeps_what_stands_around_the_marks() {
+    fn a_document_keeps_what_is_around_the_marks() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("page.md");
         std::fs::write(&path, "# Mine\n").expect("written");

@@ -252,7 +252,7 @@ ulimit -S -t unlimited
 "#;
 
 #[test]
-fn a_generator_at_its_limit_is_told_from_a_slow_server() {
+fn a_generator_at_its_limit_is_distinguished_from_a_slow_server() {
     let all = rustix::thread::sched_getaffinity(None).expect("cores");
     let cores: Vec<usize> =
         (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| all.is_set(*core)).take(2).collect();

@@ -1,6 +1,6 @@
 //! What is said of servers that stall, reply with errors or nonsense, or go away.
 
-use crate::stand_in::StandIn;
+use crate::mock_server::MockServer;
 use crate::{outcome, small, whole};
 use bench::load::{Command, Commands, Ended, Options, Ratio, Requests, run};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn ok(_: usize) -> Option<Vec<u8>> {
 /// requests were due then. Each of them waited, though only one was on its way.
 #[test]
 fn a_stall_counts_for_every_request_that_was_due() {
-    let server = StandIn::start(|number| {
+    let server = MockServer::start(|number| {
         if number == 200 {
             thread::sleep(Duration::from_millis(200));
         }
@@ -46,7 +46,7 @@ fn a_stall_counts_for_every_request_that_was_due() {
 /// whoever waits for it.
 #[test]
 fn a_run_of_a_few_requests_has_its_own_length() {
-    let server = StandIn::start(ok);
+    let server = MockServer::start(ok);
     for requests in [1, 5, 43] {
         let options = Options { requests: Some(Requests::Each(requests)), ..single(server.port) };
         let began = Instant::now();
@@ -63,7 +63,7 @@ fn a_run_of_a_few_requests_has_its_own_length() {
 /// Without a rate nothing is due: the stall is one request's.
 #[test]
 fn without_a_rate_a_stall_is_one_request() {
-    let server = StandIn::start(|number| {
+    let server = MockServer::start(|number| {
         if number == 50 {
             thread::sleep(Duration::from_millis(200));
         }
@@ -77,7 +77,7 @@ fn without_a_rate_a_stall_is_one_request() {
 
 #[test]
 fn a_rate_that_is_not_reached_is_said() {
-    let server = StandIn::start(|number| {
+    let server = MockServer::start(|number| {
         thread::sleep(Duration::from_millis(20));
         ok(number)
     });
@@ -120,13 +120,13 @@ fn breaks_off(options: &Options, operations: u64, part: &str) {
 
 #[test]
 fn a_server_that_goes_away_leaves_what_was_measured() {
-    let server = StandIn::start(|number| if number < 37 { ok(number) } else { None });
+    let server = MockServer::start(|number| if number < 37 { ok(number) } else { None });
     breaks_off(&single(server.port), 37, "closed the connection");
 }
 
 #[test]
 fn the_last_error_says_why_a_connection_was_closed() {
-    let server = StandIn::start(|number| {
+    let server = MockServer::start(|number| {
         (number == 0).then(|| b"-ERR max number of clients reached\r\n".to_vec())
     });
     breaks_off(&single(server.port), 0, "max number of clients reached");
@@ -134,7 +134,7 @@ fn the_last_error_says_why_a_connection_was_closed() {
 
 #[test]
 fn nonsense_is_shown() {
-    let server = StandIn::start(|number| match number {
+    let server = MockServer::start(|number| match number {
         0..9 => ok(number),
         _ => Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
     });
@@ -143,14 +143,14 @@ fn nonsense_is_shown() {
 
 #[test]
 fn an_answer_to_nothing_is_nonsense() {
-    let server = StandIn::start(|_| Some(b"+OK\r\n+OK\r\n".to_vec()));
+    let server = MockServer::start(|_| Some(b"+OK\r\n+OK\r\n".to_vec()));
     breaks_off(&single(server.port), 1, "nobody asked for");
 }
 
 #[test]
 fn replies_in_pieces_are_put_together() {
     // Every answer comes with the beginning of the next one.
-    let server = StandIn::start(|number| {
+    let server = MockServer::start(|number| {
         Some(if number == 0 { b"$3\r\nabc\r\n$3\r".to_vec() } else { b"\nabc\r\n$3\r".to_vec() })
     });
     assert_eq!(whole(&single(server.port)).totals.operations, 200);
@@ -160,7 +160,7 @@ fn replies_in_pieces_are_put_together() {
 fn a_server_that_stays_silent_does_not_hold_the_run() {
     let cancel = Arc::new(AtomicBool::new(false));
     let silent = Arc::clone(&cancel);
-    let server = StandIn::start(move |number| {
+    let server = MockServer::start(move |number| {
         if number == 5 {
             silent.store(true, Ordering::Relaxed);
             thread::sleep(Duration::from_secs(60));

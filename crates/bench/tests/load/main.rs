@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod faults;
+mod mock_server;
 mod program;
 mod servers;
-mod stand_in;
 
 use bench::load::{Options, Outcome, Requests, run};
 use std::sync::atomic::AtomicBool;

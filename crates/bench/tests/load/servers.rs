@@ -118,7 +118,7 @@ fn credentials_and_databases_are_used() {
 }
 
 #[test]
-fn connections_are_made_anew_when_asked() {
+fn connections_are_rebuilt_when_asked() {
     let server = Launch::perdura_volatile().start();
     let before = server.client().info("stats")["total_connections_received"].clone();
     let options = Options { reconnect_interval: Some(50), pipeline: 3, ..small(server.port()) };

@@ -94,10 +94,10 @@ fn salvage(options: &SalvageArguments) -> Result<Outcome, Failure> {
         MapError::Locked { .. } => Failure::InUse(shown(&options.pool)),
         other => Failure::Map(other),
     })?;
-    let room = region.len();
+    let capacity = region.len();
     let pool = Salvage::open(region, pmem::boot_id())
         .map_err(|source| Failure::Pool { path: shown(&options.pool), source })?;
-    let target = Target::create(&options.to, pool.geometry(), room).map_err(to)?;
+    let target = Target::create(&options.to, pool.geometry(), capacity).map_err(to)?;
     let (copied, findings) = copy(options, &pool, &target)
         .map_err(|source| Failure::Stopped { path: shown(&options.to), source })?;
     target.finish().map_err(to)?;

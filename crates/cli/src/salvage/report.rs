@@ -37,8 +37,12 @@ fn as_text(options: &SalvageArguments, outcome: &Outcome) {
         );
     }
     let copied = outcome.copied;
+    let libraries = match copied.libraries {
+        0 => String::new(),
+        libraries => format!(" libraries={libraries}"),
+    };
     println!(
-        "{}: {}: keys={} expiring={} found={} expired={} lost={} seconds={:.3}",
+        "{}: {}: keys={} expiring={}{libraries} found={} expired={} lost={} seconds={:.3}",
         options.to.display(),
         word(outcome),
         copied.keys,
@@ -66,6 +70,7 @@ fn as_json(options: &SalvageArguments, outcome: &Outcome) -> Value {
         "verdict": if outcome.costs() { "lost" } else { "sound" },
         "keys": copied.keys,
         "expiring": copied.expiring,
+        "libraries": copied.libraries,
         "found": copied.found,
         "expired": copied.expired,
         "lost": copied.lost,

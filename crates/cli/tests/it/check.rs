@@ -52,7 +52,7 @@ impl Pool {
             let key = keyspace.key(name.as_bytes());
             let mut txn = keyspace.begin_one(key.shard(), 0);
             let value = format!("the value of key {i}.");
-            txn.set(db, &key, value.as_bytes(), Expire::Clear).expect("room");
+            txn.set(db, &key, value.as_bytes(), Expire::Clear).expect("free memory");
             txn.commit().expect("a commit");
         }
         if closed {
@@ -120,7 +120,7 @@ fn a_pool_that_was_stopped_is_repaired_and_takes_writes_again() {
     keyspace.heap().region().load(page);
     let after = page + 4096;
     file.write_all_at(&bytes[after as usize..], after).expect("what comes after it");
-    keyspace.settle();
+    keyspace.resolve_losses();
     assert!(keyspace.stopped().is_some_and(|why| why.contains("bitmap")));
     drop(keyspace);
     check(&pool.check(&[]), 1, &["stopped: the medium lost a part of a span's bitmap", "damaged"]);
@@ -130,7 +130,7 @@ fn a_pool_that_was_stopped_is_repaired_and_takes_writes_again() {
 }
 
 #[test]
-fn a_repair_leaves_alone_what_it_cannot_mend() {
+fn a_repair_leaves_alone_what_it_cannot_repair() {
     let pool = Pool::new(true);
     let zones = (12288u64 + 4 * 2048 + 4 * 8 * 32768).next_multiple_of(65536);
     let file = OpenOptions::new().write(true).open(&pool.path).expect("the pool");
@@ -171,7 +171,7 @@ fn one_damaged_header_is_named_and_written_again_by_a_repair() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_told_from_what_is_damaged() {
+fn what_cannot_be_looked_at_is_distinguished_from_what_is_damaged() {
     let pool = Pool::new(true);
     let held = open(&pool.path);
     check(&pool.check(&[]), 2, &["is in use by another process"]);
@@ -197,7 +197,7 @@ fn a_pool_that_was_cut_short_is_damaged() {
 }
 
 #[test]
-fn the_help_tells_how_it_ends() {
+fn the_help_reports_how_it_ends() {
     let help = |words: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_perdura")).args(words).output().expect("the program runs")
     };

@@ -16,7 +16,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn a_dump_of_redis_is_told_by_database_and_type() {
+fn a_dump_of_redis_is_reported_by_database_and_type() {
     let server = Launch::redis().start();
     let mut client = server.client();
     for line in [

@@ -45,7 +45,7 @@ impl Pool {
             let expire = if i % 5 == 0 { Expire::At(LATER) } else { Expire::Clear };
             let mut txn = keyspace.begin_one(key.shard(), 0);
             let value = format!("the value of key {i}.");
-            txn.set(Db::default(), &key, value.as_bytes(), expire).expect("room");
+            txn.set(Db::default(), &key, value.as_bytes(), expire).expect("free memory");
             txn.commit().expect("a commit");
         }
         if closed {
@@ -229,7 +229,7 @@ fn a_pool_of_another_program_is_left_to_that() {
 }
 
 #[test]
-fn what_is_lost_is_named_and_told_as_json() {
+fn what_is_lost_is_named_and_reported_as_json() {
     let pool = Pool::new(true, pmem::boot_id());
     let text = b"the value of key 77.";
     let at = pool.bytes.windows(text.len()).rposition(|part| part == text).expect("the text");
@@ -244,9 +244,9 @@ fn what_is_lost_is_named_and_told_as_json() {
     fs::remove_file(pool.new_path()).expect("the new pool");
     let output = pool.salvage(&["--json"]);
     assert_eq!(output.status.code(), Some(1));
-    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&told["verdict"], &told["keys"]), (&"lost".into(), &499.into()));
-    let finding = &told["findings"][0];
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&printed["verdict"], &printed["keys"]), (&"lost".into(), &499.into()));
+    let finding = &printed["findings"][0];
     assert_eq!((&finding["kind"], &finding["key"]), (&"key".into(), &"key:77".into()));
 }
 

@@ -66,7 +66,7 @@ fn error(client: &mut Client, line: &str) -> String {
 }
 
 #[test]
-fn a_flipped_bit_is_found_told_and_healed_by_writing() {
+fn a_flipped_bit_is_found_reported_and_repaired_by_writing() {
     let (mut server, mut client) = start(true);
     flip(&pool(&server), &value(77));
     wait_for("the scrub finds it", || number(&mut client, "damaged_keys") == 1);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::clients::describe;
 use super::kill::{self, Type, client_type};
-use super::{help, later, on_off};
+use super::{client_7_2, help, on_off};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::session::ReplyMode;
@@ -30,10 +30,10 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
         &kill::CLIENT_KILL,
         &CLIENT_LIST,
         &CLIENT_NO_EVICT,
-        &later::CLIENT_NO_TOUCH,
+        &client_7_2::CLIENT_NO_TOUCH,
         &CLIENT_PAUSE,
         &CLIENT_REPLY,
-        &later::CLIENT_SETINFO,
+        &client_7_2::CLIENT_SETINFO,
         &CLIENT_SETNAME,
         &tracking::CLIENT_TRACKING,
         &tracking::CLIENT_TRACKINGINFO,

@@ -19,7 +19,7 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
     let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
     let user = text(&client.user);
     let command = engine.table().all().get(client.last_command.load(Relaxed));
-    let output = client.output.load(Relaxed) + client.mail.load(Relaxed);
+    let output = client.output.load(Relaxed) + client.push_bytes.load(Relaxed);
     let capacity = client.reply_buffer.load(Relaxed);
     // Redis has a buffer of 16 KiB, and a list of such for what it does not hold.
     let listed = output.saturating_sub(REPLY_CHUNK);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::latency::Series;
+use crate::admin_state::Series;
 
 const COLUMNS: usize = 80;
 const ROWS: usize = 4;
@@ -128,7 +128,7 @@ fn advice(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::latency::Sample;
+    use crate::admin_state::Sample;
 
     #[test]
     fn a_graph_has_a_column_per_sample() {

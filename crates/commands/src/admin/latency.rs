@@ -1,79 +1,13 @@
-//! The latency monitor: samples of events that took at least `latency-monitor-threshold`.
-//!
-//! Each kind of event keeps its latest 160 samples, one per second (the worst of that second), and
-//! the worst ever.
+//! LATENCY.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::collections::VecDeque;
 
 use super::graph;
 use super::help;
+use crate::admin_state::Sample;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
-
-const SAMPLES: usize = 160;
-
-#[derive(Clone, Copy)]
-pub(super) struct Sample {
-    pub(super) unix_s: u64,
-    pub(super) ms: u64,
-}
-
-#[derive(Clone, Default)]
-pub(super) struct Series {
-    pub(super) samples: VecDeque<Sample>,
-    pub(super) worst_ms: u64,
-}
-
-/// Samples of all events.
-#[derive(Default)]
-pub struct Latency {
-    threshold_ms: AtomicU64,
-    events: Mutex<BTreeMap<String, Series>>,
-}
-
-impl Latency {
-    /// Sets `latency-monitor-threshold`, in milliseconds; 0 for never.
-    pub fn set_threshold_ms(&self, ms: u64) {
-        self.threshold_ms.store(ms, Relaxed);
-    }
-
-    /// Whether anything is noted at all.
-    #[inline]
-    pub(crate) fn is_on(&self) -> bool {
-        self.threshold_ms.load(Relaxed) > 0
-    }
-
-    /// Enters an event, if it was slow enough.
-    #[inline]
-    pub fn observe(&self, event: &str, ms: u64, unix_s: u64) {
-        let threshold = self.threshold_ms.load(Relaxed);
-        if threshold > 0 && ms >= threshold {
-            self.enter(event, Sample { unix_s, ms });
-        }
-    }
-
-    #[cold]
-    fn enter(&self, event: &str, sample: Sample) {
-        let mut events = self.events();
-        let series = events.entry(event.to_owned()).or_default();
-        series.worst_ms = series.worst_ms.max(sample.ms);
-        if let Some(last) = series.samples.back_mut().filter(|last| last.unix_s == sample.unix_s) {
-            last.ms = last.ms.max(sample.ms);
-            return;
-        }
-        if series.samples.len() == SAMPLES {
-            series.samples.pop_front();
-        }
-        series.samples.push_back(sample);
-    }
-
-    fn events(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Series>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 pub(crate) const LATENCY: CommandSpec = CommandSpec {
     name: "latency",
@@ -241,7 +175,7 @@ fn latency_graph(call: &mut Call<'_>) -> Done {
 
 fn latency_doctor(call: &mut Call<'_>) -> Done {
     let admin = call.engine.admin();
-    let threshold = admin.latency.threshold_ms.load(Relaxed);
+    let threshold = admin.latency.threshold_ms();
     let report = graph::diagnosis(&admin.latency.events(), threshold, admin.slow_log.slower_than());
     call.out.verbatim(*b"txt", report);
     Ok(())

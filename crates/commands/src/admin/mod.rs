@@ -1,33 +1,27 @@
 //! Administration: what the server answers about itself, and how it is steered.
 //!
 //! Commands here ask the engine for what it knows and the [`Host`] for what only a process knows
-//! (sockets, files, configuration). They keep their own state in [`State`].
+//! (sockets, files, configuration). What they keep between commands is in [`State`].
 
 mod client;
+mod client_7_2;
 mod clients;
 mod config;
-mod debug;
 mod graph;
-mod histogram;
-mod host;
 mod info;
 mod kill;
 mod latency;
-mod later;
 mod memory;
 mod monitor;
-mod populate;
-mod reload;
+mod pause;
 mod server;
 mod slowlog;
-mod state;
 
 pub use clients::describe;
-pub use host::{AofFacts, Facts, Host, Persistence, ScrubFacts};
-pub use latency::Latency;
 pub(crate) use monitor::send_to_monitors;
-pub use slowlog::SlowLog;
-pub use state::State;
+
+pub use crate::admin_state::{Latency, SlowLog, State};
+pub use crate::host::{AofFacts, Facts, Host, Persistence, ScrubFacts};
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -45,7 +39,6 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &slowlog::SLOWLOG,
     &latency::LATENCY,
     &memory::MEMORY,
-    &debug::DEBUG,
     &monitor::MONITOR,
     &server::SHUTDOWN,
     &server::LOLWUT,
@@ -77,7 +70,8 @@ pub(crate) fn observe(call: &Call<'_>, nanos: u64) {
     let state = call.engine.admin();
     let spec = call.command.spec;
     if !spec.has(SKIP_SLOWLOG) && state.slow_log.is_slow(nanos) {
-        state.slow_log.enter(call, nanos / 1000);
+        let (client, unix_s) = (&call.session.client, call.now_ms() / 1000);
+        state.slow_log.enter(client, &redacted(call), unix_s, nanos / 1000);
     }
     if state.latency.is_on() {
         let event = if spec.has(FAST) { "fast-command" } else { "command" };
@@ -86,7 +80,7 @@ pub(crate) fn observe(call: &Call<'_>, nanos: u64) {
 }
 
 /// Tells the server something, if there is one.
-fn tell_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
+pub(crate) fn with_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
     if let Some(host) = call.engine.host() {
         what(host);
     }
@@ -120,7 +114,7 @@ fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
 }
 
 /// The reply of a HELP subcommand: `lines` between the usual first and last ones.
-fn help(call: &mut Call<'_>, lines: &[&str]) -> Done {
+pub(crate) fn help(call: &mut Call<'_>, lines: &[&str]) -> Done {
     let name = call.command.parent.unwrap_or(call.command.spec).name.to_uppercase();
     call.out.array(lines.len() + 3);
     call.out.simple(format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));

@@ -3,8 +3,8 @@
 //! A line is made once and put into the inbox of each monitoring client, whose connection sends it.
 //! Lines of different threads stand in the order in which they were put there.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::redacted;
 use crate::call::{Call, Next, Run};
@@ -12,18 +12,6 @@ use crate::client::Client;
 use crate::engine::Engine;
 use crate::failure::Done;
 use crate::spec::*;
-
-/// Clients that monitor.
-#[derive(Default)]
-pub(crate) struct Monitors {
-    clients: Mutex<Vec<Arc<Client>>>,
-}
-
-impl Monitors {
-    fn clients(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Client>>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Returns what those who monitor are shown of an executed command.
 pub(super) fn line(call: &Call<'_>) -> Vec<u8> {

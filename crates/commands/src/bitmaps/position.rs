@@ -67,10 +67,10 @@ fn bitpos(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     let found = bits.map_or(Ok(None), |bits| value.find_bit(bits, set))?;
     // Behind a string's end there are zeros, unless an end was named.
-    let zero_behind = !set && bits.is_some() && call.args.len() < 5;
+    let zero_after = !set && bits.is_some() && call.args.len() < 5;
     call.out.integer(match found {
         Some(at) => at as i64,
-        None if zero_behind => len as i64 * 8,
+        None if zero_after => len as i64 * 8,
         None => -1,
     });
     Ok(())

@@ -1,9 +1,10 @@
 //! Blocking commands: clients that wait for a key to hold what they want.
 //!
-//! A blocking command is an ordinary one that finds nothing. It then leaves a [`Waiter`] at each of
-//! its keys ([`Waiting`]) and its connection sleeps, with what follows in its input unread. What
-//! serving it would take is a [`Wish`]: the command runs it at once for the first key that holds
-//! something, and later whoever fills a key runs it for the client.
+//! A blocking command is an ordinary one that finds nothing. It then leaves a
+//! [`Waiter`](crate::client::Waiter) at each of its keys ([`crate::waiting`]) and its connection
+//! sleeps, with what follows in its input unread. What serving it would take is a
+//! [`BlockedOperation`]: the command runs it at once for the first key that holds something, and
+//! later whoever fills a key runs it for the client.
 //!
 //! **Who serves.** The thread that executed the filling command or EXEC, after its commit and
 //! before it gives up the locks of its shards ([`serve`]). So nobody takes an element between, the
@@ -44,21 +45,17 @@
 //! Locks are taken in the order: shards, claimed waiters, table. Whoever has claimed a waiter waits
 //! for no shard until it has given it back.
 
+mod operation;
 mod serve;
 mod session;
-mod table;
 mod timeout;
 mod wait;
 mod wait_aof;
-mod waiter;
-mod wish;
 
-pub(crate) use serve::{Deferred, Served};
-pub(crate) use table::Waiting;
+pub(crate) use operation::serve_or_block;
 pub(crate) use timeout::{milliseconds, seconds};
-pub(crate) use waiter::Waiter;
-pub(crate) use wish::{Serving, Wish, serve_or_block};
 
+pub(crate) use crate::client::{BlockedOperation, Serving};
 use crate::spec::CommandSpec;
 
 /// The group's commands.

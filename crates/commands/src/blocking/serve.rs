@@ -6,52 +6,18 @@
 //! again periodically.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use keyspace::{Db, Key, Losses, Txn, Type};
 use resp::Writer;
 use smallvec::SmallVec;
 
-use super::waiter::{Ending, Waiter};
-use super::wish::Serving;
+use crate::client::{Ending, Served, Serving, Waiter};
 use crate::engine::Engine;
 use crate::execute::{Role, Shown, Unit};
 use crate::failure::Failure;
 use crate::log::Effects;
-
-/// A key in a database.
-type Place = (Db, Box<[u8]>);
-
-/// Keys that hold something for clients whom nobody could serve yet.
-#[derive(Default)]
-struct Places {
-    any: AtomicBool,
-    places: Mutex<HashSet<Place>>,
-}
-
-impl Places {
-    fn add(&self, places: impl IntoIterator<Item = Place>) {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).extend(places);
-        self.any.store(true, Relaxed);
-    }
-
-    fn take(&self) -> HashSet<Place> {
-        if !self.any.load(Relaxed) || !self.any.swap(false, Relaxed) {
-            return HashSet::new();
-        }
-        std::mem::take(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Wake-ups that were deferred.
-#[derive(Default)]
-pub(crate) struct Deferred {
-    /// They failed: to be tried periodically.
-    failed: Places,
-    /// They need shards that were not locked: to be done as soon as those that were are unlocked.
-    not_locked: Places,
-}
+use crate::waiting::BlockedKey;
 
 /// How many rounds a thread serves on after its own command.
 const ROUNDS: usize = 256;
@@ -69,27 +35,19 @@ enum Attempt {
     NotLocked,
 }
 
-/// A client that was served in a transaction that is not committed yet.
-pub(crate) struct Served {
-    waiter: Arc<Waiter>,
-    reply: Vec<u8>,
-    /// The code of its error.
-    failed: Option<Vec<u8>>,
-}
-
 /// One transaction that serves.
 struct Round<'e> {
     engine: &'e Engine,
     stripe: usize,
     /// Keys to look at, in order; each once.
-    ready: VecDeque<Place>,
-    listed: HashSet<Place>,
+    ready: VecDeque<BlockedKey>,
+    listed: HashSet<BlockedKey>,
     /// Keys that were looked at.
-    visited: Vec<Place>,
+    visited: Vec<BlockedKey>,
     served: Vec<Served>,
     effects: Effects,
     /// Keys from which and to which something was moved, or of which an error tells.
-    shown: Vec<Place>,
+    shown: Vec<BlockedKey>,
     /// What the medium had lost before the locks were taken.
     losses: Losses,
 }
@@ -136,10 +94,10 @@ impl Engine {
     /// locked. `stripe` is the number of this thread.
     pub fn retry_deferred(&self, stripe: usize) {
         let failed = self.deferred().failed.take();
-        if !failed.is_empty() && self.keyspace().is_unsettled() {
-            self.keyspace().settle();
+        if !failed.is_empty() && self.keyspace().has_unresolved_losses() {
+            self.keyspace().resolve_losses();
         }
-        failed.into_iter().for_each(|place| self.serve_place(stripe, place));
+        failed.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
         self.serve_deferred(stripe);
     }
 
@@ -151,14 +109,17 @@ impl Engine {
             if places.is_empty() {
                 break;
             }
-            places.into_iter().for_each(|place| self.serve_place(stripe, place));
+            places.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
         }
     }
 
-    fn serve_place(&self, stripe: usize, (db, bytes): Place) {
+    fn serve_ready_key(&self, stripe: usize, (db, bytes): BlockedKey) {
         let key = self.keyspace().key(&bytes);
         let losses = self.keyspace().losses();
-        let mut txn = self.lock_to_serve(&key);
+        let Some(mut txn) = self.lock_to_serve(&key) else {
+            self.deferred().not_locked.add([(db, bytes)]);
+            return;
+        };
         let mut round = Round::new(self, stripe, losses);
         round.list(db, &bytes);
         round.run(&mut txn);
@@ -215,11 +176,11 @@ impl<'e> Round<'e> {
     /// Serves those who wait for the key to hold `what`, as long as it does. Who was served has
     /// left the queue, so that it is not met again where the key is filled once more.
     fn serve_key(&mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>, what: Type) {
-        let mut behind = None;
+        let mut after = None;
         while holds(txn, db, key, what)
-            && let Some(waiter) = self.engine.waiting().next(db, key, what, behind)
+            && let Some(waiter) = self.engine.waiting().next(db, key, what, after)
         {
-            behind = Some(waiter.ticket);
+            after = Some(waiter.ticket);
             if !waiter.claim() {
                 continue;
             }
@@ -245,17 +206,24 @@ impl<'e> Round<'e> {
         db: Db,
         key: &Key<'_>,
     ) -> Attempt {
-        let target = waiter.wish.target().map(|target| self.engine.keyspace().key(target));
+        let target = waiter.operation.target().map(|target| self.engine.keyspace().key(target));
         if target.is_some_and(|target| !txn.covers(&target)) {
             return Attempt::NotLocked;
         }
         let touched: SmallVec<[Key<'_>; 2]> = [*key].into_iter().chain(target).collect();
         let (savepoint, mark) = (txn.savepoint_of(&touched), self.effects.mark());
         let mut out = Writer::new(waiter.protocol);
-        let mut serving = Serving::new(self.engine, db, &mut out, self.stripe, &mut self.effects);
+        let mut serving = Serving {
+            config: self.engine.config(),
+            stats: self.engine.stats(),
+            db,
+            out: &mut out,
+            stripe: self.stripe,
+            effects: &mut self.effects,
+        };
         let done = match target.and_then(|target| txn.lost(db, &target)) {
             Some(at) => Err(Failure::damaged(at)),
-            None => waiter.wish.serve(&mut serving, txn, key),
+            None => waiter.operation.serve(&mut serving, txn, key),
         };
         if !matches!(done, Ok(true)) {
             txn.rollback_to(savepoint);
@@ -267,15 +235,17 @@ impl<'e> Round<'e> {
                 if let Some(target) = &target {
                     self.list(db, target.bytes());
                 }
-                self.note(Arc::clone(waiter), out.take(), None);
+                self.record_served(Arc::clone(waiter), out.take(), None);
                 Attempt::Served
             }
             Ok(false) => Attempt::Nothing,
-            Err(failure) if failure.is_no_room() || failure.is_unsettled() => Attempt::Stuck,
+            Err(failure) if failure.is_out_of_memory() || failure.has_unresolved_losses() => {
+                Attempt::Stuck
+            }
             Err(failure) => {
                 self.show(db, &touched);
                 let reply = waiter.error(failure.as_bytes());
-                self.note(Arc::clone(waiter), reply, Some(failure.code().to_vec()));
+                self.record_served(Arc::clone(waiter), reply, Some(failure.code().to_vec()));
                 Attempt::Served
             }
         }
@@ -287,21 +257,21 @@ impl<'e> Round<'e> {
     }
 
     /// Notes a client that is to be let go, which leaves its queues.
-    fn note(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>, failed: Option<Vec<u8>>) {
+    fn record_served(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>, failed: Option<Vec<u8>>) {
         self.engine.waiting().leave(self.engine.keyspace(), &waiter);
         self.served.push(Served { waiter, reply, failed });
     }
 
     /// Ends the wait of those for whom it is the end that the key holds nothing of this type.
     fn end_lost(&mut self, db: Db, key: &Key<'_>, what: Type) {
-        let mut behind = None;
-        while let Some(waiter) = self.engine.waiting().next(db, key, what, behind) {
-            behind = Some(waiter.ticket);
-            let Some(failure) = waiter.wish.lost() else { continue };
+        let mut after = None;
+        while let Some(waiter) = self.engine.waiting().next(db, key, what, after) {
+            after = Some(waiter.ticket);
+            let Some(failure) = waiter.operation.lost() else { continue };
             if waiter.claim() {
                 self.show(db, &[*key]);
                 let reply = waiter.error(failure.as_bytes());
-                self.note(waiter, reply, Some(failure.code().to_vec()));
+                self.record_served(waiter, reply, Some(failure.code().to_vec()));
             }
         }
     }

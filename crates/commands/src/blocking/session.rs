@@ -7,9 +7,8 @@ use std::sync::{Arc, PoisonError};
 use keyspace::{Key, Type};
 use resp::Writer;
 
-use super::waiter::{Ending, Waiter};
-use super::wish::Wish;
 use crate::call::{Call, Next, Outcome};
+use crate::client::{BlockedOperation, Ending, Waiter};
 use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
 
@@ -22,11 +21,11 @@ impl Call<'_> {
         &mut self,
         what: Type,
         keys: &[Key<'_>],
-        wish: Box<dyn Wish>,
+        operation: Box<dyn BlockedOperation>,
         until: Option<u64>,
     ) {
         if !self.may_block || !self.session.can_block {
-            wish.refuse(self.out);
+            operation.refuse(self.out);
             return;
         }
         self.show_arguments();
@@ -41,7 +40,7 @@ impl Call<'_> {
             what,
             session.protocol,
             names,
-            wish,
+            operation,
             until,
         ));
         engine.waiting().enter(engine.keyspace(), &waiter);
@@ -70,6 +69,9 @@ impl Engine {
     /// Whether the wait of a blocked session has ended; its reply is in `out` then. Whoever ends it
     /// wakes the client.
     pub fn unblocked(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
+        if session.late_reply.is_some() {
+            return self.take_late_reply(session, out);
+        }
         let ending = session.waiter.as_ref()?.take_ending()?;
         Some(self.resume(session, ending, out))
     }
@@ -125,7 +127,9 @@ impl Engine {
         let waiter = client.and_then(|client| {
             client.waiter.lock().unwrap_or_else(PoisonError::into_inner).clone()
         });
-        let Some(waiter) = waiter.filter(|waiter| waiter.claim_settled()) else { return false };
+        let Some(waiter) = waiter.filter(|waiter| waiter.claim_when_unclaimed()) else {
+            return false;
+        };
         self.waiting().leave(self.keyspace(), &waiter);
         let reply = if with_error {
             self.stats().error(b"UNBLOCKED");

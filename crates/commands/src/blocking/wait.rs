@@ -4,7 +4,7 @@
 use keyspace::{Key, Txn, Type};
 use resp::Writer;
 
-use super::{Serving, Wish, milliseconds};
+use super::{BlockedOperation, Serving, milliseconds};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -26,7 +26,7 @@ pub(crate) const WAIT: CommandSpec = CommandSpec {
 
 struct Replicas;
 
-impl Wish for Replicas {
+impl BlockedOperation for Replicas {
     fn serve(&self, _: &mut Serving<'_>, _: &mut Txn<'_>, _: &Key<'_>) -> Result<bool, Failure> {
         Ok(false)
     }

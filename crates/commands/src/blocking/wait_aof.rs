@@ -8,7 +8,7 @@
 use keyspace::{Key, Txn, Type};
 use resp::Writer;
 
-use super::{Serving, Wish, milliseconds};
+use super::{BlockedOperation, Serving, milliseconds};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -33,7 +33,7 @@ struct Acknowledged {
     here: bool,
 }
 
-impl Wish for Acknowledged {
+impl BlockedOperation for Acknowledged {
     fn serve(&self, _: &mut Serving<'_>, _: &mut Txn<'_>, _: &Key<'_>) -> Result<bool, Failure> {
         Ok(false)
     }
@@ -66,11 +66,11 @@ fn waitaof(call: &mut Call<'_>) -> Done {
         Some(log) => keeps && log.is_durable(end),
         None => keeps,
     };
-    let wish = Acknowledged { here };
+    let operation = Acknowledged { here };
     if replicas == 0 && i64::from(here) >= wanted {
-        wish.time_out(call.out);
+        operation.time_out(call.out);
     } else {
-        call.block(Type::String, &[], Box::new(wish), until);
+        call.block(Type::String, &[], Box::new(operation), until);
     }
     Ok(())
 }

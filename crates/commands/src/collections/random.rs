@@ -40,7 +40,7 @@ pub(crate) fn pick(members: &Members<'_>, count: i64, random: &mut Rng) -> Resul
     if wanted >= members.len() {
         return all(members);
     }
-    if members.is_packed() || wanted.saturating_mul(SHARE) > members.len() {
+    if members.is_listpack() || wanted.saturating_mul(SHARE) > members.len() {
         let mut all = all(members)?;
         let wanted = (wanted as usize).min(all.len());
         for at in 0..wanted {
@@ -68,7 +68,7 @@ fn repeat(members: &Members<'_>, wanted: u64, random: &mut Rng) -> Result<Picked
     if wanted > MOST_PICKS {
         return Err("ERR value is out of range".into());
     }
-    if members.is_packed() {
+    if members.is_listpack() {
         let all = all(members)?;
         return Ok((0..wanted).filter_map(|_| random.choice(&all).cloned()).collect());
     }

@@ -55,6 +55,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Refuses writes while the command log cannot be written, or the server takes none.
+    pub(crate) fn check_writes(&self) -> Done {
+        match self.log_failure() {
+            Some(text) => Err(Failure::text(format!("{}{text}", failure::LOG_FAILED))),
+            None if self.config().refuses_writes() => Err(self.config().why_writes_are_refused()),
+            None => Ok(()),
+        }
+    }
+
     /// Returns true unless the log has failed: nothing is to be deleted by itself meanwhile, since
     /// what the deletion's place in the log is waited for could no longer be read.
     pub fn takes_writes(&self) -> bool {
@@ -107,9 +116,9 @@ pub(super) fn unknown_command(args: &[&[u8]]) -> Failure {
         if words.len() >= 128 {
             break;
         }
-        let room = 128 - words.len();
+        let buffer = 128 - words.len();
         words.push(b'\'');
-        words.extend_from_slice(c_string(arg, room));
+        words.extend_from_slice(c_string(arg, buffer));
         words.extend_from_slice(b"' ");
     }
     let mut text = b"ERR unknown command '".to_vec();

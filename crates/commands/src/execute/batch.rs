@@ -96,9 +96,9 @@ impl Engine {
     ) -> Outcome {
         let before = session.reply;
         let mut durable_at = 0;
-        if session.client.has_mail.load(Relaxed) {
+        if session.client.has_pushes.load(Relaxed) {
             // What was pushed before the command comes before its reply.
-            durable_at = session.client.take_mail(out.buffer());
+            durable_at = session.client.take_pushes(out.buffer());
         }
         let mark = out.mark();
         let mut outcome = self.perform(session, request, out);
@@ -120,7 +120,7 @@ impl Engine {
             _ => {}
         }
         // What is no reply is sent all the same: confirmations of subscriptions.
-        let pushed = session.client.take_mail(out.buffer());
+        let pushed = session.client.take_pushes(out.buffer());
         Outcome { durable_at: outcome.durable_at.max(pushed), ..outcome }
     }
 }

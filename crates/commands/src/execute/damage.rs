@@ -3,8 +3,9 @@
 //!
 //! While nothing is damaged this costs a command loads of three words that nobody writes.
 
-use keyspace::{Db, Harm, Key};
+use keyspace::{Db, Key, KeyDamage, Txn};
 
+use super::step::Step;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -21,25 +22,43 @@ impl Engine {
         args: &[&[u8]],
         keys: &[Key<'_>],
     ) -> Done {
+        self.refuse_stopped(command)?;
         let keyspace = self.keyspace();
-        if let Some(why) = keyspace.stopped() {
-            let refused = if keyspace.hides_keys() { READONLY | WRITE } else { WRITE };
-            if command.spec.has(refused) {
-                return Err(stopped(why));
-            }
-        }
         for key in keys {
-            match keyspace.harm(db, key) {
+            match keyspace.key_damage(db, key) {
                 None => {}
-                Some(Harm::Stopped(why)) => return Err(stopped(&why)),
-                Some(Harm::Nameless(_)) if replaces(command, args) => {
-                    keyspace.cut_nameless(db, key)?;
-                    self.tell_of_lost(key);
+                Some(KeyDamage::Stopped(why)) => return Err(stopped(&why)),
+                Some(KeyDamage::Unidentified(_)) if replaces(command, args) => {
+                    keyspace.remove_unidentified(db, key)?;
+                    self.notify_trackers_of_lost(key);
                 }
-                Some(Harm::Nameless(at)) => return Err(Failure::damaged(at)),
+                Some(KeyDamage::Unidentified(at)) => return Err(Failure::damaged(at)),
             }
         }
         Ok(())
+    }
+
+    /// As [`Engine::refuse_damaged`], for a command whose shards are locked: a key that is lost
+    /// with its name is refused even where a new value takes its place.
+    #[inline]
+    pub(crate) fn refuse_damaged_within(&self, txn: &Txn<'_>, db: Db, step: &Step<'_>) -> Done {
+        if !self.keyspace().has_media_errors() {
+            return Ok(());
+        }
+        self.refuse_stopped(step.command)?;
+        match step.keys.iter().find_map(|key| txn.lost(db, key)) {
+            Some(at) => Err(Failure::damaged(at)),
+            None => Ok(()),
+        }
+    }
+
+    fn refuse_stopped(&self, command: &Command) -> Done {
+        let keyspace = self.keyspace();
+        let refused = if keyspace.hides_keys() { READONLY | WRITE } else { WRITE };
+        match keyspace.stopped() {
+            Some(why) if command.spec.has(refused) => Err(stopped(why)),
+            _ => Ok(()),
+        }
     }
 }
 

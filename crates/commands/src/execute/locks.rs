@@ -5,6 +5,7 @@
 //! these.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use keyspace::{Key, Keyspace, Prepared, Txn};
 use smallvec::SmallVec;
@@ -16,9 +17,12 @@ use crate::failure::Failure;
 use crate::spec::WRITE;
 
 /// How many clients of a queue have the shards of their targets locked ahead, at most.
-pub(crate) const AHEAD: usize = 16;
+pub(crate) const TARGETS_IN_ADVANCE: usize = 16;
 /// How many keys are looked at to find what serving leads to.
 const MOST_TARGETS: usize = 64;
+
+/// Between two tries to lock what a script that runs long may have.
+const BETWEEN_TRIES: Duration = Duration::from_micros(200);
 
 /// What a call locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,11 +37,19 @@ pub(crate) enum Scope {
 impl Engine {
     /// Locks what a call needs.
     #[inline]
-    pub(super) fn lock<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Txn<'k> {
+    pub(super) fn lock<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Result<Txn<'k>, Failure> {
         let (keyspace, now) = (self.keyspace(), call.now_ms());
+        if !self.running_scripts().is_empty() {
+            let keys = call.keys.iter().map(Key::shard);
+            return match scope {
+                Scope::All => self.lock_with_scripts((0..keyspace.shards()).collect(), now),
+                Scope::Shard(shard) => self.lock_with_scripts(vec![shard], now),
+                Scope::Keys => self.lock_with_scripts(keys.collect(), now),
+            };
+        }
         let txn = match (scope, call.keys) {
-            (Scope::All, _) => return keyspace.begin_all(now),
-            (Scope::Shard(shard), _) => return keyspace.begin_one(shard, now),
+            (Scope::All, _) => return Ok(keyspace.begin_all(now)),
+            (Scope::Shard(shard), _) => return Ok(keyspace.begin_one(shard, now)),
             (Scope::Keys, [key]) => keyspace.begin_one(key.shard(), now),
             (Scope::Keys, keys) => {
                 let shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
@@ -45,28 +57,62 @@ impl Engine {
             }
         };
         if self.waiting().has_no_targets() || !call.command.spec.has(WRITE) {
-            return txn;
+            return Ok(txn);
         }
         // No more elements come than there are arguments.
-        self.extend_lock_set(txn, call.keys, call.args.len())
+        Ok(self.extend_lock_set(txn, call.keys, call.args.len()))
     }
 
     /// Locks the shards of these keys, or all of them.
-    pub(crate) fn lock_keys(&self, keys: Option<&[Key<'_>]>, now: u64) -> Txn<'_> {
-        match keys {
+    pub(crate) fn lock_keys(&self, keys: Option<&[Key<'_>]>, now: u64) -> Result<Txn<'_>, Failure> {
+        if !self.running_scripts().is_empty() {
+            let shards = match keys {
+                None => (0..self.keyspace().shards()).collect(),
+                Some(keys) => keys.iter().map(Key::shard).collect(),
+            };
+            return self.lock_with_scripts(shards, now);
+        }
+        Ok(match keys {
             None => self.keyspace().begin_all(now),
             Some([]) => self.keyspace().begin_one(0, now),
             Some(keys) => {
                 let shards: Vec<usize> = keys.iter().map(Key::shard).collect();
                 self.extend_lock_set(self.keyspace().begin(&shards, now), keys, usize::MAX)
             }
+        })
+    }
+
+    /// Locks shards while a script runs long: an error if it has one of them, and has had for
+    /// longer than `busy-reply-threshold`. Who waits for a key is served later, if that needs other
+    /// shards.
+    #[cold]
+    fn lock_with_scripts(&self, shards: Vec<usize>, now: u64) -> Result<Txn<'_>, Failure> {
+        loop {
+            if let Some(txn) = self.keyspace().try_begin(shards.iter().copied(), now) {
+                return Ok(txn);
+            }
+            let threshold = self.config().busy_reply_threshold_ns();
+            if let Some(script) = self.running_scripts().holder(&shards)
+                && script.is_busy(self.clock.unix_ns(), threshold)
+            {
+                return Err(script.busy());
+            }
+            match self.host() {
+                Some(host) => host.sleep(BETWEEN_TRIES),
+                None => std::hint::spin_loop(),
+            }
         }
     }
 
-    /// Locks the shard of a key for which clients wait, to serve them.
-    pub(crate) fn lock_to_serve(&self, key: &Key<'_>) -> Txn<'_> {
-        let txn = self.keyspace().begin_one(key.shard(), self.clock.unix_ms());
-        self.extend_lock_set(txn, std::slice::from_ref(key), AHEAD)
+    /// Locks the shard of a key for which clients wait, to serve them. None if a script that runs
+    /// long has it.
+    pub(crate) fn lock_to_serve(&self, key: &Key<'_>) -> Option<Txn<'_>> {
+        let now = self.clock.unix_ms();
+        if !self.running_scripts().is_empty() {
+            return self.keyspace().try_begin(std::iter::once(key.shard()), now);
+        }
+        let txn = self.keyspace().begin_one(key.shard(), now);
+        Some(self.extend_lock_set(txn, std::slice::from_ref(key), TARGETS_IN_ADVANCE))
     }
 
     /// Locks the shards of a run. None where one of them is locked, or where somebody waits for a
@@ -103,7 +149,7 @@ impl Engine {
     /// [`Engine::serve_deferred`].
     fn extend_lock_set<'k>(&'k self, txn: Txn<'k>, keys: &[Key<'_>], most: usize) -> Txn<'k> {
         let mut txn = txn;
-        let most = most.min(AHEAD);
+        let most = most.min(TARGETS_IN_ADVANCE);
         let mut shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
         while !self.waiting().has_no_targets() && !txn.covers_all() {
             let before = shards.len();

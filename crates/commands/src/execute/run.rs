@@ -63,22 +63,25 @@ impl Engine {
             return Err(1);
         }
         let losses = self.keyspace().losses();
-        if !session.authenticated || session.reply != ReplyMode::On || self.keyspace().has_alert() {
+        if !session.authenticated
+            || session.reply != ReplyMode::On
+            || self.keyspace().has_media_errors()
+        {
             return Err(1);
         }
         let steps = run_of(batch, from);
         if steps.len() < 2 {
             return Err(1);
         }
-        let needs_room = steps.iter().any(|step| step.command.spec.has(DENYOOM));
-        if needs_room && !self.has_room() {
+        let needs_memory = steps.iter().any(|step| step.command.spec.has(DENYOOM));
+        if needs_memory && !self.evict_until_under_limit() {
             return Err(steps.len());
         }
         let mark = out.mark();
-        let room = std::mem::take(&mut session.effects);
-        let mut effects = Effects::new(room, self.log().is_some());
+        let buffer = std::mem::take(&mut session.effects);
+        let mut effects = Effects::new(buffer, self.log().is_some());
         let executed = self.execute_steps((session, losses), &steps, out, &mut effects);
-        session.effects = effects.into_room();
+        session.effects = effects.into_buffer();
         match executed {
             Some(done) => {
                 session.written_to = session.written_to.max(done.durable_at);
@@ -118,7 +121,7 @@ impl Engine {
             // be the last.
             call.may_pin = !txn.is_dirty();
             if let Err(failed) = step.run(&mut call, &mut txn) {
-                if failed.no_room {
+                if failed.out_of_memory {
                     return None;
                 }
                 self.stats().failed(call.session.stripe, step.command.id);

@@ -70,7 +70,8 @@ impl Engine {
         outcome
     }
 
-    fn call(
+    /// Executes a command that was admitted, at the time `now_ns`. The reply goes to `out`.
+    pub(crate) fn call(
         &self,
         session: &mut Session,
         command: &Command,
@@ -79,8 +80,8 @@ impl Engine {
         now_ns: u64,
     ) -> Outcome {
         let logged = self.log().is_some() && !session.replay;
-        let room = if logged { std::mem::take(&mut session.effects) } else { Vec::new() };
-        let mut effects = Effects::new(room, logged);
+        let buffer = if logged { std::mem::take(&mut session.effects) } else { Vec::new() };
+        let mut effects = Effects::new(buffer, logged);
         let mark = out.mark();
         let (args, keys) = (request.args, request.keys);
         let call = Call::new(self, session, command, out, now_ns, &mut effects);
@@ -92,18 +93,18 @@ impl Engine {
             done = self.attempt(&mut call, mark);
         }
         if let Err(failure) = &done {
-            if failure.is_no_room() {
-                self.note_full();
+            if failure.is_out_of_memory() {
+                self.record_out_of_memory();
             }
             call.out.error(failure.as_bytes());
             self.stats().error(failure.code());
         }
-        if call.next != Next::Walk {
+        if call.next != Next::Walk && call.session.late_reply.is_none() {
             self.finish(&mut call, now_ns, done.is_err());
         }
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
         if logged {
-            session.effects = effects.into_room();
+            session.effects = effects.into_buffer();
             session.written_to = session.written_to.max(outcome.durable_at);
         }
         outcome
@@ -142,7 +143,7 @@ impl Engine {
     /// Runs a command by itself; again if it may have read what the medium lost. Where it fails,
     /// nothing is left of it.
     fn attempt(&self, call: &mut Call<'_>, mark: Mark) -> Done {
-        self.keyspace().retry_losses(Failure::is_unsettled, |losses| {
+        self.keyspace().retry_losses(Failure::has_unresolved_losses, |losses| {
             call.losses = losses;
             let done = self.run(call);
             if done.is_err() {
@@ -165,7 +166,8 @@ impl Engine {
     /// Frees memory for a command that found none. Returns false if that would not help it.
     #[cold]
     fn may_run_again(&self, call: &Call<'_>, failure: &Failure, tries: usize) -> bool {
-        failure.is_no_room() && self.find_room(call.args.iter().map(|arg| arg.len()).sum(), tries)
+        failure.is_out_of_memory()
+            && self.free_memory_for(call.args.iter().map(|arg| arg.len()).sum(), tries)
     }
 
     fn run(&self, call: &mut Call<'_>) -> Done {
@@ -174,11 +176,11 @@ impl Engine {
                 "ERR wrong number of arguments for '{}' command",
                 call.command.spec.name
             ))),
-            Run::Session(run) | Run::Walk(run, _) => run(call),
+            Run::Session(run) | Run::Walk(run, _) | Run::Script(run, _) => run(call),
             Run::Reach(beyond, run) if beyond(call.args) => self.transact(call, Scope::All, run),
             Run::Keys(run) | Run::Reach(_, run) => self.transact(call, Scope::Keys, run),
             Run::All(run) => {
-                let held = self.keyspace().hold();
+                let held = self.keyspace().time_lock_hold();
                 let done = self.transact_once(call, Scope::All, run);
                 held.done();
                 let unlocked = self.unlocked(call);
@@ -209,11 +211,11 @@ impl Engine {
         scope: Scope,
         run: impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
-        if self.keyspace().has_alert() {
+        if self.keyspace().has_media_errors() {
             self.refuse_damaged(call.db(), call.command, call.args, call.keys)?;
         }
         let prepared = self.prepare(call, scope)?;
-        let mut txn = self.lock(call, scope);
+        let mut txn = self.lock(call, scope)?;
         if let Some(value) = prepared {
             txn.attach(value);
         }
@@ -232,17 +234,22 @@ impl Engine {
         let done = run(call, txn);
         self.remember_reads(call, txn);
         let spec = call.command.spec;
-        // Who holds all shards may have read from any.
-        let names_all = matches!(spec.run, Run::Keys(_)) || !txn.covers_all();
+        // Who holds all shards may have read from any, and a script from those of keys that the
+        // command does not name.
+        let is_script = matches!(spec.run, Run::Script(..));
+        let names_all = matches!(spec.run, Run::Keys(_)) || !(is_script || txn.covers_all());
         let keys = if names_all { call.keys } else { &[] };
+        let shows = spec.has(READONLY | WRITE) || is_script;
+        let databases =
+            matches!(spec.run, Run::All(_)) && spec.has(WRITE) || call.changed_databases;
         let committed = done.and_then(|()| {
             let unit = Unit {
                 engine: self,
                 session: Some(&mut *call.session),
                 effects: &mut *call.effects,
                 // What shows no data (INFO) answers also when the log has failed.
-                shown: if spec.has(READONLY | WRITE) { Shown::Keys(keys) } else { Shown::Nothing },
-                role: Role::Whole { databases: matches!(spec.run, Run::All(_)) && spec.has(WRITE) },
+                shown: if shows { Shown::Keys(keys) } else { Shown::Nothing },
+                role: Role::Whole { databases },
                 losses: call.losses,
             };
             unit.commit(txn)

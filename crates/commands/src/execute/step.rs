@@ -20,7 +20,7 @@ pub(crate) struct Step<'a> {
 /// How a step that failed ended: its error is in the place of its reply.
 pub(crate) struct Failed {
     /// The heap was full.
-    pub(crate) no_room: bool,
+    pub(crate) out_of_memory: bool,
 }
 
 impl<'a> Step<'a> {
@@ -34,7 +34,7 @@ impl<'a> Step<'a> {
     /// Whether it goes to shards that its keys do not name.
     pub(crate) fn needs_all(&self) -> bool {
         match self.command.spec.run {
-            Run::All(_) | Run::Walk(..) => true,
+            Run::All(_) | Run::Walk(..) | Run::Script(..) => true,
             Run::Reach(beyond, _) => beyond(self.args),
             Run::Container | Run::Session(_) | Run::Keys(_) => false,
         }
@@ -63,9 +63,11 @@ impl<'a> Step<'a> {
         };
         let done = match spec.run {
             Run::Session(run) => run(call),
-            Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Walk(_, run) => {
-                run(call, txn)
-            }
+            Run::Keys(run)
+            | Run::Reach(_, run)
+            | Run::All(run)
+            | Run::Walk(_, run)
+            | Run::Script(_, run) => run(call, txn),
             Run::Container => Err(Failure::from(SYNTAX)),
         };
         call.engine.remember_reads(call, txn);
@@ -80,7 +82,7 @@ impl<'a> Step<'a> {
             call.out.truncate(mark);
             call.out.error(failure.as_bytes());
             call.engine.stats().error(failure.code());
-            Failed { no_room: failure.is_no_room() }
+            Failed { out_of_memory: failure.is_out_of_memory() }
         })
     }
 }

@@ -30,8 +30,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use keyspace::{Key, Losses, Txn};
 use smallvec::SmallVec;
 
-use crate::blocking::Served;
 use crate::call::Call;
+use crate::client::Served;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
@@ -131,7 +131,7 @@ impl Unit<'_> {
         if let Role::Whole { databases } = self.role {
             let stripe = self.session.map_or(0, |session| session.stripe);
             let served = engine.serve_waiting(txn, changed, databases, (stripe, self.losses));
-            if served && txn.has_met_expired() {
+            if served && txn.has_lazily_expired() {
                 engine.delete_lazily_expired(txn);
             }
         }
@@ -187,7 +187,7 @@ impl Engine {
     fn delete_lazily_expired(&self, txn: &mut Txn<'_>) {
         let (mut effects, may_write) = (self.own_effects(), self.may_delete_now());
         let unit = self.own_unit(&mut effects);
-        if may_write && txn.delete_met() {
+        if may_write && txn.delete_lazily_expired() {
             let _ = unit.commit(txn);
         }
     }
@@ -220,15 +220,16 @@ impl Engine {
         if !self.waiting().is_empty() {
             self.serve_deferred(call.session.stripe);
         }
-        match call.pinned.take() {
-            None => Ok(()),
-            Some(value) => {
-                call.out.bulk_header(value.len());
-                value.append_to(call.out.buffer());
-                call.out.bulk_end();
-                Ok(self.keyspace().check_losses(call.losses)?)
-            }
-        }
+        if call.pinned.is_some() { self.end_with_pinned(call) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn end_with_pinned(&self, call: &mut Call<'_>) -> Done {
+        let Some(value) = call.pinned.take() else { return Ok(()) };
+        call.out.bulk_header(value.len());
+        value.append_to(call.out.buffer());
+        call.out.bulk_end();
+        Ok(self.keyspace().check_losses(call.losses)?)
     }
 }
 

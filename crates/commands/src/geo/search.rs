@@ -218,12 +218,12 @@ impl Place {
         source: Option<&Entry>,
         at: usize,
     ) -> Result<usize, Failure> {
-        let behind = call.args.len() - at - 1;
+        let remaining = call.args.len() - at - 1;
         let from_point = self.centre.is_some() && !self.by_member;
         let is_box = matches!(self.shape, Some((Shape::Box { .. }, _)));
         let is_circle = matches!(self.shape, Some((Shape::Circle { .. }, _)));
         match () {
-            () if call.is(at, "FROMMEMBER") && behind >= 1 && !from_point => {
+            () if call.is(at, "FROMMEMBER") && remaining >= 1 && !from_point => {
                 self.by_member = true;
                 self.centre = Some(match source {
                     Some(entry) => Centre::At(point_of_member(txn, entry, call.args[at + 1])?),
@@ -231,15 +231,15 @@ impl Place {
                 });
                 Ok(2)
             }
-            () if call.is(at, "FROMLONLAT") && behind >= 2 && !self.by_member => {
+            () if call.is(at, "FROMLONLAT") && remaining >= 2 && !self.by_member => {
                 self.centre = Some(Centre::At(point(call, at + 1)?));
                 Ok(3)
             }
-            () if call.is(at, "BYRADIUS") && behind >= 2 && !is_box => {
+            () if call.is(at, "BYRADIUS") && remaining >= 2 && !is_box => {
                 self.shape = Some(circle(call, at + 1)?);
                 Ok(3)
             }
-            () if call.is(at, "BYBOX") && behind >= 3 && !is_circle => {
+            () if call.is(at, "BYBOX") && remaining >= 3 && !is_circle => {
                 self.shape = Some(rectangle(call, at + 1)?);
                 Ok(4)
             }

@@ -1,6 +1,6 @@
 //! What GEOSEARCH and GEORADIUS have in common: finding, ordering, showing and storing.
 
-use keyspace::geo::{Area, Found, Wanted, point_of, search};
+use keyspace::geo::{Area, FoundItem, Wanted, point_of, search};
 use keyspace::{Entry, Txn};
 
 use super::distance::reply_distance;
@@ -85,11 +85,11 @@ pub(super) fn answer(
     }
 }
 
-fn show(call: &mut Call<'_>, found: Vec<Found>, options: &Options) {
+fn show(call: &mut Call<'_>, found: Vec<FoundItem>, options: &Options) {
     let Options { with_distance, with_hash, with_point, .. } = *options;
     let more = [with_distance, with_hash, with_point].into_iter().map(usize::from).sum::<usize>();
     call.out.array(found.len());
-    for Found { member, score, distance, .. } in found {
+    for FoundItem { member, score, distance, .. } in found {
         if more > 0 {
             call.out.array(1 + more);
         }
@@ -110,7 +110,7 @@ fn keep(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
     target: usize,
-    found: Vec<Found>,
+    found: Vec<FoundItem>,
     distances: bool,
 ) -> Done {
     let members = found.into_iter().map(|found| {

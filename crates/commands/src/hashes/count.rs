@@ -97,7 +97,7 @@ fn store(call: &Call<'_>, txn: &mut Txn<'_>, text: &[u8]) -> Result<bool, Failur
     let pair = [(call.args[2], text)];
     txn.put_fields(call.db(), &call.key(0), pair, FieldTime::Keep, limits)?;
     let Some(entry) = txn.peek(call.db(), &call.key(0)) else { return Ok(false) };
-    if !txn.has_field_times(&entry) {
+    if !txn.has_field_ttls(&entry) {
         return Ok(false);
     }
     Ok(txn.members(&entry, Type::Hash)?.time(call.args[2])?.flatten().is_some())

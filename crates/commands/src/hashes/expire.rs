@@ -97,7 +97,7 @@ impl Condition {
 
 /// What became of a field, as clients are told.
 const NO_FIELD: i64 = -2;
-const NOT_MET: i64 = 0;
+const CONDITION_FAILED: i64 = 0;
 const SET: i64 = 1;
 const DELETED: i64 = 2;
 
@@ -115,7 +115,7 @@ fn expire(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
     txn.change_fields(db, &key, fields.iter().copied(), |field, old| {
         let (reply, change) = match old {
             None => (NO_FIELD, FieldChange::Leave),
-            Some(old) if !condition.holds(old, at) => (NOT_MET, FieldChange::Leave),
+            Some(old) if !condition.holds(old, at) => (CONDITION_FAILED, FieldChange::Leave),
             Some(_) if is_past => (DELETED, FieldChange::Delete),
             Some(_) => (SET, FieldChange::Time(Some(at))),
         };

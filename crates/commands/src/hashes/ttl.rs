@@ -25,7 +25,7 @@ pub(crate) const HTTL: CommandSpec = CommandSpec {
     name: "httl",
     summary: "Returns the TTL in seconds of a hash field.",
     tips: &["nondeterministic_output"],
-    run: Run::Keys(|call, txn| tell(call, txn, |at, now| seconds(at - now))),
+    run: Run::Keys(|call, txn| reply_field_ttls(call, txn, |at, now| seconds(at - now))),
     ..READS
 };
 
@@ -33,21 +33,21 @@ pub(crate) const HPTTL: CommandSpec = CommandSpec {
     name: "hpttl",
     summary: "Returns the TTL in milliseconds of a hash field.",
     tips: &["nondeterministic_output"],
-    run: Run::Keys(|call, txn| tell(call, txn, |at, now| at - now)),
+    run: Run::Keys(|call, txn| reply_field_ttls(call, txn, |at, now| at - now)),
     ..READS
 };
 
 pub(crate) const HEXPIRETIME: CommandSpec = CommandSpec {
     name: "hexpiretime",
     summary: "Returns the expiration time of a hash field as a Unix timestamp, in seconds.",
-    run: Run::Keys(|call, txn| tell(call, txn, |at, _| seconds(at))),
+    run: Run::Keys(|call, txn| reply_field_ttls(call, txn, |at, _| seconds(at))),
     ..READS
 };
 
 pub(crate) const HPEXPIRETIME: CommandSpec = CommandSpec {
     name: "hpexpiretime",
     summary: "Returns the expiration time of a hash field as a Unix timestamp, in msec.",
-    run: Run::Keys(|call, txn| tell(call, txn, |at, _| at)),
+    run: Run::Keys(|call, txn| reply_field_ttls(call, txn, |at, _| at)),
     ..READS
 };
 
@@ -70,7 +70,7 @@ fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000)
 }
 
-fn tell(call: &mut Call<'_>, txn: &mut Txn<'_>, say: fn(u64, u64) -> u64) -> Done {
+fn reply_field_ttls(call: &mut Call<'_>, txn: &mut Txn<'_>, say: fn(u64, u64) -> u64) -> Done {
     let now = txn.now();
     let hash = hash(call, txn)?;
     let fields = fields(call, 2, POSITIVE)?;

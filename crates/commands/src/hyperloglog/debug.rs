@@ -63,7 +63,7 @@ fn store_dense(call: &mut Call<'_>, txn: &mut Txn<'_>, sketch: &mut HyperLogLog)
     sketch.make_dense()?;
     let from = txn.pending_changes();
     txn.set_hyperloglog(call.db(), &call.key(0), sketch)?;
-    txn.set_beside(from);
+    txn.mark_metadata_only(from);
     call.wrote();
     Ok(())
 }
@@ -125,10 +125,10 @@ fn pfselftest(call: &mut Call<'_>) -> Done {
 
 /// The estimate may be off by four standard errors.
 fn check_count(registers: &Registers, elements: u32) -> Done {
-    let told = estimate(registers);
+    let estimated = estimate(registers);
     let allowed = (f64::from(elements) * 4.0 * 1.04 / (COUNT as f64).sqrt()).max(1.0);
-    if (told as f64 - f64::from(elements)).abs() > allowed {
-        let text = format!("TESTFAILED Too big error. card:{elements} estimated:{told}");
+    if (estimated as f64 - f64::from(elements)).abs() > allowed {
+        let text = format!("TESTFAILED Too big error. card:{elements} estimated:{estimated}");
         return Err(Failure::text(text));
     }
     Ok(())

@@ -121,16 +121,16 @@ impl Engine {
         let mut call = Call::new(self, session, command, elements, now_ns, &mut effects);
         let mut left = KEYS_AT_ONCE;
         while left > 0 {
-            let (mark, mut next, mut met, mut found) = (call.out.mark(), 0, 0, 0);
-            let done = keyspace.retry_losses(Failure::is_unsettled, |losses| {
+            let (mark, mut next, mut visited, mut found) = (call.out.mark(), 0, 0, 0);
+            let done = keyspace.retry_losses(Failure::has_unresolved_losses, |losses| {
                 call.out.truncate(mark);
                 call.losses = losses;
-                (met, found) = (0, 0);
-                let held = keyspace.hold();
+                (visited, found) = (0, 0);
+                let held = keyspace.time_lock_hold();
                 let shard = keyspace.scan_shard(walk.cursor);
                 let done = self.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
                     next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
-                        met += 1;
+                        visited += 1;
                         if glob::matches(&words[1], key) {
                             call.out.bulk(key);
                             found += 1;
@@ -148,7 +148,7 @@ impl Engine {
             if next == 0 {
                 return Ok(true);
             }
-            left = left.saturating_sub(met);
+            left = left.saturating_sub(visited);
         }
         Ok(false)
     }

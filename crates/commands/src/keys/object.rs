@@ -142,10 +142,10 @@ fn object_help(call: &mut Call<'_>) -> Done {
 fn about(
     call: &mut Call<'_>,
     txn: &Txn<'_>,
-    tell: impl FnOnce(&mut Call<'_>, &Entry) -> Done,
+    reply: impl FnOnce(&mut Call<'_>, &Entry) -> Done,
 ) -> Done {
     match txn.peek(call.db(), &call.key(0)) {
-        Some(entry) => tell(call, &entry),
+        Some(entry) => reply(call, &entry),
         None => {
             call.out.null();
             Ok(())

@@ -67,14 +67,14 @@ impl<'a> Walk<'a> {
 
     /// Goes on in the shard of the cursor; whether it may go on in the next.
     fn step(&mut self, db: Db, txn: &Txn<'_>) -> bool {
-        let mut met = 0;
+        let mut visited = 0;
         self.cursor = txn.scan(db, self.cursor, self.left, &mut |key, entry: &Entry| {
-            met += 1;
+            visited += 1;
             if self.options.wants(key, txn.type_of(entry)) {
                 self.found.push(key.to_vec());
             }
         });
-        self.left = self.left.saturating_sub(met);
+        self.left = self.left.saturating_sub(visited);
         self.left > 0 && self.cursor != 0 && Keyspace::begins_shard(self.cursor)
     }
 

@@ -55,7 +55,7 @@ pub(crate) const LINSERT: CommandSpec = CommandSpec {
 };
 
 fn linsert(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let behind = match () {
+    let offset = match () {
         () if call.is(2, "AFTER") => 1,
         () if call.is(2, "BEFORE") => 0,
         () => return Err(SYNTAX.into()),
@@ -78,7 +78,7 @@ fn linsert(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Ok(());
     };
     let limits = call.engine.config().list_limits();
-    let len = txn.insert_element(db, &key, pivot + behind, call.args[4], limits)?;
+    let len = txn.insert_element(db, &key, pivot + offset, call.args[4], limits)?;
     call.wrote();
     call.out.integer(len as i64);
     Ok(())
@@ -111,7 +111,7 @@ fn lrem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let before = txn.pending_changes();
         removed = txn.remove_elements(db, &key, (from, most), call.args[3], limits)?;
         if removed == 0 {
-            txn.set_beside(before);
+            txn.mark_metadata_only(before);
         }
     }
     if removed > 0 {
@@ -147,7 +147,7 @@ fn ltrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             call.wrote();
         } else {
             // As in Redis: told to those who watch it, and not logged.
-            txn.note_written(db, &key);
+            txn.record_written(db, &key);
         }
     }
     call.out.ok();

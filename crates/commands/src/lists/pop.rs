@@ -6,7 +6,7 @@ use keyspace::{Key, Side, Txn, Type};
 use resp::number::parse_i64;
 
 use super::side;
-use crate::blocking::{Serving, Wish, seconds, serve_or_block};
+use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
@@ -133,7 +133,7 @@ struct Pop {
     count: Option<u64>,
 }
 
-impl Wish for Pop {
+impl BlockedOperation for Pop {
     fn serve(
         &self,
         serving: &mut Serving<'_>,
@@ -230,8 +230,8 @@ pub(crate) const BLMPOP: CommandSpec = CommandSpec {
 fn blmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (side, count) = parse_many(call, 2)?;
     let until = seconds(call, 1)?;
-    let wish = Pop { side, count: Some(count) };
-    serve_or_block(call, txn, Type::List, call.keys, wish, until)
+    let operation = Pop { side, count: Some(count) };
+    serve_or_block(call, txn, Type::List, call.keys, operation, until)
 }
 
 /// What stands from the number of keys on: which side, and how many.

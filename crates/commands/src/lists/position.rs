@@ -111,8 +111,8 @@ fn search(list: &Elements<'_>, element: &[u8], wanted: &Wanted) -> Result<Vec<u6
             }
         }
         seen += 1;
-        let told_all = enough != 0 && found.len() as u64 >= enough;
-        !told_all && (wanted.most == 0 || seen < wanted.most)
+        let found_all = enough != 0 && found.len() as u64 >= enough;
+        !found_all && (wanted.most == 0 || seen < wanted.most)
     })?;
     Ok(found)
 }

@@ -5,7 +5,7 @@ use keyspace::{Key, Side, Txn, Type};
 use resp::Writer;
 
 use super::side;
-use crate::blocking::{Serving, Wish, seconds, serve_or_block};
+use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -87,7 +87,7 @@ fn shift(
     if let Some(entry) = txn.find_mut(db, target)? {
         txn.list(&entry)?;
     }
-    let limits = serving.engine.config().list_limits();
+    let limits = serving.config.list_limits();
     let is_round = source.bytes() == target.bytes();
     let mut moved = Vec::new();
     if is_round && len == 1 {
@@ -98,7 +98,7 @@ fn shift(
                 false
             })?;
         }
-        txn.note_written(db, source);
+        txn.record_written(db, source);
     } else {
         txn.pop(db, source, from, 1, |element| moved.extend_from_slice(element))?;
         txn.push(db, target, to, [moved.as_slice()], limits)?;
@@ -116,7 +116,7 @@ struct Move {
     is_old: bool,
 }
 
-impl Wish for Move {
+impl BlockedOperation for Move {
     fn serve(
         &self,
         serving: &mut Serving<'_>,
@@ -177,8 +177,8 @@ pub(crate) const BLMOVE: CommandSpec = CommandSpec {
 fn blmove(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (from, to) = (side(call.args[3])?, side(call.args[4])?);
     let until = seconds(call, 5)?;
-    let wish = Move { from, target: call.args[2].into(), to, is_old: false };
-    serve_or_block(call, txn, Type::List, &call.keys[..1], wish, until)
+    let operation = Move { from, target: call.args[2].into(), to, is_old: false };
+    serve_or_block(call, txn, Type::List, &call.keys[..1], operation, until)
 }
 
 pub(crate) const BRPOPLPUSH: CommandSpec = CommandSpec {
@@ -207,6 +207,6 @@ pub(crate) const BRPOPLPUSH: CommandSpec = CommandSpec {
 fn brpoplpush(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let until = seconds(call, 3)?;
     let (from, to) = (Side::Tail, Side::Head);
-    let wish = Move { from, target: call.args[2].into(), to, is_old: true };
-    serve_or_block(call, txn, Type::List, &call.keys[..1], wish, until)
+    let operation = Move { from, target: call.args[2].into(), to, is_old: true };
+    serve_or_block(call, txn, Type::List, &call.keys[..1], operation, until)
 }

@@ -3,7 +3,7 @@
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::help::reply_help;
-use crate::hub::Kind;
+use crate::receivers::Kind;
 use crate::spec::*;
 
 pub(crate) const CONTAINER: CommandSpec = CommandSpec {

@@ -2,8 +2,8 @@
 
 use crate::call::{Call, Run};
 use crate::failure::Done;
-use crate::hub::Kind;
 use crate::log::Delivery;
+use crate::receivers::Kind;
 use crate::spec::*;
 
 pub(crate) const PUBLISH: CommandSpec = CommandSpec {

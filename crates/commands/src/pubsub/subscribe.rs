@@ -7,8 +7,8 @@ use resp::Writer;
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
-use crate::hub::Kind;
 use crate::log::Delivery;
+use crate::receivers::Kind;
 use crate::session::ReplyMode;
 use crate::spec::*;
 
@@ -184,7 +184,7 @@ impl Call<'_> {
     /// its reply is whole.
     pub(super) fn take_messages(&mut self) {
         if self.may_block && self.session.reply == ReplyMode::On {
-            let after = self.session.client.take_mail(self.out.buffer());
+            let after = self.session.client.take_pushes(self.out.buffer());
             self.durable_at = self.durable_at.max(after);
         }
     }

@@ -44,7 +44,7 @@ const TARGET: KeySpec = KeySpec::unknown(KEY_OW | KEY_UPDATE)
     .notes(
         "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array",
     )
-    .told_by(options::target);
+    .located_by(options::target);
 
 const ORDER: Arg = oneof("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
 const LIMIT: Arg =

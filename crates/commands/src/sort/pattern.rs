@@ -9,7 +9,7 @@ pub(super) enum Pattern<'a> {
     /// Without a place for an element: no key at all.
     Constant,
     /// A key, and of a hash the field.
-    Key { before: &'a [u8], behind: &'a [u8], field: Option<&'a [u8]> },
+    Key { before: &'a [u8], after: &'a [u8], field: Option<&'a [u8]> },
 }
 
 impl<'a> Pattern<'a> {
@@ -25,10 +25,10 @@ impl<'a> Pattern<'a> {
         // An arrow at the end leads to no field: it belongs to the name.
         match arrow.filter(|arrow| place + 1 + arrow + 2 < seen) {
             Some(arrow) => {
-                let (behind, field) = (&rest[..arrow], Some(&rest[arrow + 2..]));
-                Pattern::Key { before, behind, field }
+                let (after, field) = (&rest[..arrow], Some(&rest[arrow + 2..]));
+                Pattern::Key { before, after, field }
             }
-            None => Pattern::Key { before, behind: rest, field: None },
+            None => Pattern::Key { before, after: rest, field: None },
         }
     }
 
@@ -46,13 +46,13 @@ mod tests {
         assert_eq!(Pattern::of(text), expected, "{}", text.escape_ascii());
     }
 
-    fn key<'a>(before: &'a str, behind: &'a str, field: Option<&'a str>) -> Pattern<'a> {
+    fn key<'a>(before: &'a str, after: &'a str, field: Option<&'a str>) -> Pattern<'a> {
         let field = field.map(str::as_bytes);
-        Pattern::Key { before: before.as_bytes(), behind: behind.as_bytes(), field }
+        Pattern::Key { before: before.as_bytes(), after: after.as_bytes(), field }
     }
 
     #[test]
-    fn the_first_star_is_the_place_and_the_first_arrow_behind_it_leads_to_a_field() {
+    fn the_first_star_is_the_place_and_the_first_arrow_after_it_leads_to_a_field() {
         check(b"w_*", key("w_", "", None));
         check(b"*", key("", "", None));
         check(b"a*b*c", key("a", "b*c", None));

@@ -36,8 +36,8 @@ impl<'t, 'k> Reader<'t, 'k> {
             true => self.txn.find_mut(self.db, key)?,
             false => self.txn.find(self.db, key),
         };
-        if self.stores && found.is_some_and(|entry| self.txn.has_field_times(&entry)) {
-            self.txn.delete_due_fields(self.db, key)?;
+        if self.stores && found.is_some_and(|entry| self.txn.has_field_ttls(&entry)) {
+            self.txn.delete_expired_fields(self.db, key)?;
             found = self.txn.find_mut(self.db, key)?;
         }
         if found.is_none()
@@ -54,14 +54,14 @@ impl<'t, 'k> Reader<'t, 'k> {
         pattern: &Pattern<'_>,
         element: &'s [u8],
     ) -> Result<Option<&'s [u8]>, Failure> {
-        let (before, behind, field) = match *pattern {
+        let (before, after, field) = match *pattern {
             Pattern::Itself => return Ok(Some(element)),
             Pattern::Constant => return Ok(None),
-            Pattern::Key { before, behind, field } => (before, behind, field),
+            Pattern::Key { before, after, field } => (before, after, field),
         };
         let mut name = std::mem::take(&mut self.name);
         name.clear();
-        [before, element, behind].iter().for_each(|part| name.extend_from_slice(part));
+        [before, element, after].iter().for_each(|part| name.extend_from_slice(part));
         let found = self.find(&self.txn.key(&name));
         self.name = name;
         let Some(entry) = found? else { return Ok(None) };

@@ -53,7 +53,7 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Fewer are not worth a cut.
-    const ROOM: usize = 64;
+    const MIN_CAPACITY: usize = 64;
 
     pub(super) fn new(wanted: u64, descending: bool) -> Rows {
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
@@ -62,7 +62,7 @@ impl Rows {
 
     pub(super) fn push(&mut self, row: Row) {
         self.rows.push(row);
-        if self.rows.len() >= self.wanted.saturating_mul(2).max(Rows::ROOM) {
+        if self.rows.len() >= self.wanted.saturating_mul(2).max(Rows::MIN_CAPACITY) {
             self.cut();
         }
     }
@@ -118,7 +118,7 @@ mod tests {
                 let mut rows = Rows::new(wanted, descending);
                 for row in make() {
                     rows.push(row);
-                    assert!(rows.rows.len() < Rows::ROOM.max(2 * wanted as usize));
+                    assert!(rows.rows.len() < Rows::MIN_CAPACITY.max(2 * wanted as usize));
                 }
                 let expected: Vec<Vec<u8>> = all(make(), descending)
                     .into_iter()

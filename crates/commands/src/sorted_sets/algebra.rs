@@ -260,18 +260,18 @@ fn parse(
     let shows = !counts && !call.command.spec.has(WRITE);
     let mut at = from;
     while at < call.args.len() {
-        let behind = call.args.len() - at - 1;
+        let remaining = call.args.len() - at - 1;
         match () {
-            () if weighs && behind >= keys && call.is(at, "WEIGHTS") => {
+            () if weighs && remaining >= keys && call.is(at, "WEIGHTS") => {
                 options.weights = weights(&call.args[at + 1..=at + keys])?;
                 at += keys;
             }
-            () if weighs && behind > 0 && call.is(at, "AGGREGATE") => {
+            () if weighs && remaining > 0 && call.is(at, "AGGREGATE") => {
                 options.aggregate = Aggregate::parse(call.args[at + 1]).ok_or(SYNTAX)?;
                 at += 1;
             }
             () if shows && call.is(at, "WITHSCORES") => options.with_scores = true,
-            () if counts && behind > 0 && call.is(at, "LIMIT") => {
+            () if counts && remaining > 0 && call.is(at, "LIMIT") => {
                 let limit = resp::number::parse_i64(call.args[at + 1]).filter(|n| *n >= 0);
                 options.limit = limit.ok_or("ERR LIMIT can't be negative")? as usize;
                 at += 1;

@@ -5,7 +5,7 @@
 use keyspace::{Key, Txn, Type};
 
 use super::pop::{End, parse_many, reply_from, take};
-use crate::blocking::{Serving, Wish, seconds, serve_or_block};
+use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -83,8 +83,8 @@ pub(crate) const BZMPOP: CommandSpec = CommandSpec {
 fn bzmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (end, count) = parse_many(call, 2)?;
     let until = seconds(call, 1)?;
-    let wish = Pop { end, count: Some(count) };
-    serve_or_block(call, txn, Type::SortedSet, call.keys, wish, until)
+    let operation = Pop { end, count: Some(count) };
+    serve_or_block(call, txn, Type::SortedSet, call.keys, operation, until)
 }
 
 /// Pops from one sorted set; the reply names the key. With a count it is BZMPOP's.
@@ -93,7 +93,7 @@ struct Pop {
     count: Option<u64>,
 }
 
-impl Wish for Pop {
+impl BlockedOperation for Pop {
     fn serve(
         &self,
         serving: &mut Serving<'_>,

@@ -76,7 +76,7 @@ fn pick(sorted_set: &SortedSetRef<'_>, count: i64, random: &mut Rng) -> Result<S
     if wanted >= len {
         return all(sorted_set);
     }
-    if sorted_set.is_packed() || wanted.saturating_mul(SHARE) > len {
+    if sorted_set.is_listpack() || wanted.saturating_mul(SHARE) > len {
         let (mut all, wanted) = (all(sorted_set)?, wanted as usize);
         for at in 0..wanted.min(all.len()) {
             let other = random.usize(at..all.len());
@@ -96,7 +96,7 @@ fn repeat(sorted_set: &SortedSetRef<'_>, wanted: u64, random: &mut Rng) -> Resul
     if wanted > MOST_PICKS {
         return Err("ERR value is out of range".into());
     }
-    if sorted_set.is_packed() && wanted > 1 {
+    if sorted_set.is_listpack() && wanted > 1 {
         let all = all(sorted_set)?;
         return Ok((0..wanted).filter_map(|_| random.choice(&all).cloned()).collect());
     }

@@ -98,13 +98,13 @@ pub struct KeySpec {
     pub notes: &'static str,
     /// Tells from the words of a request where it has its key, in the place of a description that
     /// cannot.
-    pub told: Option<KeyPlace>,
+    pub locate: Option<KeyPlace>,
 }
 
 impl KeySpec {
     /// A spec from its parts.
     pub const fn new(begin: Begin, find: Find, flags: u16) -> KeySpec {
-        KeySpec { begin, find, flags, notes: "", told: None }
+        KeySpec { begin, find, flags, notes: "", locate: None }
     }
     /// Keys of which the description tells nothing.
     pub const fn unknown(flags: u16) -> KeySpec {
@@ -128,8 +128,8 @@ impl KeySpec {
         self
     }
     /// With a function that tells where the key is.
-    pub const fn told_by(mut self, place: KeyPlace) -> KeySpec {
-        self.told = Some(place);
+    pub const fn located_by(mut self, place: KeyPlace) -> KeySpec {
+        self.locate = Some(place);
         self
     }
 
@@ -155,7 +155,7 @@ impl KeySpec {
                 None => return true,
             },
             Begin::Unknown => {
-                self.told.and_then(|place| place(args)).into_iter().for_each(each);
+                self.locate.and_then(|place| place(args)).into_iter().for_each(each);
                 return true;
             }
         };

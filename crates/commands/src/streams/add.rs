@@ -57,7 +57,7 @@ pub(crate) const XADD: CommandSpec = CommandSpec {
 
 fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let options = Options::parse(call, true)?;
-    let words = call.args.get(options.behind + 1..).unwrap_or_default();
+    let words = call.args.get(options.id_at + 1..).unwrap_or_default();
     if words.len() < 2 || words.len() % 2 == 1 {
         return Err("ERR wrong number of arguments for 'xadd' command".into());
     }
@@ -128,7 +128,7 @@ fn log(call: &mut Call<'_>, txn: &mut Txn<'_>, options: &Options, id: StreamId) 
     }
     args.extend(words.iter().map(Vec::as_slice));
     args.push(id.as_bytes());
-    args.extend_from_slice(&call.args[options.behind + 1..]);
+    args.extend_from_slice(&call.args[options.id_at + 1..]);
     call.wrote_as(&args);
     Ok(())
 }

@@ -4,7 +4,7 @@ use keyspace::{Key, StreamId, StreamRef, Txn, Type};
 use resp::{Protocol, Writer};
 
 use super::{id, reply, stream};
-use crate::blocking::{Serving, Wish, milliseconds};
+use crate::blocking::{BlockedOperation, Serving, milliseconds};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
@@ -58,8 +58,8 @@ fn xread(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             };
             let names = call.keys.iter().map(|key| key.bytes().into());
             let most = if options.most == 0 { BLOCKED } else { options.most };
-            let wish = Newer { after: names.zip(after).collect(), most };
-            call.block(Type::Stream, call.keys, Box::new(wish), until);
+            let operation = Newer { after: names.zip(after).collect(), most };
+            call.block(Type::Stream, call.keys, Box::new(operation), until);
         }
         (_, Protocol::Resp2) => call.out.finish_array(start, shown),
         _ => call.out.finish_map(start, shown),
@@ -97,7 +97,7 @@ struct Newer {
     most: u64,
 }
 
-impl Wish for Newer {
+impl BlockedOperation for Newer {
     fn serve(
         &self,
         serving: &mut Serving<'_>,

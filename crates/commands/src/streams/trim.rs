@@ -83,7 +83,7 @@ pub(super) struct Options {
     pub(super) make: bool,
     pub(super) id: Wanted,
     /// Where the ID stands, or the end.
-    pub(super) behind: usize,
+    pub(super) id_at: usize,
 }
 
 impl Options {
@@ -126,7 +126,7 @@ impl Options {
         }
         let most = most(call, bound.is_some(), is_add, whole_nodes, limit)?;
         let trim = bound.map(|bound| StreamTrim { bound, whole_nodes, most });
-        Ok(Options { trim, make, id: wanted, behind: at })
+        Ok(Options { trim, make, id: wanted, id_at: at })
     }
 }
 

@@ -82,13 +82,13 @@ fn parse<'a>(mut rest: &[&'a [u8]]) -> Result<Change<'a>, Failure> {
                 Change::Persist
             }
             (Change::None, Some(unit)) => {
-                let (value, behind) = more.split_first().ok_or_else(|| Failure::from(SYNTAX))?;
-                more = behind;
+                let (value, rest) = more.split_first().ok_or_else(|| Failure::from(SYNTAX))?;
+                more = rest;
                 Change::Expire(unit, value)
             }
             (Change::Expire(before, _), Some(unit)) if before == unit => {
-                let (value, behind) = more.split_first().ok_or_else(|| Failure::from(SYNTAX))?;
-                more = behind;
+                let (value, rest) = more.split_first().ok_or_else(|| Failure::from(SYNTAX))?;
+                more = rest;
                 Change::Expire(unit, value)
             }
             _ => return Err(SYNTAX.into()),

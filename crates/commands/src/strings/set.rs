@@ -91,13 +91,13 @@ fn parse<'a>(mut rest: &[&'a [u8]]) -> Result<Options<'a>, Failure> {
             options.keep = true;
         } else {
             let unit = Unit::named(word).ok_or_else(|| Failure::from(SYNTAX))?;
-            let (value, behind) = more.split_first().ok_or_else(|| Failure::from(SYNTAX))?;
+            let (value, rest) = more.split_first().ok_or_else(|| Failure::from(SYNTAX))?;
             let other = options.expiry.is_some_and(|(before, _)| before != unit);
             if other || options.keep {
                 return Err(SYNTAX.into());
             }
             options.expiry = Some((unit, value));
-            more = behind;
+            more = rest;
         }
         rest = more;
     }

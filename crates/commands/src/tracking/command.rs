@@ -1,7 +1,7 @@
 //! CLIENT TRACKING.
 
-use super::options::Options;
 use crate::call::{Call, Run};
+use crate::client::TrackingOptions;
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::session::Session;
 use crate::spec::*;
@@ -45,8 +45,8 @@ fn client_tracking(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn parse<'a>(call: &Call<'a>) -> Result<(Options, Vec<&'a [u8]>), Failure> {
-    let (mut options, mut prefixes) = (Options::default(), Vec::new());
+fn parse<'a>(call: &Call<'a>) -> Result<(TrackingOptions, Vec<&'a [u8]>), Failure> {
+    let (mut options, mut prefixes) = (TrackingOptions::default(), Vec::new());
     let mut at = 3;
     while at < call.args.len() {
         let has_more = at + 1 < call.args.len();
@@ -78,7 +78,7 @@ fn parse<'a>(call: &Call<'a>) -> Result<(Options, Vec<&'a [u8]>), Failure> {
 }
 
 /// Whether the options fit each other, and what the client has now.
-fn check(session: &Session, options: Options, prefixes: &[&[u8]]) -> Done {
+fn check(session: &Session, options: TrackingOptions, prefixes: &[&[u8]]) -> Done {
     if !options.broadcast && !prefixes.is_empty() {
         return Err("ERR PREFIX option requires BCAST mode to be enabled".into());
     }
@@ -103,8 +103,8 @@ fn check_overlap(session: &Session, prefixes: &[&[u8]]) -> Done {
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     for (at, prefix) in prefixes.iter().enumerate() {
         let before = session.prefixes.iter().map(|other| (&**other, "an existing prefix"));
-        let behind = prefixes[at + 1..].iter().map(|other| (*other, "another provided prefix"));
-        if let Some((other, which)) = before.chain(behind).find(|(other, _)| overlap(other, prefix))
+        let after = prefixes[at + 1..].iter().map(|other| (*other, "another provided prefix"));
+        if let Some((other, which)) = before.chain(after).find(|(other, _)| overlap(other, prefix))
         {
             let mut text = b"ERR Prefix '".to_vec();
             text.extend_from_slice(prefix);

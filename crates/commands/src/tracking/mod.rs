@@ -3,14 +3,14 @@
 //!
 //! Nothing of it is data: it is not durable, not logged, and ends with the connection.
 //!
-//! **By key.** The server remembers which client read which key ([`CachedKeys`]). When the key
+//! **By key.** The server remembers which client read which key ([`crate::tracker`]). When the key
 //! changes, expires or is evicted, the client is told once and the key is forgotten; it is
 //! remembered again when it is read again. Databases are not told apart, and SWAPDB changes no key,
 //! as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds at each read: what
 //! is forgotten for it is told as if it had changed.
 //!
 //! **By prefix.** In broadcasting mode nothing is remembered: the client is told of all changes of
-//! keys that begin as it said ([`Prefixes`]), those of one transaction in one message.
+//! keys that begin as it said ([`crate::tracker`]), those of one transaction in one message.
 //!
 //! **Why no change is missed.** A read is remembered under the lock of its key's shard, by the
 //! transaction that reads. Whoever changes the key holds that lock from before the change until its
@@ -26,64 +26,27 @@
 mod caching;
 mod command;
 mod info;
-mod keys;
-mod message;
-mod options;
-mod prefixes;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::{Event, Key, Txn};
 
 use crate::call::Call;
+use crate::client::TrackingOptions;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::spec::READONLY;
-use keys::CachedKeys;
-use message::{Message, News};
-use prefixes::Prefixes;
+use crate::tracker::{Message, News};
 
 pub(crate) use caching::CLIENT_CACHING;
 pub(crate) use command::CLIENT_TRACKING;
 pub(crate) use info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
-pub(crate) use keys::Readers;
-pub(crate) use options::{Options, Tracking};
-
-/// Who is to be told of which keys.
-pub(crate) struct Tracker {
-    clients: AtomicUsize,
-    keys: CachedKeys,
-    prefixes: Prefixes,
-}
-
-impl Tracker {
-    /// Nobody, for a keyspace of this many shards.
-    pub(crate) fn new(shards: usize) -> Tracker {
-        let (clients, prefixes) = (AtomicUsize::new(0), Prefixes::default());
-        Tracker { clients, keys: CachedKeys::new(shards), prefixes }
-    }
-
-    /// How many clients want to be told.
-    pub(crate) fn clients(&self) -> usize {
-        self.clients.load(Relaxed)
-    }
-
-    /// Keys that some client has, and how many copies there are of them.
-    pub(crate) fn keys_and_copies(&self) -> (usize, usize) {
-        (self.keys.len(), self.keys.copies())
-    }
-
-    /// Prefixes that some client wants to be told of.
-    pub(crate) fn prefixes(&self) -> usize {
-        self.prefixes.len()
-    }
-}
 
 impl Engine {
     /// From now on the client is told of changes, also of those prefixes that it gave before. They
     /// are empty unless the options say that it is told by prefix.
-    fn begin_tracking(&self, session: &mut Session, options: Options, prefixes: &[&[u8]]) {
+    fn begin_tracking(&self, session: &mut Session, options: TrackingOptions, prefixes: &[&[u8]]) {
         let client = &session.client;
         if !client.tracking.is_on() {
             (0..self.keyspace().shards()).for_each(|shard| self.keyspace().follow(shard));
@@ -156,7 +119,7 @@ impl Engine {
                 return;
             }
             let Some((key, ids)) = self.tracker().keys.take_any() else { return };
-            self.tell_of_key(&key, &ids, 0);
+            self.notify_trackers_of_key(&key, &ids, 0);
         }
     }
 
@@ -183,27 +146,27 @@ impl Engine {
         let mut keys = BTreeSet::new();
         let changes = txn.changes().take(if changed { usize::MAX } else { 0 });
         for (at, change) in changes.enumerate() {
-            while let Some((_, key)) = reads.next_if(|(behind, _)| *behind <= at) {
+            while let Some((_, key)) = reads.next_if(|(after, _)| *after <= at) {
                 self.tracker().keys.add(shard(&key), &key, by);
             }
-            if matches!(change.event, Event::Flushed | Event::Beside) {
+            if matches!(change.event, Event::Flushed | Event::MetadataOnly) {
                 continue;
             }
             if self.tracker().prefixes() > 0 {
                 keys.insert(change.key);
             }
             if let Some(ids) = self.tracker().keys.take(shard(change.key), change.key) {
-                self.tell_of_key(change.key, &ids, by);
+                self.notify_trackers_of_key(change.key, &ids, by);
             }
         }
         reads.for_each(|(_, key)| self.tracker().keys.add(shard(&key), &key, by));
         if !keys.is_empty() {
-            self.tracker().prefixes.tell(self.clients(), &keys, by, self.sent_after());
+            self.tracker().prefixes.notify(self.clients(), &keys, by, self.sent_after());
         }
     }
 
     /// Tells the clients that have a key.
-    fn tell_of_key(&self, key: &[u8], ids: &[u64], by: u64) {
+    fn notify_trackers_of_key(&self, key: &[u8], ids: &[u64], by: u64) {
         let keys = [key];
         let mut message = Message::new(News::Keys(&keys), self.sent_after());
         for client in ids.iter().filter_map(|id| self.clients().get(*id)) {
@@ -215,19 +178,19 @@ impl Engine {
     }
 
     /// Tells of a key that was cut out, which no transaction lists.
-    pub(crate) fn tell_of_lost(&self, key: &Key<'_>) {
+    pub(crate) fn notify_trackers_of_lost(&self, key: &Key<'_>) {
         if self.tracker().clients() > 0 {
             if let Some(ids) = self.tracker().keys.take(key.shard(), key.bytes()) {
-                self.tell_of_key(key.bytes(), &ids, 0);
+                self.notify_trackers_of_key(key.bytes(), &ids, 0);
             }
             let keys = BTreeSet::from([key.bytes()]);
-            self.tracker().prefixes.tell(self.clients(), &keys, 0, self.sent_after());
+            self.tracker().prefixes.notify(self.clients(), &keys, 0, self.sent_after());
         }
     }
 
     /// Tells every client that a database was emptied: as in Redis, that nothing which it has is
     /// good.
-    pub(crate) fn tell_of_flush(&self, session: &mut Session) {
+    pub(crate) fn notify_trackers_of_flush(&self, session: &mut Session) {
         if self.tracker().keys.len() > 0 {
             // Dropped when the command has given up its locks.
             session.forgotten = self.tracker().keys.clear();

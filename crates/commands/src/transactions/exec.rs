@@ -28,7 +28,19 @@ fn exec(call: &mut Call<'_>) -> Done {
     let Some(queue) = take(call.session) else {
         return Err("ERR EXEC without MULTI".into());
     };
+    let (mark, db) = (call.out.mark(), call.db());
     let done = execute(call, &queue);
+    if let Some(since) = call.long_script.take() {
+        // Nothing has happened: a thread of its own begins again.
+        call.session.select(db);
+        call.out.truncate(mark);
+        call.effects.clear();
+        let session = call.session.for_exec(queue);
+        if call.engine.move_script(call, since, session) {
+            return Ok(());
+        }
+        return Err("ERR a script takes long, and there is no thread for it".into());
+    }
     call.engine.unwatch(call.session);
     done
 }
@@ -54,14 +66,14 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     let (db, mark, effects) = (call.session.db, call.out.mark(), call.effects.mark());
     let mut may_give_up = true;
     for tries in 0.. {
-        let done = engine.keyspace().retry_losses(Failure::is_unsettled, |losses| {
+        let done = engine.keyspace().retry_losses(Failure::has_unresolved_losses, |losses| {
             call.session.select(db);
             call.out.truncate(mark);
             call.effects.truncate(effects);
             attempt(call, &steps, locks, (losses, may_give_up))
         });
         match done {
-            Ok(false) => may_give_up = engine.find_room(queue.bytes, tries),
+            Ok(false) => may_give_up = engine.free_memory_for(queue.bytes, tries),
             Ok(true) => break,
             // The queue is gone: nobody is to run this again.
             Err(failure) => {
@@ -107,10 +119,10 @@ fn attempt(
     (losses, may_give_up): (Losses, bool),
 ) -> Result<bool, Failure> {
     let keyspace = call.engine.keyspace();
-    if keyspace.has_alert() {
+    if keyspace.has_media_errors() {
         refuse_damaged(call, steps)?;
     }
-    let mut txn = call.engine.lock_keys(locks, call.now_ms());
+    let mut txn = call.engine.lock_keys(locks, call.now_ms())?;
     let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {
         call.durable_at = call.engine.check_read(keys, call.engine.logged_until(keys))?;
@@ -126,21 +138,28 @@ fn attempt(
     for step in steps {
         let started_ns = inner.engine.begin_ns(inner.session);
         let failed = step.run(&mut inner, &mut txn).err();
+        if let Some(since) = inner.long_script {
+            call.long_script = Some(since);
+            return Err("ERR a script takes long".into());
+        }
         inner.engine.finish(&mut inner, started_ns, failed.is_some());
         inner.waited_ns = heap::waited_ns();
         // Where a part of the span table may be lost, no span is known to be free.
-        if failed.is_some_and(|failed| failed.no_room) && !keyspace.has_lost_since(losses) {
+        if failed.is_some_and(|failed| failed.out_of_memory) && !keyspace.has_lost_since(losses) {
             if may_give_up {
                 return Ok(false);
             }
-            inner.engine.note_full();
+            inner.engine.record_out_of_memory();
         }
         if inner.next != Next::Reply {
             next = inner.next;
         }
     }
+    let script_changes_databases = inner.changed_databases;
     call.next = next;
-    let reads = steps.iter().any(|step| step.command.spec.has(READONLY | WRITE));
+    let reads = steps.iter().any(|step| {
+        step.command.spec.has(READONLY | WRITE) || matches!(step.command.spec.run, Run::Script(..))
+    });
     let changes_databases = |step: &Step<'_>| {
         matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)
     };
@@ -149,7 +168,9 @@ fn attempt(
         session: Some(&mut *call.session),
         effects: &mut *call.effects,
         shown: if reads { Shown::Keys(keys) } else { Shown::Nothing },
-        role: Role::Whole { databases: steps.iter().any(changes_databases) },
+        role: Role::Whole {
+            databases: script_changes_databases || steps.iter().any(changes_databases),
+        },
         losses,
     };
     call.durable_at = unit.commit(&mut txn)?;

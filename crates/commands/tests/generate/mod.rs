@@ -176,14 +176,14 @@ pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
         words.truncate(*most);
     }
     if spec.name.starts_with("sort") {
-        settle_order(&mut words);
+        sort_unordered(&mut words);
     }
     words
 }
 
 /// Leaves no order of a SORT to chance: that of a set that is not sorted, and that of equal texts
 /// that keys hold.
-fn settle_order(words: &mut Vec<Vec<u8>>) {
+fn sort_unordered(words: &mut Vec<Vec<u8>>) {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     let mut has_by = false;
     for at in 2..words.len() {

@@ -85,13 +85,13 @@ fn idle_times_outlive_a_change_of_the_policy() {
     clock.advance_ms(5_000);
     for policy in [Policy::AllkeysLru, Policy::VolatileTtl, Policy::NoEviction] {
         evict_by(&engine, &clock, policy);
-        let told = [idle(&mut client, "old"), idle(&mut client, "new")];
-        assert_eq!(told, [605, 5], "{policy:?}");
+        let described = [idle(&mut client, "old"), idle(&mut client, "new")];
+        assert_eq!(described, [605, 5], "{policy:?}");
     }
     // What LFU keeps tells minutes.
     evict_by(&engine, &clock, Policy::AllkeysLfu);
     assert_eq!(client.run("OBJECT FREQ old"), "(integer) 0", "decayed, one a minute");
     evict_by(&engine, &clock, Policy::AllkeysLru);
-    let told = [idle(&mut client, "old"), idle(&mut client, "new")];
-    assert!((540..=660).contains(&told[0]) && told[1] <= 60, "{told:?}");
+    let described = [idle(&mut client, "old"), idle(&mut client, "new")];
+    assert!((540..=660).contains(&described[0]) && described[1] <= 60, "{described:?}");
 }

@@ -20,7 +20,7 @@ impl Stage {
     /// Executes lines such as `a BLPOP k 0`, separated by `;`. What comes of it: replies as they
     /// come, `a: reply`, first that of the command, then those of clients that it unblocked, by
     /// name.
-    fn play(&mut self, script: &str) -> String {
+    fn run_script(&mut self, script: &str) -> String {
         let mut heard = Vec::new();
         for line in script.split("; ") {
             let (name, command) = line.split_at(2);
@@ -39,7 +39,7 @@ impl Stage {
 
     #[track_caller]
     fn check(&mut self, script: &str, expected: &str) {
-        assert_eq!(self.play(script), expected, "{script}");
+        assert_eq!(self.run_script(script), expected, "{script}");
     }
 }
 
@@ -279,7 +279,7 @@ fn timeouts_are_read_as_redis_reads_them() {
 #[test]
 fn replies_are_of_the_blocked_clients_protocol() {
     let mut stage = Stage::new(engine());
-    stage.play("a HELLO 3");
+    stage.run_script("a HELLO 3");
     stage.check("a BLPOP k 0", "");
     let client = stage.clients.get_mut(&'a').expect("a client");
     let mut out = resp::Writer::new(resp::Protocol::Resp3);
@@ -288,7 +288,7 @@ fn replies_are_of_the_blocked_clients_protocol() {
 }
 
 #[test]
-fn the_log_holds_each_service_behind_what_filled_its_key() {
+fn the_log_holds_each_service_after_what_filled_its_key() {
     let (log, clock) = (Arc::new(MemoryLog::default()), TestClock::new(1_700_000_000_000));
     let options = EngineOptions {
         log: Some(log.clone()),
@@ -296,8 +296,11 @@ fn the_log_holds_each_service_behind_what_filled_its_key() {
         ..EngineOptions::new(volatile(4, 256 << 20))
     };
     let mut stage = Stage::new(Arc::new(Engine::new(options)));
-    stage.play("a BLPOP k 0; b BLMOVE k l LEFT RIGHT 0; c BLMPOP 0 1 l LEFT; d RPUSH k 1 2 3");
-    stage.play("a BRPOPLPUSH k m 0; a BRPOP m 0; a SELECT 2; a BLPOP q 0; d SELECT 2; d LPUSH q 9");
+    stage
+        .run_script("a BLPOP k 0; b BLMOVE k l LEFT RIGHT 0; c BLMPOP 0 1 l LEFT; d RPUSH k 1 2 3");
+    stage.run_script(
+        "a BRPOPLPUSH k m 0; a BRPOP m 0; a SELECT 2; a BLPOP q 0; d SELECT 2; d LPUSH q 9",
+    );
     let served = stage.clients[&'a'].outcome.durable_at;
     assert_eq!(served, log.bytes().len() as u64, "the reply waits for its own record");
     let lines = log.lines();
@@ -342,7 +345,7 @@ fn xread_waits_for_newer_entries_and_takes_none() {
 }
 
 #[test]
-fn more_moves_than_are_locked_for_are_made_behind_the_command() {
+fn more_moves_than_are_locked_for_are_made_after_the_command() {
     const MOVERS: usize = 300;
     let engine = Arc::new(Engine::new(EngineOptions::new(volatile(16, 256 << 20))));
     let mut clients: Vec<Client> = (0..MOVERS).map(|_| Client::patient(&engine)).collect();
@@ -393,7 +396,7 @@ fn readers_of_a_group_wait_for_what_is_new_to_it_and_share_it() {
 }
 
 #[test]
-fn readers_of_a_group_are_told_that_it_is_gone() {
+fn readers_of_a_group_are_notified_that_it_is_gone() {
     let waits = "m XGROUP CREATE x g $ MKSTREAM; a XREADGROUP GROUP g alice BLOCK 0 STREAMS x >";
     let lost = "a: (error) UNBLOCKED the stream key no longer exists";
     let gone = "a: (error) NOGROUP the consumer group this client was blocked on no longer exists";
@@ -418,7 +421,7 @@ fn readers_of_a_group_are_told_that_it_is_gone() {
 fn the_words_of_a_command_that_waits_are_shown_until_it_ends() {
     let mut stage = Stage::new(engine());
     let mut shown = |script: &str| {
-        let list = stage.play(&format!("{script}; b CLIENT LIST"));
+        let list = stage.run_script(&format!("{script}; b CLIENT LIST"));
         let fields = list.split_whitespace().filter_map(|word| word.strip_prefix("argv-mem="));
         fields.map(|bytes| bytes.parse::<usize>().expect("a number")).collect::<Vec<_>>()
     };

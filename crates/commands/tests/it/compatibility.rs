@@ -35,6 +35,11 @@ Known differences:
   meanwhile may be returned under both names or neither, as between two calls. The order of the
   elements of a collection with the encoding hashtable differs, and a small one is scanned by one
   call.
+- FUNCTION LIST and FUNCTION DUMP have the libraries in the order of their names, and functions in
+  the order in which they were registered; in Redis both come in the order of a table. FUNCTION DUMP
+  compresses code whatever rdbcompression says. INFO counts functions once any command has needed
+  them: a start compiles no library. A pool whose medium lost a library's code answers MEDIAERR to
+  what needs it; FUNCTION LOAD REPLACE and FUNCTION DELETE work.
 - KEYS guarantees what SCAN does, in one reply: other clients are served meanwhile, and a key that
   is added, removed or renamed meanwhile may be listed or not. Within MULTI it lists the keys of
   one moment, as in Redis.

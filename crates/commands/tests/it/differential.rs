@@ -8,7 +8,7 @@
 
 use crate::generate::{request, sub_request};
 use crate::support::streams::masked;
-use crate::support::wire::{Remote, Reply, parse, tell};
+use crate::support::wire::{Remote, Reply, describe, parse};
 use crate::support::{Client, engine};
 use commands::spec::{CommandSpec, Group};
 use commands::{Engine, Run};
@@ -78,10 +78,10 @@ impl Both {
             _ => ours == theirs,
         };
         if !same {
-            let (ours, theirs) = (tell(&ours), tell(&theirs));
-            let told =
+            let (ours, theirs) = (describe(&ours), describe(&theirs));
+            let described =
                 format!("{}\n  ours   {ours}\n  theirs {theirs}\n{}", line(words), self.history());
-            self.differences.push(told);
+            self.differences.push(described);
         }
     }
 
@@ -143,7 +143,7 @@ fn sorted(reply: &Reply) -> Reply {
     match reply {
         Reply::Many(kind, Some(items)) => {
             let mut items = items.clone();
-            items.sort_by_key(tell);
+            items.sort_by_key(describe);
             Reply::Many(*kind, Some(items))
         }
         other => other.clone(),
@@ -210,7 +210,10 @@ fn sequence(protocol: &str, seed: u64) {
     let mut both = Both { ours, theirs, past: Vec::new(), differences: Vec::new() };
     let (ours, theirs) =
         (both.ours.raw(&["HELLO", protocol]), both.theirs.call(&["HELLO", protocol]));
-    assert!(!ours.starts_with(b"-") && !tell(&theirs).starts_with("(error)"), "HELLO {protocol}");
+    assert!(
+        !ours.starts_with(b"-") && !describe(&theirs).starts_with("(error)"),
+        "HELLO {protocol}"
+    );
     let mut random = Rng::with_seed(seed);
     for _ in 0..STEPS {
         let (container, spec) = commands[random.usize(..commands.len())];
@@ -268,7 +271,7 @@ fn replies_are_those_of_redis_in_resp3() {
 
 /// Subcommands come in the order of a hash table there, so that they are compared one by one.
 #[test]
-fn the_table_is_told_as_redis_tells_it() {
+fn the_table_is_listed_as_in_redis() {
     let server = Launch::redis().start();
     let engine = engine();
     let (ours, theirs) = (Client::new(&engine), Remote::connect(server.address()));

@@ -185,7 +185,7 @@ fn at_a_time() -> (Arc<Engine>, Arc<MemoryLog>, Arc<TestClock>) {
 }
 
 #[test]
-fn fields_keep_their_times_and_expired_ones_stay_away() {
+fn fields_keep_their_ttls_and_expired_ones_stay_away() {
     let (engine, _, clock) = at_a_time();
     let mut client = Client::new(&engine);
     client.run("HSET hash a 1 b 2 c 3");
@@ -222,9 +222,9 @@ fn errors_are_those_of_redis() {
     check(&[b"k", b"x", &payload], "(error) BUSYKEY Target key name already exists.");
     check(&[b"l", b"x", &payload], "(error) ERR value is not an integer or out of range");
     check(&[b"l", b"-1", &payload], "(error) ERR Invalid TTL value, must be >= 0");
-    let sealed = "(error) ERR DUMP payload version or checksum are wrong";
-    check(&[b"l", b"0", b""], sealed);
-    check(&[b"l", b"0", &payload[..payload.len() - 1]], sealed);
+    let bad_footer = "(error) ERR DUMP payload version or checksum are wrong";
+    check(&[b"l", b"0", b""], bad_footer);
+    check(&[b"l", b"0", &payload[..payload.len() - 1]], bad_footer);
     check(&[b"l", b"0", &payload, b"NOPE"], "(error) ERR syntax error");
     check(&[b"l", b"0", &payload, b"IDLETIME"], "(error) ERR syntax error");
     check(&[b"l", b"0", &payload, b"IDLETIME", b"1", b"FREQ", b"1"], "(error) ERR syntax error");
@@ -242,7 +242,7 @@ fn errors_are_those_of_redis() {
         b"",
     ] {
         let mut payload = value.to_vec();
-        rdb::payload::seal(&mut payload, rdb::VERSION);
+        rdb::payload::append_footer(&mut payload, rdb::VERSION);
         check(&[b"list", b"0", &payload, b"REPLACE"], bad);
     }
     client.check("LRANGE list 0 -1", "[\"a\"]");
@@ -312,7 +312,7 @@ fn hash_of(fields: impl ExactSizeIterator<Item = u32>) -> Vec<u8> {
     };
     write().expect("memory takes everything");
     let mut payload = writer.into_inner();
-    rdb::payload::seal(&mut payload, rdb::VERSION);
+    rdb::payload::append_footer(&mut payload, rdb::VERSION);
     payload
 }
 

@@ -49,7 +49,7 @@ fn check(lines: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_time_is_set_told_and_taken_away() {
+fn a_time_is_set_read_and_removed() {
     check(&[
         ("HSET h a 1 b 2 c 3", "(integer) 3"),
         ("HEXPIRE h 10 FIELDS 2 a nothing", "[(integer) 1, (integer) -2]"),
@@ -181,7 +181,7 @@ fn values_are_read_with_a_change_of_times() {
 }
 
 #[test]
-fn fields_are_set_with_times_where_a_condition_holds() {
+fn fields_are_set_with_ttls_where_a_condition_holds() {
     check(&[
         ("HSETEX h FXX FIELDS 1 a 1", "(integer) 0"),
         ("HSETEX h FNX EX 5 FIELDS 2 a 1 b 2", "(integer) 1"),

@@ -1,6 +1,6 @@
 //! Places and searches beside those of a real server: everywhere on the Earth, the limits included.
 
-use crate::support::wire::{Remote, parse, tell};
+use crate::support::wire::{Remote, describe, parse};
 use crate::support::{Client, engine};
 use fastrand::Rng;
 use testkit::Launch;
@@ -34,14 +34,19 @@ fn area(random: &mut Rng) -> String {
 }
 
 #[test]
-fn places_are_found_where_redis_finds_them() {
+fn geospatial_items_are_found_where_redis_finds_them() {
     let server = Launch::redis().start();
     let (mut ours, mut theirs) = (Client::new(&engine()), Remote::connect(server.address()));
     let mut random = Rng::with_seed(3);
     let mut both = |line: &str| {
         let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let (ours, theirs) = (parse(&ours.raw(&words)), theirs.call(&words));
-        assert!(ours == theirs, "{line}\n  ours   {}\n  theirs {}", tell(&ours), tell(&theirs));
+        assert!(
+            ours == theirs,
+            "{line}\n  ours   {}\n  theirs {}",
+            describe(&ours),
+            describe(&theirs)
+        );
     };
     for n in 0..400 {
         both(&format!("GEOADD g {} m{n}", point(&mut random)));

@@ -91,7 +91,7 @@ fn create(path: &Path) -> Heap {
 /// A stored pool, as a file of its own.
 fn open(version: u32, path: &Path) -> Result<Heap, OpenError> {
     let packed = fs::read(stored(version)).expect("a pool of this version: see above");
-    fs::write(path, unpack(&packed)).expect("room");
+    fs::write(path, unpack(&packed)).expect("free memory");
     Heap::open(region(path), BOOT).map(|(heap, _)| heap)
 }
 
@@ -193,7 +193,7 @@ fn a_pool_of_this_format_in_the_tree_opens_and_holds_all_that_was_put_into_it() 
         let keyspace = Arc::new(Keyspace::new(create(&path), NOW));
         fill(&mut Client::new(&engine(Arc::clone(&keyspace))));
         fs::create_dir_all(self::folder()).expect("a folder");
-        fs::write(stored(FORMAT), pack(&fs::read(&path).expect("the pool"))).expect("room");
+        fs::write(stored(FORMAT), pack(&fs::read(&path).expect("the pool"))).expect("free memory");
     }
     let heap = open(FORMAT, &folder.path().join("pool")).expect("a pool of this format");
     let keyspace = Arc::new(Keyspace::new(heap, NOW));

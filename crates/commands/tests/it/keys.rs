@@ -151,7 +151,7 @@ fn a_scan_returns_every_key_that_stays() {
 }
 
 #[test]
-fn a_scan_that_may_meet_all_keys_ends_at_once() {
+fn a_scan_that_may_visit_all_keys_ends_at_once() {
     let mut client = Client::new(&engine());
     client.check("SCAN 0", "[\"0\", []]");
     for n in 0..7 {
@@ -179,7 +179,7 @@ fn a_random_key_is_a_key() {
 }
 
 #[test]
-fn objects_tell_how_they_are_kept() {
+fn objects_report_how_they_are_kept() {
     check(&[
         ("SET k 12345", "OK"),
         ("OBJECT ENCODING k", "\"int\""),

@@ -193,8 +193,8 @@ fn dump(engine: &Arc<Engine>) -> BTreeMap<String, String> {
                 words.push(&key);
                 support::wire::show(&client.raw(&words))
             };
-            let told = [ask(&["GET"]), ask(&["PEXPIRETIME"])].join(" ");
-            found.insert(format!("{db} {}", key.escape_ascii()), told);
+            let described = [ask(&["GET"]), ask(&["PEXPIRETIME"])].join(" ");
+            found.insert(format!("{db} {}", key.escape_ascii()), described);
         }
     }
     found

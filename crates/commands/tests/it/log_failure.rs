@@ -48,7 +48,7 @@ fn stubborn_session(engine: &Arc<Engine>, log: &Aof, name: usize) -> Counts {
             continue;
         }
         executed += 1;
-        if log.settle(client.outcome.durable_at).is_ok() {
+        if log.sync_up_to(client.outcome.durable_at).is_ok() {
             acknowledged = executed;
         }
     }
@@ -56,13 +56,13 @@ fn stubborn_session(engine: &Arc<Engine>, log: &Aof, name: usize) -> Counts {
 }
 
 /// One session: each transaction sets two keys and counts a third, in two databases.
-fn session(engine: &Arc<Engine>, log: &Aof, name: usize, settle: bool) -> Counts {
+fn session(engine: &Arc<Engine>, log: &Aof, name: usize, syncs: bool) -> Counts {
     let mut client = Client::new(engine);
     for n in 1..=TRANSACTIONS {
         if !transaction(&mut client, name, n) {
             return (n - 1, n - 1);
         }
-        if settle && log.settle(client.outcome.durable_at).is_err() {
+        if syncs && log.sync_up_to(client.outcome.durable_at).is_err() {
             return (n - 1, n);
         }
     }
@@ -70,9 +70,9 @@ fn session(engine: &Arc<Engine>, log: &Aof, name: usize, settle: bool) -> Counts
 }
 
 /// All sessions at once, and a rewrite of the log beside them.
-fn live(engine: &Arc<Engine>, log: &Arc<Aof>, settle: bool) -> Vec<Counts> {
+fn run_writers(engine: &Arc<Engine>, log: &Arc<Aof>, syncs: bool) -> Vec<Counts> {
     thread::scope(|scope| {
-        let start = |name| scope.spawn(move || session(engine, log, name, settle));
+        let start = |name| scope.spawn(move || session(engine, log, name, syncs));
         let sessions: Vec<_> = (0..SESSIONS).map(start).collect();
         let _ = engine.rewrite_log(log, false, &|| true);
         sessions.into_iter().map(|session| session.join().expect("no panic")).collect()
@@ -110,14 +110,14 @@ fn check_image(image: &Medium, policy: Fsync, counts: &[Counts]) -> Result<(), S
 
 /// A life under load in which an operation fails, then an end: by the process, or with `always` by
 /// the power.
-fn life(policy: Fsync, seed: u64, settle: bool) -> Result<bool, String> {
+fn run_incarnation(policy: Fsync, seed: u64, syncs: bool) -> Result<bool, String> {
     let mut random = Rng::with_seed(seed);
     let medium = Medium::default();
     let (loader, _) = medium.load(policy).map_err(|error| error.to_string())?;
     let log = Arc::new(loader.into_log().map_err(|error| error.to_string())?);
     let engine = empty(Some(Arc::clone(&log)));
     medium.fail_at(random.usize(..160), random.usize(..90), random.bool());
-    let counts = live(&engine, &log, settle);
+    let counts = run_writers(&engine, &log, syncs);
     let failed = log.status().is_err();
     let now = medium.now();
     check_image(&now.after_power_cut(true, true), policy, &counts)
@@ -128,14 +128,15 @@ fn life(policy: Fsync, seed: u64, settle: bool) -> Result<bool, String> {
                 .map_err(|what| format!("seed {seed}, the power was cut: {what}"))?;
         }
     }
-    medium.heal();
+    medium.stop_failing();
     Ok(failed)
 }
 
 #[track_caller]
 fn check(policy: Fsync, lives: u64) {
     let seeds = 0..lives;
-    let failed = seeds.filter(|seed| life(policy, *seed, true).expect("nothing is lost")).count();
+    let failed =
+        seeds.filter(|seed| run_incarnation(policy, *seed, true).expect("nothing is lost")).count();
     assert!(failed as u64 > lives / 4, "the log failed in {failed} of {lives} lives only");
 }
 
@@ -156,7 +157,7 @@ fn a_log_that_fails_under_no_loses_nothing_acknowledged_when_the_process_ends() 
 
 #[test]
 fn replies_that_do_not_wait_for_the_log_are_noticed() {
-    let noticed = (0..20).any(|seed| life(Fsync::Always, seed, false).is_err());
+    let noticed = (0..20).any(|seed| run_incarnation(Fsync::Always, seed, false).is_err());
     assert!(noticed, "acknowledging before the log is settled was not noticed");
 }
 
@@ -172,12 +173,12 @@ fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
     let mut client = Client::new(&Arc::new(Engine::new(options)));
     client.check("SET kept value", "OK");
     client.check("SET old before", "OK");
-    log.settle(client.outcome.durable_at).expect("it is written");
-    medium.room(Some(0));
+    log.sync_up_to(client.outcome.durable_at).expect("it is written");
+    medium.limit_space(Some(0));
     for line in ["SET old after", "SET new 1"] {
         client.check(line, "OK");
     }
-    assert!(log.settle(client.outcome.durable_at).is_err(), "nobody is told that");
+    assert!(log.sync_up_to(client.outcome.durable_at).is_err(), "nobody is told that");
     let refused = "(error) MISCONF Errors writing to the AOF file: No space left on device";
     for (line, expected) in [
         ("GET kept", "\"value\""),
@@ -200,20 +201,20 @@ fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
         ("TIME", "QUEUED"),
     ] {
         client.check(line, expected);
-        assert!(log.settle(client.outcome.durable_at).is_ok(), "{line} waits for nothing");
+        assert!(log.sync_up_to(client.outcome.durable_at).is_ok(), "{line} waits for nothing");
     }
     assert!(client.run("EXEC").starts_with("[["), "it read nothing");
-    medium.room(None);
-    log.flush().expect("there is room");
+    medium.limit_space(None);
+    log.flush().expect("there is space");
     for (line, expected) in [("GET old", "\"after\""), ("EXISTS new", "(integer) 1")] {
         client.check(line, expected);
-        log.settle(client.outcome.durable_at).expect("it is written");
+        log.sync_up_to(client.outcome.durable_at).expect("it is written");
     }
 }
 
 /// A life on a disk that is full again and again, beside a rewrite; how many transactions were
 /// executed, and how many of them were acknowledged.
-fn full_life(policy: Fsync, seed: u64) -> Result<Counts, String> {
+fn run_full_incarnation(policy: Fsync, seed: u64) -> Result<Counts, String> {
     let mut random = Rng::with_seed(seed);
     let medium = Medium::default();
     let (loader, _) = medium.load(policy).map_err(|error| error.to_string())?;
@@ -225,9 +226,9 @@ fn full_life(policy: Fsync, seed: u64) -> Result<Counts, String> {
         let sessions: Vec<_> = (0..SESSIONS).map(start).collect();
         let rewrite = scope.spawn(|| engine.rewrite_log(log, false, &|| true).is_ok());
         while sessions.iter().any(|session| !session.is_finished()) {
-            medium.room(Some(random.usize(..3000)));
+            medium.limit_space(Some(random.usize(..3000)));
             thread::yield_now();
-            medium.room(None);
+            medium.limit_space(None);
             let _ = log.flush();
             thread::yield_now();
         }
@@ -249,8 +250,9 @@ fn a_log_that_was_full_again_and_again_holds_what_was_executed_once_and_in_order
     for policy in [Fsync::EverySecond, Fsync::No] {
         let (mut executed, mut acknowledged) = (0, 0);
         for seed in 0..25 {
-            let life = full_life(policy, seed).expect("nothing is lost");
-            (executed, acknowledged) = (executed + life.0, acknowledged + life.1);
+            let run_incarnation = run_full_incarnation(policy, seed).expect("nothing is lost");
+            (executed, acknowledged) =
+                (executed + run_incarnation.0, acknowledged + run_incarnation.1);
         }
         let sent = 25 * SESSIONS as u64 * TRANSACTIONS;
         assert!(executed < sent, "{policy:?}: nothing was refused");

@@ -73,9 +73,9 @@ impl Pool {
         let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
         file.set_len(page as u64).expect("a shorter file");
         self.keyspace.heap().region().load(page as u64);
-        let behind = page + PAGE;
-        file.write_all_at(&bytes[behind..], behind as u64).expect("what lies behind");
-        assert!(self.keyspace.is_unsettled());
+        let next_page = page + PAGE;
+        file.write_all_at(&bytes[next_page..], next_page as u64).expect("what follows");
+        assert!(self.keyspace.has_unresolved_losses());
     }
 
     fn client(&self, db: usize) -> Client {
@@ -119,7 +119,7 @@ fn lose_while_others_wait(way: Way) -> Vec<String> {
         // Whoever comes first to the lock, the answer must be right; mostly it is the one who waits
         // longer.
         let waits = || std::thread::sleep(Duration::from_millis(5));
-        scope.spawn(|| keyspace.settle());
+        scope.spawn(|| keyspace.resolve_losses());
         waits();
         let read = || ask(&mut pool.client(1), way, KEYS / 2);
         let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read)).collect();
@@ -173,7 +173,7 @@ fn a_lost_key_is_no_free_place_in_another_database() {
     let pool = Pool::new("SET KEY x");
     pool.lose(pool.place(KEYS / 2));
     let (mut client, key) = (pool.client(0), name(KEYS / 2));
-    pool.keyspace.settle();
+    pool.keyspace.resolve_losses();
     client.check(&format!("SET {key} y"), "OK");
     check_lost(&client.run(&format!("MOVE {key} 1")));
     check_lost(&client.run(&format!("COPY {key} {key} DB 1")));
@@ -181,14 +181,14 @@ fn a_lost_key_is_no_free_place_in_another_database() {
 }
 
 #[test]
-fn who_moves_elements_to_a_key_that_was_lost_meanwhile_is_told() {
+fn who_moves_elements_to_a_key_that_was_lost_meanwhile_is_reported() {
     let pool = Pool::new("RPUSH KEY x");
     let mut waiting = Client::patient(&pool.engine);
     waiting.check("SELECT 1", "OK");
     let target = name(KEYS / 2);
     waiting.check(&format!("BLMOVE source {target} LEFT LEFT 0"), "(blocked)");
     pool.lose(pool.place(KEYS / 2));
-    pool.keyspace.settle();
+    pool.keyspace.resolve_losses();
     let mut client = pool.client(1);
     client.check("RPUSH source y", "(integer) 1");
     check_lost(&waiting.unblocked().expect("a reply"));
@@ -197,7 +197,7 @@ fn who_moves_elements_to_a_key_that_was_lost_meanwhile_is_told() {
 }
 
 #[test]
-fn who_waits_for_a_stream_is_not_told_that_it_was_deleted() {
+fn who_waits_for_a_stream_is_not_notified_that_it_was_deleted() {
     let pool = Pool::new("XADD KEY 1-0 f v");
     let (mut waiting, key) = (Client::patient(&pool.engine), name(KEYS / 2));
     let mut client = pool.client(1);
@@ -205,7 +205,7 @@ fn who_waits_for_a_stream_is_not_told_that_it_was_deleted() {
     waiting.check("SELECT 1", "OK");
     waiting.check(&format!("XREADGROUP GROUP g c BLOCK 0 STREAMS {key} >"), "(blocked)");
     pool.lose(pool.place(KEYS / 2));
-    pool.keyspace.settle();
+    pool.keyspace.resolve_losses();
     // Whoever empties a database looks after all that wait.
     client.check("SELECT 2", "OK");
     client.check("FLUSHDB", "OK");

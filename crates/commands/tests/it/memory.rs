@@ -125,7 +125,7 @@ fn keys_are_evicted_where_the_heap_is_full() {
 /// With a policy that finds no key, or none, the whole heap can be filled, and what is refused is
 /// counted and named.
 #[test]
-fn a_full_heap_is_told_from_a_limit_that_was_set() {
+fn a_full_heap_is_distinguished_from_a_limit_that_was_set() {
     let value = "v".repeat(10_000);
     let [none, volatile] = [Policy::NoEviction, Policy::VolatileLru].map(|policy| {
         let mut client = small(policy);
@@ -153,9 +153,9 @@ fn listeners(engine: &Arc<Engine>) -> [Client; 2] {
 
 /// What was posted to the client: how often `word` is in it.
 fn heard(client: &Client, word: &str) -> usize {
-    let mut mail = Vec::new();
-    let _ = client.session.client.take_mail(&mut mail);
-    String::from_utf8(mail).expect("text").matches(word).count()
+    let mut pushes = Vec::new();
+    let _ = client.session.client.take_pushes(&mut pushes);
+    String::from_utf8(pushes).expect("text").matches(word).count()
 }
 
 #[test]
@@ -175,15 +175,15 @@ fn a_transaction_that_is_run_again_publishes_and_is_monitored_once() {
 /// came.
 struct Witness {
     client: OnceLock<Arc<commands::Client>>,
-    had_mail: AtomicBool,
+    had_pushes: AtomicBool,
     appends: AtomicUsize,
 }
 
 impl CommandLog for Witness {
     fn append(&self, _: keyspace::Db, _: keyspace::Db, _: &[u8]) -> u64 {
         self.appends.fetch_add(1, Relaxed);
-        let has_mail = self.client.get().is_some_and(|client| client.has_mail.load(Relaxed));
-        self.had_mail.fetch_or(has_mail, Relaxed);
+        let has_pushes = self.client.get().is_some_and(|client| client.has_pushes.load(Relaxed));
+        self.had_pushes.fetch_or(has_pushes, Relaxed);
         1
     }
 
@@ -224,7 +224,7 @@ fn a_transaction_sends_nothing_before_its_commit() {
     ] {
         let witness = Arc::new(Witness {
             client: OnceLock::new(),
-            had_mail: AtomicBool::new(false),
+            had_pushes: AtomicBool::new(false),
             appends: AtomicUsize::new(0),
         });
         let log: Option<Arc<dyn CommandLog>> = Some(witness.clone());
@@ -239,7 +239,7 @@ fn a_transaction_sends_nothing_before_its_commit() {
         heard(&listener, "");
         client.run("EXEC");
         assert_eq!(witness.appends.load(Relaxed), 1, "{listen}");
-        assert!(!witness.had_mail.load(Relaxed), "{listen}: sent before the commit");
+        assert!(!witness.had_pushes.load(Relaxed), "{listen}: sent before the commit");
         assert_eq!(heard(&listener, "word"), expected, "{listen}");
     }
 }
@@ -254,8 +254,8 @@ fn a_transaction_publishes_to_those_who_listened_at_the_command() {
     }
     let reply = client.run("EXEC");
     assert!(reply.contains("(integer) 0, ") && reply.contains("(integer) 1"), "{reply}");
-    let mut mail = Vec::new();
-    let _ = client.session.client.take_mail(&mut mail);
-    let mail = String::from_utf8(mail).expect("text");
-    assert!(mail.contains("kept") && !mail.contains("early"), "{mail:?}");
+    let mut pushes = Vec::new();
+    let _ = client.session.client.take_pushes(&mut pushes);
+    let pushes = String::from_utf8(pushes).expect("text");
+    assert!(pushes.contains("kept") && !pushes.contains("early"), "{pushes:?}");
 }

@@ -1,6 +1,6 @@
 //! What is owed for a change of the data is paid whoever changes it: a command by itself, a
-//! pipelined run, an EXEC, the operation of a blocked client that is served, expiry, eviction, or a
-//! reader that finds a key expired.
+//! pipelined run, an EXEC, a script, the operation of a blocked client that is served, expiry,
+//! eviction, or a reader that finds a key expired.
 //!
 //! Each way of changing a key is put together with each thing that is owed for it. And the source
 //! is searched: a transaction of the keyspace is begun and committed in `src/execute` alone, so
@@ -24,6 +24,9 @@ enum Way {
     Single,
     Run,
     Exec,
+    Script,
+    /// A script that does not declare the key.
+    Undeclared,
     /// The operation of a client that was blocked.
     Served,
     /// A reader finds the key expired.
@@ -32,8 +35,17 @@ enum Way {
     Eviction,
 }
 
-const WAYS: [Way; 7] =
-    [Way::Single, Way::Run, Way::Exec, Way::Served, Way::Reader, Way::Expiry, Way::Eviction];
+const WAYS: [Way; 9] = [
+    Way::Single,
+    Way::Run,
+    Way::Exec,
+    Way::Script,
+    Way::Undeclared,
+    Way::Served,
+    Way::Reader,
+    Way::Expiry,
+    Way::Eviction,
+];
 
 impl Way {
     /// Whether it takes the key away; the others add to it.
@@ -89,6 +101,14 @@ impl Stage {
                 self.actor.check("MULTI", "OK");
                 self.actor.check("RPUSH k v", "QUEUED");
                 self.actor.check("EXEC", "[(integer) 1]");
+            }
+            Way::Script => {
+                let script = "return redis.call('rpush', KEYS[1], 'v')";
+                assert_eq!(self.actor.raw(&["EVAL", script, "1", "k"]), b":1\r\n");
+            }
+            Way::Undeclared => {
+                let script = "return redis.call('rpush', 'k', 'v')";
+                assert_eq!(self.actor.raw(&["EVAL", script, "1", "other"]), b":1\r\n");
             }
             Way::Served => {
                 self.actor.check("RPUSH source v", "(integer) 1");
@@ -216,7 +236,7 @@ fn every_change_breaks_a_watch() {
 }
 
 #[test]
-fn every_change_is_told_to_those_who_track_the_key() {
+fn every_change_is_sent_to_those_who_track_the_key() {
     for way in WAYS {
         let mut stage = Stage::new(way, LIST);
         let mut reader = Client::new(&stage.engine);
@@ -225,7 +245,7 @@ fn every_change_is_told_to_those_who_track_the_key() {
         reader.run("LRANGE k 0 -1");
         stage.act();
         let mut pushed = Vec::new();
-        let _ = reader.session.client.take_mail(&mut pushed);
+        let _ = reader.session.client.take_pushes(&mut pushed);
         let expected = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
         assert_eq!(String::from_utf8_lossy(&pushed), expected, "{way:?}");
     }
@@ -291,7 +311,7 @@ fn transactions_begin_and_end_in_one_place() {
         "keyspace().expire_step(",
         ".evict_step(",
         ".evict_keys(",
-        ".delete_met(",
+        ".delete_lazily_expired(",
     ];
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
     let (mut inside, mut outside) = (Vec::new(), Vec::new());

@@ -183,6 +183,6 @@ fn every_reply_is_the_same_with_a_read_cache() {
 }
 
 #[test]
-fn and_with_one_that_has_room_for_a_few_values() {
+fn and_with_one_that_has_space_for_a_few_values() {
     (10..16).for_each(|seed| sequence(seed, 3 * 20_000));
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::support::wire::{Remote, parse, tell};
+use crate::support::wire::{Remote, describe, parse};
 use crate::support::{self, Client, MemoryLog, TestClock, engine, volatile};
 use commands::{Engine, EngineOptions};
 use testkit::Launch;
@@ -124,7 +124,7 @@ fn replies_are_those_of_redis() {
             let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.into()).collect();
             let (ours, theirs) = (parse(&ours.raw(&words)), theirs.call(&words));
             if !line.starts_with("HELLO") {
-                assert_eq!(tell(&ours), tell(&theirs), "{line}");
+                assert_eq!(describe(&ours), describe(&theirs), "{line}");
             }
         }
     }
@@ -158,7 +158,7 @@ fn numbers_are_what_strtod_reads_all_of() {
         let push = [words("RPUSH l 4"), vec![text.to_vec()]].concat();
         for words in [words("DEL l"), push, words("SORT l")] {
             let (ours, theirs) = (parse(&ours.raw(&words)), theirs.call(&words));
-            assert_eq!(tell(&ours), tell(&theirs), "{}", text.escape_ascii());
+            assert_eq!(describe(&ours), describe(&theirs), "{}", text.escape_ascii());
         }
         // It leaves no error number behind.
         theirs.call(&[b"INCRBYFLOAT".to_vec(), b"n".to_vec(), b"1".to_vec()]);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::wire::{Remote, Reply, parse, tell};
+use crate::support::wire::{Remote, Reply, describe, parse};
 use crate::support::{Client, engine};
 use fastrand::Rng;
 use testkit::Launch;
@@ -11,7 +11,7 @@ use testkit::Launch;
 fn text(reply: &Reply) -> String {
     match reply {
         Reply::Bulk(_, Some(bytes)) => String::from_utf8(bytes.clone()).expect("text"),
-        other => tell(other),
+        other => describe(other),
     }
 }
 
@@ -95,7 +95,12 @@ fn a_large_sorted_set_replies_as_redis_does() {
         let ours = ask(&mut ours, line);
         let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let theirs = theirs.call(&words);
-        assert!(ours == theirs, "{line}\n  ours   {}\n  theirs {}", tell(&ours), tell(&theirs));
+        assert!(
+            ours == theirs,
+            "{line}\n  ours   {}\n  theirs {}",
+            describe(&ours),
+            describe(&theirs)
+        );
     };
     for n in 0..2500 {
         both(&format!("ZADD z {} m{n}", f64::from(random.i32(-200..200)) / 4.0));

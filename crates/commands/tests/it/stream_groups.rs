@@ -200,21 +200,21 @@ fn request(random: &mut Rng, n: usize) -> String {
 /// All that can be asked about groups, but when a consumer was seen.
 fn dump(engine: &Arc<Engine>) -> Vec<String> {
     let mut client = Client::new(engine);
-    let mut told = Vec::new();
+    let mut described = Vec::new();
     for key in ["x", "y"] {
-        told.push(client.run(&format!("XRANGE {key} - +")));
-        told.push(client.run(&format!("XINFO GROUPS {key}")));
+        described.push(client.run(&format!("XRANGE {key} - +")));
+        described.push(client.run(&format!("XINFO GROUPS {key}")));
         for group in ["g", "h"] {
-            told.push(client.run(&format!("XPENDING {key} {group} - + 100000")));
+            described.push(client.run(&format!("XPENDING {key} {group} - + 100000")));
             let consumers = client.run(&format!("XINFO CONSUMERS {key} {group}"));
-            told.extend(
+            described.extend(
                 consumers
                     .split("\"idle\"")
                     .map(|part| part.trim_start_matches(|c| c != '[').into()),
             );
         }
     }
-    told
+    described
 }
 
 #[test]

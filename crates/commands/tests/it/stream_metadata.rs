@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::support::data::{data, differences};
 use crate::support::streams::masked;
-use crate::support::wire::{Remote, parse, tell};
+use crate::support::wire::{Remote, describe, parse};
 use crate::support::{Client, MemoryLog, TestClock, requests, volatile};
 use commands::{Engine, EngineOptions, commands_of};
 use fastrand::Rng;
@@ -235,7 +235,7 @@ impl Both {
             let copy = Arc::new(Engine::new(options));
             let mut replay = Client::of(&copy, copy.connect_replay());
             for request in log {
-                let reply = tell(&parse(&replay.raw(&request)));
+                let reply = describe(&parse(&replay.raw(&request)));
                 if reply.starts_with("(error)") {
                     let line = request.join(&b' ').escape_ascii().to_string();
                     self.fail(&format!("{reply} in the {what}, for {line:.100}"));
@@ -314,7 +314,7 @@ fn trims_take_whole_nodes_up_to_their_limit() {
         let reply = both.ours.run(&line);
         assert_eq!(reply, format!("(integer) {taken}"), "{line}");
         if let Some(theirs) = &mut both.theirs {
-            assert_eq!(tell(&theirs.call(&words(&line))), reply, "{line} in Redis");
+            assert_eq!(describe(&theirs.call(&words(&line))), reply, "{line} in Redis");
         }
         both.ask(false);
         if limit == Some(2000) {
@@ -326,7 +326,7 @@ fn trims_take_whole_nodes_up_to_their_limit() {
 }
 
 #[test]
-fn streams_tell_of_themselves_what_redis_tells() {
+fn streams_report_what_redis_reports() {
     let server = redis();
     let given = std::env::var("STREAMS_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = given.map_or(1..3, |seed| seed..seed + 1);

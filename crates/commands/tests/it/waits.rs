@@ -75,7 +75,7 @@ fn words(line: &str) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-fn tell(requests: &[Vec<Vec<u8>>]) -> String {
+fn describe(requests: &[Vec<Vec<u8>>]) -> String {
     let line = |words: &Vec<Vec<u8>>| {
         words.iter().map(|w| w.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
     };
@@ -104,8 +104,8 @@ fn check(case: &Case) -> bool {
     assert!(
         !shows || waits >= position as u64,
         "a reply waits for {waits} of {position}: after another's {}: {}: {:.300}, not {:.300}",
-        tell(std::slice::from_ref(&case.write)),
-        tell(&[&case.before[..], &case.after].concat()),
+        describe(std::slice::from_ref(&case.write)),
+        describe(&[&case.before[..], &case.after].concat()),
         shown.last().map_or("", String::as_str),
         other.last().map_or("", String::as_str),
     );
@@ -227,7 +227,7 @@ fn a_run_that_shows_anothers_write_waits_for_it() {
             continue;
         };
         if position > start && shown != other {
-            assert!(waits >= position as u64, "{waits} of {position}: {}", tell(&requests));
+            assert!(waits >= position as u64, "{waits} of {position}: {}", describe(&requests));
             showing += 1;
         }
     }
@@ -338,19 +338,19 @@ const SENT: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn what_is_sent_beside_replies_waits_for_what_it_tells_of() {
-    for (listens, tells) in SENT {
+fn what_is_sent_in_addition_to_replies_waits_for_what_it_reports() {
+    for (listens, writes) in SENT {
         let mut side = Side::new();
         side.reader.run("HELLO 3");
         side.reader.run(listens);
         side.reader.run("GET a");
-        let mut mail = Vec::new();
-        let _ = side.reader.session.client.take_mail(&mut mail);
-        mail.clear();
-        tells.iter().for_each(|line| _ = side.writer.run(line));
-        let after = side.reader.session.client.take_mail(&mut mail);
-        assert!(!mail.is_empty(), "{listens} is not told of {tells:?}");
+        let mut pushes = Vec::new();
+        let _ = side.reader.session.client.take_pushes(&mut pushes);
+        pushes.clear();
+        writes.iter().for_each(|line| _ = side.writer.run(line));
+        let after = side.reader.session.client.take_pushes(&mut pushes);
+        assert!(!pushes.is_empty(), "{listens} is not told of {writes:?}");
         let position = side.log.bytes().len() as u64;
-        assert_eq!(after, position, "{listens} of {tells:?}");
+        assert_eq!(after, position, "{listens} of {writes:?}");
     }
 }

@@ -13,7 +13,7 @@ pub fn data(ks: &Keyspace, now: u64) -> Data {
     let txn = ks.begin_all(now);
     for (number, db) in (0..16).filter_map(|number| Some((number, Db::new(number)?))) {
         txn.for_each(db, &mut |key, entry| {
-            let value = without_times_seen(txn.content(entry).expect("a value").sorted());
+            let value = without_seen_times(txn.content(entry).expect("a value").sorted());
             let expiry = txn.expiry(entry);
             if expiry.is_none_or(|at| at > now) {
                 data.insert((number, key.to_vec()), (value, expiry));
@@ -24,7 +24,7 @@ pub fn data(ks: &Keyspace, now: u64) -> Data {
 }
 
 /// When a consumer was last seen is in no log, as in Redis.
-fn without_times_seen(mut value: Content) -> Content {
+fn without_seen_times(mut value: Content) -> Content {
     if let Content::Stream(parts) = &mut value {
         for part in parts {
             if let keyspace::StreamPart::Consumer { seen, .. } = part {
@@ -74,7 +74,7 @@ fn first_differing_parts(
 /// What is compared first where two values differ: how much there is, and how it begins.
 fn size(value: Option<&(Content, Option<u64>)>) -> String {
     let Some((content, expiry)) = value else { return "nothing".to_owned() };
-    let told = match content {
+    let described = match content {
         Content::String(bytes) => format!("{} bytes", bytes.len()),
         Content::Elements(what, elements) => format!("{} words of a {what:?}", elements.len()),
         Content::Fields(fields) => {
@@ -87,5 +87,5 @@ fn size(value: Option<&(Content, Option<u64>)>) -> String {
         }
     };
     let begins: String = format!("{content:?}").chars().take(60).collect();
-    format!("{told}, expiry {expiry:?}, {begins}")
+    format!("{described}, expiry {expiry:?}, {begins}")
 }

@@ -1,7 +1,7 @@
 //! Replies about streams, to be compared with those of another server: every number exactly, and no
 //! time.
 
-use super::wire::{Reply, tell};
+use super::wire::{Reply, describe};
 
 /// A key that names a time, or what differs by how nodes are kept.
 const MASKED: &[&str] =
@@ -12,7 +12,7 @@ pub fn masked(reply: &Reply) -> String {
     match reply {
         Reply::Line(b':', line) if is_time(line) => "(time)".to_owned(),
         Reply::Many(_, Some(items)) => {
-            let mut told: Vec<String> = Vec::new();
+            let mut described: Vec<String> = Vec::new();
             let is_pending = matches!(
                 &items[..],
                 [Reply::Bulk(..), Reply::Bulk(..), Reply::Line(b':', _), Reply::Line(b':', _)]
@@ -21,12 +21,12 @@ pub fn masked(reply: &Reply) -> String {
                 let before = n.checked_sub(1).map(|n| &items[n]);
                 let is_masked = is_pending && n == 2
                     || before.is_some_and(|name| {
-                        MASKED.iter().any(|m| tell(name) == format!("\"{m}\""))
+                        MASKED.iter().any(|m| describe(name) == format!("\"{m}\""))
                     });
-                told.push(if is_masked { "(masked)".to_owned() } else { masked(item) });
+                described.push(if is_masked { "(masked)".to_owned() } else { masked(item) });
             }
-            format!("[{}]", told.join(", "))
+            format!("[{}]", described.join(", "))
         }
-        other => tell(other),
+        other => describe(other),
     }
 }

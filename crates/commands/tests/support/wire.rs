@@ -70,11 +70,11 @@ pub fn parse(mut bytes: &[u8]) -> Reply {
 
 /// A reply in redis-cli's words, on one line.
 pub fn show(bytes: &[u8]) -> String {
-    tell(&parse(bytes))
+    describe(&parse(bytes))
 }
 
 /// A reply in redis-cli's words, on one line.
-pub fn tell(reply: &Reply) -> String {
+pub fn describe(reply: &Reply) -> String {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     match reply {
         Reply::Line(b'-', line) => format!("(error) {}", text(line)),
@@ -84,7 +84,7 @@ pub fn tell(reply: &Reply) -> String {
         Reply::Line(kind, line) => format!("{}{}", *kind as char, text(line)),
         Reply::Bulk(_, Some(bytes)) => format!("\"{}\"", text(bytes)),
         Reply::Many(_, Some(items)) => {
-            format!("[{}]", items.iter().map(tell).collect::<Vec<_>>().join(", "))
+            format!("[{}]", items.iter().map(describe).collect::<Vec<_>>().join(", "))
         }
     }
 }

@@ -267,7 +267,7 @@ impl BlockAllocator {
 
     /// Returns the start of the block that contains `at`, for a block of a span that this shard
     /// knows.
-    pub(crate) fn block_begin(&self, at: u64) -> Option<u64> {
+    pub(crate) fn block_start(&self, at: u64) -> Option<u64> {
         let number = self.number_at(at)?;
         let Some((_, span)) = self.known(number) else {
             return Some(self.geometry.span_at(number));

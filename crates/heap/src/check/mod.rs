@@ -55,7 +55,7 @@ pub enum CheckError {
         class: u8,
     },
     /// Bits of blocks that a span cannot have are set.
-    #[error("span {span}: its bitmap marks blocks behind the last one")]
+    #[error("span {span}: its bitmap marks blocks after the last one")]
     Bitmap {
         /// Span number.
         span: u32,

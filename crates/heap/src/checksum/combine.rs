@@ -13,13 +13,13 @@
 #![allow(unsafe_code, reason = "the processor's instructions are called where they were found")]
 
 /// Returns the CRC-32C of bytes of which a first part has the CRC-32C `crc`, and the rest is
-/// `bytes`, whose own is `sum`.
+/// `bytes`, whose own is `checksum`.
 #[inline]
-pub(crate) fn crc32c_combine(crc: u32, bytes: &[u8], sum: u32) -> u32 {
-    debug_assert_eq!(sum, super::crc::crc32c(bytes), "the checksum of other bytes");
+pub(crate) fn crc32c_combine(crc: u32, bytes: &[u8], checksum: u32) -> u32 {
+    debug_assert_eq!(checksum, super::crc::crc32c(bytes), "the checksum of other bytes");
     if available() {
         // SAFETY: the processor has the instructions.
-        return unsafe { carried(crc, bytes.len()) } ^ sum;
+        return unsafe { carried(crc, bytes.len()) } ^ checksum;
     }
     super::crc::crc32c_append(crc, bytes)
 }
@@ -76,34 +76,34 @@ const POWERS: [u64; 29] = {
     let (mut power, mut step, mut x) = (1 << 31, 1 << 31, 0);
     while x < 64 {
         if x < 64 - 33 {
-            power = times_x(power);
+            power = multiply_by_x(power);
         }
-        step = times_x(step);
+        step = multiply_by_x(step);
         x += 1;
     }
     let (mut powers, mut k) = ([0; 29], 0);
     while k < powers.len() {
         powers[k] = power as u64;
-        power = times(power, step);
-        step = times(step, step);
+        power = multiply(power, step);
+        step = multiply(step, step);
         k += 1;
     }
     powers
 };
 
 #[cfg(target_arch = "x86_64")]
-const fn times_x(a: u32) -> u32 {
+const fn multiply_by_x(a: u32) -> u32 {
     a >> 1 ^ if a & 1 != 0 { POLYNOMIAL } else { 0 }
 }
 
 #[cfg(target_arch = "x86_64")]
-const fn times(a: u32, mut b: u32) -> u32 {
+const fn multiply(a: u32, mut b: u32) -> u32 {
     let (mut product, mut bit) = (0, 1 << 31);
     while bit != 0 {
         if a & bit != 0 {
             product ^= b;
         }
-        b = times_x(b);
+        b = multiply_by_x(b);
         bit >>= 1;
     }
     product
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_of_two_pieces_is_that_of_all_bytes() {
+    fn the_checksum_of_two_pieces_is_that_of_all_bytes() {
         let bytes: Vec<u8> =
             (0..200_000u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
         let lens = (0..600).chain([1000, 1024, 4095, 4096, 4097, 65_535, 65_536, 199_000]);

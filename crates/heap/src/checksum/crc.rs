@@ -30,9 +30,9 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
 }
 
 fn long(crc: u32, bytes: &[u8]) -> u32 {
-    let mut sum = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
-    sum.update(bytes);
-    sum.finalize() as u32
+    let mut checksum = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
+    checksum.update(bytes);
+    checksum.finalize() as u32
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -47,15 +47,15 @@ fn available() -> bool {
 #[target_feature(enable = "sse4.2")]
 unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
-    let sum = |sum, word: &[u8; 8]| _mm_crc32_u64(sum, u64::from_le_bytes(*word));
-    // Four words at a time: a loop of one costs more for its ends than for the sum.
+    let checksum = |checksum, word: &[u8; 8]| _mm_crc32_u64(checksum, u64::from_le_bytes(*word));
+    // Four words at a time: a loop of one costs more for its ends than for the checksum.
     let (blocks, rest) = bytes.as_chunks::<32>();
     let of_blocks = blocks.iter().fold(u64::from(crc), |crc, block| {
         let (words, _) = block.as_chunks::<8>();
-        words.iter().fold(crc, sum)
+        words.iter().fold(crc, checksum)
     });
     let (words, mut rest) = rest.as_chunks::<8>();
-    let mut crc = words.iter().fold(of_blocks, sum) as u32;
+    let mut crc = words.iter().fold(of_blocks, checksum) as u32;
     if let Some((half, tail)) = rest.split_first_chunk() {
         crc = _mm_crc32_u32(crc, u32::from_le_bytes(*half));
         rest = tail;
@@ -76,8 +76,8 @@ fn available() -> bool {
 unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
     use std::arch::aarch64::{__crc32cb, __crc32cd, __crc32cw};
     let (words, mut rest) = bytes.as_chunks::<8>();
-    let sum = |sum, word: &[u8; 8]| __crc32cd(sum, u64::from_le_bytes(*word));
-    let mut crc = words.iter().fold(crc, sum);
+    let checksum = |checksum, word: &[u8; 8]| __crc32cd(checksum, u64::from_le_bytes(*word));
+    let mut crc = words.iter().fold(crc, checksum);
     if let Some((half, tail)) = rest.split_first_chunk() {
         crc = __crc32cw(crc, u32::from_le_bytes(*half));
         rest = tail;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_and_alignment_has_the_sum_that_another_crate_gives() {
+    fn every_length_and_alignment_has_the_checksum_that_another_crate_gives() {
         let bytes: Vec<u8> =
             (0..70_000u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
         let longer = [511, 512, 767, 768, 1023, 1024, 4095, 4096, 4097, 4136, 16_320, 65_536];
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_goes_on_where_another_ended() {
+    fn a_checksum_goes_on_where_another_ended() {
         let bytes = b"a transaction stages compact entries";
         for cut in 0..bytes.len() {
             let (first, second) = bytes.split_at(cut);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_the_one_that_others_know() {
+    fn the_checksum_is_the_one_that_others_know() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
 }

@@ -74,10 +74,10 @@ impl Geometry {
         let most = 1 << of_rings.clamp(1, 64).ilog2();
         let wanted = cores.clamp(2, 32).next_power_of_two() * 2;
         let usual = Geometry { shards: wanted.min(most), ..Geometry::default() };
-        let room = limit.saturating_sub(usual.zones_at()) / SPAN;
-        let zones = room.div_ceil(usual.zone_spans as u64).max(1);
+        let space = limit.saturating_sub(usual.zones_at()) / SPAN;
+        let zones = space.div_ceil(usual.zone_spans as u64).max(1);
         let zone_spans = match zones {
-            ..=FEW_ZONES => (room / zones) as usize,
+            ..=FEW_ZONES => (space / zones) as usize,
             _ => usual.zone_spans,
         };
         Geometry { zone_spans: zone_spans.clamp(LEAST_FITTING_SPANS, usual.zone_spans), ..usual }

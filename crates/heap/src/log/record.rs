@@ -113,7 +113,7 @@ pub(crate) struct RecordHeader {
 impl RecordHeader {
     /// Writes the header over the first words of `record`, whose body is complete, with the
     /// checksum of all.
-    pub(crate) fn seal(&self, record: &mut [u64]) {
+    pub(crate) fn write_checksummed(&self, record: &mut [u64]) {
         debug_assert_eq!(record.len(), self.words);
         let [first, second, third, ..] = record else { return };
         *first = u64::from(self.epoch) << 32;
@@ -174,7 +174,7 @@ impl FreshRange {
     #[inline]
     pub(crate) fn encode(&self, out: &mut Vec<u64>) {
         let mark = if self.verified { 0 } else { UNVERIFIED };
-        out.extend_from_slice(&[self.at | mark | OP_FRESH << OP_SHIFT, self.sum()]);
+        out.extend_from_slice(&[self.at | mark | OP_FRESH << OP_SHIFT, self.length_and_crc()]);
     }
 
     /// Appends the range to a record's body as that of block number `index` of its span, which
@@ -182,20 +182,28 @@ impl FreshRange {
     #[inline]
     pub(crate) fn encode_published(&self, index: u16, out: &mut Vec<u64>) {
         let number = u64::from(index) << NUMBER_SHIFT;
-        out.extend_from_slice(&[self.at >> 3 | number | OP_PUBLISH << OP_SHIFT, self.sum()]);
+        out.extend_from_slice(&[
+            self.at >> 3 | number | OP_PUBLISH << OP_SHIFT,
+            self.length_and_crc(),
+        ]);
     }
 
-    fn sum(&self) -> u64 {
+    fn length_and_crc(&self) -> u64 {
         u64::from(self.len) | u64::from(self.crc) << 32
     }
 
-    fn decode((first, sum): (u64, u64)) -> Option<FreshRange> {
+    fn decode((first, length_and_crc): (u64, u64)) -> Option<FreshRange> {
         let (at, verified) = match first >> OP_SHIFT {
             OP_FRESH => (first & BYTE_MASK, first & UNVERIFIED == 0),
             OP_PUBLISH => ((first & WORD_MASK) << 3, true),
             _ => return None,
         };
-        Some(FreshRange { at, len: sum as u32, crc: (sum >> 32) as u32, verified })
+        Some(FreshRange {
+            at,
+            len: length_and_crc as u32,
+            crc: (length_and_crc >> 32) as u32,
+            verified,
+        })
     }
 }
 
@@ -380,10 +388,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_header_parses_and_its_checksum_holds() {
+    fn a_checksummed_header_parses_and_its_checksum_holds() {
         let header = RecordHeader { epoch: 3, seq: 99, kind: LINKED, lsn: 5, words: 7 };
         let mut record = vec![0, 0, 0, 10, 11, 12, 13];
-        header.seal(&mut record);
+        header.write_checksummed(&mut record);
         let first = [record[0], record[1], record[2]];
         assert_eq!(RecordHeader::parse(&first, 64), Some(header));
         assert_eq!(checksum(&record), record[0] as u32);
@@ -396,7 +404,7 @@ mod tests {
         let check = |words, part, expect: bool| {
             let header = RecordHeader { epoch: 3, seq: 9, kind: LINKED, lsn: 5, words };
             let mut record = vec![0; words];
-            header.seal(&mut record);
+            header.write_checksummed(&mut record);
             let first = [record[0], record[1], record[2]];
             assert_eq!(RecordHeader::parse(&first, part).is_some(), expect);
         };

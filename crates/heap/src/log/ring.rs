@@ -32,7 +32,7 @@ use std::ops::RangeInclusive;
 pub(crate) type LineIndex = u64;
 
 /// How many lines are remembered as listed, so that hot ones are listed once.
-const SEEN: usize = 256;
+const LISTED: usize = 256;
 
 /// Bytes of records that make a section full: the bounds, and what is shared among the shards.
 /// Small enough that a recovery is short, large enough that the fence of its retirement is one of
@@ -79,7 +79,7 @@ pub(crate) struct Ring {
     part: usize,
     at: LineIndex,
     /// Lines that the newest section has listed, each at a place that follows from its number.
-    seen: Box<[u64; SEEN]>,
+    listed: Box<[u64; LISTED]>,
     /// An emptied list of lines, for the next section: what is used again is in the processor's
     /// cache.
     spare: Vec<u64>,
@@ -117,7 +117,7 @@ impl Ring {
             flushed: 0,
             part: (at / part_lines) as usize,
             at,
-            seen: Box::new([0; SEEN]),
+            listed: Box::new([0; LISTED]),
             spare: Vec::new(),
             seq,
             next_long: Vec::new(),
@@ -167,7 +167,7 @@ impl Ring {
         if !FaultPoint::FenceRetired.is_enabled() {
             self.move_tail(region);
         }
-        self.seen.fill(0);
+        self.listed.fill(0);
         self.sections.push_back(Section {
             part: self.part,
             first: (self.at, self.seq),
@@ -183,7 +183,7 @@ impl Ring {
         let Some(Section { lines, .. }) = self.sections.back_mut() else { return };
         for line in words.map(|at| at & !(LINE - 1)) {
             let slot = (line >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-            if std::mem::replace(&mut self.seen[slot as usize], line) != line {
+            if std::mem::replace(&mut self.listed[slot as usize], line) != line {
                 lines.push(line);
             }
         }

@@ -41,8 +41,8 @@ impl Heap {
             return Err(OpenError::OtherBoot { expected, found });
         }
         // Opening counts the generation up twice, closing once.
-        let has_room = header.generation < u64::MAX - 3;
-        let next = header.epoch.checked_add(1).filter(|_| has_room);
+        let has_space = header.generation < u64::MAX - 3;
+        let next = header.epoch.checked_add(1).filter(|_| has_space);
         let epoch = next.ok_or(OpenError::Exhausted)?;
         let recovered = replay::all(&region, &geometry, header.epoch, header.lsn)?;
         let report = Recovery { clean: header.clean, epoch, ..recovered.report };

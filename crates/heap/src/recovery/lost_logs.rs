@@ -30,9 +30,9 @@ pub(crate) fn refuse_lost_log(
     let base = geometry.ring_at(log.shard);
     let part = geometry.ring_part as u64;
     let end = base + log.end * LINE;
-    let begin_of_part = end - (end - base) % part;
-    let next = base + (begin_of_part + part - base) % geometry.ring_bytes();
-    let needed = [(tail, tail + 8), (end, begin_of_part + part), (next, next + part)];
+    let start_of_part = end - (end - base) % part;
+    let next = base + (start_of_part + part - base) % geometry.ring_bytes();
+    let needed = [(tail, tail + 8), (end, start_of_part + part), (next, next + part)];
     for lost in &lost {
         let meets = |&(from, to): &(u64, u64)| lost.at < to && lost.at + lost.len > from;
         if needed.iter().any(meets) {
@@ -53,7 +53,7 @@ mod tests {
         let mut options = MapOptions::new(1 << 20);
         options.domain = DomainRequest::Process;
         let region = Region::open(&path, &options).expect("a region");
-        region.grow(1 << 20).expect("room");
+        region.grow(1 << 20).expect("free memory");
         let file = std::fs::OpenOptions::new().write(true).open(&path).expect("the file");
         file.set_len(at).expect("a shorter file");
         region.load(at);

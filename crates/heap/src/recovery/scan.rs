@@ -182,10 +182,10 @@ impl Reader<'_> {
         let part_words = self.geometry.ring_part / 8;
         let at = self.place(line);
         let header = read_header(self.region, at, part_words)?;
-        let room = self.part_lines() - line % self.part_lines();
+        let space = self.part_lines() - line % self.part_lines();
         let expected = (header.epoch == self.epoch || !FaultPoint::CheckEpoch.is_enabled())
             && (header.seq == seq || !FaultPoint::CheckSequence.is_enabled());
-        if !expected || header.lines() as u64 > room {
+        if !expected || header.lines() as u64 > space {
             return None;
         }
         let mut words = Vec::new();

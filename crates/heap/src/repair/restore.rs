@@ -112,7 +112,7 @@ impl Heap {
 
     /// Says durably that something was lost with its name: to be known before that is all that
     /// tells of it. Whoever opens the pool has to look for it.
-    pub fn note_lost_names(&self) {
+    pub fn record_lost_names(&self) {
         if !self.volatile
             && !self.has_lost_names()
             && !losses::record(&self.region, &[losses::NAMES])
@@ -126,7 +126,7 @@ impl Heap {
         losses::has_lost_names(&self.region)
     }
 
-    /// Ends what [`Heap::note_lost_names`] said: nothing was found.
+    /// Ends what [`Heap::record_lost_names`] said: nothing was found.
     pub fn forget_lost_names(&self) {
         losses::forget_names(&self.region);
     }

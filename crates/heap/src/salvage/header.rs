@@ -42,8 +42,8 @@ pub(super) fn find(
     if let Some(foreign) = copies.iter().find_map(foreign) {
         return Err(SalvageError::Foreign(foreign.into()));
     }
-    if let Some(header) = mended(&copies) {
-        notes.push(SalvageNote::HeaderMended);
+    if let Some(header) = repaired(&copies) {
+        notes.push(SalvageNote::HeaderRepaired);
         return Ok(header.into());
     }
     match guessed(region, &copies) {
@@ -63,7 +63,7 @@ fn foreign(copy: &[u8; BYTES]) -> Option<HeaderError> {
 }
 
 /// Returns the header that both copies together tell, if its checksum shows that it is that.
-fn mended(copies: &[[u8; BYTES]; 2]) -> Option<Header> {
+fn repaired(copies: &[[u8; BYTES]; 2]) -> Option<Header> {
     let lines = |mask: usize| {
         let mut mixed = copies[0];
         for at in (0..BYTES).filter(|at| mask & 1 << (at / LINE as usize) != 0) {

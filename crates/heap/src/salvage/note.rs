@@ -26,7 +26,7 @@ pub enum SalvageError {
 pub enum SalvageNote {
     /// No copy of the header was whole; what it said was found from both of them.
     #[error("both copies of the header are damaged; what they said was put together again")]
-    HeaderMended,
+    HeaderRepaired,
     /// The header is lost; the sizes were found from the spans.
     #[error(
         "the header is lost; the pool's sizes were found from its spans. Its logs cannot be \
@@ -92,7 +92,7 @@ impl SalvageNote {
         match self {
             SalvageNote::HeaderGuessed | SalvageNote::OtherBoot => true,
             SalvageNote::Log { costs, .. } | SalvageNote::Cut { costs, .. } => *costs,
-            SalvageNote::HeaderMended
+            SalvageNote::HeaderRepaired
             | SalvageNote::Zones { .. }
             | SalvageNote::SpanTable { .. }
             | SalvageNote::Stopped(_) => false,

@@ -157,7 +157,7 @@ fn forget_changed(state: &mut ShardState) {
     tx.reserved.iter().for_each(|reserved| cache.forget(reserved.place.at));
     let words = tx.staged.iter().map(|(at, _)| at);
     let appended = tx.appended.iter().map(|range| range.at);
-    words.chain(appended).filter_map(|at| alloc.block_begin(at)).for_each(|at| cache.forget(at));
+    words.chain(appended).filter_map(|at| alloc.block_start(at)).for_each(|at| cache.forget(at));
 }
 
 /// Lets freed blocks be used again when no reader can look at them any more.

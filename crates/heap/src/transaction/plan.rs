@@ -151,8 +151,8 @@ impl Planner<'_> {
         let mut freed: Vec<(u64, u64)> = tx.freed.iter().map(span).collect();
         freed.sort_unstable();
         let is_freed = |range: &FreshRange| {
-            let behind = freed.partition_point(|&(from, _)| from <= range.at);
-            behind > 0 && range.at < freed[behind - 1].1
+            let not_after = freed.partition_point(|&(from, _)| from <= range.at);
+            not_after > 0 && range.at < freed[not_after - 1].1
         };
         let kept =
             |range: &&FreshRange| !is_freed(range) || !FaultPoint::DropFreedAppends.is_enabled();

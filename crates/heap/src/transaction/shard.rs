@@ -5,7 +5,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "reserved blocks and room behind published lengths are written here"
+    reason = "reserved blocks and space after published lengths are written here"
 )]
 
 use super::commit;
@@ -347,7 +347,7 @@ impl<'h> Shard<'h> {
     #[inline(always)]
     fn free_taken(&mut self, place: BlockPlace) {
         if self.is_allocated(&place) {
-            self.note_freed(place, false);
+            self.record_freed(place, false);
         } else {
             self.free_own(Ptr::from_raw(place.at));
         }
@@ -359,7 +359,7 @@ impl<'h> Shard<'h> {
     fn free_own(&mut self, block: Ptr) {
         let tx = &self.state.tx;
         match tx.reserved_at(block.raw()).map(|index| tx.reserved[index].place) {
-            Some(place) => self.note_freed(place, true),
+            Some(place) => self.record_freed(place, true),
             None => self.heap.count_damage(),
         }
     }
@@ -372,7 +372,7 @@ impl<'h> Shard<'h> {
     }
 
     #[inline(always)]
-    fn note_freed(&mut self, place: BlockPlace, own: bool) {
+    fn record_freed(&mut self, place: BlockPlace, own: bool) {
         let freed = Freed { place, own };
         let state = &mut *self.state;
         let mut before = state.tx.freed.iter().rev().take(COMPARED);
@@ -432,7 +432,7 @@ impl<'h> Shard<'h> {
             }
         }
         for reserved in state.tx.reserved.drain(to.reserved..) {
-            state.tx.by_begin.remove(&reserved.place.at);
+            state.tx.by_start.remove(&reserved.place.at);
             state.alloc.release(reserved.place);
         }
         state.tx.staged.truncate(to.staged);
@@ -464,7 +464,7 @@ impl<'h> Shard<'h> {
         tx.reserved.push(reserved);
         tx.reserved_in |= span_group(place.at);
         if index >= FEW {
-            tx.list_by_begin();
+            tx.list_by_start();
         }
         Fresh { ptr: Ptr::from_raw(place.at), capacity: place.size() as usize, index }
     }
@@ -475,7 +475,7 @@ impl<'h> Shard<'h> {
         if tx.reserved.len() <= FEW {
             return tx.reserved.iter().rposition(|r| r.holds(at));
         }
-        tx.by_begin.get(&alloc.block_begin(at)?).copied()
+        tx.by_start.get(&alloc.block_start(at)?).copied()
     }
 
     /// A word of a block that this transaction reserved is changed as bytes: a record never targets

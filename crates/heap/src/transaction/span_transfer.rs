@@ -30,7 +30,11 @@ pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
     let others = (0..heap.shards()).filter(|&shard| shard != needy);
     let collected: Vec<u32> = others
         .filter_map(|shard| {
-            let mut state = heap.try_lock_state(shard)?;
+            let mut state = if FaultPoint::TryOthers.is_enabled() || !pmem::is_scheduled() {
+                heap.try_lock_state(shard)?
+            } else {
+                heap.lock_state(shard)
+            };
             Some(take(heap, shard, &mut state, Which::All))
         })
         .flatten()

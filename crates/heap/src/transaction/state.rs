@@ -100,7 +100,7 @@ pub(crate) struct Tx {
     pub(crate) staged: Staged,
     pub(crate) reserved: Vec<Reserved>,
     /// Index in `reserved` by begin, kept when there are many.
-    pub(crate) by_begin: FxHashMap<u64, usize>,
+    pub(crate) by_start: FxHashMap<u64, usize>,
     /// One bit for each of 64 groups of spans: no block is reserved in a group whose bit is 0.
     pub(crate) reserved_in: u64,
     pub(crate) appended: Vec<FreshRange>,
@@ -139,10 +139,10 @@ impl Tx {
             || self.reserved.iter().any(|r| r.published.is_some())
     }
 
-    /// Brings `by_begin` up to date with a block that was entered.
-    pub(crate) fn list_by_begin(&mut self) {
-        let unlisted = self.reserved.iter().enumerate().skip(self.by_begin.len());
-        self.by_begin.extend(unlisted.map(|(i, r)| (r.place.at, i)));
+    /// Brings `by_start` up to date with a block that was entered.
+    pub(crate) fn list_by_start(&mut self) {
+        let unlisted = self.reserved.iter().enumerate().skip(self.by_start.len());
+        self.by_start.extend(unlisted.map(|(i, r)| (r.place.at, i)));
     }
 
     /// Returns the reserved block that begins here.
@@ -150,7 +150,7 @@ impl Tx {
         if self.reserved.len() <= FEW {
             return self.reserved.iter().rposition(|block| block.place.at == at);
         }
-        self.by_begin.get(&at).copied()
+        self.by_start.get(&at).copied()
     }
 
     /// Makes this many bytes of a reserved block part of the transaction.
@@ -164,7 +164,7 @@ impl Tx {
     pub(crate) fn clear(&mut self) {
         self.staged.clear();
         self.reserved.clear();
-        self.by_begin.clear();
+        self.by_start.clear();
         self.reserved_in = 0;
         self.appended.clear();
         self.freed.clear();

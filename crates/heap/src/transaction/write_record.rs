@@ -40,7 +40,7 @@ pub(crate) fn write(heap: &Heap, state: &mut ShardState, lsn: u64, link: Option<
     }
     let (epoch, seq, kind) = (heap.epoch, ring.seq, plan.kind);
     let header = RecordHeader { epoch, seq, kind, lsn, words: words.len() };
-    header.seal(words);
+    header.write_checksummed(words);
     words.resize(header.lines() * LINE as usize / 8, 0);
     let at = ring.place(&heap.region, header.lines() as u64, weight);
     if heap.region.failed() {

@@ -12,7 +12,7 @@ fn heap() -> Heap {
 }
 
 fn block(shard: &mut Shard<'_>) -> Ptr {
-    let fresh = shard.reserve(48).expect("room");
+    let fresh = shard.reserve(48).expect("free memory");
     shard.write(&fresh, 0, &[1; 40]);
     shard.publish(fresh, 40)
 }
@@ -67,7 +67,7 @@ fn appended_bytes_are_compared_with_freed_blocks_by_their_place() {
 
 /// How many whole spans another shard gets when this one has made a transaction longer than its
 /// log, and this many short ones.
-fn spans_left_behind(short: u64) -> usize {
+fn spans_left(short: u64) -> usize {
     let folder = tempfile::tempdir().expect("a scratch directory");
     let map = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(64 << 20) };
     let region = Region::open(folder.path().join("pool"), &map).expect("a region");
@@ -97,7 +97,7 @@ fn spans_left_behind(short: u64) -> usize {
 
 #[test]
 fn spans_that_a_resting_log_holds_are_handed_over() {
-    let (resting, busy) = (spans_left_behind(0), spans_left_behind(500));
+    let (resting, busy) = (spans_left(0), spans_left(500));
     assert!(busy > 100, "{busy}");
     assert_eq!(resting, busy);
 }

@@ -57,7 +57,7 @@ impl Pool {
 /// Puts a block with these bytes behind a root of the shard.
 fn put(heap: &Heap, shard: usize, root: usize, text: &[u8]) -> Ptr {
     let mut shard = heap.lock(shard);
-    let fresh = shard.reserve(text.len()).expect("room");
+    let fresh = shard.reserve(text.len()).expect("free memory");
     shard.write(&fresh, 0, text);
     let block = shard.publish(fresh, text.len());
     let root = shard.root(root);
@@ -90,7 +90,7 @@ fn line(at: u64) -> Lost {
 }
 
 /// What only the layer above can tell of these bytes.
-fn told(heap: &Heap, lost: Lost) -> Vec<LostPart> {
+fn lost_parts(heap: &Heap, lost: Lost) -> Vec<LostPart> {
     let restored = heap.restore(&[lost]);
     assert_eq!(restored.irreplaceable, None);
     restored.parts
@@ -107,7 +107,7 @@ fn check_made_again(lost: Lost, same_bytes: bool) {
     let before = pool.bytes(lost);
     assert!(before.iter().any(|byte| *byte != 0), "there is something to lose");
     pool.zero(lost);
-    assert_eq!(told(&heap, lost), []);
+    assert_eq!(lost_parts(&heap, lost), []);
     assert_eq!(heap::check_headers(heap.region()), []);
     if same_bytes {
         assert_eq!(pool.bytes(lost), before);
@@ -145,7 +145,7 @@ fn a_tail_is_made_again_though_its_log_is_empty() {
     let before = pool.bytes(tail);
     assert!(before[..8].iter().any(|byte| *byte != 0), "the tail has moved");
     pool.zero(tail);
-    assert_eq!(told(&heap, tail), []);
+    assert_eq!(lost_parts(&heap, tail), []);
     assert_eq!(pool.bytes(tail), before);
     drop(heap);
     intact(&pool.open());
@@ -161,15 +161,15 @@ fn a_lost_line_of_a_log_is_needed_no_more() {
 }
 
 #[test]
-fn the_layer_above_is_told_of_blocks_and_roots() {
+fn the_layer_above_is_reported_to_blocks_and_roots() {
     let pool = Pool::new();
     let heap = pool.open();
     fill(&heap);
     let roots = line(AREA + AREA_BYTES + 1024 + 64);
-    assert_eq!(told(&heap, roots), [LostPart::Roots { shard: 1, from: 8, to: 16 }]);
+    assert_eq!(lost_parts(&heap, roots), [LostPart::Roots { shard: 1, from: 8, to: 16 }]);
     let block = put(&heap, 0, 40, &[7; 200]);
     let inside = line((block.raw() + 64) & !63);
-    let parts = told(&heap, inside);
+    let parts = lost_parts(&heap, inside);
     let mine =
         |part: &LostPart| matches!(part, LostPart::Block { shard: 0, at, .. } if *at == block);
     assert!(parts.iter().any(mine), "{parts:?}");
@@ -178,11 +178,11 @@ fn the_layer_above_is_told_of_blocks_and_roots() {
         assert!(inside.at <= from && from < to && to <= inside.at + 64);
     }
     // A span that nobody has.
-    assert_eq!(told(&heap, line(ZONES + 15 * 65536 + 64)), []);
+    assert_eq!(lost_parts(&heap, line(ZONES + 15 * 65536 + 64)), []);
 }
 
 #[test]
-fn what_nothing_else_tells_is_named() {
+fn what_nothing_else_reports_is_named() {
     let pool = Pool::new();
     let heap = pool.open();
     fill(&heap);

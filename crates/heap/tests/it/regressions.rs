@@ -1,7 +1,8 @@
 //! Bugs that searches found in the heap, each as a short history of its own.
 //!
 //! Random crashes over the simulated medium found them first; others of their kind are shown there,
-//! by disabling the fault point that prevents them (`crates/sim/tests/fault_points/rules.rs`).
+//! by disabling the fault point that prevents them
+//! (`crates/sim/tests/fault_points/commit_protocol.rs`).
 
 use heap::{CreateOptions, Detached, Full, Geometry, Heap, Ptr, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -246,7 +247,7 @@ fn a_flipped_bit_of_the_fenced_hint_costs_nothing() {
 /// Bytes followed by their own CRC have a CRC that does not depend on them: the record's checksum
 /// over the header of a new span would have taken any other span's header for it.
 #[test]
-fn a_record_tells_the_header_of_its_span_from_that_of_another() {
+fn a_record_distinguishes_the_header_of_its_span_from_that_of_another() {
     let (pool, heap) = Pool::new();
     let mut shard = heap.lock(0);
     let small = put(&mut shard, 0, &[1; 20]).unwrap();
@@ -296,7 +297,7 @@ fn bytes_appended_to_a_block_that_is_freed_are_not_part_of_the_record() {
 fn an_append_to_an_adopted_block_is_verified_with_it() {
     let check = |appended: bool| {
         let (pool, heap) = Pool::new();
-        let mut block = heap.lock(0).reserve_detached(1000).expect("room");
+        let mut block = heap.lock(0).reserve_detached(1000).expect("free memory");
         block.write(0, &[1; 500]);
         Detached::persist(std::slice::from_ref(&block));
         let mut shard = heap.lock(0);

@@ -418,7 +418,7 @@ fn a_damaged_tail_is_refused() {
     let (pool, heap) = Pool::new(1);
     let mut shard = heap.lock(0);
     for n in 0..10 {
-        put(&mut shard, n, b"value").expect("room");
+        put(&mut shard, n, b"value").expect("free memory");
         shard.commit().expect("a commit");
     }
     drop(shard);
@@ -463,7 +463,7 @@ fn a_damaged_copy_of_the_header_costs_nothing() {
         let heap = pool.open();
         let mut shard = heap.lock(0);
         for n in 0..10 {
-            put(&mut shard, n, b"value").expect("room");
+            put(&mut shard, n, b"value").expect("free memory");
             shard.commit().expect("a commit");
         }
         drop(shard);

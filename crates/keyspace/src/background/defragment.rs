@@ -13,15 +13,19 @@ use structures::list::List;
 use crate::collection::{self, Large, Within};
 use crate::fault_points::FaultPoint;
 use crate::key::DATABASES;
-use crate::layout::{Kind, expiry_root, keys_root};
+use crate::layout::{Kind, LIBRARIES, expiry_root, keys_root};
 use crate::{CommitError, Keyspace, entry, verify};
 
 const INDEXES: usize = 2 * DATABASES;
 
+/// The index of the function libraries, which comes after those.
+const LIBRARIES_INDEX: u8 = keys_root(LIBRARIES) as u8;
+
 /// Where defragmentation of a shard goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defragmentation {
-    /// The root word of the index: those of all keys come first, then those of expiry times.
+    /// The root word of the index: those of all keys come first, then those of expiry times, then
+    /// that of the function libraries.
     index: u8,
     cursor: u64,
     within: Option<Within>,
@@ -35,9 +39,17 @@ impl Defragmentation {
         if self.cursor != 0 || self.within.is_some() {
             return Some(self);
         }
-        let index = self.index + 1;
-        let more = usize::from(index) < INDEXES;
-        more.then_some(Defragmentation { index, ..self })
+        let index = match self.index + 1 {
+            next if usize::from(next) < INDEXES => next,
+            next if usize::from(next) == INDEXES => LIBRARIES_INDEX,
+            _ => return None,
+        };
+        Some(Defragmentation { index, ..self })
+    }
+
+    /// The physical database that the index is of.
+    fn db(self) -> u8 {
+        if self.index == LIBRARIES_INDEX { LIBRARIES } else { self.index % DATABASES as u8 }
     }
 }
 
@@ -53,10 +65,10 @@ impl Keyspace {
         if let Some(within) = from.within {
             return self.defragment_table(shard, from, within, budget);
         }
-        let held = self.hold();
+        let held = self.time_lock_hold();
         let mut locked = self.heap().lock(shard);
         let index = Index::at(locked.root(usize::from(from.index)));
-        let db = from.index % DATABASES as u8;
+        let db = from.db();
         let expiring = Index::at(locked.root(expiry_root(db)));
         let mut moved = 0;
         let next = index.defragment(&mut locked, from.cursor, budget, |shard, old| {
@@ -89,7 +101,7 @@ impl Keyspace {
         within: Within,
         budget: usize,
     ) -> Result<Option<Defragmentation>, CommitError> {
-        let held = self.hold();
+        let held = self.time_lock_hold();
         let mut locked = self.heap().lock(shard);
         let keys = (Index::at(locked.root(usize::from(from.index))), &self.hashing);
         let mut moved = 0;
@@ -147,7 +159,7 @@ impl Keyspace {
             .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
             .collect();
         // Not the room after it: the next append would falsify what is published here.
-        if FaultPoint::MoveWithoutRoom.is_enabled() {
+        if FaultPoint::MoveWithoutSpace.is_enabled() {
             bytes.truncate(size);
         }
         let fresh = shard.reserve(bytes.len())?;

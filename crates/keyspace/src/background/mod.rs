@@ -20,33 +20,22 @@ use structures::reclaim::{Owned, Queue};
 use structures::stream::Stream;
 
 use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS};
-use crate::{CommitError, Keyspace, Txn, entry};
+use crate::{CommitError, Keyspace, Progress, Txn, entry};
 
 /// Blocks that a step frees for somebody who waits for room.
 const BLOCKS: usize = 256;
 
-/// What a background step did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Items (keys, blocks) that it looked at.
-    pub looked_at: usize,
-    /// Items that it deleted or freed.
-    pub done: usize,
-    /// Whether it is worth calling again at once.
-    pub more: bool,
-}
-
 /// Measures how long a step holds a lock.
-pub struct Hold<'k> {
+pub struct LockHold<'k> {
     keyspace: &'k Keyspace,
     begin: u64,
 }
 
-impl Hold<'_> {
+impl LockHold<'_> {
     /// Ends it: the locks are released.
     pub fn done(self) {
         let took = cpu_ns().saturating_sub(self.begin);
-        self.keyspace.longest_hold.fetch_max(took, Relaxed);
+        self.keyspace.longest_lock_hold.fetch_max(took, Relaxed);
     }
 }
 
@@ -57,19 +46,19 @@ fn cpu_ns() -> u64 {
 
 impl Keyspace {
     /// Begins to measure how long locks are held, in time of the thread's CPU.
-    pub fn hold(&self) -> Hold<'_> {
-        Hold { keyspace: self, begin: cpu_ns() }
+    pub fn time_lock_hold(&self) -> LockHold<'_> {
+        LockHold { keyspace: self, begin: cpu_ns() }
     }
 
     /// Longest time that a background step, or a command over all keys, held a lock, in nanoseconds
     /// of its thread's CPU time.
-    pub fn longest_hold_ns(&self) -> u64 {
-        self.longest_hold.load(Relaxed)
+    pub fn longest_lock_hold_ns(&self) -> u64 {
+        self.longest_lock_hold.load(Relaxed)
     }
 
     /// Frees some of what deletes left behind, at most about `budget` blocks.
     pub fn reclaim_step(&self, shard: usize, budget: usize) -> Result<Progress, CommitError> {
-        let held = self.hold();
+        let held = self.time_lock_hold();
         let mut txn = self.begin_one(shard, 0);
         let shard = &mut txn.shards[0];
         let queue = Queue::at(shard.root(QUEUE_ROOT));

@@ -6,11 +6,10 @@
 //! does not lead to its own entries is rebuilt.
 
 use heap::{Pin, Ptr, Shard};
-use structures::index::{Found, Index, Near};
+use structures::index::{Index, Near, WalkItem};
 
 use crate::collection::{Deep, Large, Within};
-use crate::key::DATABASES;
-use crate::layout::{Kind, keys_root};
+use crate::layout::{Kind, keys_root, next_database};
 use crate::verify;
 use crate::{CommitError, Keyspace, entry};
 
@@ -56,10 +55,10 @@ impl Keyspace {
     /// Verifies some keys of the shard. None when it has been through the whole shard; the last
     /// answer has the sums.
     pub fn scrub_step(&self, shard: usize, from: Scrub) -> Result<(Scrub, bool), CommitError> {
-        if from.keys == 0 && self.has_alert() {
-            self.sweep_nameless(shard);
+        if from.keys == 0 && self.has_media_errors() {
+            self.sweep_unidentified(shard);
         }
-        let held = self.hold();
+        let held = self.time_lock_hold();
         let mut rest = Rest::default();
         let mut next = from;
         {
@@ -78,13 +77,14 @@ impl Keyspace {
             }
         }
         drop(rest.pin.take());
-        if !self.is_unsettled() && (rest.misled || !rest.damaged.is_empty()) {
-            next.found += self.condemn(shard, next.db, rest)?;
+        if !self.has_unresolved_losses() && (rest.misled || !rest.damaged.is_empty()) {
+            next.found += self.mark_damaged(shard, next.db, rest)?;
         }
         if next.cursor == 0 && next.within.is_none() {
-            next.db += 1;
+            let Some(db) = next_database(next.db) else { return Ok((next, false)) };
+            next.db = db;
         }
-        Ok((next, usize::from(next.db) < DATABASES))
+        Ok((next, true))
     }
 
     /// Verifies what comes next under the lock; the cursor after it.
@@ -119,9 +119,9 @@ impl Keyspace {
                 Large::Table(dict) => {
                     let hash = |field: &[u8]| self.hashing.hash(field);
                     match dict.check_step(shard, within.cursor, ENTRIES, hash) {
-                        Ok((behind, bytes)) => {
+                        Ok((next_cursor, bytes)) => {
                             next.bytes += bytes;
-                            cursor = behind;
+                            cursor = next_cursor;
                         }
                         Err(_) => damaged = true,
                     }
@@ -129,24 +129,24 @@ impl Keyspace {
                 Large::SortedSet(sorted_set) => {
                     let hash = |member: &[u8]| self.hashing.hash(member);
                     match sorted_set.check_leaf(shard, within.cursor, hash) {
-                        Ok((behind, bytes)) => {
+                        Ok((next_cursor, bytes)) => {
                             next.bytes += bytes;
-                            cursor = behind;
+                            cursor = next_cursor;
                         }
                         Err(_) => damaged = true,
                     }
                 }
                 Large::List(list) => match list.check_node(shard, within.cursor) {
-                    Ok((behind, bytes)) => {
+                    Ok((next_cursor, bytes)) => {
                         next.bytes += bytes;
-                        cursor = behind;
+                        cursor = next_cursor;
                     }
                     Err(_) => damaged = true,
                 },
                 Large::Stream(stream) => match stream.check_step(shard, within.cursor) {
-                    Ok((behind, bytes)) => {
+                    Ok((next_cursor, bytes)) => {
                         next.bytes += bytes;
-                        cursor = behind;
+                        cursor = next_cursor;
                     }
                     Err(_) => damaged = true,
                 },
@@ -177,7 +177,7 @@ impl Keyspace {
             let blob = entry::blob(shard, at);
             if blob.is_large() {
                 rest.pin.get_or_insert_with(|| shard.pin());
-                let sound = blob.sums(shard, |chunk, len, crc| {
+                let sound = blob.checksums(shard, |chunk, len, crc| {
                     rest.chunks.push(Chunk { entry: at, at: chunk, len, crc });
                 });
                 if sound.is_err() {
@@ -190,11 +190,11 @@ impl Keyspace {
     }
 
     /// Marks what is still there and still damaged; how many keys.
-    fn condemn(&self, shard: usize, db: u8, rest: Rest) -> Result<u64, CommitError> {
+    fn mark_damaged(&self, shard: usize, db: u8, rest: Rest) -> Result<u64, CommitError> {
         let mut locked = self.heap().lock(shard);
         let mut slots: Vec<(Ptr, Near)> = Vec::new();
-        Index::at(locked.root(keys_root(db))).survey(&locked, |found| {
-            if let Found::Entry(slot, near) = found
+        Index::at(locked.root(keys_root(db))).salvage_walk(&locked, |found| {
+            if let WalkItem::Entry(slot, near) = found
                 && rest.damaged.contains(&slot.entry())
             {
                 slots.push((slot.entry(), near));
@@ -203,8 +203,8 @@ impl Keyspace {
         });
         let mut found = 0;
         for (at, near) in slots {
-            let room = |at| locked.capacity(at);
-            let deep = Deep { hashing: Some(&self.hashing), room: &room };
+            let block_capacity = |at| locked.capacity(at);
+            let deep = Deep { hashing: Some(&self.hashing), block_capacity: &block_capacity };
             let seen = verify::entry(&locked, at, locked.capacity(at), Some(deep));
             if seen.fault.is_none() {
                 continue;
@@ -221,7 +221,7 @@ impl Keyspace {
         }
         // Afterwards, since it leaves out what nobody remembers.
         if rest.misled && self.rebuild(&mut locked, db).is_ok() {
-            self.tell_rebuilt(shard, db);
+            self.report_rebuilt(shard, db);
         }
         Ok(found)
     }

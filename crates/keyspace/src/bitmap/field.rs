@@ -75,7 +75,7 @@ impl Txn<'_> {
             };
             self.set_range(db, key, byte(last), &[byte_of_last])?;
         }
-        let (mut answers, mut changed) = (Vec::with_capacity(fields.len()), need == Need::Room);
+        let (mut answers, mut changed) = (Vec::with_capacity(fields.len()), need == Need::Growth);
         for field in fields {
             let bytes: [u8; SPAN] = match self.peek(db, key) {
                 Some(entry) => self.string(&entry)?.window(byte(field.at))?,
@@ -92,7 +92,7 @@ impl Txn<'_> {
             }
         }
         if !changed {
-            self.set_beside(from);
+            self.mark_metadata_only(from);
         }
         Ok((answers, changed))
     }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_nothing_beside_it_changes() {
+    fn what_is_written_is_read_and_nothing_else_changes() {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..20_000 {
             let signed = random.bool();

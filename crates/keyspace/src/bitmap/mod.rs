@@ -27,13 +27,13 @@ impl Str<'_> {
         let mut count = 0;
         self.pieces(from, to, &mut |piece| count += ones(piece))?;
         // The first and the last byte were counted whole.
-        let beside = |at: usize| -> Result<u64, Error> {
+        let before_bit = |at: usize| -> Result<u64, Error> {
             Ok(u64::from((self.window::<1>(at)?[0] & !bits.mask(at)).count_ones()))
         };
         Ok(match to - from {
             0 => 0,
-            1 => count - beside(from)?,
-            _ => count - beside(from)? - beside(to - 1)?,
+            1 => count - before_bit(from)?,
+            _ => count - before_bit(from)? - before_bit(to - 1)?,
         })
     }
 
@@ -75,7 +75,7 @@ enum Need {
     /// value stays.
     Form,
     /// It grows, or is made.
-    Room,
+    Growth,
 }
 
 impl Txn<'_> {
@@ -93,13 +93,13 @@ impl Txn<'_> {
             None => 0,
         };
         let was = old & mask(number) != 0;
-        let changed = need == Need::Room || was != on;
+        let changed = need == Need::Growth || was != on;
         if changed || need == Need::Form {
             let from = self.pending_changes();
             let new = if on { old | mask(number) } else { old & !mask(number) };
             self.set_range(db, key, byte(number), &[new])?;
             if !changed {
-                self.set_beside(from);
+                self.mark_metadata_only(from);
             }
         }
         Ok((was, changed))
@@ -119,7 +119,7 @@ impl Txn<'_> {
             None => (0, false),
         };
         let need = match () {
-            () if len <= byte(last) => Need::Room,
+            () if len <= byte(last) => Need::Growth,
             () if !raw => Need::Form,
             () => Need::Nothing,
         };

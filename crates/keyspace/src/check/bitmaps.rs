@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use heap::{Ledger, LostPart};
 
+use super::Refusal;
 use super::walk::Walk;
-use super::{CheckError, Refusal};
+use crate::CheckError;
 use crate::Keyspace;
-use crate::damage::Hits;
+use crate::known_damage::Hits;
 
 impl Keyspace {
     /// Makes a pool ready for [`Keyspace::repair`] that lists losses, or was stopped for one:
@@ -34,7 +35,7 @@ impl Keyspace {
         }
         let parts = self.heap().resolving(|| self.heap().restore(&lost)).parts;
         self.refuse_lost_indexes(&shards, &parts)?;
-        self.settle();
+        self.resolve_losses();
         match self.stopped().filter(|_| self.heap().is_poisoned()) {
             Some(why) => Err(Refusal::Metadata(why.to_owned())),
             None => Ok(blocks),

@@ -6,16 +6,14 @@
 //! of their places, as the medium likes it best, not in that of the index.
 
 mod bitmaps;
-mod problem;
 mod rebuild;
 mod repair;
 mod walk;
 
-pub use problem::{CheckError, Checked, DamagedKey};
 pub(crate) use repair::slot_of;
 pub use repair::{Refusal, Repaired};
 
-use crate::Keyspace;
+use crate::{CheckError, Checked, Keyspace};
 
 impl Keyspace {
     /// Verifies everything, and answers the first thing that is wrong. The keyspace must be at

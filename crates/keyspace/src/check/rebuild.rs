@@ -8,10 +8,11 @@
 use std::collections::HashSet;
 
 use heap::{Full, Ptr, Shard, View};
-use structures::index::{Found, Index};
+use structures::index::{Index, WalkItem};
 
+use super::Refusal;
 use super::walk::{Sound, Walk};
-use super::{CheckError, Refusal};
+use crate::CheckError;
 use crate::collection::Deep;
 use crate::layout::{
     Counts, FieldCounts, SCRATCH_ROOT, counts_root, expiry_root, fields_root, keys_root,
@@ -34,10 +35,10 @@ impl Keyspace {
     /// Rebuilds both indexes of a database in a locked shard. Damaged keys without a name that
     /// nobody remembers are left out.
     pub(crate) fn rebuild(&self, shard: &mut Shard<'_>, db: u8) -> Result<Rebuilt, Refusal> {
-        let nameless = self.nameless_of(shard, db);
+        let unidentified = self.unidentified_of(shard, db);
         let mut led_to = HashSet::new();
-        Index::at(shard.root(keys_root(db))).survey(shard, |found| {
-            if let Found::Entry(slot, _) = found {
+        Index::at(shard.root(keys_root(db))).salvage_walk(shard, |found| {
+            if let WalkItem::Entry(slot, _) = found {
                 led_to.insert(slot.entry());
             }
             true
@@ -48,15 +49,15 @@ impl Keyspace {
         led_to.extend(lost.iter().map(|block| block.ptr));
         let kept: HashSet<Ptr> = keys.iter().map(|key| key.at).collect();
         // Whoever asks for one of these is still to be told of the damage.
-        for (at, hash) in nameless {
+        for (at, hash) in unidentified {
             if led_to.contains(&at) && !kept.contains(&at) {
                 keys.push(Sound { db, at, hash, expires: entry::expiry_word(shard, at) != 0 });
             }
         }
         let linked = keys.len();
         for block in lost {
-            let room = |at| shard.capacity(at);
-            let deep = Deep { hashing: Some(&self.hashing), room: &room };
+            let block_capacity = |at| shard.capacity(at);
+            let deep = Deep { hashing: Some(&self.hashing), block_capacity: &block_capacity };
             let seen = verify::entry(shard, block.ptr, block.capacity, Some(deep));
             let (Some(key), None) = (seen.key, seen.fault) else { continue };
             let (hash, home) = verify::place(&key, &self.hashing, self.shards());

@@ -7,15 +7,16 @@
 use std::collections::BTreeSet;
 
 use heap::{CommitError, Ptr, Shard, View};
-use structures::index::{Found, Index, Slot};
+use structures::index::{Index, Slot, WalkItem};
 
 use super::walk::Walk;
-use super::{CheckError, DamagedKey};
 use crate::Keyspace;
 use crate::key::DATABASES;
 use crate::layout::{
-    self, Counts, FieldCounts, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
+    self, Counts, FieldCounts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, fields_root,
+    keys_root,
 };
+use crate::{CheckError, DamagedKey};
 
 /// Blocks freed by one transaction.
 const AT_ONCE: usize = 256;
@@ -52,7 +53,9 @@ pub enum Refusal {
     )]
     Metadata(String),
     /// There is no room for what must be rebuilt.
-    #[error("the pool has no room for the repair: let it grow (--pool-size), or delete keys first")]
+    #[error(
+        "the pool has no free space for the repair: let it grow (--pool-size), or delete keys first"
+    )]
     Full,
     /// A transaction failed.
     #[error("a repair could not be written: {0}")]
@@ -141,6 +144,9 @@ impl Keyspace {
 
     /// The physical database behind a logical one.
     pub(crate) fn physical_of(&self, db: usize) -> u8 {
+        if db == usize::from(LIBRARIES) {
+            return LIBRARIES;
+        }
         layout::physical(self.map.load(std::sync::atomic::Ordering::Relaxed), db)
     }
 
@@ -198,12 +204,12 @@ impl Keyspace {
                 _ => {}
             })
             .collect();
-        for (db, count) in counts.iter().filter(|(db, _)| *db < DATABASES) {
+        for (db, count) in counts.iter().filter(|(db, _)| is_known(*db)) {
             let root = shard.root(counts_root(self.physical_of(*db)));
             shard.set(root, count.encode());
             done.counts += 1;
         }
-        for db in fields.into_iter().filter(|db| *db < DATABASES) {
+        for db in fields.into_iter().filter(|db| is_known(*db)) {
             self.recount_fields(&mut shard, self.physical_of(db));
             done.counts += 1;
         }
@@ -221,13 +227,18 @@ impl Keyspace {
     }
 }
 
+/// Returns true if there is a database of this number, as problems name it.
+fn is_known(db: usize) -> bool {
+    db < DATABASES || db == usize::from(LIBRARIES)
+}
+
 /// The slot of an entry that may have lost its name, and a hash that leads there: a split puts it
 /// where zeros belong, and not where the hash says.
 pub(crate) fn slot_of(shard: &Shard<'_>, index: Index, hash: u64, at: Ptr) -> Option<(Slot, u64)> {
     let mut slot = index.find(shard, hash, |entry| entry == at).map(|slot| (slot, hash));
     if slot.is_none() {
-        index.survey(shard, |found| {
-            if let Found::Entry(this, near) = found
+        index.salvage_walk(shard, |found| {
+            if let WalkItem::Entry(this, near) = found
                 && this.entry() == at
             {
                 slot = Some((this, near.hash()));

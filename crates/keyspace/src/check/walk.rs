@@ -6,20 +6,20 @@
 use std::borrow::Cow;
 
 use heap::{Block, Ledger, Ptr, Reached, Shard, View};
-use structures::index::{Found, Index, Near};
+use structures::index::{Index, Near, WalkItem};
 
-use super::{CheckError, Checked, DamagedKey};
 use crate::collection::Deep;
 use crate::entry;
-use crate::key::DATABASES;
 use crate::layout::{
-    Counts, FieldCounts, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
+    Counts, FieldCounts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
+    physical_databases,
 };
 use crate::verify::{self, Fault, Seen};
+use crate::{CheckError, Checked, DamagedKey};
 use crate::{Keyspace, layout, queued};
 
 /// Entries whose first lines are asked for ahead of their turn.
-const AHEAD: usize = 16;
+const PREFETCH_DISTANCE: usize = 16;
 
 pub(super) struct Walk<'w, 'h> {
     keyspace: &'w Keyspace,
@@ -89,7 +89,7 @@ impl<'w, 'h> Walk<'w, 'h> {
     }
 
     fn reach_all(&mut self) {
-        for db in 0..DATABASES as u8 {
+        for db in physical_databases() {
             self.database(db);
         }
         self.queue();
@@ -105,7 +105,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         let mut with_expiry = Vec::new();
         let mut keys = 0;
         for (number, &(at, near)) in entries.iter().enumerate() {
-            if let Some(&(ahead, _)) = entries.get(number + AHEAD) {
+            if let Some(&(ahead, _)) = entries.get(number + PREFETCH_DISTANCE) {
                 self.shard.prefetch(ahead);
                 self.shard.prefetch(ahead.add(64));
             }
@@ -135,7 +135,10 @@ impl<'w, 'h> Walk<'w, 'h> {
             let (shard, db) = (self.shard.id(), self.logical(db));
             (self.problem)(CheckError::Fields { shard, db, found: hashes.hashes });
         }
-        self.checked.keys += u64::from(keys);
+        match db {
+            LIBRARIES => self.checked.libraries += u64::from(keys),
+            _ => self.checked.keys += u64::from(keys),
+        }
         self.checked.expiring += expiring.len() as u64;
     }
 
@@ -145,10 +148,10 @@ impl<'w, 'h> Walk<'w, 'h> {
         let (id, logical) = (self.shard.id(), self.logical(db));
         let mut entries = Entries::new();
         let Walk { ledger, shard, problem, checked, read, .. } = self;
-        Index::at(shard.root(root)).survey(*shard, |found| {
+        Index::at(shard.root(root)).salvage_walk(*shard, |found| {
             match found {
-                Found::Block(at, bytes) => {
-                    let sound = matches!(ledger.reach(at), Reached::First(room) if room >= bytes);
+                WalkItem::Block(at, bytes) => {
+                    let sound = matches!(ledger.reach(at), Reached::First(block_capacity) if block_capacity >= bytes);
                     if sound {
                         checked.blocks += 1;
                         checked.bytes += bytes as u64;
@@ -156,8 +159,8 @@ impl<'w, 'h> Walk<'w, 'h> {
                     }
                     return sound;
                 }
-                Found::Entry(slot, near) => entries.push((slot.entry(), near)),
-                Found::Damage(source) => {
+                WalkItem::Entry(slot, near) => entries.push((slot.entry(), near)),
+                WalkItem::Damage(source) => {
                     problem(CheckError::Index { shard: id, db: logical, expiry, source });
                 }
             }
@@ -169,7 +172,9 @@ impl<'w, 'h> Walk<'w, 'h> {
 
     /// Verifies an entry of an index of keys; whether it has an expiry time.
     fn entry(&mut self, db: u8, at: Ptr, near: Near) -> bool {
-        let Some(capacity) = self.ledger.capacity(at).filter(|&room| room >= layout::HEADER) else {
+        let Some(capacity) =
+            self.ledger.capacity(at).filter(|&block_capacity| block_capacity >= layout::HEADER)
+        else {
             self.nowhere(db, at, near);
             return false;
         };
@@ -194,15 +199,15 @@ impl<'w, 'h> Walk<'w, 'h> {
         let mut blocks = Vec::new();
         entry::owned(self.shard, at, |block| blocks.push(block));
         for block in blocks {
-            let room = self.ledger.capacity(block).unwrap_or(0);
-            self.reach(block, room);
+            let block_capacity = self.ledger.capacity(block).unwrap_or(0);
+            self.reach(block, block_capacity);
         }
         seen.expires
     }
 
     fn seen(&self, at: Ptr, capacity: usize) -> Seen<'w> {
-        let room = |at| self.ledger.capacity(at).unwrap_or(0);
-        let deep = Deep { hashing: Some(&self.keyspace.hashing), room: &room };
+        let block_capacity = |at| self.ledger.capacity(at).unwrap_or(0);
+        let deep = Deep { hashing: Some(&self.keyspace.hashing), block_capacity: &block_capacity };
         verify::entry(self.shard, at, capacity, Some(deep))
     }
 
@@ -223,8 +228,9 @@ impl<'w, 'h> Walk<'w, 'h> {
 
     /// A slot leads where no block is allocated: either it is wrong, or the bitmap is.
     fn nowhere(&mut self, db: u8, at: Ptr, near: Near) {
-        let room = self.ledger.block_size(at).filter(|&room| room >= layout::HEADER);
-        let seen = room.map(|room| self.seen(at, room));
+        let block_capacity =
+            self.ledger.block_size(at).filter(|&block_capacity| block_capacity >= layout::HEADER);
+        let seen = block_capacity.map(|block_capacity| self.seen(at, block_capacity));
         let hash = seen.and_then(|seen| seen.key.filter(|_| seen.fault.is_none()));
         let hash = hash.map(|key| verify::place(&key, &self.keyspace.hashing, 1).0);
         match hash {
@@ -294,8 +300,8 @@ impl<'w, 'h> Walk<'w, 'h> {
             (self.problem)(CheckError::Queue { shard: self.shard.id(), source });
         }
         for at in blocks {
-            let room = self.ledger.capacity(at).unwrap_or(0);
-            self.reach(at, room);
+            let block_capacity = self.ledger.capacity(at).unwrap_or(0);
+            self.reach(at, block_capacity);
         }
     }
 }

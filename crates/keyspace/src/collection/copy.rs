@@ -12,9 +12,9 @@ use structures::sorted_set::SortedSet;
 use structures::stream;
 use structures::{Damaged, Error};
 
+use super::lifecycle::{check, dict, sorted_set};
 use super::text::item;
-use super::whole::{check, dict, sorted_set};
-use super::{Form, Head, streams};
+use super::{Head, Layout, streams};
 use crate::key::Hashing;
 
 /// Members that are held in DRAM at once.
@@ -49,18 +49,18 @@ pub(crate) fn copy(
     head: Head,
     word: u64,
 ) -> Result<u64, Error> {
-    match head.form {
-        Form::Packed | Form::Timed => {
+    match head.layout {
+        Layout::Listpack | Layout::ListpackWithTtls => {
             if pair.verify() {
                 check(pair.from(), head, word, None)?;
             }
             let bytes = Blob::from_word(word).to_vec(pair.from())?;
             Ok(Blob::create(pair.to(), &bytes)?.word())
         }
-        Form::Table => copy_table(pair, hashing, dict(word)),
-        Form::List => copy_list(pair, List::from_word(word)),
-        Form::SortedSet => copy_sorted_set(pair, hashing, sorted_set(word)),
-        Form::Stream => {
+        Layout::HashTable => copy_table(pair, hashing, dict(word)),
+        Layout::List => copy_list(pair, List::from_word(word)),
+        Layout::SortedSet => copy_sorted_set(pair, hashing, sorted_set(word)),
+        Layout::Stream => {
             let copied = streams::copy(pair.shards, (pair.from, pair.to), word);
             copied.map_err(plain)
         }

@@ -48,8 +48,8 @@ impl Txn<'_> {
         mut visit: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), Error> {
         let Some(last) = self.element_count(entry)?.checked_sub(1) else { return Ok(()) };
-        let Some(behind) = last.checked_sub(first) else { return Ok(()) };
-        let (from, number) = if backwards { (Side::Tail, behind) } else { (Side::Head, first) };
+        let Some(distance) = last.checked_sub(first) else { return Ok(()) };
+        let (from, number) = if backwards { (Side::Tail, distance) } else { (Side::Head, first) };
         match self.type_of(entry) {
             Type::List => self.list(entry)?.visit(number, from, visit),
             _ => self.sorted_set(entry)?.visit(number, backwards, |member, _| visit(member)),

@@ -7,19 +7,19 @@
 use heap::{Ptr, Shard, View};
 use structures::blob::{Blob, MAX_BLOCK_LEN};
 use structures::dict::Dict;
-use structures::packed::{Item, Items};
+use structures::listpack::{Item, Items};
 
-use super::members::{find, packed_bytes, sound_table};
+use super::field_expiry::{FieldTime, is_expired, time_at, time_item};
+use super::members::{find, listpack_bytes, sound_table};
 use super::text::item;
-use super::times::{FieldTime, is_due, time_at, time_item};
-use super::{Form, Head, Text};
+use super::{Head, Layout, Text};
 use crate::entry::Old;
 use crate::entry::{self, Value};
 use crate::error::refused;
 use crate::key::Hashing;
 use crate::layout::{FIELDS, Kind};
-use crate::txn::Place;
-use crate::value::{Encoding, Type};
+use crate::txn::KeyLocation;
+use crate::types::{Encoding, Type};
 use crate::{Db, Error, Event, Expire, Key, Txn};
 
 /// Up to which size Redis calls a collection small; its directives of like names.
@@ -40,21 +40,24 @@ impl Limits {
 
 /// Bytes, and elements, up to which what Redis calls large is packed nevertheless: it costs one
 /// block, where a table costs a segment of an index.
-const PACKED_BYTES: usize = 1024;
-const PACKED_COUNT: u32 = 64;
+const LISTPACK_MAX_BYTES: usize = 1024;
+const LISTPACK_MAX_COUNT: u32 = 64;
 
 /// Whether this many bytes and elements are packed. What Redis calls small always is, while it can
 /// be.
-pub(super) fn is_packed(bytes: usize, count: u32, is_small: bool) -> bool {
-    let (most_bytes, most) =
-        if is_small { (MAX_BLOCK_LEN as usize, Head::MOST) } else { (PACKED_BYTES, PACKED_COUNT) };
+pub(super) fn is_listpack(bytes: usize, count: u32, is_small: bool) -> bool {
+    let (most_bytes, most) = if is_small {
+        (MAX_BLOCK_LEN as usize, Head::MOST)
+    } else {
+        (LISTPACK_MAX_BYTES, LISTPACK_MAX_COUNT)
+    };
     bytes <= most_bytes && count <= most
 }
 
 /// A set or hash that is being changed, there or not. Nothing is written before [`Edit::finish`],
 /// but for tables.
 pub(crate) struct Edit {
-    pub(super) place: Place,
+    pub(super) place: KeyLocation,
     pub(super) old: Option<Old>,
     what: Type,
     pub(super) encoding: Encoding,
@@ -71,11 +74,11 @@ pub(crate) struct Edit {
 }
 
 pub(super) enum State {
-    Packed {
+    Listpack {
         bytes: Vec<u8>,
         count: u32,
         /// This many bytes are as they lie in the heap, if that is all of them that lie there.
-        kept: Option<usize>,
+        unchanged_prefix: Option<usize>,
         /// Whether each element of a hash has a time.
         timed: bool,
     },
@@ -96,7 +99,7 @@ impl Txn<'_> {
         let shard = &self.shards[place.shard];
         let (mut encoding, mut state) = (
             if what == Type::Set { Encoding::Intset } else { Encoding::Listpack },
-            State::Packed { bytes: Vec::new(), count: 0, kept: None, timed: false },
+            State::Listpack { bytes: Vec::new(), count: 0, unchanged_prefix: None, timed: false },
         );
         if let Some(old) = old {
             let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
@@ -105,14 +108,15 @@ impl Txn<'_> {
             }
             encoding = head.encoding;
             let word = shard.word(entry::cell(shard, old.at));
-            state = match head.form {
-                Form::Packed | Form::Timed => {
-                    let bytes = packed_bytes(shard, old.at, head, word)?.to_vec();
-                    let (kept, timed) = (Some(bytes.len()), head.form == Form::Timed);
-                    State::Packed { bytes, count: head.count, kept, timed }
+            state = match head.layout {
+                Layout::Listpack | Layout::ListpackWithTtls => {
+                    let bytes = listpack_bytes(shard, old.at, head, word)?.to_vec();
+                    let (unchanged_prefix, timed) =
+                        (Some(bytes.len()), head.layout == Layout::ListpackWithTtls);
+                    State::Listpack { bytes, count: head.count, unchanged_prefix, timed }
                 }
-                Form::Table => State::Table(sound_table(shard, old.at, word)?),
-                Form::List | Form::SortedSet | Form::Stream => return Err(Error::WrongType),
+                Layout::HashTable => State::Table(sound_table(shard, old.at, word)?),
+                Layout::List | Layout::SortedSet | Layout::Stream => return Err(Error::WrongType),
             };
             self.touch_key(place, key);
         }
@@ -184,7 +188,7 @@ impl Edit {
     /// Items of each packed element.
     pub(super) fn items(&self) -> usize {
         match self.state {
-            State::Packed { timed: true, .. } => 3,
+            State::Listpack { timed: true, .. } => 3,
             _ if self.what == Type::Set => 1,
             _ => 2,
         }
@@ -193,7 +197,7 @@ impl Edit {
     /// How many elements it has now.
     pub(crate) fn len(&self, txn: &Txn<'_>) -> u64 {
         match &self.state {
-            State::Packed { count, .. } => u64::from(*count),
+            State::Listpack { count, .. } => u64::from(*count),
             State::Table(dict) => dict.len(&txn.shards[self.place.shard]),
         }
     }
@@ -221,7 +225,7 @@ impl Edit {
         }
         let items = self.items();
         let new = match &mut self.state {
-            State::Packed { bytes, count, kept, timed } => {
+            State::Listpack { bytes, count, unchanged_prefix, timed } => {
                 let name = item(field);
                 let found = find(bytes, items, name).map(|(at, _)| at);
                 match found {
@@ -240,7 +244,7 @@ impl Edit {
                             time_item(when.resolve(time_at(bytes, at))).encode(&mut new);
                         }
                         bytes.splice(begin..begin + old, new);
-                        *kept = None;
+                        *unchanged_prefix = None;
                     }
                     None => {
                         self.changed = true;
@@ -283,13 +287,13 @@ impl Edit {
             Some(place) => {
                 self.changed = true;
                 let old = place.member().time(shard);
-                let is_due = is_due(old, self.now);
-                let time = when.resolve(old.filter(|_| !is_due));
+                let is_expired = is_expired(old, self.now);
+                let time = when.resolve(old.filter(|_| !is_expired));
                 dict.replace(shard, queue, place, field, value, time)?;
-                if is_due {
+                if is_expired {
                     self.expired.push(field.to_vec());
                 }
-                Ok(is_due)
+                Ok(is_expired)
             }
             None => {
                 self.changed = true;
@@ -304,13 +308,13 @@ impl Edit {
     pub(crate) fn remove(&mut self, txn: &mut Txn<'_>, field: &[u8]) -> Result<bool, Error> {
         let (items, damaged) = (self.items(), self.damaged());
         match &mut self.state {
-            State::Packed { bytes, count, kept, .. } => {
+            State::Listpack { bytes, count, unchanged_prefix, .. } => {
                 let Some((at, _)) = find(bytes, items, item(field)) else { return Ok(false) };
                 let mut all = Items::of(&bytes[at..]);
                 all.by_ref().take(items).for_each(drop);
                 let len = all.offset();
                 bytes.drain(at..at + len);
-                (*count, *kept) = (*count - 1, None);
+                (*count, *unchanged_prefix) = (*count - 1, None);
                 self.shrunk = true;
             }
             State::Table(dict) => {
@@ -318,12 +322,12 @@ impl Edit {
                 let shard = &mut txn.shards[self.place.shard];
                 let found = dict.find(shard, self.hashing.hash(field), field, self.verify);
                 let Some(place) = found.map_err(|_| damaged)? else { return Ok(false) };
-                let is_due = is_due(place.member().time(shard), self.now);
+                let is_expired = is_expired(place.member().time(shard), self.now);
                 shard.allow_reserve(true);
                 let done = dict.remove(shard, queue, place);
                 shard.allow_reserve(false);
                 done?;
-                if is_due {
+                if is_expired {
                     self.expired.push(field.to_vec());
                     self.changed = true;
                     return Ok(false);
@@ -336,7 +340,7 @@ impl Edit {
 
     /// What OBJECT ENCODING says once this element is there.
     fn rename_encoding(&mut self, field: &[u8], value: &[u8]) {
-        let State::Packed { count, .. } = &self.state else { return };
+        let State::Listpack { count, .. } = &self.state else { return };
         let long = match self.what {
             Type::Set => !matches!(item(field), Item::Int(_)),
             _ => field.len().max(value.len()) > self.limits.value,
@@ -348,12 +352,12 @@ impl Edit {
 
     /// Whether it can stay packed.
     pub(super) fn fits(&self) -> bool {
-        let State::Packed { bytes, count, .. } = &self.state else { return true };
-        is_packed(bytes.len(), *count, self.encoding != Encoding::Hashtable)
+        let State::Listpack { bytes, count, .. } = &self.state else { return true };
+        is_listpack(bytes.len(), *count, self.encoding != Encoding::Hashtable)
     }
 
     pub(super) fn make_table(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
-        let State::Packed { bytes, timed, .. } = &self.state else { return Ok(()) };
+        let State::Listpack { bytes, timed, .. } = &self.state else { return Ok(()) };
         let hashing = self.hashing;
         let shard = &mut txn.shards[self.place.shard];
         let dict = Dict::create(shard)?;
@@ -380,47 +384,49 @@ impl Edit {
         }
         let left = self.len(txn);
         for field in &self.expired {
-            txn.note_field(self.place.shard, db, key.bytes(), field);
+            txn.record_expired_field(self.place.shard, db, key.bytes(), field);
         }
-        let (form, count) = match &self.state {
-            State::Packed { count, timed: true, .. } => (Form::Timed, *count),
-            State::Packed { count, .. } => (Form::Packed, *count),
-            State::Table(_) => (Form::Table, 0),
+        let (layout, count) = match &self.state {
+            State::Listpack { count, timed: true, .. } => (Layout::ListpackWithTtls, *count),
+            State::Listpack { count, .. } => (Layout::Listpack, *count),
+            State::Table(_) => (Layout::HashTable, 0),
         };
-        let written = Written {
+        let written = EncodedCollection {
             place: self.place,
             old: self.old,
-            head: Head { what: self.what, encoding: self.encoding, form, count },
+            head: Head { what: self.what, encoding: self.encoding, layout, count },
             content: match &self.state {
-                State::Packed { bytes, kept, .. } => Content::Packed { bytes, kept: *kept },
+                State::Listpack { bytes, unchanged_prefix, .. } => {
+                    Content::Listpack { bytes, unchanged_prefix: *unchanged_prefix }
+                }
                 State::Table(dict) => Content::At(dict.ptr()),
             },
             shrunk: self.shrunk,
-            has_times: self.has_times(txn),
+            has_ttls: self.has_ttls(txn),
         };
         written.finish(txn, db, key, left)
     }
 }
 
 /// What a collection has become, to be written to its entry.
-pub(super) struct Written<'w> {
-    pub(super) place: Place,
+pub(super) struct EncodedCollection<'w> {
+    pub(super) place: KeyLocation,
     pub(super) old: Option<Old>,
     pub(super) head: Head,
     pub(super) content: Content<'w>,
     pub(super) shrunk: bool,
     /// Whether a field of it has a time.
-    pub(super) has_times: bool,
+    pub(super) has_ttls: bool,
 }
 
 pub(super) enum Content<'w> {
     /// Packed bytes, of which this many are all that lie in the heap.
-    Packed { bytes: &'w [u8], kept: Option<usize> },
+    Listpack { bytes: &'w [u8], unchanged_prefix: Option<usize> },
     /// The header of a table or of its like.
     At(Ptr),
 }
 
-impl Written<'_> {
+impl EncodedCollection<'_> {
     /// The key is made, changed, or goes when no element is left; whether it is there.
     pub(super) fn finish(
         self,
@@ -433,12 +439,12 @@ impl Written<'_> {
         if left == 0 {
             if let Some(old) = self.old {
                 txn.unlink(place, key.hash, old.slot, true)?;
-                txn.note(place.shard, db, key.bytes(), Event::Deleted);
+                txn.record_change(place.shard, db, key.bytes(), Event::Deleted);
             }
             return Ok(false);
         }
         self.store(txn, key)?;
-        txn.note(place.shard, db, key.bytes(), Event::Written);
+        txn.record_change(place.shard, db, key.bytes(), Event::Written);
         Ok(true)
     }
 
@@ -449,22 +455,25 @@ impl Written<'_> {
         let word = match self.content {
             Content::At(at) => {
                 if let Some((old, word)) = before
-                    && let Kind::Collection(Head { form: Form::Packed | Form::Timed, .. }) =
-                        old.kind
+                    && let Kind::Collection(Head {
+                        layout: Layout::Listpack | Layout::ListpackWithTtls,
+                        ..
+                    }) = old.kind
                 {
                     entry::release_blob(shard, queue, Blob::from_word(word))?;
                 }
                 at.raw()
             }
-            Content::Packed { bytes, kept } => {
+            Content::Listpack { bytes, unchanged_prefix } => {
                 shard.allow_reserve(self.shrunk);
-                let blob = write_packed(shard, before.map(|(_, word)| word), bytes, kept);
+                let blob =
+                    write_listpack(shard, before.map(|(_, word)| word), bytes, unchanged_prefix);
                 shard.allow_reserve(false);
                 let at = before.map_or(Ptr::NULL, |(old, _)| old.at);
                 blob.map_err(|error| refused(error, at))?.word()
             }
         };
-        let fields = if self.has_times { FIELDS } else { 0 };
+        let fields = if self.has_ttls { FIELDS } else { 0 };
         match before {
             Some((old, before)) => {
                 txn.change_collection(self.place, old, self.head, (before, word));
@@ -481,23 +490,23 @@ impl Written<'_> {
     }
 }
 
-/// Packed bytes in the place of those behind `before`, of which the first `kept` are all that lie
-/// there.
-fn write_packed(
+/// Packed bytes in the place of those behind `before`, of which the first `unchanged_prefix` are
+/// all that lie there.
+fn write_listpack(
     shard: &mut Shard<'_>,
     before: Option<u64>,
     bytes: &[u8],
-    kept: Option<usize>,
+    unchanged_prefix: Option<usize>,
 ) -> Result<Blob, structures::Error> {
     let blob = before.map_or(Blob::EMPTY, Blob::from_word);
-    match kept {
-        Some(kept) => blob.append(shard, &bytes[kept..]),
+    match unchanged_prefix {
+        Some(unchanged_prefix) => blob.append(shard, &bytes[unchanged_prefix..]),
         None => Ok(blob.rewrite(shard, bytes)?),
     }
 }
 
 impl Txn<'_> {
-    fn cell_of(&self, place: Place, old: Old) -> u64 {
+    fn cell_of(&self, place: KeyLocation, old: Old) -> u64 {
         let shard = &self.shards[place.shard];
         shard.word(entry::cell(shard, old.at))
     }
@@ -505,7 +514,7 @@ impl Txn<'_> {
     /// Makes an entry say what has become of its collection: words from, to.
     pub(crate) fn change_collection(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         old: Old,
         head: Head,
         (before, after): (u64, u64),

@@ -8,14 +8,14 @@ use heap::{Ptr, Shard, View};
 use structures::Damaged;
 use structures::blob::Blob;
 use structures::dict::{Dict, Member};
-use structures::packed::{Item, Items};
+use structures::listpack::{Item, Items};
 
+use super::field_expiry::{elements, is_expired, time_at};
 use super::text::item;
-use super::times::{elements, is_due, time_at};
-use super::{Form, Head, Text};
+use super::{Head, Layout, Text};
 use crate::entry;
 use crate::key::Hashing;
-use crate::value::Encoding;
+use crate::types::Encoding;
 use crate::{Error, Type};
 
 /// How often a random pick may meet a field whose time has come before any other will do.
@@ -33,12 +33,12 @@ pub struct Members<'t> {
 }
 
 enum Repr<'t> {
-    Packed(&'t [u8]),
+    Listpack(&'t [u8]),
     Table(Dict),
 }
 
 /// The bytes of a packed collection, verified where they may be damaged.
-pub(super) fn packed_bytes<'t>(
+pub(super) fn listpack_bytes<'t>(
     shard: &'t Shard<'_>,
     at: Ptr,
     head: Head,
@@ -70,10 +70,12 @@ impl<'t> Members<'t> {
         now: u64,
     ) -> Result<Members<'t>, Error> {
         let word = shard.word(entry::cell(shard, at));
-        let repr = match head.form {
-            Form::Packed | Form::Timed => Repr::Packed(packed_bytes(shard, at, head, word)?),
-            Form::Table => Repr::Table(sound_table(shard, at, word)?),
-            Form::List | Form::SortedSet | Form::Stream => return Err(Error::WrongType),
+        let repr = match head.layout {
+            Layout::Listpack | Layout::ListpackWithTtls => {
+                Repr::Listpack(listpack_bytes(shard, at, head, word)?)
+            }
+            Layout::HashTable => Repr::Table(sound_table(shard, at, word)?),
+            Layout::List | Layout::SortedSet | Layout::Stream => return Err(Error::WrongType),
         };
         Ok(Members { shard, hashing, at, head, now, repr })
     }
@@ -81,11 +83,11 @@ impl<'t> Members<'t> {
     /// How many there are.
     pub fn len(&self) -> u64 {
         match &self.repr {
-            Repr::Packed(bytes) if self.is_timed() => {
-                elements(bytes).filter(|element| !element.is_due(self.now)).count() as u64
+            Repr::Listpack(bytes) if self.is_timed() => {
+                elements(bytes).filter(|element| !element.is_expired(self.now)).count() as u64
             }
-            Repr::Packed(_) => u64::from(self.head.count),
-            Repr::Table(dict) if dict.has_times(self.shard) => {
+            Repr::Listpack(_) => u64::from(self.head.count),
+            Repr::Table(dict) if dict.has_ttls(self.shard) => {
                 let len = dict.len(self.shard);
                 len.saturating_sub(dict.count_until(self.shard, self.now))
             }
@@ -95,7 +97,7 @@ impl<'t> Members<'t> {
 
     /// Whether each packed element has a time.
     fn is_timed(&self) -> bool {
-        self.head.form == Form::Timed
+        self.head.layout == Layout::ListpackWithTtls
     }
 
     /// Whether there is none: never so for a key that exists.
@@ -104,8 +106,8 @@ impl<'t> Members<'t> {
     }
 
     /// Whether it is small and lies in one piece.
-    pub fn is_packed(&self) -> bool {
-        matches!(self.repr, Repr::Packed(_))
+    pub fn is_listpack(&self) -> bool {
+        matches!(self.repr, Repr::Listpack(_))
     }
 
     /// Whether all are integers, in ascending order.
@@ -124,11 +126,11 @@ impl<'t> Members<'t> {
     /// The value of a field; for a set, an empty one if it has the member.
     pub fn get(&self, field: &[u8]) -> Result<Option<Text<'t>>, Error> {
         match &self.repr {
-            Repr::Packed(bytes) => {
+            Repr::Listpack(bytes) => {
                 let Some((at, value)) = find(bytes, self.head.items(), item(field)) else {
                     return Ok(None);
                 };
-                if self.is_timed() && is_due(time_at(bytes, at), self.now) {
+                if self.is_timed() && is_expired(time_at(bytes, at), self.now) {
                     return Ok(None);
                 }
                 Ok(Some(Text::of(value.unwrap_or(Item::Bytes(&[])))))
@@ -146,13 +148,13 @@ impl<'t> Members<'t> {
 
     /// Whether the time of a member has not come.
     fn lives(&self, member: Member) -> bool {
-        !is_due(member.time(self.shard), self.now)
+        !is_expired(member.time(self.shard), self.now)
     }
 
     /// When a field expires, in unix ms, if it has a time; `None` where there is no such field.
     pub fn time(&self, field: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let time = match &self.repr {
-            Repr::Packed(bytes) => {
+            Repr::Listpack(bytes) => {
                 let found = find(bytes, self.head.items(), item(field));
                 found.map(|(at, _)| if self.is_timed() { time_at(bytes, at) } else { None })
             }
@@ -163,7 +165,7 @@ impl<'t> Members<'t> {
                 place.map(|place| place.member().time(self.shard))
             }
         };
-        Ok(time.filter(|&time| !is_due(time, self.now)))
+        Ok(time.filter(|&time| !is_expired(time, self.now)))
     }
 
     /// Whether it has the member or field.
@@ -192,8 +194,8 @@ impl<'t> Members<'t> {
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64, Error> {
         match &self.repr {
-            Repr::Packed(_) => {
-                self.packed().into_iter().for_each(|(field, value)| {
+            Repr::Listpack(_) => {
+                self.listpack().into_iter().for_each(|(field, value)| {
                     visit(Text::of(field).as_ref(), Text::of(value).as_ref());
                 });
                 Ok(0)
@@ -219,10 +221,10 @@ impl<'t> Members<'t> {
     }
 
     /// The elements of a packed form, in the order in which clients see them.
-    fn packed(&self) -> Vec<(Item<'t>, Item<'t>)> {
-        let Repr::Packed(bytes) = self.repr else { return Vec::new() };
+    fn listpack(&self) -> Vec<(Item<'t>, Item<'t>)> {
+        let Repr::Listpack(bytes) = self.repr else { return Vec::new() };
         if self.is_timed() {
-            let live = elements(bytes).filter(|element| !element.is_due(self.now));
+            let live = elements(bytes).filter(|element| !element.is_expired(self.now));
             return live.map(|element| (element.field, element.value)).collect();
         }
         let mut items = Items::of(bytes).map(|(_, item)| item);
@@ -276,12 +278,12 @@ impl<'t> Members<'t> {
         mut random: impl FnMut() -> u64,
     ) -> Result<Option<(Text<'t>, Text<'t>)>, Error> {
         match &self.repr {
-            Repr::Packed(_) if self.is_timed() => {
-                let live = self.packed();
+            Repr::Listpack(_) if self.is_timed() => {
+                let live = self.listpack();
                 let nth = ((u128::from(random()) * live.len() as u128) >> 64) as usize;
                 Ok(live.get(nth).map(|&(field, value)| (Text::of(field), Text::of(value))))
             }
-            Repr::Packed(bytes) => {
+            Repr::Listpack(bytes) => {
                 let count = u64::from(self.head.count);
                 let nth = ((u128::from(random()) * u128::from(count)) >> 64) as usize;
                 let mut items = Items::of(bytes).map(|(_, item)| item);

@@ -35,12 +35,12 @@ pub(super) fn check_short<V: View>(view: &V, word: u64) -> Result<(), Damaged> {
 pub(super) fn check<V: View>(
     view: &V,
     word: u64,
-    room: &dyn Fn(Ptr) -> usize,
+    block_capacity: &dyn Fn(Ptr) -> usize,
 ) -> Result<(), Damaged> {
     let (mut seen, mut first) = (HashSet::new(), Ok(()));
-    Stream::survey(view, word, |found| match found {
-        stream::Part::Block(at, size) => seen.insert(at) && room(at) >= size,
-        stream::Part::Damage(damage) => {
+    Stream::salvage_walk(view, word, |found| match found {
+        stream::WalkItem::Block(at, size) => seen.insert(at) && block_capacity(at) >= size,
+        stream::WalkItem::Damage(damage) => {
             first = first.and(Err(damage));
             true
         }
@@ -66,13 +66,13 @@ pub(super) fn copy(
             let (at, [ms, found]) = (Ptr::from_raw(word), [node.base().ms, node.base().seq]);
             return Err(Damaged::new("order of a stream's nodes", at, ms, found).into());
         }
-        copy.paste_node(&mut shards[to], &node)?;
+        copy.import_node(&mut shards[to], &node)?;
     }
     if entries != source.head.len {
         let at = Ptr::from_raw(word);
         return Err(Damaged::new("length of a stream", at, source.head.len, entries).into());
     }
-    copy.paste_head(&source);
+    copy.import_header(&source);
     copy.save(&mut shards[to]);
     copy_groups(shards, (from, to), &source, &copy)?;
     Ok(copy.word())

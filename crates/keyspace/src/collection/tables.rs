@@ -12,7 +12,7 @@ use structures::list::List;
 use structures::sorted_set::SortedSet;
 use structures::stream::Stream;
 
-use super::Form;
+use super::Layout;
 use crate::entry;
 use crate::key::Hashing;
 use crate::layout::Kind;
@@ -43,12 +43,12 @@ pub(crate) enum Large {
 fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
     let Kind::Collection(head) = entry::kind(shard, at) else { return None };
     let word = shard.word(entry::cell(shard, at));
-    match head.form {
-        Form::Packed | Form::Timed => None,
-        Form::Table => Some(Large::Table(Dict::at(Ptr::from_raw(word)))),
-        Form::List => Some(List::from_word(word)).filter(|list| list.is_long()).map(Large::List),
-        Form::SortedSet => Some(Large::SortedSet(SortedSet::at(Ptr::from_raw(word)))),
-        Form::Stream => {
+    match head.layout {
+        Layout::Listpack | Layout::ListpackWithTtls => None,
+        Layout::HashTable => Some(Large::Table(Dict::at(Ptr::from_raw(word)))),
+        Layout::List => Some(List::from_word(word)).filter(|list| list.is_long()).map(Large::List),
+        Layout::SortedSet => Some(Large::SortedSet(SortedSet::at(Ptr::from_raw(word)))),
+        Layout::Stream => {
             let stream = Stream::open(shard, word).ok();
             stream.filter(|stream| stream.is_long(shard)).map(Large::Stream)
         }

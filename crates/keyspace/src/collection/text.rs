@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use structures::packed::Item;
+use structures::listpack::Item;
 
 use crate::value::canonical_int;
 
@@ -10,12 +10,12 @@ use crate::value::canonical_int;
 pub struct Text<'t>(Repr<'t>);
 
 enum Repr<'t> {
-    Int { room: [u8; ROOM], len: usize },
+    Int { digits_buffer: [u8; MAX_DIGITS], len: usize },
     Bytes(Cow<'t, [u8]>),
 }
 
 /// Characters of the longest integer.
-const ROOM: usize = 20;
+const MAX_DIGITS: usize = 20;
 
 impl<'t> Text<'t> {
     pub(crate) fn of(item: Item<'t>) -> Text<'t> {
@@ -24,9 +24,9 @@ impl<'t> Text<'t> {
             Item::Int(int) => {
                 let mut buffer = itoa::Buffer::new();
                 let digits = buffer.format(int).as_bytes();
-                let mut room = [0; ROOM];
-                room[..digits.len()].copy_from_slice(digits);
-                Text(Repr::Int { room, len: digits.len() })
+                let mut digits_buffer = [0; MAX_DIGITS];
+                digits_buffer[..digits.len()].copy_from_slice(digits);
+                Text(Repr::Int { digits_buffer, len: digits.len() })
             }
         }
     }
@@ -40,7 +40,7 @@ impl AsRef<[u8]> for Text<'_> {
     #[inline]
     fn as_ref(&self) -> &[u8] {
         match &self.0 {
-            Repr::Int { room, len } => &room[..*len],
+            Repr::Int { digits_buffer, len } => &digits_buffer[..*len],
             Repr::Bytes(bytes) => bytes,
         }
     }

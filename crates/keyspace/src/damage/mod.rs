@@ -2,98 +2,47 @@
 //!
 //! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business),
 //! and the loss is *unsettled*: nothing commits, and whoever read meanwhile reads again.
-//! [`Keyspace::settle`] finds the owner of each lost byte. The entry that it hit is marked, in its
-//! value word, by an ordinary transaction, so that the mark outlives a restart; an index is rebuilt
-//! from the entries; what the heap knows it makes again. What nothing tells any more stops the
-//! store: no write is taken, and every command on data is answered with the reason.
+//! [`Keyspace::resolve_losses`] finds the owner of each lost byte. The entry that it hit is marked,
+//! in its value word, by an ordinary transaction, so that the mark outlives a restart; an index is
+//! rebuilt from the entries; what the heap knows it makes again. What nothing tells any more stops
+//! the store: no write is taken, and every command on data is answered with the reason.
 
-mod nameless;
+mod unidentified;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 use heap::{Ledger, Lost, LostPart, Ptr, Reached, Shard, Stop, View};
-use structures::index::{Found, Index, Near};
+use structures::index::{Index, Near, WalkItem};
 
 use crate::check::Refusal;
 use crate::collection::Deep;
-use crate::key::DATABASES;
+use crate::known_damage::{Hits, lock};
 use crate::layout::{
-    EXPIRY_AT, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root, keys_root,
-    map_word, marked,
+    EXPIRY_AT, Kind, LIBRARIES, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
+    keys_root, map_word, marked, physical_databases,
 };
 use crate::verify::{self, Fault, Seen};
-use crate::{CommitError, DamagedKey, Keyspace, entry};
-use nameless::Nameless;
+use crate::{CommitError, DamagedKey, DatabaseName, Keyspace, entry};
 
 /// What ends a stop that the pool itself keeps.
 const UNTIL_REPAIR: &str = "No write is taken until `perdura check --repair` has rebuilt the \
      pool; what it cannot rebuild, \
      `perdura salvage` copies into a new one";
-/// Damaged keys that are remembered by name.
-const REMEMBERED: usize = 1024;
-
 /// Why a command on a key is refused before it is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Harm {
+pub enum KeyDamage {
     /// The store's own tables were lost: a key that is there may not be found.
     Stopped(String),
     /// The key's entry was lost with its name: the entry's place.
-    Nameless(u64),
+    Unidentified(u64),
 }
-
-/// What a keyspace knows of damage.
-#[derive(Default)]
-pub(crate) struct Damage {
-    /// Whether `harm` has anything to say: one load for each command.
-    alert: AtomicBool,
-    settling: Mutex<()>,
-    nameless: Mutex<Nameless>,
-    keys: Mutex<Vec<DamagedKey>>,
-    /// What happened and was not told yet.
-    news: Mutex<Vec<String>>,
-    found: AtomicU64,
-    stopped: OnceLock<String>,
-    /// Whether a key that is not found may be there all the same.
-    hides_keys: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Damage {
-    fn tell(&self, text: String) {
-        lock(&self.news).push(text);
-    }
-
-    /// Remembers a damaged key; whether it is news.
-    fn remember(&self, key: DamagedKey) -> bool {
-        let mut keys = lock(&self.keys);
-        if keys.iter().any(|known| {
-            (known.entry, known.shard) == (key.entry, key.shard) && known.key == key.key
-        }) {
-            return false;
-        }
-        self.found.fetch_add(1, Relaxed);
-        self.tell(format!("Media error: {key}"));
-        if keys.len() == REMEMBERED {
-            keys.remove(0);
-        }
-        keys.push(key);
-        true
-    }
-}
-
-/// The lost bytes of a shard's blocks: from, to, by the block's begin.
-pub(crate) type Hits = HashMap<u64, Vec<(u64, u64)>>;
 
 impl Keyspace {
-    /// Whether [`Keyspace::harm`] is to be asked before a command. One load.
+    /// Whether [`Keyspace::key_damage`] is to be asked before a command. One load.
     #[inline]
-    pub fn has_alert(&self) -> bool {
-        self.damage.alert.load(Relaxed)
+    pub fn has_media_errors(&self) -> bool {
+        self.damage.has_media_errors.load(Relaxed)
     }
 
     /// Damaged keys found since the keyspace was opened.
@@ -113,12 +62,12 @@ impl Keyspace {
 
     /// What was found and done since this was asked last, for the log.
     pub fn damage_news(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.damage.news))
+        std::mem::take(&mut lock(&self.damage.events))
     }
 
     /// Finds out what lost bytes meant, until nothing is unsettled. The caller holds no shard.
-    pub fn settle(&self) {
-        let _one_at_a_time = lock(&self.damage.settling);
+    pub fn resolve_losses(&self) {
+        let _one_at_a_time = lock(&self.damage.in_resolution);
         let region = self.heap().region();
         for _ in 0..1000 {
             let (pages, lost) = region.lost();
@@ -133,12 +82,12 @@ impl Keyspace {
             if region.failed() && !self.heap().is_poisoned() {
                 self.heap().stop();
                 let text = "Media error: a page that the medium lost could not be written again. No write is taken any more";
-                self.damage.tell(text.into());
+                self.damage.report(text.into());
             }
             for lost in &lost {
                 let (at, len) = (lost.at, lost.len);
                 self.damage
-                    .tell(format!("Media error: {len} bytes at pool offset {at:#x} were lost"));
+                    .report(format!("Media error: {len} bytes at pool offset {at:#x} were lost"));
             }
             let resolved = self.heap().resolving(|| self.resolve(lost));
             self.heap().forget_losses(pages, &resolved);
@@ -158,7 +107,7 @@ impl Keyspace {
                  server and bring a backup of the file back"
             );
             self.heap().stop();
-            self.tell_stopped(Stop { why, hides_keys: true }, "No write is taken any more");
+            self.report_stopped(Stop { why, hides_keys: true }, "No write is taken any more");
         }
         true
     }
@@ -170,7 +119,7 @@ impl Keyspace {
         if let Some(lost) = restored.irreplaceable {
             self.stop(lost.to_string(), false);
         }
-        self.settle_parts(&restored.parts);
+        self.resolve_parts(&restored.parts);
         if self.heap().is_poisoned() { restored.resolved } else { lost }
     }
 
@@ -178,41 +127,43 @@ impl Keyspace {
     /// their names.
     pub(crate) fn take_over_damage(&self) {
         if let Some(stop) = self.heap().stopped() {
-            self.tell_stopped(stop, UNTIL_REPAIR);
+            self.report_stopped(stop, UNTIL_REPAIR);
         }
         if !self.heap().has_lost_names() {
             return;
         }
-        (0..self.shards()).for_each(|shard| self.find_nameless(shard));
-        if !self.has_alert() {
+        (0..self.shards()).for_each(|shard| self.find_unidentified(shard));
+        if !self.has_media_errors() {
             self.heap().forget_lost_names();
         }
     }
 
-    pub(crate) fn tell_rebuilt(&self, shard: usize, db: u8) {
+    pub(crate) fn report_rebuilt(&self, shard: usize, db: u8) {
         let db = self.logical_of(db);
-        self.damage
-            .tell(format!("An index of database {db} in shard {shard} was damaged and rebuilt"));
+        self.damage.report(format!(
+            "An index of {} in shard {shard} was damaged and rebuilt",
+            DatabaseName(db)
+        ));
     }
 
     fn stop(&self, why: String, hides_keys: bool) {
         let stop = Stop { why, hides_keys };
         self.heap().stop_durably(&stop);
-        self.tell_stopped(stop, UNTIL_REPAIR);
+        self.report_stopped(stop, UNTIL_REPAIR);
     }
 
-    fn tell_stopped(&self, stop: Stop, then: &str) {
+    fn report_stopped(&self, stop: Stop, then: &str) {
         // Who forgets the last lost entry looks at this before it takes the alert back.
-        let _nameless = lock(&self.damage.nameless);
+        let _unidentified = lock(&self.damage.unidentified);
         self.damage.hides_keys.fetch_or(stop.hides_keys, Relaxed);
         if self.damage.stopped.get().is_none_or(|why| *why != stop.why) {
-            self.damage.tell(format!("The store is stopped: {}. {then}", stop.why));
+            self.damage.report(format!("The store is stopped: {}. {then}", stop.why));
         }
         let _ = self.damage.stopped.set(stop.why);
-        self.damage.alert.store(true, Relaxed);
+        self.damage.has_media_errors.store(true, Relaxed);
     }
 
-    fn settle_parts(&self, parts: &[LostPart]) {
+    fn resolve_parts(&self, parts: &[LostPart]) {
         let mut blocks: BTreeMap<usize, Hits> = BTreeMap::new();
         let mut roots = Vec::new();
         for part in parts {
@@ -226,27 +177,30 @@ impl Keyspace {
         }
         for (shard, hits) in blocks {
             let mut shard = self.heap().lock(shard);
-            if let Err(refusal) = self.settle_blocks(&mut shard, &hits) {
+            if let Err(refusal) = self.resolve_blocks(&mut shard, &hits) {
                 drop(shard);
                 self.stop(refusal.to_string(), true);
             }
         }
         // Behind the entries: this rebuilds indexes, which leaves out what was not found to be
         // lost.
-        roots.into_iter().for_each(|(shard, from, to)| self.settle_roots(shard, from, to));
+        roots.into_iter().for_each(|(shard, from, to)| self.resolve_roots(shard, from, to));
     }
 
     /// Lost root words read as zero. Counts and the index of expiry times follow from the keys;
     /// what the free queue led to is lost room; the map of databases is known.
-    fn settle_roots(&self, shard: usize, from: usize, to: usize) {
+    fn resolve_roots(&self, shard: usize, from: usize, to: usize) {
         if from < expiry_root(0) {
             let what = format!("the medium lost where shard {shard} keeps the indexes of its keys");
             return self.stop(what, true);
         }
         let mut locked = self.heap().lock(shard);
         let lost = |root: usize| (from..to).contains(&root);
-        let databases = (0..DATABASES as u8).filter(|&db| {
+        // Of the indexes of keys only that of the libraries is not with those of others: what no
+        // index leads to is a library.
+        let databases = physical_databases().filter(|&db| {
             [expiry_root(db), counts_root(db), fields_root(db)].into_iter().any(lost)
+                || db == LIBRARIES && lost(keys_root(db))
         });
         let done = databases.map(|db| self.rebuild(&mut locked, db)).find_map(Result::err);
         if shard == 0 && lost(MAP_ROOT) {
@@ -262,13 +216,13 @@ impl Keyspace {
             let text = format!(
                 "Media error: shard {shard} lost what its free queue led to; `perdura check --repair` frees it"
             );
-            self.damage.tell(text);
+            self.damage.report(text);
         }
     }
 
-    fn settle_blocks(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
+    fn resolve_blocks(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
         // Before an index is rebuilt, which leaves out what was not found to be lost.
-        self.settle_entries(shard, hits)?;
+        self.resolve_entries(shard, hits)?;
         let (keys, all) = self.hit_indexes(shard, hits);
         if keys.len() > 1 {
             let text = format!("shard {}: the indexes of several databases were lost", shard.id());
@@ -276,20 +230,20 @@ impl Keyspace {
         }
         for &db in &all {
             let done = self.rebuild(shard, db)?;
-            self.damage.tell(format!(
+            self.damage.report(format!(
                 "Media error: an index of shard {} was rebuilt: {} keys, {} of them found again",
                 shard.id(),
                 done.keys,
                 done.found
             ));
         }
-        if all.is_empty() { Ok(()) } else { self.settle_entries(shard, hits) }
+        if all.is_empty() { Ok(()) } else { self.resolve_entries(shard, hits) }
     }
 
-    fn settle_entries(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
-        for db in 0..DATABASES as u8 {
+    fn resolve_entries(&self, shard: &mut Shard<'_>, hits: &Hits) -> Result<(), Refusal> {
+        for db in physical_databases() {
             for (at, near) in self.hit_entries(shard, db, hits) {
-                self.settle_entry(shard, db, at, near, hits)?;
+                self.resolve_entry(shard, db, at, near, hits)?;
             }
         }
         Ok(())
@@ -299,13 +253,13 @@ impl Keyspace {
     pub(crate) fn hit_indexes(&self, shard: &Shard<'_>, hits: &Hits) -> (Vec<u8>, Vec<u8>) {
         let (mut keys, mut all) = (Vec::new(), Vec::new());
         let mut ledger = Ledger::of(shard, &mut |_| {});
-        for db in 0..DATABASES as u8 {
+        for db in physical_databases() {
             for (root, is_keys) in [(keys_root(db), true), (expiry_root(db), false)] {
                 let mut hit = false;
-                Index::at(shard.root(root)).survey(shard, |found| match found {
-                    Found::Block(at, len) => {
+                Index::at(shard.root(root)).salvage_walk(shard, |found| match found {
+                    WalkItem::Block(at, len) => {
                         hit |= hits.contains_key(&at.raw());
-                        matches!(ledger.reach(at), Reached::First(room) if room >= len)
+                        matches!(ledger.reach(at), Reached::First(block_capacity) if block_capacity >= len)
                     }
                     _ => true,
                 });
@@ -324,11 +278,11 @@ impl Keyspace {
     fn hit_entries(&self, shard: &Shard<'_>, db: u8, hits: &Hits) -> Vec<(Ptr, Near)> {
         let mut found = Vec::new();
         let mut ledger = Ledger::of(shard, &mut |_| {});
-        Index::at(shard.root(keys_root(db))).survey(shard, |part| match part {
-            Found::Block(at, len) => {
-                matches!(ledger.reach(at), Reached::First(room) if room >= len)
+        Index::at(shard.root(keys_root(db))).salvage_walk(shard, |part| match part {
+            WalkItem::Block(at, len) => {
+                matches!(ledger.reach(at), Reached::First(block_capacity) if block_capacity >= len)
             }
-            Found::Entry(slot, near) => {
+            WalkItem::Entry(slot, near) => {
                 let at = slot.entry();
                 let mut hit = hits.contains_key(&at.raw());
                 entry::owned(shard, at, |block| hit |= hits.contains_key(&block.raw()));
@@ -337,12 +291,12 @@ impl Keyspace {
                 }
                 true
             }
-            Found::Damage(_) => true,
+            WalkItem::Damage(_) => true,
         });
         found
     }
 
-    fn settle_entry(
+    fn resolve_entry(
         &self,
         shard: &mut Shard<'_>,
         db: u8,
@@ -351,8 +305,8 @@ impl Keyspace {
         hits: &Hits,
     ) -> Result<(), Refusal> {
         let capacity = shard.capacity(at);
-        let room = |at| shard.capacity(at);
-        let deep = Deep { hashing: Some(&self.hashing), room: &room };
+        let block_capacity = |at| shard.capacity(at);
+        let deep = Deep { hashing: Some(&self.hashing), block_capacity: &block_capacity };
         let seen = verify::entry(shard, at, capacity, Some(deep));
         let own = hits.get(&at.raw());
         let words_hit = own.is_some_and(|own| {
@@ -390,7 +344,7 @@ impl Keyspace {
         seen: Seen<'_>,
     ) -> Result<(), CommitError> {
         if seen.key.is_none() {
-            self.heap().note_lost_names();
+            self.heap().record_lost_names();
         }
         let word = shard.word(at);
         shard.set(at, marked(word));

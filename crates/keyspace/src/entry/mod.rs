@@ -85,7 +85,8 @@ pub(crate) fn is_expired<V: View>(view: &V, entry: Ptr, now: u64) -> bool {
 #[cold]
 fn has_ended<V: View>(view: &V, entry: Ptr, own: u64, now: u64) -> bool {
     let Kind::Collection(head) = kind(view, entry) else { return false };
-    own != 0 && own <= now || collection::is_spent(view, head, view.word(cell(view, entry)), now)
+    own != 0 && own <= now
+        || collection::all_fields_expired(view, head, view.word(cell(view, entry)), now)
 }
 
 #[inline]
@@ -172,8 +173,8 @@ pub(crate) fn create<S: Store>(
     };
     let body_at = if cell.is_some() { cell_at(key.len()) } else { body_at(key.len()) };
     let head = [kind.encode(), expiry, key_word(key)];
-    let fill = |room: &mut [u8]| {
-        let (header, rest) = room.split_at_mut(HEADER);
+    let fill = |block: &mut [u8]| {
+        let (header, rest) = block.split_at_mut(HEADER);
         header
             .chunks_exact_mut(8)
             .zip(head)

@@ -7,7 +7,7 @@ use structures::index::Slot;
 
 use crate::entry::{self, Value};
 use crate::layout::{Counts, KEY_INLINE, Kind};
-use crate::txn::Place;
+use crate::txn::KeyLocation;
 use crate::{Db, Error, Expire, Key, Keyspace, Txn};
 
 /// A key's entry as a writer found it.
@@ -26,7 +26,7 @@ impl Txn<'_> {
         &mut self,
         db: Db,
         key: &Key<'_>,
-    ) -> Result<(Place, Option<Old>), Error> {
+    ) -> Result<(KeyLocation, Option<Old>), Error> {
         let (place, old) = self.open(db, key)?;
         if let Some(old) = old {
             entry::sound(&self.shards[place.shard], old.at)?;
@@ -36,7 +36,11 @@ impl Txn<'_> {
 
     /// Where a key belongs, and its entry; one that has expired is deleted.
     #[inline]
-    pub(crate) fn open(&mut self, db: Db, key: &Key<'_>) -> Result<(Place, Option<Old>), Error> {
+    pub(crate) fn open(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+    ) -> Result<(KeyLocation, Option<Old>), Error> {
         if key.bytes.len() > Keyspace::MAX_KEY {
             return Err(Error::KeyTooLong);
         }
@@ -51,7 +55,7 @@ impl Txn<'_> {
     }
 
     #[inline]
-    pub(crate) fn old(&self, place: Place, slot: Slot) -> Old {
+    pub(crate) fn old(&self, place: KeyLocation, slot: Slot) -> Old {
         let shard = &self.shards[place.shard];
         let at = slot.entry();
         Old { slot, at, expiry: entry::expiry_word(shard, at), kind: entry::kind(shard, at) }
@@ -61,7 +65,7 @@ impl Txn<'_> {
     #[inline]
     pub(crate) fn put(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         key: &Key<'_>,
         old: Option<Old>,
         value: Value<'_>,
@@ -95,7 +99,7 @@ impl Txn<'_> {
     #[inline]
     pub(crate) fn link(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         key: &Key<'_>,
         old: Option<Old>,
         new: Ptr,
@@ -114,8 +118,8 @@ impl Txn<'_> {
                 index.insert(shard, key.hash, new, |s, at| entry::hash(s, at, hashing))?;
                 let counts = self.counts(place);
                 self.set_counts(place, Counts { keys: counts.keys + 1, ..counts });
-                let side = self.side(place.shard);
-                side.access.begin(place.which(key.hash), self.now(), self.keyspace.lfu());
+                let volatile = self.volatile(place.shard);
+                volatile.access.begin(place.which(key.hash), self.now(), self.keyspace.lfu());
             }
         }
         if expiry == 0 && old.is_none_or(|old| old.expiry == 0) {
@@ -129,13 +133,13 @@ impl Txn<'_> {
     /// Takes an entry out of both indexes; with `release`, gives it up with all that it owns.
     pub(crate) fn unlink(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         hash: u64,
         slot: Slot,
         release: bool,
     ) -> Result<(), Error> {
         self.forget();
-        self.side(place.shard).access.end(place.which(hash));
+        self.volatile(place.shard).access.end(place.which(hash));
         let at = slot.entry();
         // Room for deletes is kept, so that a full heap can be emptied.
         self.shards[place.shard].allow_reserve(true);
@@ -146,7 +150,7 @@ impl Txn<'_> {
 
     fn unlink_staged(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         hash: u64,
         slot: Slot,
         at: Ptr,

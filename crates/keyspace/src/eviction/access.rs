@@ -79,7 +79,7 @@ impl Bucket {
     }
 
     /// The cell that a key gets: a free one, or the one of which `worth` is the least.
-    fn room(&self, which: Which, worth: impl Fn(u32) -> u32) -> &AtomicU64 {
+    fn free_cell(&self, which: Which, worth: impl Fn(u32) -> u32) -> &AtomicU64 {
         let at = |n: usize| &self.0[(which.home() + n) % CELLS];
         let worth_of = |cell: &&AtomicU64| match cell.load(Relaxed) {
             0 => 0,
@@ -100,7 +100,7 @@ pub(crate) struct AccessTable {
     /// Buckets in use: FIRST << n.
     len: AtomicU64,
     /// There are more keys than the table is meant for.
-    crowded: AtomicBool,
+    over_capacity: AtomicBool,
     random: AtomicU64,
     start: u64,
 }
@@ -110,7 +110,7 @@ impl AccessTable {
         let table = AccessTable {
             segments: [const { OnceLock::new() }; SEGMENTS],
             len: AtomicU64::new(FIRST as u64),
-            crowded: AtomicBool::new(false),
+            over_capacity: AtomicBool::new(false),
             random: AtomicU64::new(seed | 1),
             start: now,
         };
@@ -147,9 +147,9 @@ impl AccessTable {
     /// Makes room for `keys` keys, but for no more than `most`, by one segment a call. No lock is
     /// needed.
     pub(crate) fn grow(&self, keys: u64, most: u64) {
-        let is_crowded = keys > most;
-        if self.crowded.load(Relaxed) != is_crowded {
-            self.crowded.store(is_crowded, Relaxed);
+        let is_over_capacity = keys > most;
+        if self.over_capacity.load(Relaxed) != is_over_capacity {
+            self.over_capacity.store(is_over_capacity, Relaxed);
         }
         let len = self.len.load(Relaxed);
         let segment = (len as usize / FIRST).ilog2() as usize + 1;
@@ -199,7 +199,8 @@ impl AccessTable {
         let Some(bucket) = self.bucket(which) else { return };
         let home = &bucket.0[which.home()];
         // Where it is crowded the cell is not read, so that nobody waits for its line.
-        let is_home = || self.crowded.load(Relaxed) || home.load(Relaxed) & TAG == which.tag();
+        let is_home =
+            || self.over_capacity.load(Relaxed) || home.load(Relaxed) & TAG == which.tag();
         if lfu.is_none() && is_home() {
             home.store(which.tag() | u64::from(tenths(now)), Relaxed);
         } else {
@@ -218,7 +219,7 @@ impl AccessTable {
                 u32::from(self.incremented(counter, lfu.log_factor)) | minutes(now) << 8
             }
         };
-        let cell = found.unwrap_or_else(|| room(bucket, which, now, lfu));
+        let cell = found.unwrap_or_else(|| free_cell(bucket, which, now, lfu));
         cell.store(which.tag() | u64::from(said), Relaxed);
     }
 
@@ -229,7 +230,7 @@ impl AccessTable {
 
     /// A key is no more. Where it is crowded its cell is left to whoever takes it.
     pub(crate) fn end(&self, which: Which) {
-        if self.crowded.load(Relaxed) {
+        if self.over_capacity.load(Relaxed) {
             return;
         }
         if let Some(cell) = self.bucket(which).and_then(|bucket| bucket.find(which)) {
@@ -239,10 +240,10 @@ impl AccessTable {
 
     fn say(&self, which: Which, now: u64, lfu: Option<Lfu>, said: u32) {
         let Some(bucket) = self.bucket(which) else { return };
-        let cell = if lfu.is_none() && self.crowded.load(Relaxed) {
+        let cell = if lfu.is_none() && self.over_capacity.load(Relaxed) {
             &bucket.0[which.home()]
         } else {
-            bucket.find(which).unwrap_or_else(|| room(bucket, which, now, lfu))
+            bucket.find(which).unwrap_or_else(|| free_cell(bucket, which, now, lfu))
         };
         cell.store(which.tag() | u64::from(said), Relaxed);
     }
@@ -292,10 +293,10 @@ impl AccessTable {
 }
 
 /// The cell for a key that has none: a free one, or that of the key that was used least.
-fn room(bucket: &Bucket, which: Which, now: u64, lfu: Option<Lfu>) -> &AtomicU64 {
+fn free_cell(bucket: &Bucket, which: Which, now: u64, lfu: Option<Lfu>) -> &AtomicU64 {
     match lfu {
-        None => bucket.room(which, |said| said),
-        Some(lfu) => bucket.room(which, |said| decayed(said, now, lfu).into()),
+        None => bucket.free_cell(which, |said| said),
+        Some(lfu) => bucket.free_cell(which, |said| decayed(said, now, lfu).into()),
     }
 }
 
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_crowded_table_too() {
+    fn in_a_full_table_too() {
         const KEYS: u64 = 100_000;
         let (table, mut random) = (AccessTable::new(START, 1), Rng::with_seed(6));
         (0..30).for_each(|_| table.grow(KEYS, 8192));

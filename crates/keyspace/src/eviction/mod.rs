@@ -11,7 +11,7 @@ mod uses;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::eviction::access::Which;
-use crate::txn::Place;
+use crate::txn::KeyLocation;
 use crate::{Db, Error, Event, Keyspace, Txn, entry};
 
 /// Which keys go when memory is short.
@@ -88,7 +88,7 @@ impl Default for Eviction {
 
 impl Eviction {
     /// Bytes that blocks may take in a heap of this limit.
-    pub(crate) fn room(&self, heap_limit: u64) -> u64 {
+    pub(crate) fn eviction_limit(&self, heap_limit: u64) -> u64 {
         // Blocks of one size do not serve another: leave the allocator some room to move.
         let evict_from = heap_limit - heap_limit / 16;
         match (self.maxmemory, self.policy) {
@@ -117,7 +117,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    fn offer(&mut self, score: u64, db: Db, key: &[u8]) {
+    fn add_candidate(&mut self, score: u64, db: Db, key: &[u8]) {
         if self.candidates.iter().any(|c| c.db == db && *c.key == *key) {
             return;
         }
@@ -164,7 +164,7 @@ impl Txn<'_> {
     fn sample(&self, eviction: &Eviction, random: &mut Random, pool: &mut Pool) {
         let shard = &self.shards[0];
         for db in Db::all() {
-            let place = Place { shard: 0, db: self.physical(db) };
+            let place = KeyLocation { shard: 0, db: self.physical(db) };
             let index = if eviction.policy.is_volatile() {
                 self.expiry_index(place)
             } else {
@@ -183,13 +183,13 @@ impl Txn<'_> {
                 let key = entry::key(shard, at);
                 let which = place.which(self.keyspace.hashing.hash(&key));
                 let score = self.score(eviction, at, which, random);
-                pool.offer(score, db, &key);
+                pool.add_candidate(score, db, &key);
             }
         }
     }
 
     fn score(&self, eviction: &Eviction, at: heap::Ptr, which: Which, random: &mut Random) -> u64 {
-        let access = &self.side(0).access;
+        let access = &self.volatile(0).access;
         match eviction.policy {
             Policy::NoEviction | Policy::AllkeysRandom | Policy::VolatileRandom => random.next(),
             Policy::AllkeysLru | Policy::VolatileLru => access.idle_ms(which, self.now()),
@@ -227,7 +227,7 @@ impl Txn<'_> {
                 }
                 let event = if self.live(place, at) { Event::Evicted } else { Event::Expired };
                 self.unlink(place, key.hash, slot, true)?;
-                self.note(0, candidate.db, &candidate.key, event);
+                self.record_change(0, candidate.db, &candidate.key, event);
                 return Ok(true);
             }
         }
@@ -239,9 +239,9 @@ impl Keyspace {
     /// Bytes in use beyond what `maxmemory` (or, with a policy, the heap's limit) allows; 0 if
     /// none.
     pub fn excess(&self) -> u64 {
-        match self.room.load(Relaxed) {
+        match self.eviction_limit.load(Relaxed) {
             u64::MAX => 0,
-            room => self.heap().used().saturating_sub(room),
+            eviction_limit => self.heap().used().saturating_sub(eviction_limit),
         }
     }
 
@@ -283,7 +283,7 @@ impl Keyspace {
         let mut shard = self.populated_shard(eviction.policy.is_volatile(), &mut random);
         for _ in 0..self.shards() {
             let Some(at) = shard else { return Ok(None) };
-            let held = self.hold();
+            let held = self.time_lock_hold();
             let mut txn = self.begin_one(at, now);
             if txn.evict_some(budget, &eviction, &mut random)? > 0 {
                 txn.commit().map_err(|_| Error::ReadOnly)?;
@@ -303,8 +303,9 @@ impl Txn<'_> {
         eviction: &Eviction,
         random: &mut Random,
     ) -> Result<usize, Error> {
-        let side = self.side(0);
-        let mut pool = heap::lock(&side.pool).unwrap_or_else(std::sync::PoisonError::into_inner);
+        let volatile = self.volatile(0);
+        let mut pool =
+            heap::lock(&volatile.pool).unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut done = 0;
         while done < budget && self.evict_one(eviction, random, &mut pool)? {
             done += 1;

@@ -2,19 +2,19 @@
 //!
 //! [`AccessTable`]: crate::eviction::access::AccessTable
 
-use crate::txn::{Entry, Place};
+use crate::txn::{Entry, KeyLocation};
 use crate::{Db, Key, Txn};
 
 impl Txn<'_> {
     /// Returns the milliseconds since the key was last used.
     pub fn idle_ms(&self, entry: &Entry) -> u64 {
-        self.side(entry.shard).access.idle_ms(entry.which, self.now())
+        self.volatile(entry.shard).access.idle_ms(entry.which, self.now())
     }
 
     /// Returns Redis's logarithmic counter of uses; meaningful under an LFU policy.
     pub fn frequency(&self, entry: &Entry) -> u8 {
         let lfu = self.keyspace.lfu_settings();
-        self.side(entry.shard).access.frequency(entry.which, self.now(), lfu)
+        self.volatile(entry.shard).access.frequency(entry.which, self.now(), lfu)
     }
 
     /// Says whether keys that are found from now on count as used.
@@ -25,14 +25,14 @@ impl Txn<'_> {
 
     /// Notes a use, as TOUCH does.
     pub fn touch(&mut self, entry: &Entry) {
-        self.side(entry.shard).access.touch(entry.which, self.now(), self.keyspace.lfu());
+        self.volatile(entry.shard).access.touch(entry.which, self.now(), self.keyspace.lfu());
     }
 
     #[inline]
-    pub(crate) fn touch_key(&self, place: Place, key: &Key<'_>) {
+    pub(crate) fn touch_key(&self, place: KeyLocation, key: &Key<'_>) {
         if self.touches {
             let which = place.which(key.hash);
-            self.side(place.shard).access.touch(which, self.now(), self.keyspace.lfu());
+            self.volatile(place.shard).access.touch(which, self.now(), self.keyspace.lfu());
         }
     }
 
@@ -40,7 +40,7 @@ impl Txn<'_> {
     pub fn set_idle(&mut self, db: Db, key: &Key<'_>, idle_ms: u64) {
         if self.keyspace.lfu().is_none() {
             let place = self.place(db, key);
-            self.side(place.shard).access.set_idle(place.which(key.hash), self.now(), idle_ms);
+            self.volatile(place.shard).access.set_idle(place.which(key.hash), self.now(), idle_ms);
         }
     }
 
@@ -50,7 +50,7 @@ impl Txn<'_> {
         if let Some(lfu) = self.keyspace.lfu() {
             let (place, now) = (self.place(db, key), self.now());
             let which = place.which(key.hash);
-            self.side(place.shard).access.set_frequency(which, now, lfu, frequency);
+            self.volatile(place.shard).access.set_frequency(which, now, lfu, frequency);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use heap::{Ptr, Shard};
 
-use crate::txn::Place;
+use crate::txn::KeyLocation;
 use crate::{CommitError, Db, Keyspace, Progress, Txn, entry};
 
 impl Keyspace {
@@ -21,7 +21,7 @@ impl Keyspace {
         now: u64,
     ) -> Result<(Txn<'_>, Progress), CommitError> {
         self.grow_access(shard);
-        let held = self.hold();
+        let held = self.time_lock_hold();
         let mut txn = self.begin_one(shard, now);
         let mut progress = Progress::default();
         for db in Db::all() {
@@ -39,12 +39,12 @@ impl Keyspace {
 
 impl Txn<'_> {
     fn expire_some(&mut self, db: Db, budget: usize, progress: &mut Progress) {
-        let place = Place { shard: 0, db: self.physical(db) };
+        let place = KeyLocation { shard: 0, db: self.physical(db) };
         if self.counts(place).expiring == 0 {
             return;
         }
-        let cursor = &self.side(0).expire_cursors[db.number()];
-        let (mut expired, mut behind): (Vec<Ptr>, Vec<Ptr>) = (Vec::new(), Vec::new());
+        let cursor = &self.volatile(0).expire_cursors[db.number()];
+        let (mut expired, mut with_expired_fields): (Vec<Ptr>, Vec<Ptr>) = (Vec::new(), Vec::new());
         let shard: &Shard<'_> = &self.shards[0];
         let from = cursor.load(Relaxed);
         let (mut at, mut looked_at) = (from, 0);
@@ -58,8 +58,8 @@ impl Txn<'_> {
                 }
                 if entry::is_expired(shard, entry, self.now()) {
                     expired.push(entry);
-                } else if self.is_behind(place, entry) {
-                    behind.push(entry);
+                } else if self.has_expired_fields(place, entry) {
+                    with_expired_fields.push(entry);
                 }
             });
             if at == 0 || looked_at >= budget {
@@ -67,16 +67,16 @@ impl Txn<'_> {
             }
         }
         cursor.store(at, Relaxed);
-        self.side(0).mean_ttls[db.number()].note(ttl_sum, ttl_keys);
+        self.volatile(0).mean_ttls[db.number()].record(ttl_sum, ttl_keys);
         progress.looked_at += looked_at;
         for at in expired {
             progress.done += usize::from(self.expire_entry(place, db, at));
         }
-        for at in behind {
+        for at in with_expired_fields {
             let fields = self.expire_fields_of(db, at);
             progress.done += fields;
             // There are more than a step deletes: the next one comes here again.
-            if fields > 0 && self.is_behind(place, at) {
+            if fields > 0 && self.has_expired_fields(place, at) {
                 cursor.store(from, Relaxed);
             }
         }
@@ -94,7 +94,7 @@ impl Txn<'_> {
         })
     }
 
-    fn expire_entry(&mut self, place: Place, db: Db, at: Ptr) -> bool {
+    fn expire_entry(&mut self, place: KeyLocation, db: Db, at: Ptr) -> bool {
         let bytes = entry::key(&self.shards[0], at).into_owned();
         let key = self.key(&bytes);
         let savepoint = self.savepoint();

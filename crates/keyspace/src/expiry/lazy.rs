@@ -10,28 +10,30 @@ use crate::{Db, Key, Txn};
 const MOST: usize = 64;
 
 /// Keys that were found expired.
-pub(crate) type Met = Vec<(Db, Box<[u8]>)>;
+pub(crate) type LazilyExpired = Vec<(Db, Box<[u8]>)>;
 
 impl Txn<'_> {
     /// Remembers an expired key.
     #[cold]
-    pub(crate) fn meet(&mut self, db: Db, key: &Key<'_>) {
-        let met = self.met.get_or_insert_default();
-        if met.len() < MOST {
-            met.push((db, key.bytes().into()));
+    pub(crate) fn add_lazily_expired(&mut self, db: Db, key: &Key<'_>) {
+        let lazily_expired = self.lazily_expired.get_or_insert_default();
+        if lazily_expired.len() < MOST {
+            lazily_expired.push((db, key.bytes().into()));
         }
     }
 
     /// Whether a reader met an expired key.
     #[inline]
-    pub fn has_met_expired(&self) -> bool {
-        self.met.is_some()
+    pub fn has_lazily_expired(&self) -> bool {
+        self.lazily_expired.is_some()
     }
 
     /// Deletes the expired keys that readers met, as far as there is room for that; it is for the
     /// caller to commit. What was done before is committed. Whether there is anything to commit.
-    pub fn delete_met(&mut self) -> bool {
-        for (db, bytes) in self.met.take().into_iter().flat_map(|met| *met) {
+    pub fn delete_lazily_expired(&mut self) -> bool {
+        for (db, bytes) in
+            self.lazily_expired.take().into_iter().flat_map(|lazily_expired| *lazily_expired)
+        {
             let key = self.key(&bytes);
             let (savepoint, place) = (self.savepoint_of(&[key]), self.place(db, &key));
             if self.slot_mut(place, db, &key).is_err() {

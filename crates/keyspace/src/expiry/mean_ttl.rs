@@ -14,7 +14,7 @@ pub(crate) struct MeanTtl(AtomicU64);
 impl MeanTtl {
     /// Takes in what a step saw: the sum of the times to live of this many keys. Steps of a shard
     /// have its lock.
-    pub(crate) fn note(&self, sum: u128, keys: u128) {
+    pub(crate) fn record(&self, sum: u128, keys: u128) {
         let Some(seen) = sum.checked_div(keys).map(|mean| mean as u64) else { return };
         let mean = match self.0.load(Relaxed) {
             0 => seen,
@@ -30,7 +30,7 @@ impl Txn<'_> {
     pub fn mean_ttl(&self, db: Db) -> u64 {
         let (mut sum, mut keys) = (0, 0);
         for place in self.places(db) {
-            let mean = self.side(place.shard).mean_ttls[db.number()].0.load(Relaxed);
+            let mean = self.volatile(place.shard).mean_ttls[db.number()].0.load(Relaxed);
             let expiring = if mean == 0 { 0 } else { u128::from(self.counts(place).expiring) };
             (sum, keys) = (sum + u128::from(mean) * expiring, keys + expiring);
         }

@@ -12,7 +12,7 @@ use structures::index::Slot;
 
 use crate::entry::{self, Old};
 use crate::layout::{Counts, EXPIRY_AT, FIELDS, FieldCounts};
-use crate::txn::Place;
+use crate::txn::KeyLocation;
 use crate::{Db, Error, Event, Key, Txn};
 
 /// What becomes of the expiry time when a value is written.
@@ -42,14 +42,14 @@ impl Txn<'_> {
     pub fn set_expiry(&mut self, db: Db, key: &Key<'_>, at: Option<u64>) -> Result<bool, Error> {
         let (place, Some(old)) = self.open(db, key)? else { return Ok(false) };
         self.move_expiry(place, key, old, at.unwrap_or(0) | old.expiry & FIELDS)?;
-        self.note(place.shard, db, key.bytes, Event::Written);
+        self.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(true)
     }
 
     /// Changes the expiry word of an entry that stays, and its place in the index of expiry times.
     pub(crate) fn move_expiry(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         key: &Key<'_>,
         old: Old,
         expiry: u64,
@@ -67,7 +67,7 @@ impl Txn<'_> {
     #[inline]
     pub(crate) fn link_expiry(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         hash: u64,
         before: Option<Ptr>,
         after: Option<Ptr>,
@@ -105,7 +105,7 @@ impl Txn<'_> {
     /// Counts an entry whose expiry word changes (0: that is not there) among the hashes with
     /// times.
     #[inline]
-    pub(crate) fn count_fields_of(&mut self, place: Place, before: u64, after: u64) {
+    pub(crate) fn count_fields_of(&mut self, place: KeyLocation, before: u64, after: u64) {
         if (before | after) & FIELDS != 0 {
             let counts = self.field_counts(place).plus(FieldCounts::of(after));
             self.set_field_counts(place, counts.minus(FieldCounts::of(before)));
@@ -116,14 +116,14 @@ impl Txn<'_> {
     #[cold]
     pub(crate) fn expire(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         db: Db,
         key: &Key<'_>,
         slot: Slot,
     ) -> Result<(), Error> {
-        self.count_spent_fields(place, slot.entry());
+        self.count_expired_fields(place, slot.entry());
         self.unlink(place, key.hash, slot, true)?;
-        self.note(place.shard, db, key.bytes, Event::Expired);
+        self.record_change(place.shard, db, key.bytes, Event::Expired);
         Ok(())
     }
 }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_have_the_scores_and_geohashes_that_redis_gives_them() {
+    fn geospatial_items_have_the_scores_and_geohashes_that_redis_gives_them() {
         let palermo = Point { longitude: 13.361389, latitude: 38.115556 };
         assert_eq!(score_of(palermo), 3_479_099_956_230_698);
         assert_eq!(&geohash(3_479_099_956_230_698.0), b"sqc8b49rny0");

@@ -28,7 +28,7 @@ pub struct Wanted {
 
 /// A member in an area.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct FoundItem {
     /// The member.
     pub member: Vec<u8>,
     /// Its score, of which [`point_of`] makes its place.
@@ -42,7 +42,7 @@ pub fn search(
     sorted_set: &SortedSetRef<'_>,
     area: &Area,
     wanted: Wanted,
-) -> Result<Vec<Found>, Error> {
+) -> Result<Vec<FoundItem>, Error> {
     let enough = wanted.count.filter(|_| wanted.any).unwrap_or(usize::MAX);
     let mut found = visit(sorted_set, area, enough)?;
     // The nearest are wanted where only some are.
@@ -58,7 +58,11 @@ pub fn search(
 }
 
 /// Members in the area, cell by cell, until there are enough.
-fn visit(sorted_set: &SortedSetRef<'_>, area: &Area, enough: usize) -> Result<Vec<Found>, Error> {
+fn visit(
+    sorted_set: &SortedSetRef<'_>,
+    area: &Area,
+    enough: usize,
+) -> Result<Vec<FoundItem>, Error> {
     let mut found = Vec::new();
     for cell in area.cells() {
         let (min, max) = cell.scores();
@@ -70,7 +74,7 @@ fn visit(sorted_set: &SortedSetRef<'_>, area: &Area, enough: usize) -> Result<Ve
                 return false;
             }
             if let Some(distance) = area.distance(point_of(score)) {
-                found.push(Found { member: member.to_vec(), score, distance });
+                found.push(FoundItem { member: member.to_vec(), score, distance });
             }
             found.len() < enough
         })?;

@@ -74,9 +74,9 @@ mod tests {
             let (at, run) = place(&n.to_le_bytes());
             registers[at] = registers[at].max(run);
             if [1, 10, 100, 1000, 10_000, 100_000, 200_000].contains(&n) {
-                let told = estimate(&registers);
+                let estimated = estimate(&registers);
                 let allowed = (n as f64 * 4.0 * 1.04 / 128.0).max(1.0);
-                assert!((told as f64 - n as f64).abs() <= allowed, "{told} for {n}");
+                assert!((estimated as f64 - n as f64).abs() <= allowed, "{estimated} for {n}");
             }
         }
     }

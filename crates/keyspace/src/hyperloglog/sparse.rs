@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn what_does_not_fit_is_reported() {
         let mut bytes = empty();
         assert_eq!(raise(&mut bytes, 0, HIGHEST + 1, 3000), Ok(Raised::TooLarge));
         let len = bytes.len();

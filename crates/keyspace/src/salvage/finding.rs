@@ -3,6 +3,7 @@
 use structures::Damaged;
 
 use crate::DamagedKey;
+use crate::DatabaseName;
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,7 +12,9 @@ pub struct Salvaged {
     pub keys: u64,
     /// Of these, keys with an expiry time.
     pub expiring: u64,
-    /// Of these, keys to which no index led any more.
+    /// Function libraries in the new pool.
+    pub libraries: u64,
+    /// Of the keys, those to which no index led any more.
     pub found: u64,
     /// Keys that were not copied since their time had come.
     pub expired: u64,
@@ -27,7 +30,7 @@ pub enum SalvageFinding {
     #[error("lost: {0}")]
     Key(DamagedKey),
     /// Keys are missing, and nothing tells their names.
-    #[error("lost: shard {shard}, database {db}: {keys} keys whose names are not known")]
+    #[error("lost: shard {shard}, {}: {keys} keys whose names are not known", DatabaseName(*db))]
     Missing {
         /// The shard.
         shard: usize,
@@ -55,7 +58,8 @@ pub enum SalvageFinding {
     },
     /// A key was found once more.
     #[error(
-        "in doubt: database {db}, key \"{}\" was found twice: that at {at:#x} was not copied",
+        "in doubt: {}, key \"{}\" was found twice: that at {at:#x} was not copied",
+        DatabaseName(*db),
         key.escape_ascii()
     )]
     Twice {
@@ -83,7 +87,7 @@ pub enum SalvageFinding {
         at: u64,
     },
     /// A part of an index is damaged; its keys were searched for.
-    #[error("shard {shard}, database {db}, index of keys: {source}")]
+    #[error("shard {shard}, {}, index of keys: {source}", DatabaseName(*db))]
     Index {
         /// The shard.
         shard: usize,
@@ -93,7 +97,7 @@ pub enum SalvageFinding {
         source: Damaged,
     },
     /// The count of keys is not that of an index that is whole.
-    #[error("shard {shard}, database {db}: the pool says {counted} keys, its index has {found}")]
+    #[error("shard {shard}, {}: the pool says {counted} keys, its index has {found}", DatabaseName(*db))]
     Count {
         /// The shard.
         shard: usize,

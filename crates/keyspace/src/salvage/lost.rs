@@ -7,8 +7,14 @@ use heap::{Ptr, ROOTS, View};
 
 use super::walk::Salvager;
 use super::{SalvageFinding, SalvageStopped};
-use crate::layout::MAP_ROOT;
+use crate::layout::{LIBRARIES, MAP_ROOT};
 use crate::{Db, entry, verify};
+
+/// What entries are of that no index leads to.
+enum KeyLocation {
+    Database(Db),
+    Libraries,
+}
 
 impl Salvager<'_> {
     /// Searches for entries that no index led to, and copies those of which the database is known.
@@ -19,7 +25,10 @@ impl Salvager<'_> {
             let doubtful = self.repeated(found);
             self.roots(shard, found);
             match self.place(shard, found).filter(|_| doubtful.is_empty()) {
-                Some(db) => {
+                Some(KeyLocation::Libraries) => {
+                    found.iter().try_for_each(|&at| self.copy_library(at))?;
+                }
+                Some(KeyLocation::Database(db)) => {
                     for &at in found.iter() {
                         self.done.found += 1;
                         self.copy(db, at, entry::expiry(self.pool, at))?;
@@ -73,10 +82,13 @@ impl Salvager<'_> {
     }
 
     /// The database of entries that were found in a shard, if it can only be one.
-    fn place(&self, shard: usize, found: &[Ptr]) -> Option<Db> {
+    fn place(&self, shard: usize, found: &[Ptr]) -> Option<KeyLocation> {
         match self.short[shard].as_slice() {
             &[(db, missing)] if found.len() as u64 <= missing && !self.lost_queues[shard] => {
-                self.map.logical(db)
+                match db {
+                    LIBRARIES => Some(KeyLocation::Libraries),
+                    db => self.map.logical(db).map(KeyLocation::Database),
+                }
             }
             _ => None,
         }

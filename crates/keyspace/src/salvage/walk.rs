@@ -5,12 +5,14 @@
 
 use heap::{Marks, Ptr, Salvage, View};
 use structures::Damaged;
-use structures::index::{Found, Index, Near};
+use structures::index::{Index, Near, WalkItem};
 
 use super::{Map, SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 use crate::collection::Deep;
-use crate::key::{DATABASES, Hashing};
-use crate::layout::{self, Counts, QUEUE_ROOT, counts_root, expiry_root, keys_root};
+use crate::key::Hashing;
+use crate::layout::{
+    self, Counts, LIBRARIES, QUEUE_ROOT, counts_root, expiry_root, keys_root, physical_databases,
+};
 use crate::verify::{self, Seen};
 use crate::{DamagedKey, Db, Keyspace, entry, queued};
 
@@ -49,7 +51,7 @@ struct Walked {
 impl Salvager<'_> {
     pub(super) fn run(&mut self) -> Result<(), SalvageStopped> {
         for shard in 0..self.pool.shards() {
-            for db in 0..DATABASES as u8 {
+            for db in physical_databases() {
                 self.database(shard, db)?;
             }
         }
@@ -98,15 +100,15 @@ impl Salvager<'_> {
     fn index(&mut self, root: Ptr) -> Walked {
         let mut walked = Walked::default();
         let (pool, marks, read) = (self.pool, &mut self.marks, self.read);
-        Index::at(root).survey(pool, |found| {
+        Index::at(root).salvage_walk(pool, |found| {
             match found {
-                Found::Block(at, bytes) => {
+                WalkItem::Block(at, bytes) => {
                     let is_block = pool.capacity(at) >= bytes && marks.mark(pool, at);
                     read(if is_block { bytes as u64 } else { 0 });
                     return is_block;
                 }
-                Found::Entry(slot, near) => walked.entries.push((slot.entry(), near)),
-                Found::Damage(source) => drop(walked.damage.get_or_insert(source)),
+                WalkItem::Entry(slot, near) => walked.entries.push((slot.entry(), near)),
+                WalkItem::Damage(source) => drop(walked.damage.get_or_insert(source)),
             }
             true
         });
@@ -160,6 +162,9 @@ impl Salvager<'_> {
         }
         walked.found += 1;
         self.mark_owned(at);
+        if db == LIBRARIES {
+            return self.copy_library(at);
+        }
         match self.map.logical(db) {
             Some(db) => {
                 let time = self.time(shard, db, at, walked);
@@ -182,8 +187,8 @@ impl Salvager<'_> {
     }
 
     pub(super) fn seen(&self, at: Ptr, capacity: usize) -> Seen<'_> {
-        let room = |at| self.pool.capacity(at);
-        let deep = Deep { hashing: self.hashing.as_ref(), room: &room };
+        let block_capacity = |at| self.pool.capacity(at);
+        let deep = Deep { hashing: self.hashing.as_ref(), block_capacity: &block_capacity };
         verify::entry(self.pool, at, capacity, Some(deep))
     }
 
@@ -220,12 +225,12 @@ pub(super) fn leads_to_keys(pool: &Salvage, hashing: &Hashing) -> bool {
     let (mut fit, mut differ) = (0, 0);
     let mut marks = Marks::default();
     for shard in 0..pool.shards() {
-        for db in 0..DATABASES as u8 {
-            Index::at(pool.root(shard, keys_root(db))).survey(pool, |found| match found {
-                Found::Block(at, bytes) => {
+        for db in physical_databases() {
+            Index::at(pool.root(shard, keys_root(db))).salvage_walk(pool, |found| match found {
+                WalkItem::Block(at, bytes) => {
                     fit + differ < SAMPLES && pool.capacity(at) >= bytes && marks.mark(pool, at)
                 }
-                Found::Entry(slot, near) => {
+                WalkItem::Entry(slot, near) => {
                     let capacity = pool.capacity(slot.entry());
                     let seen = (capacity >= layout::HEADER)
                         .then(|| verify::entry(pool, slot.entry(), capacity, None));
@@ -237,7 +242,7 @@ pub(super) fn leads_to_keys(pool: &Salvage, hashing: &Hashing) -> bool {
                     }
                     true
                 }
-                Found::Damage(_) => true,
+                WalkItem::Damage(_) => true,
             });
         }
     }

@@ -4,6 +4,7 @@ use heap::Ptr;
 
 use super::walk::Salvager;
 use super::{SalvageFinding, SalvageStopped};
+use crate::layout::LIBRARIES;
 use crate::snapshot;
 use crate::{
     Content, Db, Error, Expire, FieldTime, Item, Key, Keyspace, Limits, NodeLimits, Side,
@@ -50,6 +51,24 @@ impl Salvager<'_> {
             // All of its fields have expired.
             false => self.done.expired += 1,
         }
+        Ok(())
+    }
+
+    /// Copies the sound entry of a function library.
+    pub(super) fn copy_library(&mut self, at: Ptr) -> Result<(), SalvageStopped> {
+        let name = entry::key(self.pool, at).into_owned();
+        let key = self.to.key(&name);
+        let mut txn = self.to.begin_one(key.shard(), self.options.now);
+        if txn.library(&name)?.is_some() {
+            self.done.lost += 1;
+            let db = usize::from(LIBRARIES);
+            (self.find)(SalvageFinding::Twice { db, key: name, at: at.raw() });
+            return Ok(());
+        }
+        let code = snapshot::library(self.pool, at);
+        txn.put_library(&name, &code.map_err(SalvageStopped::Write)?)?;
+        txn.commit()?;
+        self.done.libraries += 1;
         Ok(())
     }
 

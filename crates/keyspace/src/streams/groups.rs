@@ -137,7 +137,7 @@ impl StreamRef<'_> {
 impl StreamEdit<'_, '_> {
     /// A change of groups that was tried: an error as the caller knows it.
     fn tried<T>(&mut self, done: Result<T, stream::Error>) -> Result<T, Error> {
-        self.changed_beside = true;
+        self.changed_metadata = true;
         done.map_err(|error| self.error(error))
     }
 
@@ -166,7 +166,7 @@ impl StreamEdit<'_, '_> {
     /// Writes what was changed of a group's `last` and `read`.
     pub fn save_group(&mut self, group: &mut StreamGroup) {
         group.save(self.shard);
-        self.changed_beside = true;
+        self.changed_metadata = true;
     }
 
     /// Makes a consumer, seen now (unix ms), if there is none of this name.

@@ -13,14 +13,14 @@ pub use progress::StreamProgress;
 use std::ops::RangeInclusive;
 
 use heap::{Shard, View};
-use structures::packed::Item;
+use structures::listpack::Item;
 use structures::reclaim::Queue;
 use structures::stream::{self, Pairs, Piece, Stream};
 
-use crate::collection::{Form, Head, Text, item};
+use crate::collection::{Head, Layout, Text, item};
 use crate::entry::{self, Value};
 use crate::layout::{Kind, STREAM_OWNERS};
-use crate::value::{Encoding, Type};
+use crate::types::{Encoding, Type};
 use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
 pub use structures::stream::{
@@ -138,7 +138,7 @@ pub(crate) fn parts<V: View>(view: &V, word: u64, place: u64) -> (Vec<StreamPart
     // A damaged stream ends where the damage is: who verifies says so.
     let next = Stream::open(view, word).and_then(|stream| {
         let done = add_parts(view, &stream, place, &mut parts)?;
-        stream.behind(view, place, done)
+        stream.position_after(view, place, done)
     });
     (parts, next.unwrap_or(0))
 }
@@ -200,9 +200,9 @@ fn add_parts<V: View>(
 pub(crate) fn all_parts<V: View>(view: &V, word: u64) -> Vec<StreamPart> {
     let (mut all, mut next) = parts(view, word, 0);
     while next != 0 {
-        let (more, behind) = parts(view, word, next);
+        let (more, after) = parts(view, word, next);
         all.extend(more);
-        next = behind;
+        next = after;
     }
     all
 }
@@ -245,7 +245,7 @@ impl StreamRef<'_> {
 }
 
 const HEAD: Head =
-    Head { what: Type::Stream, encoding: Encoding::Stream, form: Form::Stream, count: 0 };
+    Head { what: Type::Stream, encoding: Encoding::Stream, layout: Layout::Stream, count: 0 };
 
 /// A stream that is being changed.
 pub struct StreamEdit<'e, 'k> {
@@ -256,7 +256,7 @@ pub struct StreamEdit<'e, 'k> {
     /// Whether entries came or went.
     changed: bool,
     /// Whether groups or what it says of itself changed.
-    pub(crate) changed_beside: bool,
+    pub(crate) changed_metadata: bool,
     at: u64,
 }
 
@@ -323,7 +323,7 @@ impl StreamEdit<'_, '_> {
         head.last = last;
         head.added = added.unwrap_or(head.added);
         head.deleted = deleted.unwrap_or(head.deleted);
-        self.changed_beside = true;
+        self.changed_metadata = true;
     }
 }
 
@@ -365,10 +365,10 @@ impl Txn<'_> {
             }
             None => (Stream::create(shard)?, 0),
         };
-        let (changed, changed_beside) = (false, false);
-        let mut edit = StreamEdit { shard, queue, verify, stream, changed, changed_beside, at };
+        let (changed, changed_metadata) = (false, false);
+        let mut edit = StreamEdit { shard, queue, verify, stream, changed, changed_metadata, at };
         let answer = change(&mut edit)?;
-        let StreamEdit { mut stream, changed, changed_beside, .. } = edit;
+        let StreamEdit { mut stream, changed, changed_metadata, .. } = edit;
         stream.save(&mut self.shards[place.shard]);
         match old {
             Some(_) => self.touch_key(place, key),
@@ -378,9 +378,9 @@ impl Txn<'_> {
             }
         }
         if changed || old.is_none() {
-            self.note(place.shard, db, key.bytes(), Event::Written);
-        } else if changed_beside {
-            self.note(place.shard, db, key.bytes(), Event::Beside);
+            self.record_change(place.shard, db, key.bytes(), Event::Written);
+        } else if changed_metadata {
+            self.record_change(place.shard, db, key.bytes(), Event::MetadataOnly);
         }
         Ok(answer)
     }

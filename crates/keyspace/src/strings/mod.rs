@@ -16,7 +16,7 @@ use crate::entry::{self, Old, Value};
 use crate::error::refused;
 use crate::fault_points::FaultPoint;
 use crate::layout::{Kind, VALUE_INLINE, body_at, int_cell};
-use crate::txn::Place;
+use crate::txn::KeyLocation;
 use crate::value::canonical_int;
 use crate::{Db, Error, Event, Expire, Key, Keyspace, Str, Txn};
 
@@ -39,7 +39,7 @@ impl<'k> Txn<'k> {
         }
         let blob = prepared.adopt(key, &mut self.shards[place.shard]);
         self.put_blob(place, key, old, blob, expire)?;
-        self.note(place.shard, db, key.bytes, Event::Written);
+        self.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(())
     }
 }
@@ -62,7 +62,7 @@ impl Txn<'_> {
             Some(int) => self.put_int(place, key, old, int, expire)?,
             None => self.put_bytes(place, key, old, value, false, expire)?,
         }
-        self.note(place.shard, db, key.bytes, Event::Written);
+        self.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(())
     }
 
@@ -98,13 +98,13 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let (place, old) = self.open(db, key)?;
         self.put_int(place, key, old, value, expire)?;
-        self.note(place.shard, db, key.bytes, Event::Written);
+        self.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(())
     }
 
     fn put_int(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         key: &Key<'_>,
         old: Option<Old>,
         value: i64,
@@ -136,7 +136,7 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let (place, old) = self.open(db, key)?;
         self.put_bytes(place, key, old, bytes, raw, expire)?;
-        self.note(place.shard, db, key.bytes, Event::Written);
+        self.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(())
     }
 
@@ -150,13 +150,13 @@ impl Txn<'_> {
             }
             Some(old) => self.append_to(place, key, old, bytes)?,
         };
-        self.note(place.shard, db, key.bytes, Event::Written);
+        self.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(len)
     }
 
     fn append_to(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         key: &Key<'_>,
         old: Old,
         bytes: &[u8],
@@ -212,14 +212,14 @@ impl Txn<'_> {
             }
             _ => self.rewrite(place, key, old, at, bytes)?,
         }
-        self.note(place.shard, db, key.bytes, Event::Written);
+        self.record_change(place.shard, db, key.bytes, Event::Written);
         Ok(len)
     }
 
     /// Writes `bytes` at `at` into a copy of a short string (or of none).
     fn rewrite(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         key: &Key<'_>,
         old: Option<Old>,
         at: usize,
@@ -250,9 +250,9 @@ impl Txn<'_> {
     }
 
     #[inline]
-    fn put_bytes(
+    pub(crate) fn put_bytes(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         key: &Key<'_>,
         old: Option<Old>,
         bytes: &[u8],
@@ -269,7 +269,7 @@ impl Txn<'_> {
 
     fn put_blob(
         &mut self,
-        place: Place,
+        place: KeyLocation,
         key: &Key<'_>,
         old: Option<Old>,
         blob: Blob,
@@ -289,7 +289,7 @@ impl Txn<'_> {
         }
     }
 
-    fn swing_blob(&mut self, place: Place, old: Old, before: Blob, after: Blob) {
+    fn swing_blob(&mut self, place: KeyLocation, old: Old, before: Blob, after: Blob) {
         if before != after {
             let shard = &mut self.shards[place.shard];
             let cell = entry::cell(shard, old.at);
@@ -298,7 +298,7 @@ impl Txn<'_> {
     }
 
     /// As [`Txn::open_sound`], for a change that needs a string.
-    fn open_string(&mut self, db: Db, key: &Key<'_>) -> Result<(Place, Option<Old>), Error> {
+    fn open_string(&mut self, db: Db, key: &Key<'_>) -> Result<(KeyLocation, Option<Old>), Error> {
         let (place, old) = self.open_sound(db, key)?;
         match old.map(|old| old.kind) {
             Some(Kind::Collection(_)) => Err(Error::WrongType),

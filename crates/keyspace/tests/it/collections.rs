@@ -135,7 +135,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
         9 => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.rename((db(0), &k), (db(0), &o)).expect("room");
+                txn.rename((db(0), &k), (db(0), &o)).expect("free memory");
             });
             if let Some(held) = model.0.remove(&at) {
                 model.0.insert((0, other), held);
@@ -145,7 +145,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let to = random.usize(0..2);
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.copy((db(0), &k), (db(to), &o)).expect("room");
+                txn.copy((db(0), &k), (db(to), &o)).expect("free memory");
             });
             if let Some(held) = model.0.get(&at).cloned() {
                 model.0.insert((to, other), held);
@@ -159,7 +159,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
                     false => txn.set(db(0), &k, b"a string", Expire::Clear),
                 }
                 .and_then(|()| txn.delete(db(0), &k))
-                .expect("room")
+                .expect("free memory")
             });
             model.0.remove(&at);
         }
@@ -207,12 +207,12 @@ fn sets_and_hashes_are_those_of_a_model_in_a_pool() {
 fn encodings_follow_from_the_limits() {
     let ks = volatile(1, 64 << 20);
     let check = |key: &str, what, fields: &[(&str, &str)], expect| {
-        put(&ks, key, what, fields).expect("room");
+        put(&ks, key, what, fields).expect("free memory");
         assert_eq!(encoding(&ks, key), expect, "{key} {fields:?}");
     };
     check("ints", Type::Set, &[("1", ""), ("-5", "")], Encoding::Intset);
     check("ints", Type::Set, &[("+1", "")], Encoding::Hashtable);
-    remove(&ks, "ints", Type::Set, &["+1"]).expect("room");
+    remove(&ks, "ints", Type::Set, &["+1"]).expect("free memory");
     assert_eq!(encoding(&ks, "ints"), Encoding::Hashtable, "it stays what it has become");
     let names: Vec<String> = (0..17).map(|n| n.to_string()).collect();
     let many: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "")).collect();
@@ -240,9 +240,9 @@ fn integers_come_in_ascending_order_and_fields_in_that_of_their_coming() {
         order.join(" ")
     };
     let pairs = [("5", ""), ("-7", ""), ("300", ""), ("1", "")];
-    put(&ks, "s", Type::Set, &pairs).expect("room");
-    put(&ks, "h", Type::Hash, &pairs).expect("room");
-    put(&ks, "h", Type::Hash, &[("-7", "new")]).expect("room");
+    put(&ks, "s", Type::Set, &pairs).expect("free memory");
+    put(&ks, "h", Type::Hash, &pairs).expect("free memory");
+    put(&ks, "h", Type::Hash, &[("-7", "new")]).expect("free memory");
     assert_eq!(order("s", Type::Set), "-7 1 5 300");
     assert_eq!(order("h", Type::Hash), "5 -7 300 1");
 }
@@ -258,7 +258,7 @@ fn a_damaged_member_costs_its_key_and_no_other() {
             let value = format!("a value of {key}");
             let pairs: Vec<(&str, &str)> =
                 names.iter().map(|name| (name.as_str(), value.as_str())).collect();
-            put(&ks, key, Type::Hash, &pairs).expect("room");
+            put(&ks, key, Type::Hash, &pairs).expect("free memory");
         }
         let ks = flip(ks, &file, b"a value of harmed", 0);
         let refused = write(&ks, &["harmed"], |txn| {
@@ -283,7 +283,7 @@ fn a_large_hash_goes_at_once_and_is_freed_in_bounded_steps() {
     let ks = volatile(1, 64 << 20);
     let names: Vec<String> = (0..FIELDS).map(|n| format!("field number {n}")).collect();
     let pairs: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "value")).collect();
-    put(&ks, "large", Type::Hash, &pairs).expect("room");
+    put(&ks, "large", Type::Hash, &pairs).expect("free memory");
     let full = ks.heap().used();
     write(&ks, &["large"], |txn| {
         let key = txn.key(b"large");
@@ -305,9 +305,9 @@ fn a_table_whose_number_of_members_cannot_be_read_is_not_changed() {
         let fields: Vec<String> = (0..4321).map(|n| format!("field {n}")).collect();
         let ks = emulated(&path, 1);
         for field in &fields {
-            put(&ks, "big", what, &[(field, "")]).expect("room");
+            put(&ks, "big", what, &[(field, "")]).expect("free memory");
         }
-        let count = structures::sealed::seal(4321).to_le_bytes();
+        let count = structures::self_checksummed::encode(4321).to_le_bytes();
         // The log, which lies before the blocks, may hold the word too.
         let ks = flip(ks, &path, &count, 1);
         let removed = remove(&ks, "big", what, &["field 7"]);

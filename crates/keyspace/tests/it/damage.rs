@@ -225,7 +225,7 @@ fn slot_of(pool: &Pool, name: &str) -> u64 {
 }
 
 #[track_caller]
-fn check_index_is_made_anew(change: impl FnOnce(u64) -> u64) {
+fn check_index_is_rebuilt(change: impl FnOnce(u64) -> u64) {
     let pool = Pool::new();
     let slot = slot_of(&pool, "key:81the value");
     pool.change(slot, change);
@@ -248,14 +248,14 @@ fn check_index_is_made_anew(change: impl FnOnce(u64) -> u64) {
 
 #[test]
 fn a_slot_that_leads_astray_is_found_again_from_the_entry() {
-    check_index_is_made_anew(|word| word ^ 1 << 6);
-    check_index_is_made_anew(|word| word ^ 1 << 33);
-    check_index_is_made_anew(|word| word ^ 1 << 48);
-    check_index_is_made_anew(|word| word ^ 1 << 63);
+    check_index_is_rebuilt(|word| word ^ 1 << 6);
+    check_index_is_rebuilt(|word| word ^ 1 << 33);
+    check_index_is_rebuilt(|word| word ^ 1 << 48);
+    check_index_is_rebuilt(|word| word ^ 1 << 63);
 }
 
 #[test]
-fn a_damaged_segment_is_made_anew_from_its_entries() {
+fn a_damaged_segment_is_rebuilt_from_its_entries() {
     let pool = Pool::new();
     let slot = slot_of(&pool, "key:82the value");
     let bytes = fs::read(&pool.path).expect("the pool");
@@ -346,7 +346,7 @@ fn an_expiry_time_that_is_not_in_its_index_is_found() {
 }
 
 #[test]
-fn what_nothing_else_tells_is_not_repaired() {
+fn what_nothing_else_reports_is_not_repaired() {
     let check = |at: u64, change: fn(u64) -> u64| {
         let pool = Pool::new();
         pool.change(at, change);

@@ -52,7 +52,7 @@ fn a_scan_meets_every_key_that_stays_while_others_come_and_go() {
             let gone = format!("new:{}:7", round / 2);
             write(&ks, &[&gone], |txn| {
                 let key = txn.key(gone.as_bytes());
-                txn.delete(db(0), &key).expect("room");
+                txn.delete(db(0), &key).expect("free memory");
             });
         }
     });
@@ -64,9 +64,9 @@ fn a_cursor_that_no_scan_gave_ends_the_scan() {
     let ks = filled(10);
     for cursor in [u64::MAX, 1 << 63, 77 << 47] {
         let txn = ks.begin_one(ks.scan_shard(cursor), NOW);
-        let mut met = 0;
-        txn.scan(db(0), cursor, 10, &mut |_, _| met += 1);
-        assert!(met <= 10);
+        let mut visited = 0;
+        txn.scan(db(0), cursor, 10, &mut |_, _| visited += 1);
+        assert!(visited <= 10);
     }
 }
 
@@ -100,7 +100,7 @@ fn the_last_key_is_picked_among_expired_ones() {
 }
 
 #[test]
-fn a_flushed_database_is_empty_at_once_and_its_room_comes_back() {
+fn a_flushed_database_is_empty_at_once_and_its_memory_is_freed() {
     let ks = volatile(4, 64 << 20);
     let before = ks.heap().used();
     for i in 0..2000 {
@@ -121,7 +121,7 @@ fn a_flushed_database_is_empty_at_once_and_its_room_comes_back() {
     check(&ks, "key:5", Some("new"));
     write(&ks, &["key:5"], |txn| {
         let key = txn.key(b"key:5");
-        txn.delete(db(0), &key).expect("room");
+        txn.delete(db(0), &key).expect("free memory");
     });
     // The new key's index, of one segment, stays.
     assert!(ks.heap().used() - before <= 8192, "{} bytes", ks.heap().used() - before);
@@ -132,7 +132,7 @@ fn swapped_databases_change_places_and_back() {
     let ks = filled(10);
     let swap = |a, b| {
         let mut txn = ks.begin_all(NOW);
-        txn.swap(db(a), db(b)).expect("room");
+        txn.swap(db(a), db(b)).expect("free memory");
         txn.commit().expect("a commit");
     };
     swap(0, 3);
@@ -150,7 +150,7 @@ fn a_swap_that_is_rolled_back_did_not_happen() {
     let ks = filled(10);
     let mut txn = ks.begin_all(NOW);
     let savepoint = txn.savepoint();
-    txn.swap(db(0), db(1)).expect("room");
+    txn.swap(db(0), db(1)).expect("free memory");
     assert_eq!(txn.count(db(1)), 10);
     txn.rollback_to(savepoint);
     assert_eq!(txn.count(db(1)), 0);

@@ -72,7 +72,7 @@ fn everything_is_as_before_in_fewer_spans() {
 }
 
 #[test]
-fn room_of_one_size_serves_another_afterwards() {
+fn space_of_one_size_serves_another_afterwards() {
     let fill = |ks: &Keyspace, prefix: &str, len: usize| {
         let value = vec![b'v'; len];
         let mut set = 0;
@@ -95,7 +95,7 @@ fn room_of_one_size_serves_another_afterwards() {
             let name = format!("small:{i}");
             write(&ks, &[&name], |txn| {
                 let key = txn.key(name.as_bytes());
-                txn.delete(db(0), &key).expect("room");
+                txn.delete(db(0), &key).expect("free memory");
             });
         }
         if defragmented {

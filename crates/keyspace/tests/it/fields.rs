@@ -21,7 +21,7 @@ fn put(ks: &Keyspace, now: u64, key: &str, pairs: &[(String, String)], time: Fie
     write_at(ks, now, &[key], |txn| {
         let k = txn.key(key.as_bytes());
         let pairs = pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
-        txn.put_fields(db(0), &k, pairs, time, LIMITS).expect("room")
+        txn.put_fields(db(0), &k, pairs, time, LIMITS).expect("free memory")
     })
 }
 
@@ -40,7 +40,7 @@ fn change(
             shown.push(time);
             change
         });
-        done.expect("room");
+        done.expect("free memory");
         shown
     })
 }
@@ -128,7 +128,7 @@ fn step(ks: &Keyspace, model: &mut Model, now: u64, random: &mut fastrand::Rng) 
             let done = write_at(ks, now, &[key, other], |txn| {
                 let (from, to) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
                 let (from, to) = ((db(0), &from), (db(0), &to));
-                if copies { txn.copy(from, to) } else { txn.rename(from, to) }.expect("room")
+                if copies { txn.copy(from, to) } else { txn.rename(from, to) }.expect("free memory")
             });
             assert_eq!(done, model.contains_key(key));
             if done && key != other {
@@ -140,7 +140,7 @@ fn step(ks: &Keyspace, model: &mut Model, now: u64, random: &mut fastrand::Rng) 
             let until = Some(now + 80).filter(|_| random.bool());
             let done = write_at(ks, now, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set_expiry(db(0), &k, until).expect("room")
+                txn.set_expiry(db(0), &k, until).expect("free memory")
             });
             assert_eq!(done, model.contains_key(key));
             if let Some(held) = model.get_mut(key) {
@@ -188,10 +188,10 @@ fn fields_go_when_their_time_comes_and_no_sooner() {
             }
             if n % 40 == 0 {
                 expire_all(&ks, now);
-                let lasting = model.values().filter(|(_, until)| until.is_some()).count();
+                let without_ttl = model.values().filter(|(_, until)| until.is_some()).count();
                 let timed = |fields: &Fields| fields.values().any(|(_, time)| time.is_some());
                 let timed = model.values().filter(|(fields, _)| timed(fields)).count();
-                assert_eq!(counted(&ks), (lasting as u64, timed as u64));
+                assert_eq!(counted(&ks), (without_ttl as u64, timed as u64));
             }
             if n % 10 == 0 {
                 compare(&ks, &model, now);
@@ -222,7 +222,7 @@ fn encoding(ks: &Keyspace, key: &str) -> Encoding {
 }
 
 #[test]
-fn the_encoding_tells_that_there_was_a_time() {
+fn the_encoding_reports_that_there_was_a_time() {
     let ks = volatile(2, 64 << 20);
     put(&ks, NOW, "h", &[("f".into(), "v".into())], FieldTime::Clear);
     assert_eq!(encoding(&ks, "h"), Encoding::Listpack);
@@ -278,7 +278,7 @@ fn what_takes_the_place_of_a_hash_has_no_fields() {
     filled(&ks, "h", 5, false);
     write_at(&ks, NOW, &["h"], |txn| {
         let key = txn.key(b"h");
-        txn.set(db(0), &key, b"a string", Expire::Keep).expect("room");
+        txn.set(db(0), &key, b"a string", Expire::Keep).expect("free memory");
     });
     assert_eq!((ks.count(db(0)), counted(&ks)), ((1, 0), (0, 0)));
     filled(&ks, "g", 5, true);

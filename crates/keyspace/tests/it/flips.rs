@@ -62,7 +62,7 @@ fn put_timed(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
         for (n, (field, value)) in fields.iter().enumerate() {
             let time = time(n).map_or(FieldTime::Clear, FieldTime::At);
             let pair = [(field.as_bytes(), value.as_bytes())];
-            txn.put_fields(db(0), &key, pair, time, limits).expect("room");
+            txn.put_fields(db(0), &key, pair, time, limits).expect("free memory");
         }
     });
 }
@@ -71,12 +71,12 @@ fn put_sorted(ks: &Keyspace, key: &str, members: &[(String, String)]) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
         let limits = Limits { entries: 100, value: 64 };
-        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("room");
+        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("free memory");
         for ((member, _), score) in members.iter().zip(0..) {
             let done = edit.change(txn, member.as_bytes(), |_| Some(f64::from(score)));
-            done.expect("room");
+            done.expect("free memory");
         }
-        edit.finish(txn, db(0), &key).expect("room");
+        edit.finish(txn, db(0), &key).expect("free memory");
     });
 }
 
@@ -85,7 +85,7 @@ fn put(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
         let key = txn.key(key.as_bytes());
         let pairs = fields.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
         let limits = Limits { entries: 100, value: 64 };
-        txn.put_members(db(0), &key, Type::Hash, pairs, limits).expect("room");
+        txn.put_members(db(0), &key, Type::Hash, pairs, limits).expect("free memory");
     });
 }
 
@@ -110,7 +110,7 @@ fn put_stream(ks: &Keyspace, key: &str) {
             }
             Ok(())
         });
-        done.expect("room");
+        done.expect("free memory");
     });
 }
 

@@ -6,9 +6,9 @@ use keyspace::{Error, Expire, Keyspace};
 
 fn set_prepared(ks: &Keyspace, key: &str, value: &str) {
     let key = ks.key(key.as_bytes());
-    let prepared = ks.prepare(&key, value.as_bytes()).expect("room");
+    let prepared = ks.prepare(&key, value.as_bytes()).expect("free memory");
     let mut txn = ks.begin_one(key.shard(), NOW);
-    txn.set_prepared(db(0), &key, prepared, Expire::Clear).expect("room");
+    txn.set_prepared(db(0), &key, prepared, Expire::Clear).expect("free memory");
     txn.commit().expect("a commit");
 }
 
@@ -30,18 +30,18 @@ fn a_prepared_string_is_set_as_any_other() {
 }
 
 #[test]
-fn what_was_prepared_and_not_set_takes_no_room() {
+fn what_was_prepared_and_not_set_takes_no_space() {
     let ks = volatile(2, 64 << 20);
     set(&ks, "k", "v");
     let used = ks.heap().used();
     let value = text(1, 1 << 20);
     let key = ks.key(b"k");
-    drop(ks.prepare(&key, value.as_bytes()).expect("room"));
+    drop(ks.prepare(&key, value.as_bytes()).expect("free memory"));
     let attach = |commit: bool| {
-        let prepared = ks.prepare(&key, value.as_bytes()).expect("room");
+        let prepared = ks.prepare(&key, value.as_bytes()).expect("free memory");
         let mut txn = ks.begin_one(key.shard(), NOW);
         let savepoint = txn.savepoint();
-        txn.set_prepared(db(0), &key, prepared, Expire::Clear).expect("room");
+        txn.set_prepared(db(0), &key, prepared, Expire::Clear).expect("free memory");
         if commit {
             txn.rollback_to(savepoint);
             txn.commit().expect("a commit");

@@ -109,14 +109,14 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
                 let k = txn.key(key.as_bytes());
                 txn.trim(db(0), &k, head as u64, tail as u64)
             });
-            trimmed.expect("room");
+            trimmed.expect("free memory");
             held.drain(..head);
             held.truncate(held.len().saturating_sub(tail));
         }
         16 => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.rename((db(0), &k), (db(0), &o)).expect("room");
+                txn.rename((db(0), &k), (db(0), &o)).expect("free memory");
             });
             if let Some(held) = model.remove(&at).filter(|held| !held.is_empty()) {
                 model.insert((0, other), held);
@@ -126,7 +126,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let to = random.usize(0..2);
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.copy((db(0), &k), (db(to), &o)).expect("room");
+                txn.copy((db(0), &k), (db(to), &o)).expect("free memory");
             });
             let copy = held.clone();
             if !copy.is_empty() {
@@ -137,10 +137,10 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             held.clear();
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set(db(0), &k, b"a string", Expire::Clear).expect("room");
+                txn.set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
                 let pushed = txn.push(db(0), &k, side, [&b"no"[..]], limits());
                 assert_eq!(pushed, Err(Error::WrongType));
-                txn.delete(db(0), &k).expect("room");
+                txn.delete(db(0), &k).expect("free memory");
             });
         }
     }
@@ -249,7 +249,7 @@ fn a_damaged_element_costs_its_key_and_no_other() {
         for key in ["harmed", "whole"] {
             let elements: Vec<String> = (0..count).map(|n| format!("{n} of {key}")).collect();
             let elements: Vec<&str> = elements.iter().map(String::as_str).collect();
-            push(&ks, key, Side::Tail, &elements).expect("room");
+            push(&ks, key, Side::Tail, &elements).expect("free memory");
         }
         let wanted = format!("{} of harmed", count / 2);
         let ks = flip(ks, &file, wanted.as_bytes(), 0);
@@ -270,10 +270,10 @@ fn a_long_list_is_deleted_in_bounded_steps() {
     let ks = volatile(1, 256 << 20);
     let elements: Vec<String> = (0..60_000).map(|n| format!("element number {n}")).collect();
     let elements: Vec<&str> = elements.iter().map(String::as_str).collect();
-    push(&ks, "a", Side::Tail, &elements).expect("room");
+    push(&ks, "a", Side::Tail, &elements).expect("free memory");
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("room");
+        txn.delete(db(0), &key).expect("free memory");
     });
     assert_eq!(read(&ks, 0, "a"), None);
     let (steps, _) = reclaim_in_steps(&ks, 50, 40);

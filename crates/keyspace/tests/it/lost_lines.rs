@@ -53,7 +53,7 @@ fn fill(ks: &Keyspace) {
         write(ks, &[&format!("sparse:{i}")], |txn| {
             let key = format!("sparse:{i}");
             let key = txn.key(key.as_bytes());
-            txn.set_range(db(0), &key, 17_000_000, b"far").expect("room");
+            txn.set_range(db(0), &key, 17_000_000, b"far").expect("free memory");
         });
         hash(ks, &format!("large fields:{i}"), 4, 70_000, FieldTime::Clear);
         let large = text("element", i, 90_000);
@@ -61,7 +61,7 @@ fn fill(ks: &Keyspace) {
             let key = format!("list:{i}");
             let key = txn.key(key.as_bytes());
             let limits = NodeLimits::new(1024, 60);
-            txn.push(db(0), &key, Side::Tail, [large.as_bytes()], limits).expect("room");
+            txn.push(db(0), &key, Side::Tail, [large.as_bytes()], limits).expect("free memory");
         });
     }
 }
@@ -73,7 +73,7 @@ fn hash(ks: &Keyspace, key: &str, fields: usize, len: usize, time: FieldTime) {
         for n in 0..fields {
             let (field, value) = (format!("field {n}"), text("value", n, len));
             let pair = [(field.as_bytes(), value.as_bytes())];
-            txn.put_fields(db(0), &key, pair, time, limits).expect("room");
+            txn.put_fields(db(0), &key, pair, time, limits).expect("free memory");
         }
     });
 }
@@ -82,12 +82,12 @@ fn sorted(ks: &Keyspace, key: &str, members: usize) {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
         let limits = Limits { entries: 100, value: 64 };
-        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("room");
+        let mut edit = txn.edit_sorted_set(db(0), &key, limits).expect("free memory");
         for n in 0..members {
             let score = |_| Some(n as f64);
-            edit.change(txn, format!("member {n}").as_bytes(), score).expect("room");
+            edit.change(txn, format!("member {n}").as_bytes(), score).expect("free memory");
         }
-        edit.finish(txn, db(0), &key).expect("room");
+        edit.finish(txn, db(0), &key).expect("free memory");
     });
 }
 
@@ -96,7 +96,8 @@ fn list(ks: &Keyspace, key: &str, elements: usize) {
         let key = txn.key(key.as_bytes());
         let elements: Vec<String> = (0..elements).map(|n| format!("element {n}")).collect();
         let elements = elements.iter().map(|element| element.as_bytes());
-        txn.push(db(0), &key, Side::Tail, elements, NodeLimits::new(1024, 60)).expect("room");
+        txn.push(db(0), &key, Side::Tail, elements, NodeLimits::new(1024, 60))
+            .expect("free memory");
     });
 }
 
@@ -115,7 +116,7 @@ fn stream(ks: &Keyspace, key: &str, entries: u64) {
             }
             Ok(())
         });
-        done.expect("room");
+        done.expect("free memory");
     });
 }
 
@@ -125,10 +126,10 @@ fn read(ks: &Keyspace, key: &[u8]) -> Read {
         common::goes_on();
         let losses = ks.losses();
         let key = ks.key(key);
-        if ks.has_alert()
-            && let Some(harm) = ks.harm(db(0), &key)
+        if ks.has_media_errors()
+            && let Some(key_damage) = ks.key_damage(db(0), &key)
         {
-            return Err(format!("{harm:?}"));
+            return Err(format!("{key_damage:?}"));
         }
         let mut txn = ks.begin_one(key.shard(), NOW);
         let found = txn.find(db(0), &key);
@@ -137,7 +138,7 @@ fn read(ks: &Keyspace, key: &[u8]) -> Read {
         if !ks.has_lost_since(losses) {
             return content.map_err(|error| error.to_string());
         }
-        ks.settle();
+        ks.resolve_losses();
     }
 }
 
@@ -154,7 +155,7 @@ fn scrub(ks: &Keyspace) {
                 Err(_) => return,
             }
         }
-        ks.settle();
+        ks.resolve_losses();
     }
 }
 
@@ -266,12 +267,12 @@ fn signalled(path: &Path, sound: &Sound, rng: &mut Rng, tally: &mut Tally) {
     fs::write(path, &sound.bytes).expect("the pool");
     let mut ks = emulated(path, 1);
     let file = OpenOptions::new().write(true).open(path).expect("the pool");
-    let behind = (page + PAGE) as usize;
+    let next_page = (page + PAGE) as usize;
     file.set_len(page).expect("a shorter file");
     ks.heap().region().load(page);
-    file.write_all_at(&sound.bytes[behind..], behind as u64).expect("what lies behind");
+    file.write_all_at(&sound.bytes[next_page..], next_page as u64).expect("what follows");
     if rng.bool() {
-        ks.settle();
+        ks.resolve_losses();
     }
     let mut named = sound.check(&ks, &what);
     if rng.bool() && ks.stopped().is_none() {

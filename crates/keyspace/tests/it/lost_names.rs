@@ -5,11 +5,11 @@ use crate::common::{self, NOW, db, set, write};
 use keyspace::Defragmentation;
 
 /// Keys of which some were lost with their names; which.
-fn with_nameless() -> (Pool, Vec<usize>) {
+fn with_unidentified() -> (Pool, Vec<usize>) {
     let pool = Pool::new(KEYS);
     let page = pool.entry(&name(KEYS / 2)) & !(PAGE - 1);
     pool.lose_one(page);
-    pool.ks.settle();
+    pool.ks.resolve_losses();
     let lost: Vec<usize> = (0..KEYS).filter(|&i| read(&pool.ks, &name(i)).is_err()).collect();
     assert!((10..100).contains(&lost.len()), "{} keys", lost.len());
     (pool, lost)
@@ -26,19 +26,19 @@ fn check_lost(pool: &Pool, lost: &[usize]) {
 
 #[test]
 fn lost_names_are_known_when_the_index_has_grown() {
-    let (pool, lost) = with_nameless();
+    let (pool, lost) = with_unidentified();
     for i in KEYS..5 * KEYS {
         set(&pool.ks, &name(i), &value(i));
     }
     check_lost(&pool, &lost);
     for &i in &lost {
         let name = name(i);
-        pool.ks.cut_nameless(db(0), &pool.ks.key(name.as_bytes())).expect("a commit");
+        pool.ks.remove_unidentified(db(0), &pool.ks.key(name.as_bytes())).expect("a commit");
         // One was cut in two and kept its name.
         write(&pool.ks, &[&name], |txn| txn.delete(db(0), &txn.key(name.as_bytes())).is_ok());
         assert_eq!(read(&pool.ks, &name), Ok(None));
     }
-    assert!(!pool.ks.has_alert());
+    assert!(!pool.ks.has_media_errors());
     assert_eq!(pool.ks.count(db(0)).0, (5 * KEYS - lost.len()) as u64);
 }
 
@@ -59,10 +59,10 @@ fn index_page(pool: &Pool, lost: &[usize]) -> u64 {
 }
 
 #[test]
-fn lost_names_are_known_when_the_index_was_made_anew() {
-    let (pool, lost) = with_nameless();
+fn lost_names_are_known_when_the_index_was_rebuilt() {
+    let (pool, lost) = with_unidentified();
     pool.lose_one(index_page(&pool, &lost));
-    pool.ks.settle();
+    pool.ks.resolve_losses();
     let news = pool.ks.damage_news().join("\n");
     assert!(news.contains("was rebuilt"), "{news}");
     check_lost(&pool, &lost);
@@ -76,7 +76,7 @@ fn names_that_are_lost_together_with_a_part_of_the_index_are_known() {
         (0..KEYS).filter(|&i| pool.entry(&name(i)) & !(PAGE - 1) == page).collect();
     pool.lose_one(index_page(&pool, &[]));
     pool.lose_one(page);
-    pool.ks.settle();
+    pool.ks.resolve_losses();
     let news = pool.ks.damage_news().join("\n");
     assert!(news.contains("was rebuilt"), "{news}");
     // Nothing leads to those whose slots were in the lost page.
@@ -94,27 +94,29 @@ fn names_that_are_lost_together_with_a_part_of_the_index_are_known() {
 
 #[test]
 fn lost_names_are_not_shown_to_who_walks_over_all_keys() {
-    let (pool, lost) = with_nameless();
-    let is_nameless =
-        |i: &&usize| pool.ks.harm(db(0), &pool.ks.key(name(**i).as_bytes())).is_some();
-    let nameless = lost.iter().filter(is_nameless).count();
-    assert!(nameless >= lost.len() - 1);
+    let (pool, lost) = with_unidentified();
+    let is_unidentified =
+        |i: &&usize| pool.ks.key_damage(db(0), &pool.ks.key(name(**i).as_bytes())).is_some();
+    let unidentified = lost.iter().filter(is_unidentified).count();
+    assert!(unidentified >= lost.len() - 1);
     let txn = pool.ks.begin_one(0, NOW);
     let mut seen = 0;
     txn.for_each(db(0), &mut |key, _| {
         assert!(!key.is_empty());
         seen += 1;
     });
-    assert_eq!(seen, KEYS - nameless);
+    assert_eq!(seen, KEYS - unidentified);
 }
 
 #[test]
 fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
-    let (pool, lost) = with_nameless();
+    let (pool, lost) = with_unidentified();
     let gone = |i: &usize| !lost.contains(i) && !i.is_multiple_of(16);
     for i in (0..KEYS).filter(gone) {
         let key = name(i);
-        write(&pool.ks, &[&key], |txn| txn.delete(db(0), &txn.key(key.as_bytes())).expect("room"));
+        write(&pool.ks, &[&key], |txn| {
+            txn.delete(db(0), &txn.key(key.as_bytes())).expect("free memory")
+        });
     }
     while common::goes_on() && pool.ks.reclaim_until(|| false) {}
     let (mut at, mut moved) = (Defragmentation::default(), 0);
@@ -127,10 +129,10 @@ fn lost_names_stay_known_to_the_defragmenter_and_go_with_their_database() {
     for &i in &lost {
         assert!(read(&pool.ks, &name(i)).is_err(), "key {i}");
     }
-    write(&pool.ks, &[&name(0)], |txn| txn.flush(db(0)).expect("room"));
+    write(&pool.ks, &[&name(0)], |txn| txn.flush(db(0)).expect("free memory"));
     assert_eq!(read(&pool.ks, &name(lost[0])), Ok(None));
     assert_eq!(scrub(&pool.ks).1, 0);
-    assert!(!pool.ks.has_alert());
+    assert!(!pool.ks.has_media_errors());
     assert_eq!(read(&pool.ks, &name(lost[1])), Ok(None));
 }
 
@@ -153,14 +155,14 @@ fn the_empty_key_is_one_that_a_scrub_can_find_damaged() {
 }
 
 #[test]
-fn an_index_made_anew_does_not_lead_to_a_block_that_was_given_up() {
+fn an_index_rebuilt_does_not_lead_to_a_block_that_was_given_up() {
     let pool = with_damaged_empty_key(KEYS);
     // The entry is remembered without a name, and deleted under it.
     let key = pool.ks.key(b"");
-    pool.ks.cut_nameless(db(0), &key).expect("a commit");
-    write(&pool.ks, &[""], |txn| txn.delete(db(0), &key).expect("room"));
+    pool.ks.remove_unidentified(db(0), &key).expect("a commit");
+    write(&pool.ks, &[""], |txn| txn.delete(db(0), &key).expect("free memory"));
     pool.lose_one(index_page(&pool, &[]));
-    pool.ks.settle();
+    pool.ks.resolve_losses();
     let news = pool.ks.damage_news().join("\n");
     assert!(news.contains("was rebuilt: 4000 keys"), "{news}");
     assert_eq!(pool.ks.count(db(0)).0, KEYS as u64);

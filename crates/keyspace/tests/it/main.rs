@@ -12,6 +12,7 @@ mod databases;
 mod defragment;
 mod fields;
 mod flips;
+mod functions;
 mod keys;
 mod large;
 mod limits;

@@ -2,7 +2,7 @@
 
 use crate::common::medium::{KEYS, PAGE, Pool, ZONES, name, read, scrub, value};
 use crate::common::{NOW, check, db, emulated, set, write};
-use keyspace::{CheckError, Error, Expire, Harm, Keyspace};
+use keyspace::{CheckError, Error, Expire, KeyDamage, Keyspace};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -32,19 +32,19 @@ fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
     for (n, &i) in lost.iter().enumerate() {
         let name = name(i);
         let key = pool.ks.key(name.as_bytes());
-        pool.ks.cut_nameless(db(0), &key).expect("a commit");
+        pool.ks.remove_unidentified(db(0), &key).expect("a commit");
         if n % 2 == 0 {
             set(&pool.ks, &name, "new");
             check(&pool.ks, &name, Some("new"));
         } else {
             let mut txn = pool.ks.begin_one(key.shard(), NOW);
-            txn.delete(db(0), &key).expect("room");
+            txn.delete(db(0), &key).expect("free memory");
             txn.commit().expect("a commit");
             drop(txn);
             check(&pool.ks, &name, None);
         }
     }
-    assert!(!pool.ks.has_alert());
+    assert!(!pool.ks.has_media_errors());
     pool.ks.heap().close().expect("a clean close");
     let Pool { ks, path, _folder } = pool;
     drop(ks);
@@ -85,7 +85,7 @@ fn a_damaged_key_stays_one_after_a_restart_and_is_listed_by_a_check() {
     let Pool { ks, path, _folder } = pool;
     drop(ks);
     let ks = emulated(&path, 1);
-    assert!(read(&ks, &name(i)).is_err(), "in the next life too");
+    assert!(read(&ks, &name(i)).is_err(), "in the next incarnation too");
     let mut found = Vec::new();
     ks.inspect(0, &|_| {}, &mut |problem| found.push(problem));
     let named = |problem: &CheckError| matches!(problem, CheckError::Key(key) if key.key.as_deref() == Some(name(i).as_bytes()));
@@ -96,7 +96,7 @@ fn a_damaged_key_stays_one_after_a_restart_and_is_listed_by_a_check() {
 }
 
 #[test]
-fn a_lost_part_of_an_index_is_made_anew_from_the_entries() {
+fn a_lost_part_of_an_index_is_rebuilt_from_the_entries() {
     const KEYS: usize = 400;
     let pool = Pool::new(KEYS);
     let cut = pool.last_page();
@@ -109,7 +109,7 @@ fn a_lost_part_of_an_index_is_made_anew_from_the_entries() {
     let news = pool.ks.damage_news().join("\n");
     assert!(news.contains("was rebuilt: 400 keys"), "{news}");
     assert_eq!(pool.ks.damaged_keys(), 0);
-    pool.ks.settle();
+    pool.ks.resolve_losses();
     let mut found = Vec::new();
     pool.ks.inspect(0, &|_| {}, &mut |problem| found.push(problem));
     assert!(found.iter().all(|p| matches!(p, CheckError::Lost { .. })), "{found:?}");
@@ -118,7 +118,7 @@ fn a_lost_part_of_an_index_is_made_anew_from_the_entries() {
 /// Loses the page with the bitmap of the last span in use; a key whose entry lies before it.
 fn lose_bitmap(pool: &Pool) {
     pool.lose_one(pool.last_page() & !65535);
-    pool.ks.settle();
+    pool.ks.resolve_losses();
 }
 
 #[track_caller]
@@ -126,7 +126,7 @@ fn check_stopped(ks: &Keyspace) {
     assert!(ks.stopped().is_some_and(|why| why.contains("bitmap")), "{:?}", ks.stopped());
     let key = ks.key(b"more");
     let mut txn = ks.begin_one(key.shard(), NOW);
-    txn.set(db(0), &key, b"x", Expire::Clear).expect("room");
+    txn.set(db(0), &key, b"x", Expire::Clear).expect("free memory");
     assert!(txn.commit().is_err(), "no write is taken");
 }
 
@@ -145,12 +145,12 @@ fn check_named(ks: &Keyspace, keys: usize) -> usize {
 }
 
 #[test]
-fn what_nothing_else_tells_stops_the_store_and_says_so() {
+fn what_nothing_else_reports_stops_the_store_and_says_so() {
     let pool = Pool::new(KEYS);
     lose_bitmap(&pool);
     check_stopped(&pool.ks);
     let key = pool.ks.key(b"more");
-    assert_eq!(pool.ks.harm(db(0), &key), None, "reads go on");
+    assert_eq!(pool.ks.key_damage(db(0), &key), None, "reads go on");
     assert!(check_named(&pool.ks, KEYS) > KEYS - 100);
     let news = pool.ks.damage_news().join("\n");
     assert!(news.contains("perdura check --repair"), "{news}");
@@ -162,14 +162,14 @@ fn a_stop_outlives_the_process() {
     lose_bitmap(&pool);
     let whole = check_named(&pool.ks, KEYS);
     let Pool { mut ks, path, _folder } = pool;
-    for life in 0..3 {
+    for incarnation in 0..3 {
         drop(ks);
         ks = emulated(&path, 1);
         let stopped = ks.stopped().map(str::to_owned);
         assert!(stopped.is_some_and(|why| why.contains("bitmap")), "before anything is settled");
-        ks.settle();
+        ks.resolve_losses();
         check_stopped(&ks);
-        assert_eq!(check_named(&ks, KEYS), whole, "life {life}");
+        assert_eq!(check_named(&ks, KEYS), whole, "life {incarnation}");
     }
 }
 
@@ -192,7 +192,7 @@ fn a_repaired_pool_is_written_again_and_no_block_in_use_was_given_away() {
     ks.heap().close().expect("a clean close");
     drop(ks);
     let ks = emulated(&path, 1);
-    assert_eq!((ks.stopped(), ks.is_unsettled()), (None, false));
+    assert_eq!((ks.stopped(), ks.has_unresolved_losses()), (None, false));
     for i in KEYS..2 * KEYS {
         set(&ks, &name(i), &value(i));
     }
@@ -212,14 +212,14 @@ fn a_loss_is_known_when_the_process_ends_after_its_page_was_repaired() {
     let Pool { ks, path, _folder } = pool;
     drop(ks);
     let ks = emulated(&path, 1);
-    assert!(ks.is_unsettled(), "the pool lists it");
-    ks.settle();
+    assert!(ks.has_unresolved_losses(), "the pool lists it");
+    ks.resolve_losses();
     let whole = check_named(&ks, KEYS);
     assert!((KEYS - 100..KEYS - 10).contains(&whole), "{whole} keys");
     assert_eq!(ks.damaged_keys(), (KEYS - whole) as u64);
     drop(ks);
     let ks = emulated(&path, 1);
-    assert!(!ks.is_unsettled(), "what was settled is listed no more");
+    assert!(!ks.has_unresolved_losses(), "what was settled is listed no more");
     assert!(scrub(&ks).1 > 0, "and its keys are marked");
     assert_eq!(check_named(&ks, KEYS), whole);
 }
@@ -236,7 +236,7 @@ fn a_transaction_that_may_have_read_lost_bytes_does_not_commit() {
     assert!(seen.is_none(), "its bytes read as zeros");
     assert!(txn.commit().is_err());
     drop(txn);
-    pool.ks.settle();
+    pool.ks.resolve_losses();
     check(&pool.ks, &first, Some(&value(0)));
     set(&pool.ks, "another", "x");
     check(&pool.ks, "another", Some("x"));
@@ -260,13 +260,13 @@ fn nothing_is_reserved_of_what_a_loss_may_have_freed() {
         .count();
     assert!(refused > 0);
     drop(txn);
-    pool.ks.settle();
+    pool.ks.resolve_losses();
     set(&pool.ks, "another", "x");
     check(&pool.ks, "another", Some("x"));
 }
 
 #[test]
-fn a_scrub_finds_what_was_changed_behind_the_keyspaces_back() {
+fn a_scrub_finds_what_was_changed_without_the_keyspace() {
     const KEYS: usize = 1500;
     let pool = Pool::new(KEYS);
     set(&pool.ks, "large", &"large ".repeat(100_000));
@@ -299,7 +299,7 @@ fn a_scrub_finds_what_was_changed_behind_the_keyspaces_back() {
 }
 
 #[test]
-fn a_scrub_makes_an_index_anew_whose_slot_leads_astray() {
+fn a_scrub_rebuilds_an_index_whose_slot_leads_astray() {
     const KEYS: usize = 600;
     let pool = Pool::new(KEYS);
     let entry = pool.entry(&name(9));
@@ -321,9 +321,9 @@ fn a_scrub_makes_an_index_anew_whose_slot_leads_astray() {
 /// page; and which. Loses that page.
 fn twin(pool: &Pool, lost: &HashMap<u64, String>) -> (String, String) {
     pool.lose(pool.last_page());
-    pool.ks.settle();
-    let at_of = |name: &str| match pool.ks.harm(db(0), &pool.ks.key(name.as_bytes())) {
-        Some(Harm::Nameless(at)) => Some(at),
+    pool.ks.resolve_losses();
+    let at_of = |name: &str| match pool.ks.key_damage(db(0), &pool.ks.key(name.as_bytes())) {
+        Some(KeyDamage::Unidentified(at)) => Some(at),
         _ => None,
     };
     let names = (0..1 << 24).map(|n| format!("x{n:08}"));
@@ -337,7 +337,7 @@ fn replace(pool: &Pool, old: &str, new: &str) {
     let last = pool.last_page();
     write(&pool.ks, &[old], |txn| {
         let key = txn.key(old.as_bytes());
-        txn.delete(db(0), &key).expect("room");
+        txn.delete(db(0), &key).expect("free memory");
     });
     let as_long = value(KEYS - 1).len() + old.len() - new.len();
     set(&pool.ks, new, &"v".repeat(as_long));
@@ -355,7 +355,7 @@ fn of_two_lost_keys_with_the_same_known_bits_each_is_cleared_by_its_own_delete()
     replace(&pool, &name(KEYS - 1), &twin);
     pool.lose(pool.last_page());
     assert!(read(&pool.ks, &lost).is_err() && read(&pool.ks, &twin).is_err());
-    let clear = |name: &str| pool.ks.cut_nameless(db(0), &pool.ks.key(name.as_bytes()));
+    let clear = |name: &str| pool.ks.remove_unidentified(db(0), &pool.ks.key(name.as_bytes()));
     clear(&twin).expect("a commit");
     assert_eq!(read(&pool.ks, &twin), Ok(None), "deleted, whatever else fits it");
     assert!(read(&pool.ks, &lost).is_err());
@@ -378,15 +378,15 @@ fn a_lost_key_with_the_known_bits_of_the_empty_one_is_not_taken_for_it() {
 }
 
 #[test]
-fn what_was_read_while_a_loss_was_met_and_settled_is_read_again() {
+fn what_was_read_while_a_loss_was_seen_and_resolved_is_read_again() {
     let pool = Pool::new(KEYS);
     let before = pool.ks.losses();
     assert!(!pool.ks.has_lost_since(before));
     pool.lose(pool.last_page());
     assert!(pool.ks.has_lost_since(before) && pool.ks.has_lost_since(pool.ks.losses()));
     let during = pool.ks.losses();
-    pool.ks.settle();
-    assert!(!pool.ks.is_unsettled());
+    pool.ks.resolve_losses();
+    assert!(!pool.ks.has_unresolved_losses());
     assert!(pool.ks.has_lost_since(before) && pool.ks.has_lost_since(during));
     assert!(!pool.ks.has_lost_since(pool.ks.losses()));
 }

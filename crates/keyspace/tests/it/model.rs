@@ -79,21 +79,25 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Compares what a transaction sees, by walking and by looking up.
 fn compare(txn: &mut Txn<'_>, model: &mut Model) {
-    let mut met = BTreeMap::new();
+    let mut visited = BTreeMap::new();
     for d in 0..DBS {
         txn.for_each(db(d), &mut |key, entry| {
             let value = txn.string(entry).and_then(|value| value.to_vec()).expect("a string");
             let known = KEYS.iter().find(|k| k.as_bytes() == key).expect("a key of ours");
-            let again = met.insert((d, *known), (value, txn.expiry(entry).unwrap_or(0)));
+            let again = visited.insert((d, *known), (value, txn.expiry(entry).unwrap_or(0)));
             assert!(again.is_none(), "{known:.20} twice");
         });
     }
     let live = model.live();
-    let wrong = met.keys().chain(live.keys()).find(|place| met.get(place) != live.get(place));
+    let wrong =
+        visited.keys().chain(live.keys()).find(|place| visited.get(place) != live.get(place));
     if let Some(place) = wrong {
-        let told = |value: Option<&Value>| value.map(|(bytes, expiry)| (bytes.len(), *expiry));
-        let (name, found, expected) =
-            (&place.1[..place.1.len().min(20)], told(met.get(place)), told(live.get(place)));
+        let describe = |value: Option<&Value>| value.map(|(bytes, expiry)| (bytes.len(), *expiry));
+        let (name, found, expected) = (
+            &place.1[..place.1.len().min(20)],
+            describe(visited.get(place)),
+            describe(live.get(place)),
+        );
         panic!("{name} in database {}: (bytes, expiry) {found:?}, not {expected:?}", place.0);
     }
     for ((d, name), (value, _)) in model.live() {
@@ -149,7 +153,7 @@ fn check_snapshot(
 fn commit(ks: &Keyspace, ops: &[Op], model: &mut Model) {
     let mut txn = ks.begin_all(model.now);
     for op in ops {
-        apply(&mut txn, op).expect("room");
+        apply(&mut txn, op).expect("free memory");
         model.apply(op);
     }
     txn.commit().expect("a commit");
@@ -198,7 +202,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
             Step::Commit(ops) => {
                 let mut txn = ks.begin_all(model.now);
                 for op in ops {
-                    apply(&mut txn, op).expect("room");
+                    apply(&mut txn, op).expect("free memory");
                     model.apply(op);
                     compare(&mut txn, &mut model);
                 }
@@ -208,7 +212,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
                 let mut txn = ks.begin_all(model.now);
                 for (i, op) in ops.iter().enumerate() {
                     let savepoint = txn.savepoint();
-                    apply(&mut txn, op).expect("room");
+                    apply(&mut txn, op).expect("free memory");
                     if i + 1 < ops.len() {
                         model.apply(op);
                     } else {
@@ -220,7 +224,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
             }
             Step::Drop(ops) => {
                 let mut txn = ks.begin_all(model.now);
-                ops.iter().for_each(|op| apply(&mut txn, op).expect("room"));
+                ops.iter().for_each(|op| apply(&mut txn, op).expect("free memory"));
             }
         }
         compare(&mut ks.begin_all(model.now), &mut model);

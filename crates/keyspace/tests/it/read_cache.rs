@@ -64,7 +64,7 @@ fn each_change_of_a_value_ends_its_copy() {
     let appended = |ks: &Keyspace| {
         write(ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.append(db(0), &key, b"tail").expect("room");
+            txn.append(db(0), &key, b"tail").expect("free memory");
         });
     };
     check(appended, "k", Some(&format!("{a}tail")));
@@ -81,21 +81,21 @@ fn each_change_of_a_value_ends_its_copy() {
     let overwritten = |ks: &Keyspace| {
         write(ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.set_range(db(0), &key, VALUE - 2, b"xyz").expect("room");
+            txn.set_range(db(0), &key, VALUE - 2, b"xyz").expect("free memory");
         });
     };
     check(overwritten, "k", Some(&format!("{}xyz", &a[2..])));
     let deleted = |ks: &Keyspace| {
         write(ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.delete(db(0), &key).expect("room");
+            txn.delete(db(0), &key).expect("free memory");
         });
     };
     check(deleted, "k", None);
     let renamed = |ks: &Keyspace| {
         write(ks, &["k", "new"], |txn| {
             let (from, to) = (txn.key(b"k"), txn.key(b"new"));
-            txn.rename((db(0), &from), (db(0), &to)).expect("room");
+            txn.rename((db(0), &from), (db(0), &to)).expect("free memory");
         });
     };
     check(renamed, "new", Some(&a));
@@ -103,7 +103,7 @@ fn each_change_of_a_value_ends_its_copy() {
     let copied = |ks: &Keyspace| {
         write(ks, &["k", "other"], |txn| {
             let (from, to) = (txn.key(b"other"), txn.key(b"k"));
-            txn.copy((db(0), &from), (db(0), &to)).expect("room");
+            txn.copy((db(0), &from), (db(0), &to)).expect("free memory");
         });
     };
     check(copied, "k", Some(&value('o')));
@@ -123,7 +123,7 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
     let append = |text: &str| {
         write(&ks, &["k"], |txn| {
             let key = txn.key(b"k");
-            txn.append(db(0), &key, text.as_bytes()).expect("room");
+            txn.append(db(0), &key, text.as_bytes()).expect("free memory");
         });
     };
     append("1");
@@ -133,14 +133,14 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
     hit(&format!("{long}12"));
     write(&ks, &["k"], |txn| {
         let key = txn.key(b"k");
-        txn.set_range(db(0), &key, 0, b"L").expect("room");
+        txn.set_range(db(0), &key, 0, b"L").expect("free memory");
     });
     hit(&format!("L{}12", &long[1..]));
     set(&ks, "k", &"m".repeat(10_000));
     hit(&"m".repeat(10_000));
     write(&ks, &["k", "new"], |txn| {
         let (from, to) = (txn.key(b"k"), txn.key(b"new"));
-        txn.rename((db(0), &from), (db(0), &to)).expect("room");
+        txn.rename((db(0), &from), (db(0), &to)).expect("free memory");
     });
     // The block changed hands, not its bytes.
     assert_eq!(counted(&ks, || drop(get(&ks, "new"))), (1, 0));
@@ -152,14 +152,14 @@ fn names_and_databases_may_change_and_copies_follow_their_blocks() {
     set(&ks, "k", &value('a'));
     drop(get(&ks, "k"));
     let mut txn = ks.begin_all(NOW);
-    txn.swap(db(0), db(1)).expect("room");
+    txn.swap(db(0), db(1)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(get(&ks, "k"), None);
     let swapped = || assert_eq!(get_at(&ks, NOW, 1, "k"), Some(value('a').into_bytes()));
     assert_eq!(counted(&ks, swapped), (1, 0));
     let mut txn = ks.begin_all(NOW);
-    txn.flush(db(1)).expect("room");
+    txn.flush(db(1)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     assert_eq!(get_at(&ks, NOW, 1, "k"), None);
@@ -178,7 +178,7 @@ fn an_expired_value_is_not_found_and_its_copy_goes_with_it() {
 }
 
 #[test]
-fn a_moved_value_is_copied_anew() {
+fn a_moved_value_is_copied_again() {
     let ks = with_cache(1 << 20);
     let name = |n: usize| format!("k{n:03}");
     (0..300).for_each(|n| set(&ks, &name(n), &value('v')));
@@ -186,7 +186,7 @@ fn a_moved_value_is_copied_anew() {
         for n in (0..300).filter(|n| n % 30 != 0) {
             let name = name(n);
             let key = txn.key(name.as_bytes());
-            txn.delete(db(0), &key).expect("room");
+            txn.delete(db(0), &key).expect("free memory");
         }
     });
     let read = || (0..300).step_by(30).for_each(|n| drop(get(&ks, &name(n))));
@@ -223,7 +223,7 @@ fn what_a_transaction_changed_is_neither_served_nor_kept_before_its_commit() {
         txn.read_string(&entry).and_then(|value| value.to_vec()).expect("a string")
     };
     let savepoint = txn.savepoint();
-    txn.append(db(0), &key, b"tail").expect("room");
+    txn.append(db(0), &key, b"tail").expect("free memory");
     let staged = counted(&ks, || {
         assert_eq!(read(&mut txn, &key), format!("{}tail", value('a')).into_bytes());
         assert_eq!(read(&mut txn, &other), value('o').into_bytes());
@@ -232,7 +232,7 @@ fn what_a_transaction_changed_is_neither_served_nor_kept_before_its_commit() {
     txn.rollback_to(savepoint);
     let back = counted(&ks, || assert_eq!(read(&mut txn, &key), value('a').into_bytes()));
     assert_eq!(back, (1, 0));
-    txn.set(db(0), &key, value('b').as_bytes(), Expire::Clear).expect("room");
+    txn.set(db(0), &key, value('b').as_bytes(), Expire::Clear).expect("free memory");
     assert_eq!(read(&mut txn, &key), value('b').into_bytes());
     drop(txn);
     assert_eq!(counted(&ks, || assert_eq!(get(&ks, "k"), Some(value('a').into_bytes()))), (1, 0));

@@ -12,14 +12,14 @@ fn fill(ks: &Keyspace) {
     set(ks, "gone", "x");
     write(ks, &["gone"], |txn| {
         let key = txn.key(b"gone");
-        txn.delete(db(0), &key).expect("room");
+        txn.delete(db(0), &key).expect("free memory");
     });
     let mut txn = ks.begin_all(NOW);
-    txn.swap(db(0), db(7)).expect("room");
+    txn.swap(db(0), db(7)).expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
     let key = ks.key(b"never committed");
-    ks.begin_one(key.shard(), NOW).set(db(7), &key, b"v", Expire::Clear).expect("room");
+    ks.begin_one(key.shard(), NOW).set(db(7), &key, b"v", Expire::Clear).expect("free memory");
 }
 
 fn verify(ks: &Keyspace) {

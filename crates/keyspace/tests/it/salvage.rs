@@ -64,9 +64,9 @@ fn put(ks: &Keyspace, i: usize) {
                 txn.push(at, &key, Side::Tail, elements, limits).map(drop)
             }
             9 | 10 => {
-                let mut edit = txn.edit_sorted_set(at, &key, SMALL).expect("room");
+                let mut edit = txn.edit_sorted_set(at, &key, SMALL).expect("free memory");
                 for (n, member) in texts.iter().enumerate() {
-                    edit.change(txn, member, |_| Some(n as f64 / 3.0)).expect("room");
+                    edit.change(txn, member, |_| Some(n as f64 / 3.0)).expect("free memory");
                 }
                 edit.finish(txn, at, &key).map(drop)
             }
@@ -77,9 +77,9 @@ fn put(ks: &Keyspace, i: usize) {
             13 => txn.edit_stream(at, &key, put_stream),
             _ => txn.set(at, &key, format!("the value of key {i}").as_bytes(), Expire::Clear),
         }
-        .expect("room");
+        .expect("free memory");
         if expiry(i).is_some() {
-            txn.set_expiry(at, &key, expiry(i)).expect("room");
+            txn.set_expiry(at, &key, expiry(i)).expect("free memory");
         }
     });
 }
@@ -104,7 +104,7 @@ fn make(path: &Path, closed: bool) -> Vec<u8> {
     (0..KEYS).for_each(|i| set_until(&ks, &name(i), "an older value", Expire::Clear));
     for i in 0..KEYS {
         write(&ks, &[&name(i)], |txn| {
-            txn.delete(db(0), &txn.key(name(i).as_bytes())).expect("room")
+            txn.delete(db(0), &txn.key(name(i).as_bytes())).expect("free memory")
         });
         put(&ks, i);
     }
@@ -149,8 +149,9 @@ fn salvage_with(path: &Path, unplaced: Option<Db>) -> Result<Outcome, SalvageErr
     let to = Keyspace::new(Heap::volatile(256 << 20, &options).expect("memory"), NOW);
     let mut findings = Vec::new();
     let how = SalvageOptions { now: NOW, unplaced };
-    let copied =
-        to.take_from(&pool, how, &|_| {}, &mut |finding| findings.push(finding)).expect("room");
+    let copied = to
+        .take_from(&pool, how, &|_| {}, &mut |finding| findings.push(finding))
+        .expect("free memory");
     let costs = copied.lost > 0
         || findings.iter().any(SalvageFinding::costs)
         || pool.notes().iter().any(heap::SalvageNote::costs);
@@ -198,22 +199,22 @@ impl Pools {
     #[track_caller]
     fn check(&self, what: &str, found: &Outcome) {
         let Outcome { copied, findings, notes, costs, model } = found;
-        let told = || format!("{what}: {copied:?} {findings:#?} {notes:?}");
+        let describe = || format!("{what}: {copied:?} {findings:#?} {notes:?}");
         for (key, value) in model {
             let expected = self.sound.get(key);
             let name = String::from_utf8_lossy(&key.1);
-            assert!(expected.is_some(), "{name} was not there: {}", told());
+            assert!(expected.is_some(), "{name} was not there: {}", describe());
             let is_doubtful = findings
                 .iter()
                 .any(|f| matches!(f, SalvageFinding::Time { key: k, .. } if *k == key.1));
             let (content, expiry) = expected.expect("it was there");
-            assert!(*content == value.0, "{name} is another: {}", told());
-            assert!(*expiry == value.1 || is_doubtful, "{name} expires else: {}", told());
+            assert!(*content == value.0, "{name} is another: {}", describe());
+            assert!(*expiry == value.1 || is_doubtful, "{name} expires else: {}", describe());
         }
         let missing = (self.sound.len() - model.len()) as u64;
-        assert!(missing <= copied.lost || *costs, "{missing} missing: {}", told());
-        assert!(missing == 0 || *costs, "{missing} missing: {}", told());
-        assert_eq!(copied.keys as usize, model.len(), "{}", told());
+        assert!(missing <= copied.lost || *costs, "{missing} missing: {}", describe());
+        assert!(missing == 0 || *costs, "{missing} missing: {}", describe());
+        assert_eq!(copied.keys as usize, model.len(), "{}", describe());
     }
 
     /// All keys are there, and nothing is said to be lost.

@@ -144,7 +144,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let new: Vec<(String, f64)> =
                 (0..count).map(|_| (member(random), score(random))).collect();
             let all: Vec<(&str, f64)> = new.iter().map(|(m, s)| (m.as_str(), *s)).collect();
-            put(ks, key, &all).expect("room");
+            put(ks, key, &all).expect("free memory");
             held.extend(new);
         }
         9..13 => {
@@ -161,7 +161,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
         16 => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.rename((db(0), &k), (db(0), &o)).expect("room");
+                txn.rename((db(0), &k), (db(0), &o)).expect("free memory");
             });
             if let Some(held) = model.remove(&at).filter(|held| !held.is_empty()) {
                 model.insert((0, other), held);
@@ -171,7 +171,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             let to = random.usize(0..2);
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.copy((db(0), &k), (db(to), &o)).expect("room");
+                txn.copy((db(0), &k), (db(to), &o)).expect("free memory");
             });
             let copy = held.clone();
             if !copy.is_empty() {
@@ -182,9 +182,9 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
             held.clear();
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set(db(0), &k, b"a string", Expire::Clear).expect("room");
+                txn.set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
                 assert!(matches!(txn.edit_sorted_set(db(0), &k, LIMITS), Err(Error::WrongType)));
-                txn.delete(db(0), &k).expect("room");
+                txn.delete(db(0), &k).expect("free memory");
             });
         }
     }
@@ -251,7 +251,7 @@ fn fill(ks: &Keyspace, key: &str, count: usize) {
     let members: Vec<String> = (0..count).map(|n| format!("{n} of {key}")).collect();
     let members: Vec<(&str, f64)> =
         members.iter().zip(0..).map(|(member, n)| (member.as_str(), f64::from(n) / 4.0)).collect();
-    put(ks, key, &members).expect("room");
+    put(ks, key, &members).expect("free memory");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_large_sorted_set_is_deleted_in_bounded_steps() {
     let full = ks.heap().used();
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("room");
+        txn.delete(db(0), &key).expect("free memory");
     });
     assert!(full - ks.heap().used() < 1024, "the entry and the header alone go at once");
     assert_eq!(read(&ks, 0, "a"), None);

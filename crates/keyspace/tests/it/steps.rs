@@ -21,7 +21,7 @@ fn active_expiry_finds_every_expired_key_in_bounded_steps() {
     }
     assert_eq!((expired, ks.count(db(0))), (2000, (1000, 1000)));
     assert_eq!(ks.stats().expired, 2000);
-    assert!(ks.longest_hold_ns() > 0);
+    assert!(ks.longest_lock_hold_ns() > 0);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn evict(ks: &Keyspace, now: u64) -> Vec<String> {
     let mut gone = Vec::new();
     let mut random = fastrand::Rng::with_seed(3);
     while common::goes_on()
-        && let Some(txn) = ks.evict_step(8, now, random.u64(..)).expect("room")
+        && let Some(txn) = ks.evict_step(8, now, random.u64(..)).expect("free memory")
     {
         assert!(txn.changes().count() <= 8);
         for change in txn.changes() {
@@ -139,9 +139,9 @@ fn nothing_is_evicted_without_a_policy_or_a_candidate() {
     let ks = volatile(2, 64 << 20);
     set(&ks, "k", "v");
     ks.set_eviction(eviction(Policy::NoEviction, 1), NOW);
-    assert!(ks.excess() > 0 && ks.evict_step(8, NOW, 1).expect("room").is_none());
+    assert!(ks.excess() > 0 && ks.evict_step(8, NOW, 1).expect("free memory").is_none());
     ks.set_eviction(eviction(Policy::VolatileLru, 1), NOW);
-    assert!(ks.evict_step(8, NOW, 1).expect("room").is_none());
+    assert!(ks.evict_step(8, NOW, 1).expect("free memory").is_none());
     check(&ks, "k", Some("v"));
 }
 
@@ -160,11 +160,11 @@ fn what_deletes_left_is_freed_before_anything_is_evicted() {
         common::write(&ks, &[&format!("large:{i}")], |txn| {
             let name = format!("large:{i}");
             let key = txn.key(name.as_bytes());
-            txn.delete(db(0), &key).expect("room");
+            txn.delete(db(0), &key).expect("free memory");
         });
     }
     assert!(ks.excess() > 0);
-    assert!(ks.evict_step(8, NOW, 1).expect("room").is_none());
+    assert!(ks.evict_step(8, NOW, 1).expect("free memory").is_none());
     assert_eq!((ks.excess(), ks.count(db(0)).0, ks.stats().evicted), (0, 20, 0));
 }
 

@@ -25,7 +25,7 @@ fn add(ks: &Keyspace, key: &str, ms: u64) {
         let limits = StreamLimits::new(1024, 20);
         txn.edit_stream(db(0), &key, |edit| edit.append(id(ms), &[b"field", b"value"], limits))
     })
-    .expect("room");
+    .expect("free memory");
 }
 
 /// Delivers some IDs to a consumer of a group, both of which are made.
@@ -42,7 +42,7 @@ fn deliver(ks: &Keyspace, key: &str, group: &str, consumer: &str, ids: &[u64], n
             ids.iter().try_for_each(|ms| edit.deliver(&group, &consumer, id(*ms), (now, 3)))
         })
     })
-    .expect("room");
+    .expect("free memory");
 }
 
 fn content(ks: &Keyspace, key: &str) -> Option<Vec<StreamPart>> {
@@ -111,10 +111,10 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
             let renames = random.bool();
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.delete(db(0), &o).expect("room");
+                txn.delete(db(0), &o).expect("free memory");
                 match renames {
-                    true => txn.rename((db(0), &k), (db(0), &o)).expect("room"),
-                    false => txn.copy((db(0), &k), (db(0), &o)).expect("room"),
+                    true => txn.rename((db(0), &k), (db(0), &o)).expect("free memory"),
+                    false => txn.copy((db(0), &k), (db(0), &o)).expect("free memory"),
                 }
             });
             assert_eq!(content(ks, other), source);
@@ -122,7 +122,7 @@ fn step(ks: &Keyspace, random: &mut fastrand::Rng, now: u64) {
         19 => {
             write(ks, &[key], |txn| {
                 let key = txn.key(key.as_bytes());
-                txn.delete(db(0), &key).expect("room");
+                txn.delete(db(0), &key).expect("free memory");
             });
         }
         _ => drop(ks.reclaim_step(random.usize(0..ks.shards()), 9).expect("a step")),
@@ -148,7 +148,7 @@ fn lives(ks: &Keyspace, seed: u64, steps: u64) {
         }
     }
     assert!(most > 300, "{most}");
-    write(ks, &KEYS, |txn| txn.flush(db(0))).expect("room");
+    write(ks, &KEYS, |txn| txn.flush(db(0))).expect("free memory");
     reclaim_all(ks);
     ks.check().expect("a sound pool");
 }
@@ -186,7 +186,7 @@ fn a_stream_of_many_pending_entries_is_deleted_in_bounded_steps() {
     }
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("room");
+        txn.delete(db(0), &key).expect("free memory");
     });
     let (steps, _) = reclaim_in_steps(&ks, 50, 40);
     assert!(steps > 400, "{steps}");

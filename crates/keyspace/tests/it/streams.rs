@@ -87,7 +87,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
             for _ in 0..[1, 5, 70][random.usize(0..3)] {
                 *now += 1;
                 let value = value(random);
-                add(ks, key, *now, &value).expect("room");
+                add(ks, key, *now, &value).expect("free memory");
                 model.entry(key).or_default().insert(id(*now), value);
             }
         }
@@ -117,8 +117,8 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
         17 | 18 if key != other => {
             write(ks, &[key, other], |txn| {
                 let (k, o) = (txn.key(key.as_bytes()), txn.key(other.as_bytes()));
-                txn.delete(db(0), &o).expect("room");
-                txn.copy((db(0), &k), (db(0), &o)).expect("room");
+                txn.delete(db(0), &o).expect("free memory");
+                txn.copy((db(0), &k), (db(0), &o)).expect("free memory");
             });
             match model.get(key).cloned() {
                 Some(held) => model.insert(other, held),
@@ -129,10 +129,10 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
             model.remove(key);
             write(ks, &[key], |txn| {
                 let k = txn.key(key.as_bytes());
-                txn.set(db(0), &k, b"a string", Expire::Clear).expect("room");
+                txn.set(db(0), &k, b"a string", Expire::Clear).expect("free memory");
                 let refused = txn.edit_stream(db(0), &k, |_| Ok(()));
                 assert_eq!(refused, Err(Error::WrongType));
-                txn.delete(db(0), &k).expect("room");
+                txn.delete(db(0), &k).expect("free memory");
             });
         }
     }
@@ -187,7 +187,8 @@ fn a_damaged_entry_costs_its_key_and_no_other() {
         let file = folder.path().join("pool");
         let ks = emulated(&file, 1);
         for key in ["harmed", "whole"] {
-            (1..=count).for_each(|n| add(&ks, key, n, &format!("{n} of {key}")).expect("room"));
+            (1..=count)
+                .for_each(|n| add(&ks, key, n, &format!("{n} of {key}")).expect("free memory"));
         }
         let wanted = format!("{} of harmed", count / 2);
         let ks = flip(ks, &file, wanted.as_bytes(), 0);
@@ -207,10 +208,10 @@ fn a_damaged_entry_costs_its_key_and_no_other() {
 #[test]
 fn a_long_stream_is_deleted_in_bounded_steps() {
     let ks = volatile(1, 256 << 20);
-    (1..=30_000).for_each(|n| add(&ks, "a", n, "an entry of some length").expect("room"));
+    (1..=30_000).for_each(|n| add(&ks, "a", n, "an entry of some length").expect("free memory"));
     write(&ks, &["a"], |txn| {
         let key = txn.key(b"a");
-        txn.delete(db(0), &key).expect("room");
+        txn.delete(db(0), &key).expect("free memory");
     });
     assert_eq!(read(&ks, "a"), None);
     let (steps, _) = reclaim_in_steps(&ks, 50, 40);

@@ -10,14 +10,14 @@ fn keyspace() -> Keyspace {
 fn append(ks: &Keyspace, key: &str, bytes: &str) -> usize {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.append(db(0), &key, bytes.as_bytes()).expect("room")
+        txn.append(db(0), &key, bytes.as_bytes()).expect("free memory")
     })
 }
 
 fn set_range(ks: &Keyspace, key: &str, at: usize, bytes: &str) -> usize {
     write(ks, &[key], |txn| {
         let key = txn.key(key.as_bytes());
-        txn.set_range(db(0), &key, at, bytes.as_bytes()).expect("room")
+        txn.set_range(db(0), &key, at, bytes.as_bytes()).expect("free memory")
     })
 }
 
@@ -155,7 +155,7 @@ fn the_expiry_time_stays_goes_or_changes_as_asked() {
 }
 
 #[test]
-fn a_writer_begins_anew_where_a_key_has_expired() {
+fn a_writer_begins_again_where_a_key_has_expired() {
     let ks = keyspace();
     set_until(&ks, "k", "old", Expire::At(NOW));
     check(&ks, "k", None);

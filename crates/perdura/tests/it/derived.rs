@@ -53,9 +53,9 @@ fn bits_are_set_found_and_counted() {
 }
 
 #[test]
-fn there_is_a_clear_bit_behind_a_string() {
+fn there_is_a_clear_bit_after_a_string() {
     let store = volatile();
-    store.set("b", [0xff, 0xff]).expect("room");
+    store.set("b", [0xff, 0xff]).expect("free memory");
     assert_eq!(store.bit_position("b", false, BitRange::All), Ok(Some(16)));
     assert_eq!(store.bit_position("b", false, BitRange::Bytes(0, -1)), Ok(None));
     assert_eq!(store.bit_position("absent", false, BitRange::All), Ok(Some(0)));
@@ -66,8 +66,8 @@ fn there_is_a_clear_bit_behind_a_string() {
 #[test]
 fn strings_are_combined_bit_by_bit() {
     let store = volatile();
-    store.set("a", [0b1100_0000, 0xf0]).expect("room");
-    store.set("b", [0b1010_0000]).expect("room");
+    store.set("a", [0b1100_0000, 0xf0]).expect("free memory");
+    store.set("b", [0b1010_0000]).expect("free memory");
     let check = |operation, sources: &[&str], expect: &[u8]| {
         assert_eq!(store.bit_op("to", operation, sources), Ok(expect.len()));
         let value = store.get("to").expect("a string").unwrap_or_default();
@@ -80,7 +80,7 @@ fn strings_are_combined_bit_by_bit() {
     check(BitOperation::Or, &["absent"], &[]);
     assert_eq!(store.exists("to"), Ok(false));
     assert_eq!(store.bit_op("to", BitOperation::Not, &["a", "b"]), Err(Error::OneSource));
-    store.push_back("list", "x").expect("room");
+    store.push_back("list", "x").expect("free memory");
     assert_eq!(store.bit_op("to", BitOperation::And, &["a", "list"]), Err(Error::WrongType));
 }
 
@@ -109,7 +109,7 @@ fn integers_in_a_string_wrap_saturate_or_stay() {
 }
 
 #[test]
-fn bits_behind_the_longest_string_are_refused() {
+fn bits_after_the_longest_string_are_refused() {
     let store = volatile();
     let byte = BitInteger::signed(8).expect("8 bits");
     for bit in [(512 << 20) * 8, u64::MAX] {
@@ -148,8 +148,8 @@ fn a_hyperloglog_estimates_how_many_elements_it_was_given() {
 #[test]
 fn other_strings_are_no_hyperloglogs() {
     let store = volatile();
-    store.set("text", "HYLL").expect("room");
-    store.push_back("list", "x").expect("room");
+    store.set("text", "HYLL").expect("free memory");
+    store.push_back("list", "x").expect("free memory");
     assert_eq!(store.pf_add("text", &["a"]), Err(Error::NotHyperLogLog));
     assert_eq!(store.pf_count(&["absent", "text"]), Err(Error::NotHyperLogLog));
     assert_eq!(store.pf_merge("to", &["text"]), Err(Error::NotHyperLogLog));
@@ -157,7 +157,7 @@ fn other_strings_are_no_hyperloglogs() {
     assert_eq!((store.exists("to"), store.get("text")), (Ok(false), Ok(Some(b"HYLL".to_vec()))));
     // A header alone: no registers follow.
     let header = [b"HYLL\x01".as_slice(), &[0; 10], &[0x80]].concat();
-    store.set("cut", header).expect("room");
+    store.set("cut", header).expect("free memory");
     assert_eq!(store.pf_count(&["cut"]), Err(Error::NotHyperLogLog));
 }
 
@@ -181,7 +181,7 @@ fn check_search(store: &Perdura, search: &GeoSearch, expect: &[(&str, f64)]) {
 }
 
 #[test]
-fn places_are_found_in_circles_and_boxes() {
+fn geospatial_items_are_found_in_circles_and_boxes() {
     let middle = GeoPoint { longitude: 15.0, latitude: 37.0 };
     let (near, wide) = (GeoShape::Circle { radius: 100e3 }, GeoShape::Circle { radius: 200e3 });
     reopened(sicily, |store| {
@@ -222,7 +222,7 @@ fn what_a_search_finds_is_kept_with_its_places() {
     });
     let store = volatile();
     sicily(&store);
-    store.set("near", "something else").expect("room");
+    store.set("near", "something else").expect("free memory");
     assert_eq!(store.geo_search_store("near", "absent", &search), Ok(0));
     assert_eq!(store.exists("near"), Ok(false));
 }

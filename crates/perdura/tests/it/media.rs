@@ -29,10 +29,10 @@ fn lost_bytes_cost_the_keys_that_they_were() {
             let store = Perdura::open(Options::new(&path).domain(perdura::DomainRequest::Process));
             let store = store.expect("a store");
             for i in 0..KEYS {
-                store.set(format!("key:{i}"), value(i)).expect("room");
+                store.set(format!("key:{i}"), value(i)).expect("free memory");
             }
             for i in 0..100 {
-                store.set(format!("{{t}}long:{i}"), &long).expect("room");
+                store.set(format!("{{t}}long:{i}"), &long).expect("free memory");
             }
             let bytes = fs::read(&path).expect("the pool");
             let last = bytes.iter().rposition(|byte| *byte != 0).expect("a pool");
@@ -61,9 +61,9 @@ fn lost_bytes_cost_the_keys_that_they_were() {
         }
     }
     // In a transaction that was not declared for it, but covers its shard.
-    let told =
+    let reported =
         store.transaction(&["{t}other"], |tx| tx.get(format!("{{t}}long:{lost}")).map(|_| ()));
-    assert!(matches!(told, Err(Error::Damaged(_))), "{told:?}");
+    assert!(matches!(reported, Err(Error::Damaged(_))), "{reported:?}");
     assert!((5..20).contains(&damaged), "{damaged} keys");
     for i in 0..KEYS {
         assert_eq!(store.get(format!("key:{i}")), Ok(Some(value(i))));
@@ -71,10 +71,10 @@ fn lost_bytes_cost_the_keys_that_they_were() {
     for i in 0..100 {
         let key = format!("{{t}}long:{i}");
         if i % 2 == 0 {
-            store.set(&key, "new").expect("room");
+            store.set(&key, "new").expect("free memory");
             assert_eq!(store.get(&key), Ok(Some(b"new".to_vec())));
         } else {
-            store.delete(&key).expect("room");
+            store.delete(&key).expect("free memory");
             assert_eq!(store.get(&key), Ok(None));
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use perdura::prelude::*;
 use perdura::{
     BitInteger, BitOperation, BitRange, Error, GeoPoint, Options, Order, Perdura, StreamId,
+    Transaction,
 };
 
 fn volatile() -> Perdura {
@@ -98,6 +99,45 @@ fn so_is_a_call_from_an_argument() {
     let store = volatile();
     assert_eq!(store.hash_set("k", Nosy(&store), "v"), Ok(true));
     assert_eq!(store.hash_get("k", "refused"), Ok(Some(b"v".to_vec())));
+}
+
+/// A value whose bytes are asked for by a call of the transaction that it is given to.
+struct NosyInside<'t, 's>(&'t Transaction<'s>);
+
+impl AsRef<[u8]> for NosyInside<'_, '_> {
+    fn as_ref(&self) -> &[u8] {
+        match self.0.get("other") {
+            Err(Error::Reentrant) => b"refused",
+            _ => b"answered",
+        }
+    }
+}
+
+#[test]
+fn so_is_a_call_of_a_transaction_from_an_argument_of_its_own_operation() {
+    let store = volatile();
+    let keys = ["stream", "hash", "other"];
+    let done = store.transaction(&keys, |tx| {
+        let tx = &*tx;
+        tx.set("other", "v")?;
+        // The operation makes the fields one by one.
+        let fields = keys.iter().map(|key| (key, format!("{:?}", tx.get(key))));
+        let id = tx.append_entry("stream", fields)?.expect("an ID");
+        let entries = tx.entries("stream", id..=id, 1)?;
+        let values = entries[0].fields.iter().map(|(_, value)| value.as_slice());
+        assert_eq!(values.collect::<Vec<_>>(), [b"Err(Reentrant)"; 3]);
+        tx.create_group("stream", "g", StreamId::MIN)?;
+        let mut deleted = Vec::new();
+        let ids = std::iter::once(id).inspect(|_| deleted.push(tx.delete("stream")));
+        assert_eq!(tx.acknowledge("stream", "g", ids), Ok(0));
+        assert_eq!(deleted, [Err(Error::Reentrant)]);
+        tx.hash_set("hash", "f", NosyInside(tx))?;
+        assert_eq!(tx.hash_get("hash", "f"), Ok(Some(b"refused".to_vec())));
+        // Between its operations it serves as before.
+        tx.get("other")
+    });
+    assert_eq!(done, Ok(Some(b"v".to_vec())));
+    assert_eq!((store.len(), store.stream_len("stream")), (3, Ok(1)));
 }
 
 #[test]

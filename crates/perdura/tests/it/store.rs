@@ -19,13 +19,13 @@ fn check(store: &Perdura, key: &str, expect: Option<&str>) {
 #[test]
 fn strings_are_set_appended_counted_and_deleted() {
     let store = volatile();
-    store.set("k", "v").expect("room");
+    store.set("k", "v").expect("free memory");
     assert_eq!(store.append("k", "w"), Ok(2));
     check(&store, "k", Some("vw"));
     assert_eq!(store.increment("n", 5), Ok(5));
     assert_eq!(store.increment("n", -7), Ok(-2));
     assert_eq!(store.increment("k", 1), Err(Error::NotAnInteger));
-    store.set("n", i64::MAX.to_string()).expect("room");
+    store.set("n", i64::MAX.to_string()).expect("free memory");
     assert_eq!(store.increment("n", 1), Err(Error::Overflow));
     assert_eq!((store.exists("k"), store.len()), (Ok(true), 2));
     assert_eq!((store.delete("k"), store.delete("k")), (Ok(true), Ok(false)));
@@ -39,25 +39,25 @@ fn a_purge_gives_back_what_deletes_left() {
     let store = Perdura::open(options.domain(DomainRequest::Process)).expect("a store");
     // So few that the background has no reason to grow the pool meanwhile.
     let value = vec![7; 1 << 20];
-    (0..20).for_each(|n| store.set(n.to_string(), &value).expect("room"));
+    (0..20).for_each(|n| store.set(n.to_string(), &value).expect("free memory"));
     let full = store.usage();
     assert!((0..20).all(|n| store.delete(n.to_string()) == Ok(true)));
     assert!(store.purge() > 16 << 20);
     let usage = store.usage();
     assert!(usage.space + (16 << 20) < full.space && usage.size == full.size, "{usage:?}");
-    store.set("k", &value).expect("room");
+    store.set("k", &value).expect("free memory");
     assert_eq!(store.get("k"), Ok(Some(value)));
     let inside = store.transaction::<_, _, Error>(&["k"], |_| Ok(store.purge()));
     assert_eq!(inside, Ok(0));
 }
 
 #[test]
-fn a_value_is_shown_where_it_lies() {
+fn a_value_is_shown_in_place() {
     let store = volatile();
     let lengths = [0, 1, 100, 4096, 20_000, 40_000, 1 << 20];
     let values = lengths.map(|len| (0..len).map(|i| (i % 251) as u8).collect::<Vec<u8>>());
     for value in values.into_iter().chain([b"-42".to_vec()]) {
-        store.set("k", &value).expect("room");
+        store.set("k", &value).expect("free memory");
         let mut seen = Vec::new();
         let found = store.get_with("k", |piece| seen.extend_from_slice(piece));
         assert_eq!((found, seen.len()), (Ok(true), value.len()));
@@ -72,8 +72,8 @@ fn keys_expire_by_the_clock_that_the_store_is_given() {
     let options = Options::volatile().limit(64 << 20).clock(|| NOW.load(Ordering::Relaxed));
     let store = Perdura::open(options.background(false)).expect("a store in memory");
     let second = Duration::from_secs(1);
-    store.set_for("k", "v", 2 * second).expect("room");
-    store.set("stays", "v").expect("room");
+    store.set_for("k", "v", 2 * second).expect("free memory");
+    store.set("stays", "v").expect("free memory");
     assert_eq!(store.ttl("k"), Ok(Some(2 * second)));
     assert_eq!((store.expire("k", second), store.expire("absent", second)), (Ok(true), Ok(false)));
     assert_eq!(store.ttl("k"), Ok(Some(second)));
@@ -89,7 +89,7 @@ fn keys_expire_by_the_clock_that_the_store_is_given() {
 #[test]
 fn a_transaction_is_all_or_nothing() {
     let store = volatile();
-    store.set("a", "1").expect("room");
+    store.set("a", "1").expect("free memory");
     let failed = store.transaction(&["a", "b"], |tx| {
         tx.set("a", "2")?;
         tx.set("b", "not a number")?;
@@ -110,7 +110,7 @@ fn a_transaction_is_all_or_nothing() {
             assert_eq!(tx.get("c")?, None);
             tx.set("c", "elsewhere")
         })
-        .expect("room");
+        .expect("free memory");
     check(&store, "c", Some("1"));
     assert_eq!(store.transaction(&["c"], |tx| tx.select(16)), Err(Error::NoSuchDatabase));
 }
@@ -120,9 +120,9 @@ fn large_values_are_values_like_any_other() {
     let store = volatile();
     for len in [10, 40_000, 3 << 20, 0] {
         let value = "v".repeat(len);
-        store.set("k", &value).expect("room");
+        store.set("k", &value).expect("free memory");
         check(&store, "k", Some(&value));
-        store.set_for("k", &value, Duration::from_secs(60)).expect("room");
+        store.set_for("k", &value, Duration::from_secs(60)).expect("free memory");
         check(&store, "k", Some(&value));
         assert!(store.ttl("k").expect("a key").is_some());
     }
@@ -141,7 +141,7 @@ fn threads_share_a_store() {
                             tx.increment("from", -1)?;
                             tx.increment("to", 1)
                         })
-                        .expect("room");
+                        .expect("free memory");
                 }
             })
         })
@@ -158,11 +158,11 @@ fn a_store_on_a_file_is_there_again_closed_or_not() {
         Options::new(dir.path().join("pool")).limit(256 << 20).domain(DomainRequest::Process);
     let store = Perdura::open(options.clone()).expect("a new pool");
     assert_eq!((store.domain(), store.is_emulated()), (Domain::Process, false));
-    store.set("dropped", "v").expect("room");
+    store.set("dropped", "v").expect("free memory");
     drop(store);
     let store = Perdura::open(options.clone()).expect("the same pool");
     check(&store, "dropped", Some("v"));
-    store.set("closed", "v").expect("room");
+    store.set("closed", "v").expect("free memory");
     let twice = Perdura::open(options.clone()).map(drop).expect_err("it is open");
     assert!(twice.to_string().contains("another process has locked it"), "{twice}");
     store.close().expect("a clean close");
@@ -183,7 +183,7 @@ fn a_file_that_is_no_persistent_memory_is_refused_unless_a_domain_is_named() {
 fn a_full_store_says_so_and_loses_nothing() {
     let options = Options::volatile().limit(1).background(false);
     let store = Perdura::open(options).expect("the smallest store");
-    store.set("first", "v").expect("room");
+    store.set("first", "v").expect("free memory");
     let value = vec![b'x'; 1 << 20];
     let full = (0..10_000).find_map(|i| store.set(format!("k{i}"), &value).err());
     assert_eq!(full, Some(Error::Full));
@@ -228,8 +228,8 @@ fn fields_expire_and_stay() {
     let options = Options::volatile().limit(64 << 20).clock(|| NOW.load(Ordering::Relaxed));
     let store = Perdura::open(options).expect("a store");
     let long = Duration::from_secs(1000);
-    store.hash_set("h", "a", "1").expect("room");
-    store.hash_set("h", "b", "2").expect("room");
+    store.hash_set("h", "a", "1").expect("free memory");
+    store.hash_set("h", "b", "2").expect("free memory");
     assert_eq!(store.hash_expire("h", "a", long), Ok(true));
     assert_eq!(store.hash_expire("h", "nothing", long), Ok(false));
     assert_eq!(store.hash_increment("h", "a", 1), Ok(2));
@@ -280,10 +280,10 @@ fn sorted_sets_know_scores_and_ranks() {
         (Ok(false), Ok(true))
     );
     assert_eq!(store.sorted_set_add("z", "m8", f64::NAN), Err(Error::NotANumber));
-    store.sorted_set_add("z", "m8", f64::INFINITY).expect("room");
+    store.sorted_set_add("z", "m8", f64::INFINITY).expect("free memory");
     assert_eq!(store.sorted_set_increment("z", "m8", f64::NEG_INFINITY), Err(Error::NotANumber));
     assert_eq!(store.sorted_set_score("z", "m8"), Ok(Some(f64::INFINITY)));
-    store.set("s", "v").expect("room");
+    store.set("s", "v").expect("free memory");
     assert_eq!(store.sorted_set_add("s", "m", 1.0), Err(Error::WrongType));
     assert_eq!(
         (store.sorted_set_pop("none"), store.sorted_set_rank("none", "m")),
@@ -300,7 +300,7 @@ fn elements_are_sorted_as_numbers_or_as_bytes() {
     };
     assert_eq!(sorted(Order::Numbers), Ok(Vec::new()));
     for element in ["10", "9", "-2.5", "09"] {
-        store.push_back("l", element).expect("room");
+        store.push_back("l", element).expect("free memory");
     }
     assert_eq!(sorted(Order::Numbers), Ok(["-2.5", "09", "9", "10"].map(String::from).into()));
     assert_eq!(
@@ -311,12 +311,12 @@ fn elements_are_sorted_as_numbers_or_as_bytes() {
     assert_eq!(store.sort_into("l", Order::BytesDescending, "sorted"), Ok(4));
     assert_eq!(store.elements("sorted", 0, 2), Ok(vec![b"9".into(), b"10".into()]));
 
-    store.push_back("l", "word").expect("room");
+    store.push_back("l", "word").expect("free memory");
     assert_eq!(store.sort_into("l", Order::Numbers, "sorted"), Err(Error::NotANumber));
     assert_eq!(store.list_len("sorted"), Ok(4));
     assert_eq!(store.sort_into("nothing", Order::Numbers, "sorted"), Ok(0));
     assert_eq!(store.exists("sorted"), Ok(false));
-    store.set("s", "text").expect("room");
+    store.set("s", "text").expect("free memory");
     assert_eq!(store.sort("s", Order::Bytes), Err(Error::WrongType));
 }
 
@@ -326,7 +326,7 @@ fn groups_share_entries_out_and_keep_what_is_pending() {
     assert_eq!(store.read_group("s", "g", "ada", 9), Ok(None));
     assert_eq!(store.create_group("s", "g", StreamId::MIN), Ok(true));
     assert_eq!(store.create_group("s", "g", StreamId::MIN), Ok(false));
-    let add = |n: u64| store.append_entry("s", [("n", n.to_string())]).expect("room");
+    let add = |n: u64| store.append_entry("s", [("n", n.to_string())]).expect("free memory");
     let ids: Vec<StreamId> = (0..5).filter_map(add).collect();
     let given = |consumer: &str, count| {
         let given = store.read_group("s", "g", consumer, count).expect("sound");
@@ -345,9 +345,9 @@ fn groups_share_entries_out_and_keep_what_is_pending() {
         [ids[2]]
     );
     let pending = store.pending("s", "g", 9).expect("sound");
-    let told = pending.iter().map(|one| (one.id, one.count, one.consumer.as_slice()));
+    let reported = pending.iter().map(|one| (one.id, one.count, one.consumer.as_slice()));
     let grace: &[u8] = b"grace";
-    assert!(told.eq([(ids[2], 2, grace), (ids[3], 1, grace), (ids[4], 1, grace)]));
+    assert!(reported.eq([(ids[2], 2, grace), (ids[3], 1, grace), (ids[4], 1, grace)]));
     assert_eq!(
         (store.destroy_group("s", "g"), store.destroy_group("s", "g")),
         (Ok(true), Ok(false))
@@ -358,7 +358,7 @@ fn groups_share_entries_out_and_keep_what_is_pending() {
 #[test]
 fn what_a_failed_read_of_a_group_began_is_not_committed() {
     let store = Perdura::open(Options::volatile().limit(8 << 20)).expect("a store in memory");
-    store.create_group("s", "g", StreamId::MIN).expect("room");
+    store.create_group("s", "g", StreamId::MIN).expect("free memory");
     let body = "x".repeat(100);
     while store.append_entry("s", [("f", &body)]).is_ok() {}
     let read = |count| {

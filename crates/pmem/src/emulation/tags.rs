@@ -13,8 +13,8 @@ use crate::lines::LINE;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Tags of a word, of 16 bits.
-const LANES: u64 = 4;
-const WAYS: u64 = 2 * LANES;
+const WAYS_OF_WORD: u64 = 4;
+const WAYS: u64 = 2 * WAYS_OF_WORD;
 const TAG: u64 = 0xffff;
 /// One in each lane.
 const ONES: u64 = 0x0001_0001_0001_0001;
@@ -28,16 +28,16 @@ pub(super) struct Tags {
 }
 
 /// Returns the lane that holds `tag`.
-fn lane_of(word: u64, tag: u64) -> Option<u32> {
+fn way_of(word: u64, tag: u64) -> Option<u32> {
     let differ = word ^ (ONES * tag);
     let equal = differ.wrapping_sub(ONES) & !differ & HIGH;
     // The lowest such bit is right; a borrow can falsify higher ones only.
     (equal != 0).then(|| equal.trailing_zeros() / 16)
 }
 
-/// Returns the word with `tag` in front, and what stood in front of `lane` one further.
-fn in_front(word: u64, tag: u64, lane: u32) -> u64 {
-    let moved = u64::MAX >> (48 - 16 * lane);
+/// Returns the word with `tag` in front, and what stood in front of `way` one further.
+fn in_front(word: u64, tag: u64, way: u32) -> u64 {
+    let moved = u64::MAX >> (48 - 16 * way);
     word & !moved | (word << 16) & moved | tag
 }
 
@@ -63,14 +63,14 @@ impl Tags {
     pub(super) fn touch(&self, line: u64) -> bool {
         let ([newer, older], tag) = self.set(line);
         let front = newer.load(Relaxed);
-        if let Some(lane) = lane_of(front, tag) {
-            if lane > 0 {
-                newer.store(in_front(front, tag, lane), Relaxed);
+        if let Some(way) = way_of(front, tag) {
+            if way > 0 {
+                newer.store(in_front(front, tag, way), Relaxed);
             }
             return true;
         }
         let back = older.load(Relaxed);
-        let found = lane_of(back, tag);
+        let found = way_of(back, tag);
         older.store(in_front(back, front >> 48, found.unwrap_or(3)), Relaxed);
         newer.store(in_front(front, tag, 3), Relaxed);
         found.is_some()
@@ -81,8 +81,8 @@ impl Tags {
         let (words, tag) = self.set(line);
         for word in words {
             let tags = word.load(Relaxed);
-            if let Some(lane) = lane_of(tags, tag) {
-                word.store(tags & !(TAG << (16 * lane)), Relaxed);
+            if let Some(way) = way_of(tags, tag) {
+                word.store(tags & !(TAG << (16 * way)), Relaxed);
             }
         }
     }
@@ -90,8 +90,8 @@ impl Tags {
 
 /// Returns the size of the machine's last-level cache, in bytes.
 pub(super) fn machine() -> u64 {
-    let told = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size");
-    let kib = told.ok().and_then(|text| text.trim().strip_suffix('K')?.parse::<u64>().ok());
+    let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size");
+    let kib = size.ok().and_then(|text| text.trim().strip_suffix('K')?.parse::<u64>().ok());
     kib.map_or(USUAL, |kib| kib << 10)
 }
 

@@ -29,7 +29,7 @@ impl Pool {
         let mut options = MapOptions::new(pages * PAGE);
         options.domain = DomainRequest::Process;
         let region = Region::open(&path, &options).expect("a region");
-        region.grow(pages * PAGE).expect("room");
+        region.grow(pages * PAGE).expect("free memory");
         for at in (0..pages * PAGE).step_by(8) {
             // SAFETY: no slice of the region's bytes exists.
             unsafe { region.store(at, at) };
@@ -68,7 +68,7 @@ fn bytes_that_are_gone_read_as_zeros_and_are_named() {
 }
 
 #[test]
-fn a_page_is_written_anew_before_a_fence_completes() {
+fn a_page_is_written_again_before_a_fence_completes() {
     let pool = Pool::new(8);
     pool.cut(5);
     let at = 6 * PAGE + 64;

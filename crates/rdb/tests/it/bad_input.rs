@@ -240,7 +240,7 @@ fn a_payload_is_refused_by_version_and_checksum() {
         w.string(b"value")
     });
     let body = whole.clone();
-    payload::seal(&mut whole, rdb::VERSION);
+    payload::append_footer(&mut whole, rdb::VERSION);
     assert!(payload::open(&whole, LONGEST).is_ok());
     for at in 0..whole.len() {
         let mut changed = whole.clone();
@@ -257,7 +257,7 @@ fn a_payload_is_refused_by_version_and_checksum() {
         [(0, false), (1, true), (12, true), (13, false), (80, true), (81, false)]
     {
         let mut payload = body.clone();
-        payload::seal(&mut payload, version);
+        payload::append_footer(&mut payload, version);
         assert_eq!(payload::open(&payload, LONGEST).is_ok(), is_known, "version {version}");
     }
 }

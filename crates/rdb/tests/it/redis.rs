@@ -58,7 +58,7 @@ fn write(write: impl FnOnce(&mut Writer<Vec<u8>>) -> std::io::Result<()>) -> Vec
     let mut writer = Writer::new(Vec::new(), true);
     write(&mut writer).expect("memory takes everything");
     let mut payload = writer.into_inner();
-    payload::seal(&mut payload, rdb::VERSION);
+    payload::append_footer(&mut payload, rdb::VERSION);
     payload
 }
 
@@ -376,8 +376,8 @@ fn streams_with_groups() {
         client.run(line);
     }
     let (_, parts) = read(&dump(&mut client, b"k"));
-    let told: Vec<String> = parts[3..].iter().map(|part| format!("{part:?}")).collect();
-    let told = told.join("\n").replace('\\', "");
+    let printed: Vec<String> = parts[3..].iter().map(|part| format!("{part:?}")).collect();
+    let printed = printed.join("\n").replace('\\', "");
     for expected in [
         "len: 3, last: StreamId { ms: 5, seq: 0 }, added: 4, deleted: StreamId { ms: 2, seq: 1 }",
         "Group { name: [101, 109, 112, 116, 121], last: StreamId { ms: 5, seq: 0 }, read: Some(4)",
@@ -386,7 +386,7 @@ fn streams_with_groups() {
         "Pending { id: StreamId { ms: 2, seq: 2 }, delivered: 1",
         "Consumer { name: [105, 100, 108, 101], seen: 1",
     ] {
-        assert!(told.contains(expected), "{expected} in {told}");
+        assert!(printed.contains(expected), "{expected} in {printed}");
     }
-    assert_eq!(told.matches("Pending").count(), 3, "{told}");
+    assert_eq!(printed.matches("Pending").count(), 3, "{printed}");
 }

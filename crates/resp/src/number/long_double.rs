@@ -79,17 +79,17 @@ impl LongDouble {
     fn add_smaller(self, other: LongDouble) -> Option<LongDouble> {
         // Below the 64 bits of the larger number stand 63 more of the smaller, and beyond them the
         // fact that there were some.
-        const ROOM: u32 = 63;
+        const SHIFT: u32 = 63;
         let (Finite { mantissa: large, exponent }, Finite { mantissa: small, exponent: below }) =
             (self.magnitude, other.magnitude)
         else {
             return None;
         };
         let distance = u32::try_from(exponent - below).unwrap_or(u32::MAX);
-        let wide = u128::from(small) << ROOM;
+        let wide = u128::from(small) << SHIFT;
         let shifted = wide.checked_shr(distance).unwrap_or(0);
         let inexact = wide != 0 && wide.trailing_zeros() < distance;
-        let large = u128::from(large) << ROOM;
+        let large = u128::from(large) << SHIFT;
         let sum = if self.negative == other.negative {
             large + shifted
         } else if large >= shifted {
@@ -99,7 +99,7 @@ impl LongDouble {
             return other.add_smaller(self);
         };
         let (mantissa, exponent) =
-            round(sum, exponent - i64::from(ROOM), inexact, PRECISION, LEAST);
+            round(sum, exponent - i64::from(SHIFT), inexact, PRECISION, LEAST);
         Some(LongDouble::finite(self.negative, mantissa, exponent)).filter(LongDouble::is_finite)
     }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_redis() {
+    fn checksums_are_those_of_redis() {
         sum("10.50", "0.1", "10.6");
         sum("5.0e3", "2.0e2", "5200");
         sum("3", "-1.2", "1.8");

@@ -41,7 +41,7 @@ pub(super) fn parse_hex(text: &[u8]) -> Option<(u128, i64, bool)> {
     let (mut mantissa, mut exponent, mut inexact) = (0u128, 0i64, false);
     let (mut digits, mut point) = (false, false);
     let mut rest = text;
-    while let [byte, behind @ ..] = rest {
+    while let [byte, following @ ..] = rest {
         match byte {
             b'.' if !point => point = true,
             _ => {
@@ -56,7 +56,7 @@ pub(super) fn parse_hex(text: &[u8]) -> Option<(u128, i64, bool)> {
                 }
             }
         }
-        rest = behind;
+        rest = following;
     }
     match rest {
         [] => {}

@@ -119,13 +119,15 @@ fn pack(call: &Arguments<'_>) -> Results {
     let format = call.bytes(1)?;
     let format = format.as_bytes();
     let mut format = Format::new(&format);
+    let number = |at| call.number(at).map_err(|error| wrong_value(call, at, "number", error));
+    let string = |at| call.bytes(at).map_err(|error| wrong_value(call, at, "string", error));
     let mut out: Vec<u8> = Vec::new();
     let mut at = 2;
     while let Some(item) = format.next(call, out.len())? {
         out.resize(out.len() + item.padding, 0);
         match item.letter {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'i' | b'I' | b'T' => {
-                let number = call.number(at)?;
+                let number = number(at)?;
                 at += 1;
                 let value = if number < 9_223_372_036_854_775_807.0 {
                     truncate(number).cast_unsigned()
@@ -141,15 +143,15 @@ fn pack(call: &Arguments<'_>) -> Results {
             }
             b'x' => out.push(0),
             b'f' => {
-                out.extend_from_slice(&format.ordered((call.number(at)? as f32).to_le_bytes()));
+                out.extend_from_slice(&format.ordered((number(at)? as f32).to_le_bytes()));
                 at += 1;
             }
             b'd' => {
-                out.extend_from_slice(&format.ordered(call.number(at)?.to_le_bytes()));
+                out.extend_from_slice(&format.ordered(number(at)?.to_le_bytes()));
                 at += 1;
             }
             b'c' | b's' => {
-                let text = call.bytes(at)?;
+                let text = string(at)?;
                 let text = text.as_bytes();
                 at += 1;
                 let size = if item.size == 0 { text.len() } else { item.size };
@@ -223,6 +225,15 @@ fn unpack(call: &Arguments<'_>) -> Results {
     }
     results.push(Value::Number((position + 1) as f64));
     Ok(results)
+}
+
+/// Says that a value is missing or of another type. The original puts a nil after its arguments, so
+/// that a missing one is nil.
+fn wrong_value(call: &Arguments<'_>, at: usize, expected: &str, error: Raise) -> Raise {
+    if at <= call.len() {
+        return error;
+    }
+    call.bad(at, &format!("{expected} expected, got nil"))
 }
 
 /// The value of an integer; what is beyond 64 bits is ignored.

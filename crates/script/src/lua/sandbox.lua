@@ -14,7 +14,7 @@ local error, getfenv, getmetatable, next, pairs, pcall, rawget, rawset, select, 
     setmetatable, type, unpack, xpcall, collectgarbage, newproxy, tostring =
     error, getfenv, getmetatable, next, pairs, pcall, rawget, rawset, select, setfenv,
     setmetatable, type, unpack, xpcall, collectgarbage, newproxy, tostring
-local find, gmatch, gsub, match, rep = string.find, string.gmatch, string.gsub, string.match, string.rep
+local byte, rep, sub = string.byte, string.rep, string.sub
 local insert, remove, sort, setn = table.insert, table.remove, table.sort, table.setn
 local foreach, foreachi = table.foreach, table.foreachi
 local create, resume, wrap = coroutine.create, coroutine.resume, coroutine.wrap
@@ -209,32 +209,54 @@ end
 local strings = {}
 for name, f in pairs(string) do strings[name] = f end
 
-local function check_pattern(pattern)
-  if type(pattern) == 'string' and #pattern > 200 and native.is_complex(pattern) then
-    error('pattern too complex', 3)
+copy(native.strings, strings)
+strings.next_match, strings.gfind = nil, strings.gmatch
+
+local next_match, plain_gsub = native.strings.next_match, native.strings.gsub
+
+-- What replaces a match: what the script's function returns, or its table has.
+local function replaced(s, from, to, value)
+  if not value then return sub(s, from + 1, to) end
+  local kind = type(value)
+  if kind ~= 'string' and kind ~= 'number' then
+    error('invalid replacement value (a ' .. kind .. ')', 3)
   end
+  return value
 end
 
-function strings.find(s, pattern, init, plain)
-  if not plain then check_pattern(pattern) end
-  return find(s, pattern, init, plain)
-end
-
-function strings.match(s, pattern, init)
-  check_pattern(pattern)
-  return match(s, pattern, init)
-end
-
-function strings.gmatch(s, pattern)
-  check_pattern(pattern)
-  return gmatch(s, pattern)
-end
-strings.gfind = strings.gmatch
-
-function strings.gsub(s, pattern, replacement, limit)
-  check_pattern(pattern)
-  if replacement ~= nil and contents[replacement] then replacement = contents[replacement] end
-  return gsub(s, pattern, replacement, limit)
+function strings.gsub(...)
+  local s, pattern, replacement, limit = ...
+  local kind = type(replacement)
+  if kind ~= 'function' and kind ~= 'table' then return plain_gsub(...) end
+  -- The checks of the arguments.
+  plain_gsub(s, pattern, '', 0)
+  if limit == nil then
+    limit = 1 / 0
+  else
+    plain_gsub('', '', '', limit)
+    limit = limit - limit % 1
+  end
+  s = '' .. s
+  replacement = contents[replacement] or replacement
+  local is_anchored = byte(pattern) == 94
+  local pieces, count, done, at, length = {}, 0, 0, 0, #s
+  local function add(from, to, first, ...)
+    if from == nil then return false end
+    local value
+    if kind == 'function' then value = replacement(first, ...) else value = replacement[first] end
+    count = count + 1
+    if from > done then pieces[#pieces + 1] = sub(s, done + 1, from) end
+    pieces[#pieces + 1] = replaced(s, from, to, value)
+    done = to
+    at = to
+    if to == from then at = to + 1 end
+    return at <= length and not is_anchored
+  end
+  while count < limit do
+    if not add(next_match(s, pattern, at, kind == 'table')) then break end
+  end
+  pieces[#pieces + 1] = sub(s, done + 1)
+  return concat(pieces), count
 end
 
 function strings.rep(s, count)
@@ -338,7 +360,10 @@ for name in pairs(original) do original[name] = nil end
 return {
   globals = G, content = base, library_globals = L, library_content = library_content,
   redis = base.redis, loading_redis = loading_redis,
-  run = function(f, handler) return xpcall(f, handler) end,
+  run = function(f, handler, keys, args)
+    base.KEYS, base.ARGV = keys, args
+    return xpcall(f, handler)
+  end,
   run_function = function(f, handler, keys, args)
     return xpcall(function() return (f(keys, args)) end, handler)
   end,

@@ -108,3 +108,31 @@ fn error_objects_of_all_kinds_are_replied() {
         assert!(reply.starts_with("-ERR"), "{object}: {reply}");
     }
 }
+
+#[test]
+fn memory_that_ran_out_is_replied_as_in_redis() {
+    for script in [
+        "local s = 'x' while true do s = s .. s end",
+        "return string.rep('x', 1e9)",
+        "return string.gsub(('x'):rep(1e5), '.', ('x'):rep(1e5))",
+    ] {
+        let reply = eval(script);
+        assert_eq!(reply, "-ERR Error running script SHA, not enough memory", "{script}");
+    }
+}
+
+#[test]
+fn scripts_of_eval_are_forgotten_and_loaded_ones_kept() {
+    let mut interpreter = Interpreter::new(4 << 20).expect("an interpreter");
+    let kept = interpreter.load_kept(b"return 'kept'").expect("a script");
+    let used = interpreter.load(b"return 'used'").expect("a script");
+    let first = interpreter.load(b"return 'first'").expect("a script");
+    for number in 0..20_000 {
+        let script = format!("return {number}");
+        let reply = eval_in(&mut interpreter, &script, &mut TestHost::default());
+        assert_eq!(reply, number.to_string());
+        assert!(interpreter.cached(used.sha()).is_some(), "after {number} others");
+    }
+    assert!(interpreter.cached(kept.sha()).is_some());
+    assert!(interpreter.cached(first.sha()).is_none());
+}

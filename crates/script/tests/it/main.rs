@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod errors;
+mod fuzz_corpus;
 mod libraries;
 mod limits;
+mod patterns;
 mod redis_server;
 mod replies;
 mod sandbox;

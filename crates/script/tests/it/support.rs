@@ -16,8 +16,8 @@ pub(crate) struct TestHost {
     pub(crate) replication: Option<u8>,
 }
 
-impl Host for TestHost {
-    fn call(&mut self, arguments: &[&[u8]], _resp3: bool) -> Reply {
+impl TestHost {
+    fn reply_to(&mut self, arguments: &[&[u8]]) -> Reply {
         let name = String::from_utf8_lossy(arguments[0]).to_ascii_lowercase();
         let error = |text: &str| Reply::Error { message: text.into(), is_counted: true };
         match (name.as_str(), &arguments[1..]) {
@@ -43,6 +43,14 @@ impl Host for TestHost {
             }
             _ => error("ERR Unknown Redis command called from script"),
         }
+    }
+}
+
+impl Host for TestHost {
+    fn call(&mut self, arguments: &[&[u8]], _resp3: bool, reply: &mut Vec<u8>) -> bool {
+        let value = self.reply_to(arguments);
+        value.append_to(reply);
+        matches!(value, Reply::Error { is_counted: true, .. })
     }
 
     fn log(&mut self, level: LogLevel, message: &[u8]) {

@@ -91,10 +91,10 @@ impl Reader {
                 continue;
             }
             self.line(line, depth).map_err(|wrong| match wrong {
-                Wrong::Here(reason) => {
+                Wrong::ThisFile(reason) => {
                     ReadError::Line { line: at + 1, text: line.to_owned(), reason }
                 }
-                Wrong::Elsewhere(error) => error,
+                Wrong::IncludedFile(error) => error,
             })?;
         }
         Ok(())
@@ -110,7 +110,7 @@ impl Reader {
         }
         let refused = table::REFUSED_LINES.iter().find(|(line, _)| line.as_bytes() == name);
         if let Some((line, why)) = refused {
-            return Err(Wrong::Here(format!(
+            return Err(Wrong::ThisFile(format!(
                 "'{line}': {why}. Remove the line to start without it."
             )));
         }
@@ -123,7 +123,7 @@ impl Reader {
                 ));
                 Ok(())
             }
-            _ => Err(Wrong::Here(format!(
+            _ => Err(Wrong::ThisFile(format!(
                 "Bad directive or wrong number of arguments: unknown directive '{}'",
                 lossy(&name)
             ))),
@@ -133,7 +133,7 @@ impl Reader {
     fn directive(&mut self, row: &table::Row, words: &[Vec<u8>]) -> Result<(), String> {
         let split;
         let words = match words {
-            [one] if row.kind.takes_many_words() && !one.is_empty() => {
+            [one] if row.kind.takes_many_arguments() && !one.is_empty() => {
                 split = resp::words(one).ok_or("Unbalanced quotes in configuration line")?;
                 split.as_slice()
             }
@@ -159,7 +159,7 @@ impl Reader {
         use std::os::unix::ffi::OsStrExt;
         let path = Path::new(std::ffi::OsStr::from_bytes(file));
         if depth >= MAX_DEPTH {
-            return Err(Wrong::Elsewhere(ReadError::Depth { file: path.to_owned() }));
+            return Err(Wrong::IncludedFile(ReadError::Depth { file: path.to_owned() }));
         }
         let files = if file.iter().any(|b| b"*?[".contains(b)) {
             matching(path)
@@ -167,27 +167,27 @@ impl Reader {
             vec![path.to_owned()]
         };
         for file in files {
-            let text = open(&file).map_err(Wrong::Elsewhere)?;
-            self.lines(&text, depth + 1).map_err(Wrong::Elsewhere)?;
+            let text = open(&file).map_err(Wrong::IncludedFile)?;
+            self.lines(&text, depth + 1).map_err(Wrong::IncludedFile)?;
         }
         Ok(())
     }
 }
 
 enum Wrong {
-    Here(String),
-    Elsewhere(ReadError),
+    ThisFile(String),
+    IncludedFile(ReadError),
 }
 
 impl From<String> for Wrong {
     fn from(reason: String) -> Wrong {
-        Wrong::Here(reason)
+        Wrong::ThisFile(reason)
     }
 }
 
 impl From<&str> for Wrong {
     fn from(reason: &str) -> Wrong {
-        Wrong::Here(reason.to_owned())
+        Wrong::ThisFile(reason.to_owned())
     }
 }
 

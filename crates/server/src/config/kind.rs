@@ -52,7 +52,7 @@ pub enum Kind {
 
 impl Kind {
     /// Whether the value is several words.
-    pub fn takes_many_words(self) -> bool {
+    pub fn takes_many_arguments(self) -> bool {
         matches!(
             self,
             Kind::Flags(_)
@@ -67,7 +67,7 @@ impl Kind {
 
     /// The canonical value that `words` name for the directive `name`, given its `current` value.
     pub fn parse(self, name: &str, current: &[u8], words: &[&[u8]]) -> Result<Vec<u8>, String> {
-        if !self.takes_many_words() && words.len() != 1 {
+        if !self.takes_many_arguments() && words.len() != 1 {
             return Err("wrong number of arguments".into());
         }
         let first = words.first().copied().unwrap_or_default();

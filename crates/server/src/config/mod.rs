@@ -144,7 +144,7 @@ impl Config {
         let rows = changeable(&before, pairs, protected)?;
         let mut after = before.clone();
         for (row, (name, value)) in rows.iter().zip(pairs) {
-            let words: Vec<&[u8]> = if row.kind.takes_many_words() {
+            let words: Vec<&[u8]> = if row.kind.takes_many_arguments() {
                 value.split(|b| *b == b' ').collect()
             } else {
                 vec![value]
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn every_default_is_in_canonical_form() {
         for row in table::rows().filter(|row| !row.default.is_empty()) {
-            let words: Vec<&[u8]> = if row.kind.takes_many_words() {
+            let words: Vec<&[u8]> = if row.kind.takes_many_arguments() {
                 row.default.split(' ').map(str::as_bytes).collect()
             } else {
                 vec![row.default.as_bytes()]

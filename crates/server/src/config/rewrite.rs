@@ -26,17 +26,17 @@ pub fn rewrite(path: &Path, values: &Values) -> std::io::Result<()> {
 fn overwrite(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
-    let beside = Path::new(&name);
+    let temporary = Path::new(&name);
     let result = (|| {
-        let mut out = std::fs::File::create(beside)?;
+        let mut out = std::fs::File::create(temporary)?;
         out.write_all(content)?;
         out.sync_all()?;
-        std::fs::rename(beside, path)?;
+        std::fs::rename(temporary, path)?;
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
         std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     })();
     if result.is_err() {
-        let _ = std::fs::remove_file(beside);
+        let _ = std::fs::remove_file(temporary);
     }
     result
 }
@@ -50,7 +50,7 @@ pub fn rewritten(old: &[u8], values: &Values) -> Vec<u8> {
         let line = line.trim_ascii();
         let name = match directive(line) {
             Line::Of(name) => Some(name),
-            Line::Kept => None,
+            Line::Preserved => None,
             Line::Unknown => {
                 lines.push([b"# ??? ", line].concat());
                 continue;
@@ -88,20 +88,20 @@ pub fn rewritten(old: &[u8], values: &Values) -> Vec<u8> {
 
 enum Line {
     Of(&'static str),
-    Kept,
+    Preserved,
     Unknown,
 }
 
 fn directive(line: &[u8]) -> Line {
     if line.is_empty() || line.starts_with(b"#") {
-        return Line::Kept;
+        return Line::Preserved;
     }
     let Some(words) = resp::words(line) else { return Line::Unknown };
     match words.first().map(|name| table::find(name)) {
         Some(Some((_, row))) => Line::Of(row.name),
-        Some(None) if words[0].eq_ignore_ascii_case(b"include") => Line::Kept,
+        Some(None) if words[0].eq_ignore_ascii_case(b"include") => Line::Preserved,
         Some(None) => Line::Unknown,
-        None => Line::Kept,
+        None => Line::Preserved,
     }
 }
 

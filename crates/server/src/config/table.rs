@@ -181,6 +181,7 @@ const OWN: &[Row] = &[
     row("emulate-cache", Memory(0, I64), "0", Pinned, Used),
     row("threads", Int(0, 1024), "0", Pinned, Used),
     row("read-cache", Memory(0, I64), "0", Live, Used),
+    row("script-kill-rollback", Bool, "no", Live, Used),
     row("scrub-rate", Memory(0, I64), "8388608", Live, Used),
     row("scrub-every", Int(0, I32), "3600", Live, Used),
 ];
@@ -435,7 +436,7 @@ const ACCEPTED: &[Row] = &[
     row("socket-mark-id", Int(0, U32), "0", Fixed, Ignored(Design)),
     row("active-defrag-max-scan-fields", Int(1, I64), "1000", Live, Ignored(Design)),
     row("acllog-max-len", Int(0, I64), "128", Live, Ignored(Later)),
-    row("busy-reply-threshold", Int(0, I64), "5000", Live, Ignored(Later)).alias("lua-time-limit"),
+    row("busy-reply-threshold", Int(0, I64), "5000", Live, Used).alias("lua-time-limit"),
     row("cluster-node-timeout", Int(0, I64), "15000", Live, Ignored(Cluster)),
     row("stream-node-max-entries", Int(0, I64), "100", Live, Used),
     row("repl-backlog-size", Memory(1, I64), "1048576", Live, Ignored(Replication)),
@@ -483,11 +484,11 @@ mod tests {
             "used",
             "active-expire-effort activedefrag aof-load-truncated appenddirname appendfilename \
          appendfsync appendonly auto-aof-rewrite-min-size auto-aof-rewrite-percentage bind \
-         client-output-buffer-limit client-query-buffer-limit databases dir enable-debug-command \
+         busy-reply-threshold client-output-buffer-limit client-query-buffer-limit databases dir enable-debug-command \
          enable-protected-configs hash-max-listpack-entries hash-max-listpack-value \
          hll-sparse-max-bytes hz latency-monitor-threshold latency-tracking \
          latency-tracking-info-percentiles lfu-decay-time lfu-log-factor list-max-listpack-size \
-         logfile loglevel maxclients maxmemory maxmemory-clients maxmemory-policy \
+         logfile loglevel lua-time-limit maxclients maxmemory maxmemory-clients maxmemory-policy \
          maxmemory-samples min-replicas-max-lag min-replicas-to-write pidfile port protected-mode \
          proto-max-bulk-len requirepass set-max-intset-entries slowlog-log-slower-than \
          slowlog-max-len stream-node-max-bytes stream-node-max-entries tcp-backlog tcp-keepalive \
@@ -500,7 +501,7 @@ mod tests {
          active-defrag-ignore-bytes active-defrag-max-scan-fields active-defrag-threshold-lower \
          active-defrag-threshold-upper activerehashing always-show-logo \
          aof-rewrite-incremental-fsync aof-timestamp-enabled aof-use-rdb-preamble \
-         aof_rewrite_cpulist bgsave_cpulist bind-source-addr bio_cpulist busy-reply-threshold \
+         aof_rewrite_cpulist bgsave_cpulist bind-source-addr bio_cpulist \
          cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down \
          cluster-allow-replica-migration cluster-announce-bus-port cluster-announce-hostname \
          cluster-announce-ip cluster-announce-port cluster-announce-tls-port cluster-config-file \
@@ -510,7 +511,7 @@ mod tests {
          crash-memcheck-enabled daemonize dbfilename disable-thp dynamic-hz enable-module-command \
          ignore-warnings io-threads io-threads-do-reads jemalloc-bg-thread lazyfree-lazy-eviction \
          lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del \
-         lazyfree-lazy-user-flush list-compress-depth lua-time-limit masterauth masteruser \
+         lazyfree-lazy-user-flush list-compress-depth masterauth masteruser \
          maxmemory-eviction-tenacity no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values \
          proc-title-template propagation-error-behavior rdb-del-sync-files \
          rdb-save-incremental-fsync rdbchecksum rdbcompression repl-backlog-size repl-backlog-ttl \

@@ -481,7 +481,7 @@ fn id_of(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn the_memory_of_clients_is_told_and_limited() {
+fn the_memory_of_clients_is_reported_and_limited() {
     let server = start(&[]);
     let (mut client, mut unread) = (server.client(), server.client());
     client.check(&format!("SET large {}", "v".repeat(512 << 10)), "OK");
@@ -491,8 +491,8 @@ fn the_memory_of_clients_is_told_and_limited() {
     let number = |line: &str, name: &str| field(line, name).parse::<usize>().expect("a number");
     let line = line_of(&mut client, id, "replies wait", |line| number(line, "omem") > 20 << 20);
     assert!(number(&line, "tot-mem") > number(&line, "omem") && number(&line, "oll") > 1, "{line}");
-    let told: usize = client.info("memory")["mem_clients_normal"].parse().expect("a number");
-    assert!(told > 20 << 20, "{told}");
+    let reported: usize = client.info("memory")["mem_clients_normal"].parse().expect("a number");
+    assert!(reported > 20 << 20, "{reported}");
 
     client.check("CONFIG SET maxmemory 100mb maxmemory-clients 10%", "OK");
     line_of(&mut client, id, "it is evicted", str::is_empty);

@@ -40,7 +40,7 @@ fn charged(work: impl FnOnce()) -> (Charged, Counters) {
 fn set(ks: &Keyspace, key: &str, len: usize) {
     let mut txn = ks.begin_all(NOW);
     let key = txn.key(key.as_bytes());
-    txn.set(Db::default(), &key, &vec![b'v'; len], Expire::Clear).expect("room");
+    txn.set(Db::default(), &key, &vec![b'v'; len], Expire::Clear).expect("free memory");
     txn.commit().expect("a commit");
 }
 
@@ -146,9 +146,9 @@ fn a_server_says_what_it_plays() {
         let found = log.find(|line| line.as_ref().is_ok_and(|line| line.contains(wanted)));
         found.unwrap_or_else(|| panic!("no line with {wanted:?}")).expect("text")
     };
-    let told = line("emulated medium");
-    assert!(told.contains("optane, emulated: random read 305 ns"), "{told}");
-    assert!(told.contains("behind 1024 KiB of simulated cache"), "{told}");
+    let reported = line("emulated medium");
+    assert!(reported.contains("optane, emulated: random read 305 ns"), "{reported}");
+    assert!(reported.contains("behind 1024 KiB of simulated cache"), "{reported}");
     line("domain=process media=optane (emulated)");
     line("Ready to accept connections");
     let mut client = UnixStream::connect(socket).expect("a connection");

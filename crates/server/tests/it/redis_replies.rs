@@ -27,7 +27,7 @@ impl Both {
     /// client hears.
     #[track_caller]
     fn check(&self, script: &str) -> Vec<Reply> {
-        let (ours, theirs) = (play(&self.ours, script), play(&self.theirs, script));
+        let (ours, theirs) = (run_script(&self.ours, script), run_script(&self.theirs, script));
         for ((line, ours), theirs) in script.split("; ").zip(&ours).zip(&theirs) {
             assert_eq!(ours, theirs, "{line}\nin {script}");
         }
@@ -40,7 +40,7 @@ impl Both {
     }
 }
 
-fn play(server: &Server, script: &str) -> Vec<Reply> {
+fn run_script(server: &Server, script: &str) -> Vec<Reply> {
     server.client().check("FLUSHALL", "OK");
     let mut clients: BTreeMap<&str, Client> = BTreeMap::new();
     let lines = script.split("; ").map(|line| line.split_once(' ').expect("a name and a request"));
@@ -291,12 +291,12 @@ fn clients_are_unblocked_and_listed_as_by_redis() {
         }
         let list = clients[0].run("DISCARD").is_ok().then(|| server.client().run("CLIENT LIST"));
         let list = list.expect("a transaction").text();
-        let told = |line: &str, name: &str| {
+        let field_of = |line: &str, name: &str| {
             line.split(' ').find_map(|word| word.strip_prefix(name)).map(str::to_owned)
         };
-        let ids = list.lines().filter_map(|line| told(line, "id=")?.parse::<u64>().ok());
+        let ids = list.lines().filter_map(|line| field_of(line, "id=")?.parse::<u64>().ok());
         assert!(ids.clone().is_sorted() && ids.count() >= 5, "{list}");
-        list.lines().filter_map(|line| told(line, "cmd=")).collect::<Vec<_>>()
+        list.lines().filter_map(|line| field_of(line, "cmd=")).collect::<Vec<_>>()
     };
     let (ours, theirs) = (commands(&both.ours), commands(&both.theirs));
     // Others may still be on their way out.

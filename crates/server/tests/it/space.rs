@@ -48,7 +48,7 @@ fn verify(client: &mut Client, keys: usize) {
 fn check_purge(launch: Launch) {
     let mut server = launch.start();
     let mut client = server.client();
-    fill(&mut client, KEYS).expect("room");
+    fill(&mut client, KEYS).expect("free memory");
     let full = space(&server);
     assert!(full > KEYS as u64 * 30_000);
     client.check("FLUSHALL", "OK");
@@ -59,18 +59,18 @@ fn check_purge(launch: Launch) {
     let number = |name: &str| info[name].parse::<u64>().expect("a number");
     assert!(number("pool_size") > 64 * MIB && number("pool_space") < 8 * MIB, "{info:?}");
     assert!(number("pool_given_back") > full / 2, "{info:?}");
-    fill(&mut client, KEYS / 2).expect("room");
+    fill(&mut client, KEYS / 2).expect("free memory");
     verify(&mut client, KEYS / 2);
     server.crash();
     let mut client = server.client();
     verify(&mut client, KEYS / 2);
-    fill(&mut client, KEYS).expect("room");
+    fill(&mut client, KEYS).expect("free memory");
     client.check("MULTI", "OK");
     client.check("FLUSHALL", "QUEUED");
     client.check("MEMORY PURGE", "QUEUED");
     client.check("EXEC", "[OK, OK]");
     until("a purge in a transaction is done after it", || space(&server) < 8 * MIB);
-    fill(&mut client, KEYS).expect("room");
+    fill(&mut client, KEYS).expect("free memory");
     server.crash();
     verify(&mut server.client(), KEYS);
 }
@@ -96,13 +96,13 @@ fn a_heap_in_memory_gives_it_back_too() {
     let server = Launch::perdura_volatile().start();
     let mut client = server.client();
     let before = memory(&server, "RssAnon");
-    fill(&mut client, KEYS).expect("room");
+    fill(&mut client, KEYS).expect("free memory");
     assert!(memory(&server, "RssAnon") > before + KEYS as u64 * 30_000);
     client.check("FLUSHALL", "OK");
     client.check("MEMORY PURGE", "OK");
     let most = before + 10 * MIB;
     until("10 MiB are left", || memory(&server, "RssAnon") < most);
-    fill(&mut client, KEYS).expect("room");
+    fill(&mut client, KEYS).expect("free memory");
     verify(&mut client, KEYS);
 }
 
@@ -147,7 +147,7 @@ fn space_that_somebody_else_took_meanwhile_is_refused_with_an_error() {
         let folder = tempfile::TempDir::new_in(&disk.0).expect("a folder");
         let mut server = Launch::perdura_pmem().start_in(folder);
         let mut client = server.client();
-        fill(&mut client, KEYS).expect("room");
+        fill(&mut client, KEYS).expect("free memory");
         client.check("FLUSHALL", "OK");
         let full = space(&server);
         client.check("MEMORY PURGE", "OK");
@@ -162,7 +162,7 @@ fn space_that_somebody_else_took_meanwhile_is_refused_with_an_error() {
         verify(&mut client, n);
         client.check("DEL key:0", if n > 0 { "(integer) 1" } else { "(integer) 0" });
         fs::remove_file(other).expect("removed");
-        fill(&mut client, KEYS).expect("room");
+        fill(&mut client, KEYS).expect("free memory");
         verify(&mut client, KEYS);
         server.crash();
         verify(&mut server.client(), KEYS);

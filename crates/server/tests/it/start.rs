@@ -198,6 +198,16 @@ fn a_fatal_error_is_said_once() {
 }
 
 #[test]
+fn a_name_without_an_address_is_refused_and_the_way_out_named() {
+    // No name at all, so that nobody is asked for it.
+    let refused = Asked::Volatile.launch().args(["--bind", "no..name"]).run_to_end();
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.log);
+    for says in ["listening socket no..name:", "An address, such as 127.0.0.1, needs no name"] {
+        assert!(refused.log.contains(says), "{}", refused.log);
+    }
+}
+
+#[test]
 fn what_would_be_dangerous_to_ignore_is_refused_at_start() {
     let folder = Medium::Memory.scratch();
     fs::write(folder.path().join("users.acl"), "user default off\n").expect("a list of users");

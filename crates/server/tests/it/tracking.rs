@@ -31,8 +31,8 @@ fn all_of(client: &mut Client, line: &str, queues: bool) -> Vec<String> {
     }
     // Redis broadcasts when it has executed all that came: what is sent later is executed later.
     client.send(&["PING", "the end"]).expect("sent");
-    let told = std::iter::repeat_with(|| heard(client));
-    [reply].into_iter().chain(told.take_while(|text| !text.contains("the end"))).collect()
+    let reported = std::iter::repeat_with(|| heard(client));
+    [reply].into_iter().chain(reported.take_while(|text| !text.contains("the end"))).collect()
 }
 
 /// Conversations of one client with one outcome each.
@@ -180,7 +180,7 @@ const CONVERSATIONS: &[&[&str]] = &[
 ];
 
 #[test]
-fn one_client_is_told_what_redis_tells() {
+fn one_client_gets_what_redis_sends() {
     let (ours, theirs) = (start(), Launch::redis().start());
     for lines in CONVERSATIONS {
         let (mut our, mut their) = (newer(&ours), newer(&theirs));
@@ -196,7 +196,7 @@ fn one_client_is_told_what_redis_tells() {
 }
 
 #[test]
-fn another_client_is_told_in_the_old_protocol() {
+fn another_client_is_notified_in_the_old_protocol() {
     let server = start();
     let (mut reader, mut listener, mut writer) =
         (server.client(), server.client(), server.client());
@@ -225,7 +225,7 @@ fn another_client_is_told_in_the_old_protocol() {
 }
 
 #[test]
-fn expiry_and_eviction_are_told_of() {
+fn expiry_and_eviction_are_reported_to() {
     let server = start();
     let (mut reader, mut writer) = (newer(&server), server.client());
     reader.check("CLIENT TRACKING on NOLOOP", "OK");
@@ -254,10 +254,10 @@ fn what_is_remembered_has_a_bound_and_ends_with_the_client() {
     let stats = other.info("stats");
     assert_eq!([&stats["tracking_total_keys"], &stats["tracking_total_items"]], ["20", "20"]);
     other.check("CONFIG SET tracking-table-max-keys 5", "OK");
-    let mut told: Vec<String> = (0..15).map(|_| heard(&mut reader)).collect();
-    told.sort();
-    told.dedup();
-    assert_eq!(told.len(), 15, "{told:?}");
+    let mut reported: Vec<String> = (0..15).map(|_| heard(&mut reader)).collect();
+    reported.sort();
+    reported.dedup();
+    assert_eq!(reported.len(), 15, "{reported:?}");
     assert_eq!(other.info("stats")["tracking_total_keys"], "5");
     reader.send(&["GET", "one more"]).expect("sent");
     let both = [heard(&mut reader), heard(&mut reader)];
@@ -286,12 +286,15 @@ fn messages_are_not_lost_with_replies_that_are_not_wanted() {
     let lines: Vec<Vec<String>> = lines.iter().map(words).collect();
     client.send_pipeline(&lines).expect("sent");
     client.send(&["CLIENT", "REPLY", "ON"]).expect("sent");
-    let told = ">[\"invalidate\", [\"k\"]]";
-    assert_eq!([(); 6].map(|()| heard(&mut client)), ["OK", "(nil)", "OK", told, told, "OK"]);
+    let reported = ">[\"invalidate\", [\"k\"]]";
+    assert_eq!(
+        [(); 6].map(|()| heard(&mut client)),
+        ["OK", "(nil)", "OK", reported, reported, "OK"]
+    );
 }
 
 #[test]
-fn a_change_is_told_once_where_others_waited_for_it() {
+fn a_change_is_reported_once_where_others_waited_for_it() {
     let server = start();
     let (mut waiter, mut writer, mut listener) = (server.client(), newer(&server), newer(&server));
     writer.check("CLIENT TRACKING on BCAST NOLOOP", "OK");
@@ -305,8 +308,8 @@ fn a_change_is_told_once_where_others_waited_for_it() {
     listener.check("PING", "PONG");
 
     writer.check("DEBUG POPULATE 250", "OK");
-    let told: usize = (0..3).map(|_| heard(&mut listener).matches("key:").count()).sum();
-    assert_eq!(told, 250);
+    let reported: usize = (0..3).map(|_| heard(&mut listener).matches("key:").count()).sum();
+    assert_eq!(reported, 250);
 }
 
 /// A reader on one thread and a writer on another meet at a key, again and again: what the reader

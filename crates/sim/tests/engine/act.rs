@@ -16,11 +16,24 @@ use std::sync::{Arc, Mutex, atomic::Ordering::Relaxed};
 /// Keys of a request that fills.
 const KEYS_AT_ONCE: usize = 70;
 
+/// A script that executes the commands in its arguments, each after the number of its words, and
+/// returns their replies.
+const SCRIPT: &str = "\
+    local replies, at = {}, 1 \
+    while at <= #ARGV do \
+        local count = tonumber(ARGV[at]) \
+        replies[#replies + 1] = redis.pcall(unpack(ARGV, at + 1, at + count)) \
+        at = at + count + 1 \
+    end \
+    return replies";
+
 /// One thing to do.
 pub(crate) enum Action {
     Request(Words, &'static str),
     /// All in one MULTI and EXEC.
     Exec(Vec<(Words, &'static str)>),
+    /// All in one script. The key that is declared, if any, is the first of the first command.
+    Script(Vec<(Words, &'static str)>, bool),
     /// Sent without waiting for replies.
     Pipeline(Vec<(Words, &'static str)>),
     Select(usize),
@@ -43,6 +56,9 @@ impl fmt::Debug for Action {
         match self {
             Action::Request(words, _) => f.write_str(&line(words)),
             Action::Exec(all) => write!(f, "MULTI; {}; EXEC", lines(all)),
+            Action::Script(all, declares) => {
+                write!(f, "script, a key declared: {declares}: {}", lines(all))
+            }
             Action::Pipeline(all) => write!(f, "pipelined: {}", lines(all)),
             Action::Select(db) => write!(f, "SELECT {db}"),
             Action::Tick(ms) => write!(f, "{ms} ms pass"),
@@ -93,6 +109,10 @@ impl Draw<'_> {
             37..39 => Action::Evict(rng.u64(..)),
             39..43 => Action::Snapshot,
             43 => Action::Grow,
+            44..49 => {
+                let requests = (0..rng.usize(1..6)).map(|_| self.request(now, rng));
+                Action::Script(requests.collect(), rng.bool())
+            }
             _ => {
                 let (words, name) = self.request(now, rng);
                 Action::Request(words, name)
@@ -193,25 +213,26 @@ impl<'a> Actor<'a> {
             }
             Action::Request(words, name) => self.alone(connection, words, vec![name]),
             Action::Exec(all) => self.exec(connection, all)?,
+            Action::Script(all, declares) => self.script(connection, all, *declares),
             Action::Pipeline(all) => self.pipeline(connection, all),
-            Action::Expire(shard) => self.errand("expiry", |actor| {
+            Action::Expire(shard) => self.background_step("expiry", |actor| {
                 let now = actor.clock.now();
-                let (mut txn, _) = keyspace.expire_step(*shard, 20, now).map_err(told)?;
+                let (mut txn, _) = keyspace.expire_step(*shard, 20, now).map_err(text_of)?;
                 actor.engine.finish_step(&mut txn);
                 Ok(())
             })?,
-            Action::Reclaim(shard) => self.errand("reclaiming", |_| {
-                keyspace.reclaim_step(*shard, 3).map(drop).map_err(told)
+            Action::Reclaim(shard) => self.background_step("reclaiming", |_| {
+                keyspace.reclaim_step(*shard, 3).map(drop).map_err(text_of)
             })?,
-            Action::Defragment(shard) => self.errand("defragmentation", |actor| {
+            Action::Defragment(shard) => self.background_step("defragmentation", |actor| {
                 let from = actor.defragmentation.get(shard).copied().unwrap_or_default();
-                let next = keyspace.defragment_step(*shard, from, 8).map_err(told)?;
+                let next = keyspace.defragment_step(*shard, from, 8).map_err(text_of)?;
                 actor.defragmentation.insert(*shard, next.unwrap_or_default());
                 Ok(())
             })?,
-            Action::Evict(seed) => self.errand("eviction", |actor| actor.evict(*seed))?,
-            Action::Snapshot => self.errand("snapshot", Actor::snapshot)?,
-            Action::Grow => self.errand("growth", |_| {
+            Action::Evict(seed) => self.background_step("eviction", |actor| actor.evict(*seed))?,
+            Action::Snapshot => self.background_step("snapshot", Actor::snapshot)?,
+            Action::Grow => self.background_step("growth", |_| {
                 keyspace.heap().grow_ahead();
                 Ok(())
             })?,
@@ -219,7 +240,7 @@ impl<'a> Actor<'a> {
         state::read_through_cache(keyspace)
     }
 
-    fn errand(
+    fn background_step(
         &mut self,
         name: &'static str,
         run: impl FnOnce(&mut Self) -> Result<(), String>,
@@ -258,14 +279,34 @@ impl<'a> Actor<'a> {
             self.request(connection, words);
         }
         let reply = self.request(connection, &vec![b"EXEC".to_vec()]);
+        self.done_together(connection, all, &reply);
+        Ok(())
+    }
+
+    /// As [`Actor::exec`], by a script.
+    fn script(&mut self, connection: usize, all: &[(Words, &'static str)], declares: bool) {
+        self.journal.begun(all.iter().map(|(_, name)| *name).chain(["eval"]).collect());
+        let key = all.first().and_then(|(words, _)| words.get(1)).filter(|_| declares);
+        let keys = if key.is_some() { "1" } else { "0" };
+        let mut eval: Words = ["EVAL", SCRIPT, keys].map(|word| word.as_bytes().to_vec()).into();
+        eval.extend(key.cloned());
+        for (words, _) in all {
+            eval.push(words.len().to_string().into_bytes());
+            eval.extend(words.iter().cloned());
+        }
+        let reply = self.request(connection, &eval);
+        self.done_together(connection, all, &reply);
+    }
+
+    /// Notes those of several commands in one transaction that came to something.
+    fn done_together(&self, connection: usize, all: &[(Words, &'static str)], reply: &[u8]) {
         if self.engine.log().is_none() && reply.first() == Some(&b'*') {
-            let mut replies = elements(&reply);
+            let mut replies = elements(reply);
             let done = all.iter().filter(|_| replies.next().is_some_and(|reply| !is_error(reply)));
             let done = done.map(|(words, _)| words.clone()).collect();
             self.journal.effective(Feed::Requests(self.first + connection, done));
         }
         self.journal.acknowledged();
-        Ok(())
     }
 
     /// As the server executes what arrived at once: runs share a transaction where they can.
@@ -321,7 +362,7 @@ impl<'a> Actor<'a> {
         let policy = policies[rng.usize(..policies.len())];
         let maxmemory = (keyspace.heap().used() * rng.u64(5..10) / 10).max(1);
         keyspace.set_eviction(Eviction { maxmemory, policy, ..before }, self.clock.now());
-        let evicted = keyspace.evict_step(2, self.clock.now(), seed).map_err(told);
+        let evicted = keyspace.evict_step(2, self.clock.now(), seed).map_err(text_of);
         keyspace.set_eviction(before, self.clock.now());
         let Some(mut txn) = evicted? else { return Ok(()) };
         if self.engine.log().is_some() {
@@ -400,7 +441,7 @@ impl Taken {
     }
 }
 
-fn told(error: impl fmt::Display) -> String {
+fn text_of(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
@@ -413,8 +454,8 @@ fn replies(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let len = reply_len(rest)?;
-        let (reply, behind) = rest.split_at(len);
-        rest = behind;
+        let (reply, following) = rest.split_at(len);
+        rest = following;
         Some(reply)
     })
 }

@@ -27,7 +27,7 @@ const SHARD_AREA: usize = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cost {
     Nothing,
-    Told,
+    Reported,
 }
 
 pub(crate) fn flip_bits(
@@ -59,13 +59,13 @@ fn in_rings(commands: &Commands, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> 
     let geometry = commands.geometry;
     let rings = (SHARDS_AT + geometry.shards * SHARD_AREA).next_multiple_of(4096);
     let len = geometry.shards * geometry.ring_parts * geometry.ring_part;
-    (0..3 * FLIPS).map(|_| (rings + rng.usize(..len), Cost::Told)).collect()
+    (0..3 * FLIPS).map(|_| (rings + rng.usize(..len), Cost::Reported)).collect()
 }
 
 fn in_tails(commands: &Commands, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
     let shards = commands.geometry.shards;
     let tail = |n: usize| SHARDS_AT + n % shards * SHARD_AREA;
-    (0..FLIPS).map(|n| (tail(n) + rng.usize(1..8), Cost::Told)).collect()
+    (0..FLIPS).map(|n| (tail(n) + rng.usize(1..8), Cost::Reported)).collect()
 }
 
 /// Wherever a copy of a string's start is: one of them is the value.
@@ -83,7 +83,7 @@ fn in_strings(image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Vec<(usiz
     for value in pieces.filter(|value| value.len() > 40).take(3) {
         let start = &value[..32];
         let copies = image.windows(32).enumerate().filter(|(_, bytes)| *bytes == start);
-        places.extend(copies.take(3).map(|(at, _)| (at + rng.usize(..32), Cost::Told)));
+        places.extend(copies.take(3).map(|(at, _)| (at + rng.usize(..32), Cost::Reported)));
     }
     places
 }
@@ -110,7 +110,7 @@ fn look(commands: &Commands, image: &[u8], allowed: &[&State], cost: Cost) -> Re
     let region = Region::simulated_from(image, commands.reserve(), Arc::new(NullRecorder));
     let read = commands.open(region).and_then(|mut keyspace| commands.read(&mut keyspace));
     match read {
-        Err(_) if cost == Cost::Told => Ok(()),
+        Err(_) if cost == Cost::Reported => Ok(()),
         Err(what) => Err(what),
         Ok(found) if allowed.iter().any(|state| commands.accept(&found, state).is_some()) => Ok(()),
         Ok(found) => {

@@ -140,7 +140,7 @@ impl Commands {
             if let Action::Tick(ms) = action {
                 now += ms;
             }
-            incarnation.note(n, || format!("{thread}.{connection} {action:?}"));
+            incarnation.record(n, || format!("{thread}.{connection} {action:?}"));
             actions.push((thread, connection, action));
         }
         actions

@@ -22,8 +22,8 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn live(&self, now: u64) -> impl Iterator<Item = (&Name, &Value)> {
         self.keys.iter().filter(move |(_, (value, expiry))| {
-            let is_spent = matches!(value, Content::Fields(fields) if !fields.iter().any(|field| lives(field, now)));
-            (*expiry == 0 || *expiry > now) && !is_spent
+            let all_fields_expired = matches!(value, Content::Fields(fields) if !fields.iter().any(|field| lives(field, now)));
+            (*expiry == 0 || *expiry > now) && !all_fields_expired
         })
     }
 
@@ -150,7 +150,7 @@ pub(crate) fn difference(found: &State, expected: &State) -> String {
         keys.collect::<Keys>()
     };
     let (found, expected) = (left(found), left(expected));
-    let told = |value: Option<&Value>| {
+    let described = |value: Option<&Value>| {
         value.map_or("nothing".into(), |(bytes, expiry)| {
             format!("{} until {expiry}", brief_value(bytes))
         })
@@ -161,7 +161,7 @@ pub(crate) fn difference(found: &State, expected: &State) -> String {
     let differ = keys.into_iter().filter(|key| found.get(*key) != expected.get(*key));
     differ
         .map(|key| {
-            let (is, was) = (told(found.get(key)), told(expected.get(key)));
+            let (is, was) = (described(found.get(key)), described(expected.get(key)));
             format!("\n    {}:{}: found {is}, not {was}", key.0, brief(&key.1))
         })
         .collect()

@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+mod commit_protocol;
 #[path = "../losses/mod.rs"]
 mod crashes;
 #[path = "../engine/mod.rs"]
 mod engine;
+mod locks;
 #[path = "../log/mod.rs"]
 mod log;
 mod losses;
@@ -17,7 +19,6 @@ mod pipelines;
 #[path = "../pool/mod.rs"]
 mod pool;
 mod rewrite;
-mod rules;
 #[path = "../scheduled/mod.rs"]
 mod scheduled;
 mod threads;

@@ -30,8 +30,8 @@ fn every_crash_of_pipelined_runs_of_several_threads_leaves_each_run_whole_or_not
         counts.add(&run(seed).unwrap_or_else(|(kind, failure)| panic!("{kind}\n{failure}")));
     }
     println!("{counts:?}");
-    let met = |what| counts.doing.get(what).copied().unwrap_or(0);
-    assert!(met("pipeline") > 100 && met("several threads") > 100, "{counts:?}");
+    let times_done = |what| counts.doing.get(what).copied().unwrap_or(0);
+    assert!(times_done("pipeline") > 100 && times_done("several threads") > 100, "{counts:?}");
 }
 
 /// What a run on several shards needs.

@@ -12,7 +12,7 @@ fn a_log_that_is_rewritten_under_load_gives_each_transaction_back_once() {
         explored += Rewriting::of(seed).explore().unwrap_or_else(|what| panic!("{what}"));
     }
     println!("{explored:?}");
-    assert!(explored.divided > 1000 && explored.beside > 100, "{explored:?}");
+    assert!(explored.divided > 1000 && explored.during_rewrite > 100, "{explored:?}");
     assert!(explored.rewritten > 24 && explored.given_up > 6, "{explored:?}");
 }
 

@@ -53,13 +53,13 @@ fn a_seed_repeats_its_schedule() {
 #[test]
 fn values_that_threads_prepare_in_one_span_are_each_whole_or_not_at_all() {
     let _alone = alone();
-    let mut met = 0;
+    let mut concurrent = 0;
     for seed in 0..6 {
         let crash = [Crash::Strict, Crash::X86, Crash::SyncedWords][seed as usize % 3];
         let found = prepare(seed, crash).unwrap_or_else(|failure| panic!("{failure}"));
-        met += found.1;
+        concurrent += found.1;
     }
-    assert!(met > 100, "the threads hardly met in a span: {met} times");
+    assert!(concurrent > 100, "the threads hardly met in a span: {concurrent} times");
 }
 
 /// What a prepared value needs, and nobody else as much: its own fence, its place among the fresh

@@ -19,8 +19,8 @@ pub(crate) const ALL: &[(&str, fn())] = &[
         an_append_to_a_moved_string_leaves_the_move_whole,
     ),
     (
-        "a_header_that_is_believed_is_durable_before_the_other_is_written_over",
-        a_header_that_is_believed_is_durable_before_the_other_is_written_over,
+        "a_header_that_is_accepted_is_durable_before_the_other_is_written_over",
+        a_header_that_is_accepted_is_durable_before_the_other_is_written_over,
     ),
     (
         "no_copy_outlives_the_commit_that_changes_its_block",
@@ -31,8 +31,8 @@ pub(crate) const ALL: &[(&str, fn())] = &[
         a_newest_record_that_was_fenced_and_is_damaged_is_reported,
     ),
     (
-        "a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told",
-        a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told,
+        "a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported",
+        a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported,
     ),
     ("a_loss_is_resolved_or_recorded_whenever_the_process_ends", || {
         losses::a_loss_is_resolved_or_recorded_whenever_the_process_ends(37);
@@ -69,7 +69,7 @@ fn db() -> Db {
 fn set(keyspace: &Keyspace, key: &str, value: &[u8]) {
     let mut txn = keyspace.begin_all(NOW);
     let key = txn.key(key.as_bytes());
-    txn.set(db(), &key, value, Expire::Clear).expect("room");
+    txn.set(db(), &key, value, Expire::Clear).expect("free memory");
     txn.commit().expect("a commit");
 }
 
@@ -82,7 +82,7 @@ fn get(keyspace: &Keyspace, key: &str) -> Option<Vec<u8>> {
 
 /// The keyspace after a crash just after these bytes were stored, when everything stored so far has
 /// arrived.
-fn crashed_behind(medium: &Medium, stored: &[u8]) -> Keyspace {
+fn crashed_after(medium: &Medium, stored: &[u8]) -> Keyspace {
     let trace = medium.take();
     let is_it = |event: &Event| match *event {
         Event::Store { from, len, .. } => trace.bytes[from..from + len] == *stored,
@@ -118,17 +118,17 @@ pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     assert!(moved.is_some_and(|at| at.moved > 0), "{moved:?}");
     let mut txn = keyspace.begin_all(NOW);
     let key = txn.key(b"k00");
-    txn.append(db(), &key, b"tail").expect("room");
+    txn.append(db(), &key, b"tail").expect("free memory");
     txn.commit().expect("a commit");
     drop(txn);
-    let keyspace = crashed_behind(&medium, b"tail");
+    let keyspace = crashed_after(&medium, b"tail");
     let found = get(&keyspace, "k00").expect("the key");
     assert!(found == value || found == [&value[..], b"tail"].concat());
 }
 
 /// A process died while it wrote the second copy of the header; the next one accepted that copy,
 /// which was in the cache only, and wrote over the first. A power cut then took both.
-pub(crate) fn a_header_that_is_believed_is_durable_before_the_other_is_written_over() {
+pub(crate) fn a_header_that_is_accepted_is_durable_before_the_other_is_written_over() {
     let made = Medium::new();
     drop(create(Region::simulated_growing(RESERVE, made.clone())));
     let trace = made.take();
@@ -222,7 +222,7 @@ pub(crate) fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
 
 /// Of two headers one will do. A log that ends too early, or that seems to be empty, shows by what
 /// else is in the ring; but the newest record of a power loss may as well not have arrived.
-pub(crate) fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told() {
+pub(crate) fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported() {
     let medium = Medium::new();
     let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));
     let keys: Vec<String> = (0..8).map(|n| format!("key{n}")).collect();
@@ -260,6 +260,6 @@ fn flip_bits(image: &mut [u8], keys: &[String]) {
         assert!(costs_nothing(at, 4), "the bit at {at:#x} of a header costs the pool");
     }
     let log = (TAIL..TAIL + 8).chain((RING..RING + 8 * 192).step_by(8));
-    let told = log.filter(|at| !costs_nothing(*at, 0x40)).count();
-    assert!(told >= keys.len(), "{told} flipped bits of the log were told");
+    let reported = log.filter(|at| !costs_nothing(*at, 0x40)).count();
+    assert!(reported >= keys.len(), "{reported} flipped bits of the log were told");
 }

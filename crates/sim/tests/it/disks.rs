@@ -53,7 +53,7 @@ impl Pool {
             let left = self.disk.after_power_loss(&mut fastrand::Rng::with_seed(seed));
             let path = self.path.with_extension("left");
             fs::write(&path, left).expect("a copy");
-            self.disk.elsewhere(|| {
+            self.disk.with_other_files(|| {
                 let heap = open(&path, DomainRequest::Msync, NEXT_BOOT);
                 check(&heap.unwrap_or_else(|error| panic!("{error}, seed {seed}")));
             });
@@ -137,12 +137,12 @@ fn so_is_what_it_held_on_persistent_memory() {
     let heap = pool.open(DomainRequest::Process).expect("a pool");
     assert!((1..=30).all(|number| put(&heap, number)));
     drop(heap);
-    pool.disk.play_persistent_memory();
+    pool.disk.emulate_persistent_memory();
     let heap = pool.open(DomainRequest::Clwb).expect("a pool");
     assert!(!heap.region().emulated());
     let synced = pool.path.with_extension("synced");
     fs::write(&synced, pool.disk.synced()).expect("a copy");
-    let left = pool.disk.elsewhere(|| open(&synced, DomainRequest::Process, BOOT));
+    let left = pool.disk.with_other_files(|| open(&synced, DomainRequest::Process, BOOT));
     assert_eq!(newest(&left.expect("a pool")), 30);
 }
 
@@ -384,7 +384,7 @@ fn where_a_file_system_makes_no_holes_space_is_kept() {
 
 /// Writers come between two steps of a purge and take what it kept for deletes.
 #[test]
-fn a_purge_beside_writers_leaves_what_deletes_need() {
+fn a_purge_next_to_writers_leaves_what_deletes_need() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let path = folder.path().join("pool");
     // All blocks before the purge, steps before the writers come, blocks that they put.

@@ -69,7 +69,7 @@ fn change(shard: &mut Shard<'_>, words: usize, to: u64) -> bool {
 }
 
 #[test]
-fn nothing_is_written_where_the_durable_tail_stands_when_a_sync_fails() {
+fn nothing_is_written_where_the_durable_tail_is_when_a_sync_fails() {
     // Each record takes a part: the one that is entered is the one that the tail has just left.
     for commits in 1..12 {
         let folder = tempfile::tempdir().expect("a folder");

@@ -9,8 +9,8 @@ fn an_append_to_a_moved_string_leaves_the_move_whole() {
 }
 
 #[test]
-fn a_header_that_is_believed_is_durable_before_the_other_is_written_over() {
-    histories::a_header_that_is_believed_is_durable_before_the_other_is_written_over();
+fn a_header_that_is_accepted_is_durable_before_the_other_is_written_over() {
+    histories::a_header_that_is_accepted_is_durable_before_the_other_is_written_over();
 }
 
 #[test]
@@ -29,8 +29,8 @@ fn a_loss_is_resolved_or_recorded_whenever_the_process_ends() {
 }
 
 #[test]
-fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told() {
-    histories::a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_told();
+fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported() {
+    histories::a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported();
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Files {
         state.rng = Rng::with_seed(seed);
     }
 
-    pub(crate) fn note(&self, event: Event) {
+    pub(crate) fn record(&self, event: Event) {
         self.state().trace.push(event);
     }
 

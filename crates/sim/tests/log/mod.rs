@@ -44,7 +44,7 @@ pub(crate) struct Explored {
     pub(crate) rewritten: usize,
     pub(crate) given_up: usize,
     /// Transactions that were executed while a rewrite was under way.
-    pub(crate) beside: u64,
+    pub(crate) during_rewrite: u64,
 }
 
 impl std::ops::AddAssign for Explored {
@@ -53,7 +53,7 @@ impl std::ops::AddAssign for Explored {
         self.divided += other.divided;
         self.rewritten += other.rewritten;
         self.given_up += other.given_up;
-        self.beside += other.beside;
+        self.during_rewrite += other.during_rewrite;
     }
 }
 
@@ -102,7 +102,7 @@ impl Rewriting {
             acknowledged: [const { AtomicU64::new(0) }; WRITERS],
             writing: AtomicUsize::new(WRITERS),
             rewriting: AtomicBool::new(false),
-            beside: AtomicU64::new(0),
+            during_rewrite: AtomicU64::new(0),
             rewritten: AtomicUsize::new(0),
             given_up: AtomicUsize::new(0),
         };
@@ -115,7 +115,7 @@ impl Rewriting {
         bodies.push(Box::new(move || incarnation.rewrite(of_rewrites)));
         bodies.push(Box::new(move || incarnation.tick(of_ticks)));
         sim::run_scheduled(rng.u64(..), bodies);
-        explored.beside += incarnation.beside.load(Relaxed);
+        explored.during_rewrite += incarnation.during_rewrite.load(Relaxed);
         explored.rewritten += incarnation.rewritten.load(Relaxed);
         explored.given_up += incarnation.given_up.load(Relaxed);
         let trace = files.take();
@@ -126,20 +126,20 @@ impl Rewriting {
     fn crash_everywhere(&self, trace: &[Event], explored: &mut Explored) -> Result<(), String> {
         let mut rng = Rng::with_seed(self.seed ^ 0xc4a5);
         let mut moment = Moment::default();
-        let (mut sent, mut told, mut durable) = ([0; WRITERS], [0; WRITERS], [0; WRITERS]);
+        let (mut sent, mut describe, mut durable) = ([0; WRITERS], [0; WRITERS], [0; WRITERS]);
         for (at, event) in trace.iter().enumerate() {
             moment.apply(at, event);
             match event {
                 Event::Begun(thread, number) => sent[*thread] = *number,
-                Event::Acknowledged(thread, number) => told[*thread] = *number,
+                Event::Acknowledged(thread, number) => describe[*thread] = *number,
                 Event::Durable(counts) => durable.copy_from_slice(counts),
                 _ => {}
             }
             let after = |what| format!("{what}, after event {at} of {} ({event:?})", trace.len());
-            let exit = Promise { least: told, most: sent };
+            let exit = Promise { least: describe, most: sent };
             let found = self.look(&moment.after_exit(), &exit, explored);
             found.map_err(|what| after(format!("the process ended: {what}")))?;
-            let least = if self.fsync == Fsync::Always { told } else { durable };
+            let least = if self.fsync == Fsync::Always { describe } else { durable };
             let loss = Promise { least, ..exit };
             for _ in 0..CUTS {
                 let image = moment.after_power_loss(&mut rng);
@@ -164,12 +164,12 @@ impl Rewriting {
         explored.images += 1;
         let increments = image.keys().filter(|path| path.to_string_lossy().contains(".incr."));
         explored.divided += u64::from(increments.count() > 1);
-        let found = self.load(image).map_err(|what| format!("{what}\n{}", told(image)))?;
+        let found = self.load(image).map_err(|what| format!("{what}\n{}", describe(image)))?;
         for (thread, found) in found.iter().enumerate() {
             let allowed = promise.least[thread]..=promise.most[thread];
             if !allowed.contains(found) {
-                let told = told(image);
-                return Err(format!("{found} of {allowed:?} of thread {thread}\n{told}"));
+                let describe = describe(image);
+                return Err(format!("{found} of {allowed:?} of thread {thread}\n{describe}"));
             }
         }
         Ok(found)
@@ -261,7 +261,7 @@ struct Incarnation<'l> {
     /// Threads that still send.
     writing: AtomicUsize,
     rewriting: AtomicBool,
-    beside: AtomicU64,
+    during_rewrite: AtomicU64,
     rewritten: AtomicUsize,
     given_up: AtomicUsize,
 }
@@ -275,16 +275,17 @@ impl Incarnation<'_> {
             if number > TRANSACTIONS {
                 break;
             }
-            self.files.note(Event::Begun(thread, number));
-            let beside = self.rewriting.load(Relaxed);
+            self.files.record(Event::Begun(thread, number));
+            let during_rewrite = self.rewriting.load(Relaxed);
             if !client.transaction(thread, number) {
                 self.log.tick();
                 continue;
             }
-            self.beside.fetch_add(u64::from(beside && self.rewriting.load(Relaxed)), Relaxed);
-            if self.log.settle(client.durable_at).is_ok() {
+            self.during_rewrite
+                .fetch_add(u64::from(during_rewrite && self.rewriting.load(Relaxed)), Relaxed);
+            if self.log.sync_up_to(client.durable_at).is_ok() {
                 self.acknowledged[thread].store(number, Relaxed);
-                self.files.note(Event::Acknowledged(thread, number));
+                self.files.record(Event::Acknowledged(thread, number));
             }
             number += 1;
         }
@@ -314,7 +315,7 @@ impl Incarnation<'_> {
             let before: Vec<u64> = self.acknowledged.iter().map(|n| n.load(Relaxed)).collect();
             self.log.tick();
             if self.log.status().is_ok() && self.log.durable() >= self.log.written() {
-                self.files.note(Event::Durable(before));
+                self.files.record(Event::Durable(before));
             }
         }
     }
@@ -378,7 +379,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The files of an image, for whoever reads a failure.
-fn told(image: &Image) -> String {
+fn describe(image: &Image) -> String {
     let mut all = String::new();
     for (path, bytes) in image {
         let _ = writeln!(all, "{}: {} bytes", path.display(), bytes.len());

@@ -50,7 +50,7 @@ fn get(ks: &Keyspace, i: usize) -> Result<Option<String>, ()> {
         let losses = ks.losses();
         let name = name(i);
         let key = ks.key(name.as_bytes());
-        if ks.harm(Db::default(), &key).is_some() {
+        if ks.key_damage(Db::default(), &key).is_some() {
             return Err(());
         }
         let mut txn = ks.begin_one(key.shard(), 0);
@@ -61,7 +61,7 @@ fn get(ks: &Keyspace, i: usize) -> Result<Option<String>, ()> {
             let text = text.transpose().map_err(|_| ())?;
             return Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()));
         }
-        ks.settle();
+        ks.resolve_losses();
     }
 }
 
@@ -101,14 +101,14 @@ impl Incarnation {
     /// Resolves what was lost, and ends at the `place`th step of that; whether it came so far.
     fn ends_at(self, place: u64) -> bool {
         panic_after(Some(place));
-        let done = catch_unwind(AssertUnwindSafe(|| self.ks.settle()));
+        let done = catch_unwind(AssertUnwindSafe(|| self.ks.resolve_losses()));
         panic_after(None);
         done.is_err()
     }
 
     /// What a client finds; `what` for messages.
     fn check(&self, what: &str) {
-        self.ks.settle();
+        self.ks.resolve_losses();
         for i in 0..KEYS {
             let found = get(&self.ks, i);
             assert!(found.is_err() || found == Ok(Some(value(i))), "{what}: key {i} is {found:?}");
@@ -119,8 +119,8 @@ impl Incarnation {
         assert!((KEYS..2 * KEYS).all(|i| set(&self.ks, i)), "{what}: a write was refused");
         for i in 0..2 * KEYS {
             let found = get(&self.ks, i);
-            let is_told = found.is_err() && i < KEYS;
-            assert!(is_told || found == Ok(Some(value(i))), "{what}: key {i} became {found:?}");
+            let is_reported = found.is_err() && i < KEYS;
+            assert!(is_reported || found == Ok(Some(value(i))), "{what}: key {i} became {found:?}");
         }
     }
 }

@@ -21,7 +21,7 @@ const WORDS: usize = 80;
 const HEAD: usize = 24;
 /// Sizes that blocks are asked for: four classes, among them one that is streamed, and a whole
 /// span.
-const ROOMS: [usize; 5] = [40, 120, 500, 1500, 40_000];
+const CAPACITIES: [usize; 5] = [40, 120, 500, 1500, 40_000];
 
 /// Words whose record is longer than a half of a part of the ring, and no longer than the whole.
 const MOST_OF_A_PART: std::ops::RangeInclusive<usize> = 20..=26;
@@ -30,14 +30,14 @@ const MOST_OF_A_PART: std::ops::RangeInclusive<usize> = 20..=26;
 #[derive(Clone, PartialEq)]
 pub(crate) struct Content {
     word: u64,
-    room: usize,
+    capacity: usize,
     bytes: Vec<u8>,
 }
 
 impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let start = &self.bytes[..self.bytes.len().min(4)];
-        write!(f, "[{} {} of {} {start:x?}]", self.word, self.bytes.len(), self.room)
+        write!(f, "[{} {} of {} {start:x?}]", self.word, self.bytes.len(), self.capacity)
     }
 }
 
@@ -290,8 +290,8 @@ impl Pool {
 /// Makes a block of a whole span with few bytes in it. Several of them in one transaction need more
 /// spans than are kept in hand, so that the pool grows at the moment of need.
 fn put_whole(state: &mut Contents, slot: usize, rng: &mut fastrand::Rng) -> Op {
-    let room = ROOMS[ROOMS.len() - 1] - HEAD;
-    let content = Content { word: rng.u64(..), room, bytes: filled(rng.usize(..20), rng) };
+    let capacity = CAPACITIES[CAPACITIES.len() - 1] - HEAD;
+    let content = Content { word: rng.u64(..), capacity, bytes: filled(rng.usize(..20), rng) };
     state.slots[slot] = Some(content.clone());
     Op::Put { slot, content, detached: false }
 }
@@ -306,8 +306,8 @@ fn draw(state: &mut Contents, rng: &mut fastrand::Rng, nested: bool) -> Op {
         2 if rng.bool() => words(state, rng, WORDS),
         2..=5 => put(state, slot, rng),
         6 | 7 => match &mut state.slots[slot] {
-            Some(content) if content.bytes.len() < content.room => {
-                let len = rng.usize(1..=content.room - content.bytes.len());
+            Some(content) if content.bytes.len() < content.capacity => {
+                let len = rng.usize(1..=content.capacity - content.bytes.len());
                 let bytes = filled(len.min(200), rng);
                 content.bytes.extend_from_slice(&bytes);
                 Op::Append { slot, bytes }
@@ -353,10 +353,10 @@ fn many_words(
 }
 
 fn put(state: &mut Contents, slot: usize, rng: &mut fastrand::Rng) -> Op {
-    let at = if rng.usize(..60) == 0 { 4 } else { rng.usize(..ROOMS.len() - 1) };
-    let room = ROOMS[at] - HEAD;
-    let len = if rng.bool() { room } else { rng.usize(..=room) };
-    let content = Content { word: rng.u64(..), room, bytes: filled(len, rng) };
+    let at = if rng.usize(..60) == 0 { 4 } else { rng.usize(..CAPACITIES.len() - 1) };
+    let capacity = CAPACITIES[at] - HEAD;
+    let len = if rng.bool() { capacity } else { rng.usize(..=capacity) };
+    let content = Content { word: rng.u64(..), capacity, bytes: filled(len, rng) };
     state.slots[slot] = Some(content.clone());
     Op::Put { slot, content, detached: rng.usize(..4) == 0 }
 }
@@ -384,12 +384,12 @@ fn read_shard(
         if !reachable.insert((shard.id(), block)) {
             return Err(format!("{block:?} is reached twice"));
         }
-        let [len, word, room] = [0, 8, 16].map(|at| shard.word(block.add(at)));
-        if room as usize > ROOMS[ROOMS.len() - 1] || len > room {
-            return Err(format!("slot {slot}: {len} bytes of {room} in {block:?}"));
+        let [len, word, capacity] = [0, 8, 16].map(|at| shard.word(block.add(at)));
+        if capacity as usize > CAPACITIES[CAPACITIES.len() - 1] || len > capacity {
+            return Err(format!("slot {slot}: {len} bytes of {capacity} in {block:?}"));
         }
         let bytes = shard.bytes(block.add(HEAD as u64), len as usize).to_vec();
-        slots.push(Some(Content { word, room: room as usize, bytes }));
+        slots.push(Some(Content { word, capacity: capacity as usize, bytes }));
     }
     Ok(Contents { slots, words })
 }
@@ -444,7 +444,7 @@ fn detach<'h>(heap: &'h Heap, plan: &Plan) -> Option<Vec<Detached<'h>>> {
 
 /// Fills a block without the lock.
 fn detach_one<'h>(heap: &'h Heap, shard: usize, content: &Content) -> Option<Detached<'h>> {
-    let mut block = heap.lock(shard).reserve_detached(HEAD + content.room).ok()?;
+    let mut block = heap.lock(shard).reserve_detached(HEAD + content.capacity).ok()?;
     // In two pieces, as they come from a client: the second begins inside a line.
     let image = image(content);
     let (first, rest) = image.split_at(image.len() / 3);
@@ -471,9 +471,9 @@ impl<'h> Prepared<'h> {
         let slot = rng.usize(..SLOTS);
         // Few sizes, so that threads share spans.
         let sizes = if rng.usize(..20) == 0 { 4 } else { 3 };
-        let room = [500, 1500, 1500, 40_000][rng.usize(..sizes)] - HEAD;
-        let bytes = filled(if rng.bool() { room } else { rng.usize(..=room) }, rng);
-        let content = Content { word: rng.u64(..), room, bytes };
+        let capacity = [500, 1500, 1500, 40_000][rng.usize(..sizes)] - HEAD;
+        let bytes = filled(if rng.bool() { capacity } else { rng.usize(..=capacity) }, rng);
+        let content = Content { word: rng.u64(..), capacity, bytes };
         let block = detach_one(heap, shard, &content)?;
         Some(Prepared { op: Op::Put { slot, content, detached: true }, block })
     }
@@ -491,7 +491,7 @@ impl Op {
 
 /// A block's head and bytes.
 fn image(content: &Content) -> Vec<u8> {
-    let words = [content.bytes.len() as u64, content.word, content.room as u64];
+    let words = [content.bytes.len() as u64, content.word, content.capacity as u64];
     let mut image: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     image.extend_from_slice(&content.bytes);
     image
@@ -546,7 +546,7 @@ pub(crate) fn perform<'h>(
 }
 
 fn filled_fresh(shard: &mut Shard<'_>, content: &Content) -> Option<Fresh> {
-    let fresh = shard.reserve(HEAD + content.room).ok()?;
+    let fresh = shard.reserve(HEAD + content.capacity).ok()?;
     let image = image(content);
     shard.write(&fresh, 0, &image[..HEAD]);
     shard.write(&fresh, HEAD, &image[HEAD..]);

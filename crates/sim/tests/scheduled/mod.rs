@@ -103,7 +103,7 @@ impl Shared<'_> {
             for _ in 0..1 + rng.usize(..3) {
                 let op = self.pool.draw(&mut contents, &mut rng).under_lock();
                 self.incarnation
-                    .note(n, || format!("thread {thread}, shard {}: {op:?}", shard.id()));
+                    .record(n, || format!("thread {thread}, shard {}: {op:?}", shard.id()));
                 if !perform(shard, &op, &mut std::iter::empty())? {
                     self.incarnation.refused();
                     return Ok(());
@@ -147,8 +147,8 @@ impl Shared<'_> {
                 break;
             };
             self.incarnation
-                .note(n, || format!("thread {thread} prepares in {shard}: {op:?}, {fate:?}"));
-            self.meet(thread, block.ptr().raw() / SPAN);
+                .record(n, || format!("thread {thread} prepares in {shard}: {op:?}, {fate:?}"));
+            self.wait_for_other(thread, block.ptr().raw() / SPAN);
             puts.push(op);
             blocks.push(block);
         }
@@ -162,11 +162,11 @@ impl Shared<'_> {
         Some(puts.into_iter().zip(blocks).map(|(op, block)| Prepared { op, block }).collect())
     }
 
-    fn meet(&self, thread: usize, span: u64) {
+    fn wait_for_other(&self, thread: usize, span: u64) {
         let mut preparing = self.preparing.lock().unwrap();
         let others = preparing.iter().filter(|(other, _)| **other != thread);
-        let met = others.filter(|(_, spans)| spans.contains(&span)).count();
-        self.threads.shared_spans.fetch_add(met as u64, Relaxed);
+        let concurrent = others.filter(|(_, spans)| spans.contains(&span)).count();
+        self.threads.shared_spans.fetch_add(concurrent as u64, Relaxed);
         preparing.entry(thread).or_default().push(span);
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use heap::{Full, MAX_BLOCK, Ptr, View};
 
-use super::sum::Sum;
+use super::checksum::Checksum;
 use crate::fault_points::FaultPoint;
 use crate::{Damaged, Error, Fill, Store};
 
@@ -19,14 +19,15 @@ pub(super) const fn size(len: usize) -> usize {
 }
 
 /// Length and checksum of a block, which is never empty.
-pub(super) fn sum<V: View>(view: &V, block: Ptr) -> Result<Sum, Damaged> {
+pub(super) fn checksum<V: View>(view: &V, block: Ptr) -> Result<Checksum, Damaged> {
     let word = view.word(block);
-    let sum = Sum::from_word(word).filter(|sum| (1..=MAX).contains(&(sum.len as usize)));
-    sum.ok_or(Damaged::new("blob length", block, 0, word))
+    let checksum =
+        Checksum::from_word(word).filter(|checksum| (1..=MAX).contains(&(checksum.len as usize)));
+    checksum.ok_or(Damaged::new("blob length", block, 0, word))
 }
 
 pub(super) fn len<V: View>(view: &V, block: Ptr) -> Result<usize, Damaged> {
-    sum(view, block).map(|sum| sum.len as usize)
+    checksum(view, block).map(|checksum| checksum.len as usize)
 }
 
 pub(super) fn bytes<V: View>(view: &V, block: Ptr, range: Range<usize>) -> &[u8] {
@@ -34,11 +35,11 @@ pub(super) fn bytes<V: View>(view: &V, block: Ptr, range: Range<usize>) -> &[u8]
 }
 
 /// All bytes, compared with their checksum.
-pub(super) fn verified<V: View>(view: &V, block: Ptr) -> Result<(Sum, &[u8]), Damaged> {
-    let sum = sum(view, block)?;
-    let bytes = bytes(view, block, 0..sum.len as usize);
-    Damaged::unless_equal("blob block", block, sum.word(), Sum::of(bytes).word())?;
-    Ok((sum, bytes))
+pub(super) fn verified<V: View>(view: &V, block: Ptr) -> Result<(Checksum, &[u8]), Damaged> {
+    let checksum = checksum(view, block)?;
+    let bytes = bytes(view, block, 0..checksum.len as usize);
+    Damaged::unless_equal("blob block", block, checksum.word(), Checksum::of(bytes).word())?;
+    Ok((checksum, bytes))
 }
 
 /// Writes a block of these bytes with room for `spare` more, if the heap has such a block.
@@ -49,7 +50,7 @@ pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8], spare: usize) -> Resul
         0 => Err(full),
         _ => fill.reserve(exact),
     })?;
-    fill.write_word(&fresh, 0, Sum::of(bytes).word());
+    fill.write_word(&fresh, 0, Checksum::of(bytes).word());
     fill.write(&fresh, HEADER, bytes);
     Ok(fill.publish(fresh, exact))
 }
@@ -58,15 +59,15 @@ pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8], spare: usize) -> Resul
 pub(super) fn append<S: Store>(
     store: &mut S,
     block: Ptr,
-    old: Sum,
+    old: Checksum,
     bytes: &[u8],
 ) -> Result<Ptr, Error> {
     let len = old.len as usize;
     if HEADER + len + bytes.len() <= store.capacity(block) {
         store.append(block, HEADER + len, bytes);
-        let sum = old.and(bytes);
-        let crc = if FaultPoint::ChecksumWithLength.is_enabled() { sum.crc } else { old.crc };
-        store.set(block, Sum { crc, ..sum }.word());
+        let checksum = old.and(bytes);
+        let crc = if FaultPoint::ChecksumWithLength.is_enabled() { checksum.crc } else { old.crc };
+        store.set(block, Checksum { crc, ..checksum }.word());
         return Ok(block);
     }
     let content = [verified(store, block)?.1, bytes].concat();
@@ -80,10 +81,10 @@ pub(super) fn set_range<S: Store>(
     at: usize,
     bytes: &[u8],
 ) -> Result<Ptr, Error> {
-    let sum = sum(store, block)?;
-    let (len, end) = (sum.len as usize, at + bytes.len());
+    let checksum = checksum(store, block)?;
+    let (len, end) = (checksum.len as usize, at + bytes.len());
     if at == len {
-        return append(store, block, sum, bytes);
+        return append(store, block, checksum, bytes);
     }
     let mut content = verified(store, block)?.1.to_vec();
     content.resize(len.max(end), 0);
@@ -100,9 +101,9 @@ pub(super) fn rewrite<S: Store>(store: &mut S, block: Ptr, bytes: &[u8]) -> Resu
 
 /// Copies a block; one that is damaged stays where it is.
 pub(super) fn relocate<S: Store>(store: &mut S, block: Ptr) -> Result<Option<Ptr>, Full> {
-    let Ok((sum, bytes)) = verified(store, block) else { return Ok(None) };
+    let Ok((checksum, bytes)) = verified(store, block) else { return Ok(None) };
     let content = bytes.to_vec();
-    let spare = spare(store, block, sum.len as usize);
+    let spare = spare(store, block, checksum.len as usize);
     replace(store, block, &content, spare).map(Some)
 }
 

@@ -2,7 +2,7 @@
 
 use heap::{Ptr, View};
 
-use super::sum::Sum;
+use super::checksum::Checksum;
 use super::table::{CHUNK, chunks};
 use super::{Blob, Form, block};
 use crate::Damaged;
@@ -13,9 +13,9 @@ pub(super) fn check<V: View>(view: &V, blob: Blob) -> Result<(), Damaged> {
         Form::Block(at) => block::verified(view, at).map(drop),
         Form::Table(_) => {
             let mut first = Ok(());
-            sums(view, blob, |at, len, crc| {
+            checksums(view, blob, |at, len, crc| {
                 if first.is_ok() {
-                    first = matches(at, Sum { len: len as u32, crc }, view.bytes(at, len));
+                    first = matches(at, Checksum { len: len as u32, crc }, view.bytes(at, len));
                 }
             })?;
             first
@@ -25,7 +25,7 @@ pub(super) fn check<V: View>(view: &V, blob: Blob) -> Result<(), Damaged> {
 
 /// Verifies the words of a table, and visits each of its chunks: where it lies, how many bytes it
 /// stores, and their checksum.
-pub(super) fn sums<V: View>(
+pub(super) fn checksums<V: View>(
     view: &V,
     blob: Blob,
     mut visit: impl FnMut(Ptr, usize, u32),
@@ -39,13 +39,13 @@ pub(super) fn sums<V: View>(
             continue;
         }
         let most = (len - number * CHUNK).min(CHUNK);
-        let stored = u64::from(chunk.sum.len);
+        let stored = u64::from(chunk.checksum.len);
         Damaged::unless_equal("blob chunk length", chunk.at, stored.min(most), stored)?;
-        visit(chunk.at, chunk.sum.len as usize, chunk.sum.crc);
+        visit(chunk.at, chunk.checksum.len as usize, chunk.checksum.crc);
     }
     Ok(())
 }
 
-fn matches(at: Ptr, sum: Sum, bytes: &[u8]) -> Result<(), Damaged> {
-    Damaged::unless_equal("blob chunk", at, sum.word(), Sum::of(bytes).word())
+fn matches(at: Ptr, checksum: Checksum, bytes: &[u8]) -> Result<(), Damaged> {
+    Damaged::unless_equal("blob chunk", at, checksum.word(), Checksum::of(bytes).word())
 }

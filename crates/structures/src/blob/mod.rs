@@ -19,16 +19,16 @@
 
 mod block;
 mod check;
+mod checksum;
 mod reservation;
-mod sum;
 mod table;
 
 use std::ops::Range;
 
 use heap::{Full, Ptr, View};
 
+pub(crate) use checksum::Checksum;
 pub use reservation::Reservation;
-pub(crate) use sum::Sum;
 
 use crate::{Damaged, Error, Fill, Store};
 use table::Table;
@@ -185,12 +185,12 @@ impl Blob {
         match self.form() {
             Form::Empty => Ok(Blob::create(store, bytes)?),
             Form::Block(block) => {
-                let sum = block::sum(store, block)?;
-                if sum.len as usize + bytes.len() <= block::MAX {
-                    return block::append(store, block, sum, bytes).map(Blob::block);
+                let checksum = block::checksum(store, block)?;
+                if checksum.len as usize + bytes.len() <= block::MAX {
+                    return block::append(store, block, checksum, bytes).map(Blob::block);
                 }
                 let table = table::from_block(store, block)?;
-                table.write(store, u64::from(sum.len), bytes)?;
+                table.write(store, u64::from(checksum.len), bytes)?;
                 Ok(Blob::table(table))
             }
             Form::Table(table) => {
@@ -271,7 +271,7 @@ impl Blob {
     /// Verifies every word, but not the bytes: afterwards they can be read.
     pub fn check_words<V: View>(self, view: &V) -> Result<(), Damaged> {
         self.len(view)?;
-        self.sums(view, |_, _, _| {})
+        self.checksums(view, |_, _, _| {})
     }
 
     /// Verifies every length and checksum.
@@ -282,12 +282,12 @@ impl Blob {
     /// Verifies the words of a large blob, and visits each of its chunks: where it lies, how many
     /// bytes it stores, and their checksum. Bytes that it shows do not change while they are
     /// pinned.
-    pub fn sums<V: View>(
+    pub fn checksums<V: View>(
         self,
         view: &V,
         visit: impl FnMut(Ptr, usize, u32),
     ) -> Result<(), Damaged> {
-        check::sums(view, self, visit)
+        check::checksums(view, self, visit)
     }
 
     /// Visits each block of the blob that can be reached.

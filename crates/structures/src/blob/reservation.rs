@@ -75,7 +75,7 @@ impl Fill for Reservation<'_> {
         self.blocks.get(next).filter(|block| block.capacity() >= len).map(|_| next).ok_or(Full)
     }
 
-    fn room(&self, fresh: &usize) -> usize {
+    fn fresh_capacity(&self, fresh: &usize) -> usize {
         self.blocks[*fresh].capacity()
     }
 

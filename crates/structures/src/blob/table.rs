@@ -16,9 +16,9 @@ use std::ops::Range;
 
 use heap::{Full, MAX_BLOCK, Ptr, View};
 
-use super::sum::Sum;
+use super::checksum::Checksum;
 use super::{MAX_LEN, block};
-use crate::{Damaged, Error, Fill, Store, sealed};
+use crate::{Damaged, Error, Fill, Store, self_checksummed};
 
 /// Bytes of the blob that one chunk stands for.
 pub(super) const CHUNK: u64 = MAX_BLOCK as u64;
@@ -45,7 +45,7 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Chunk {
     pub(super) at: Ptr,
-    pub(super) sum: Sum,
+    pub(super) checksum: Checksum,
 }
 
 impl Chunk {
@@ -54,19 +54,24 @@ impl Chunk {
         if self.at.is_null() {
             return &[];
         }
-        view.bytes(self.at, self.sum.len as usize)
+        view.bytes(self.at, self.checksum.len as usize)
     }
 
     /// What is stored, compared with its checksum.
     fn verified<V: View>(self, view: &V) -> Result<&[u8], Damaged> {
         let bytes = self.bytes(view);
-        Damaged::unless_equal("blob chunk", self.at, self.sum.word(), Sum::of(bytes).word())?;
+        Damaged::unless_equal(
+            "blob chunk",
+            self.at,
+            self.checksum.word(),
+            Checksum::of(bytes).word(),
+        )?;
         Ok(bytes)
     }
 
     /// The words of a leaf.
     fn words(self) -> [u64; 2] {
-        [sealed::seal(self.at.raw()), self.sum.word()]
+        [self_checksummed::encode(self.at.raw()), self.checksum.word()]
     }
 }
 
@@ -76,7 +81,7 @@ pub(super) fn chunks(len: u64) -> u64 {
 }
 
 /// For how many chunks the leaf has room that holds the last of `chunks` chunks.
-fn leaf_room(chunks: u64) -> u64 {
+fn leaf_capacity(chunks: u64) -> u64 {
     let used = chunks - (chunks - 1) / LEAF_CHUNKS * LEAF_CHUNKS;
     used.next_power_of_two().max(SMALLEST_LEAF)
 }
@@ -126,13 +131,14 @@ fn build<F: Fill>(
     mut next: impl FnMut(&mut F) -> Result<Chunk, Full>,
 ) -> Result<Table, Full> {
     let chunks = chunks(len);
-    let mut top = [sealed::seal(0); TOP / 8];
-    top[0] = sealed::seal(len);
+    let mut top = [self_checksummed::encode(0); TOP / 8];
+    top[0] = self_checksummed::encode(len);
     for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
         let last = chunks.min((leaf + 1) * LEAF_CHUNKS);
         let own = (leaf * LEAF_CHUNKS..last).map(|_| next(fill));
         let own: Vec<Chunk> = own.collect::<Result<_, _>>()?;
-        top[1 + leaf as usize] = sealed::seal(write_leaf(fill, &own, leaf_room(last))?.raw());
+        top[1 + leaf as usize] =
+            self_checksummed::encode(write_leaf(fill, &own, leaf_capacity(last))?.raw());
     }
     let fresh = fill.reserve(TOP)?;
     write_words(fill, &fresh, &top);
@@ -147,14 +153,14 @@ pub(super) fn sizes(len: u64, mut each: impl FnMut(usize)) {
         for number in leaf * LEAF_CHUNKS..last {
             each((len - number * CHUNK).min(CHUNK) as usize);
         }
-        each(leaf_room(last) as usize * LEAF_ENTRY);
+        each(leaf_capacity(last) as usize * LEAF_ENTRY);
     }
     each(TOP);
 }
 
-fn write_leaf<F: Fill>(fill: &mut F, chunks: &[Chunk], room: u64) -> Result<Ptr, Full> {
+fn write_leaf<F: Fill>(fill: &mut F, chunks: &[Chunk], capacity: u64) -> Result<Ptr, Full> {
     let null = std::iter::repeat(Chunk::default());
-    let all = chunks.iter().copied().chain(null).take(room as usize);
+    let all = chunks.iter().copied().chain(null).take(capacity as usize);
     let words: Vec<u64> = all.flat_map(Chunk::words).collect();
     let fresh = fill.reserve(words.len() * 8)?;
     write_words(fill, &fresh, &words);
@@ -167,10 +173,10 @@ fn write_words<F: Fill>(fill: &mut F, fresh: &F::Fresh, words: &[u64]) {
 }
 
 /// Stores a chunk's bytes in a block with some room, if the heap has such a block.
-fn write_chunk<F: Fill>(fill: &mut F, bytes: &[u8], room: usize) -> Result<Chunk, Full> {
-    let fresh = fill.reserve(room).or_else(|_| fill.reserve(bytes.len()))?;
+fn write_chunk<F: Fill>(fill: &mut F, bytes: &[u8], capacity: usize) -> Result<Chunk, Full> {
+    let fresh = fill.reserve(capacity).or_else(|_| fill.reserve(bytes.len()))?;
     fill.write(&fresh, 0, bytes);
-    Ok(Chunk { at: fill.publish(fresh, bytes.len()), sum: Sum::of(bytes) })
+    Ok(Chunk { at: fill.publish(fresh, bytes.len()), checksum: Checksum::of(bytes) })
 }
 
 static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
@@ -202,9 +208,13 @@ impl Table {
         let Some(place) = self.place(view, number)? else { return Ok(Chunk::default()) };
         let at = Ptr::from_raw(open(view, place, "chunk of a blob")?);
         let (word, most) = (view.word(place.add(8)), CHUNK as u32);
-        let fits = |sum: &Sum| (sum.len == 0) == at.is_null() && sum.len <= most;
-        let sum = Sum::from_word(word).filter(fits);
-        Ok(Chunk { at, sum: sum.ok_or(Damaged::new("blob chunk length", place, 0, word))? })
+        let fits =
+            |checksum: &Checksum| (checksum.len == 0) == at.is_null() && checksum.len <= most;
+        let checksum = Checksum::from_word(word).filter(fits);
+        Ok(Chunk {
+            at,
+            checksum: checksum.ok_or(Damaged::new("blob chunk length", place, 0, word))?,
+        })
     }
 
     /// Verifies the words behind those of the last chunk, which count when the blob grows.
@@ -212,7 +222,7 @@ impl Table {
         (0..LEAVES).try_for_each(|leaf| self.leaf(view, leaf).map(drop))?;
         let chunks = chunks(self.len(view)?);
         let Some(last) = chunks.checked_sub(1) else { return Ok(()) };
-        let end = last / LEAF_CHUNKS * LEAF_CHUNKS + leaf_room(chunks);
+        let end = last / LEAF_CHUNKS * LEAF_CHUNKS + leaf_capacity(chunks);
         (chunks..end).try_for_each(|number| self.chunk(view, number).map(drop))
     }
 
@@ -247,17 +257,17 @@ impl Table {
         let end = at + bytes.len() as u64;
         debug_assert!(end <= MAX_LEN, "the caller checks the length");
         if end > len {
-            self.make_room(store, len, end)?;
-            store.set(self.top, sealed::seal(end));
+            self.reserve_space(store, len, end)?;
+            store.set(self.top, self_checksummed::encode(end));
         }
         let mut rest = bytes;
         let mut at = at;
         while !rest.is_empty() {
             let from = (at % CHUNK) as usize;
-            let (piece, behind) = rest.split_at(rest.len().min(CHUNK as usize - from));
+            let (piece, after) = rest.split_at(rest.len().min(CHUNK as usize - from));
             self.write_piece(store, at / CHUNK, len, from, piece)?;
             at += piece.len() as u64;
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }
@@ -274,17 +284,21 @@ impl Table {
     ) -> Result<(), Error> {
         let old = self.chunk(store, number)?;
         let to = from + piece.len();
-        let stored = old.sum.len as usize;
+        let stored = old.checksum.len as usize;
         if !old.at.is_null() && from == stored && to <= store.capacity(old.at) {
             store.append(old.at, from, piece);
-            return self.set_chunk(store, number, Chunk { sum: old.sum.and(piece), ..old });
+            return self.set_chunk(
+                store,
+                number,
+                Chunk { checksum: old.checksum.and(piece), ..old },
+            );
         }
         let mut content = old.verified(store)?.to_vec();
         content.resize(stored.max(to), 0);
         content[from..to].copy_from_slice(piece);
         let at_the_end = number * CHUNK + to as u64 > len;
-        let room = if at_the_end { CHUNK as usize } else { content.len() };
-        let new = write_chunk(store, &content, room)?;
+        let capacity = if at_the_end { CHUNK as usize } else { content.len() };
+        let new = write_chunk(store, &content, capacity)?;
         if !old.at.is_null() {
             store.free(old.at);
         }
@@ -296,21 +310,24 @@ impl Table {
             Some(place) => place,
             None => {
                 let chunks = chunks(self.len(store)?).min((number / LEAF_CHUNKS + 1) * LEAF_CHUNKS);
-                let leaf = write_leaf(store, &[], leaf_room(chunks))?;
-                store.set(self.leaf_word(number / LEAF_CHUNKS), sealed::seal(leaf.raw()));
+                let leaf = write_leaf(store, &[], leaf_capacity(chunks))?;
+                store.set(
+                    self.leaf_word(number / LEAF_CHUNKS),
+                    self_checksummed::encode(leaf.raw()),
+                );
                 leaf.add(LEAF_ENTRY as u64 * (number % LEAF_CHUNKS))
             }
         };
-        let [at, sum] = chunk.words();
+        let [at, checksum] = chunk.words();
         if store.word(place) != at {
             store.set(place, at);
         }
-        store.set(place.add(8), sum);
+        store.set(place.add(8), checksum);
         Ok(())
     }
 
     /// Gives the last leaf room for more chunks; further leaves are null until they are written to.
-    fn make_room<S: Store>(self, store: &mut S, len: u64, new_len: u64) -> Result<(), Error> {
+    fn reserve_space<S: Store>(self, store: &mut S, len: u64, new_len: u64) -> Result<(), Error> {
         let (old, new) = (chunks(len), chunks(new_len));
         let leaves = old.div_ceil(LEAF_CHUNKS);
         match leaves.checked_sub(1) {
@@ -327,13 +344,13 @@ impl Table {
         new: u64,
     ) -> Result<(), Error> {
         let at = self.leaf(store, leaf)?;
-        if at.is_null() || leaf_room(old) == leaf_room(new) {
+        if at.is_null() || leaf_capacity(old) == leaf_capacity(new) {
             return Ok(());
         }
         let own = (leaf * LEAF_CHUNKS..old).map(|number| self.chunk(store, number));
         let own: Vec<Chunk> = own.collect::<Result<_, _>>()?;
-        let grown = write_leaf(store, &own, leaf_room(new))?;
-        store.set(self.leaf_word(leaf), sealed::seal(grown.raw()));
+        let grown = write_leaf(store, &own, leaf_capacity(new))?;
+        store.set(self.leaf_word(leaf), self_checksummed::encode(grown.raw()));
         store.free(at);
         Ok(())
     }
@@ -367,7 +384,7 @@ impl Table {
             store.free(self.top);
             return (false, freed + 1);
         }
-        store.set(self.top, sealed::seal(chunks * CHUNK));
+        store.set(self.top, self_checksummed::encode(chunks * CHUNK));
         (true, freed)
     }
 
@@ -384,8 +401,8 @@ impl Table {
                 let last = chunks.min((leaf + 1) * LEAF_CHUNKS);
                 let own = (leaf * LEAF_CHUNKS..last).map(|number| self.chunk(store, number));
                 let Ok(own) = own.collect::<Result<Vec<Chunk>, _>>() else { return Ok(None) };
-                let moved = write_leaf(store, &own, leaf_room(last))?;
-                store.set(self.leaf_word(leaf), sealed::seal(moved.raw()));
+                let moved = write_leaf(store, &own, leaf_capacity(last))?;
+                store.set(self.leaf_word(leaf), self_checksummed::encode(moved.raw()));
                 store.free(at);
             }
         }
@@ -422,5 +439,5 @@ impl Table {
 /// The number in a self-checked word.
 fn open<V: View>(view: &V, at: Ptr, what: &'static str) -> Result<u64, Damaged> {
     let word = view.word(at);
-    sealed::open(word).ok_or(Damaged::new(what, at, 0, word))
+    self_checksummed::decode(word).ok_or(Damaged::new(what, at, 0, word))
 }

@@ -34,7 +34,7 @@ const _: () = assert!(MAX_LEN < TIMED as u64);
 pub struct Member(Ptr);
 
 /// Bytes that a field or value of `len` takes in the block.
-const fn room(len: usize) -> usize {
+const fn padded(len: usize) -> usize {
     if len > INLINE { WORD } else { len }
 }
 
@@ -79,11 +79,11 @@ impl Member {
     /// Bytes of its block that are in use.
     pub fn size<V: View>(self, view: &V) -> usize {
         let (begin, field, value) = self.shape(view);
-        begin + room(field) + room(value)
+        begin + padded(field) + padded(value)
     }
 
     fn part<V: View>(self, view: &V, at: usize, len: usize) -> Part<'_> {
-        let bytes = view.bytes(self.0.add(at as u64), room(len));
+        let bytes = view.bytes(self.0.add(at as u64), padded(len));
         match len {
             0..=INLINE => Part::Bytes(bytes),
             _ => Part::Blob(Blob::from_word(bytes.try_into().map_or(0, u64::from_le_bytes))),
@@ -92,7 +92,7 @@ impl Member {
 
     fn parts<V: View>(self, view: &V) -> (Part<'_>, Part<'_>) {
         let (begin, field, value) = self.shape(view);
-        (self.part(view, begin, field), self.part(view, begin + room(field), value))
+        (self.part(view, begin, field), self.part(view, begin + padded(field), value))
     }
 
     /// The field.
@@ -104,7 +104,7 @@ impl Member {
     /// The value.
     pub fn value<V: View>(self, view: &V) -> Cow<'_, [u8]> {
         let (begin, field, value) = self.shape(view);
-        self.part(view, begin + room(field), value).read(view)
+        self.part(view, begin + padded(field), value).read(view)
     }
 
     /// The length of the value, without a look at it.
@@ -125,17 +125,17 @@ impl Member {
         for blob in [field, value].into_iter().filter_map(Part::blob) {
             blob.check(view)?;
         }
-        let (stored, own) = (self.u32(view, 8), self.sum(view)?);
+        let (stored, own) = (self.u32(view, 8), self.checksum(view)?);
         Damaged::unless_equal("member", self.0, u64::from(stored), u64::from(own))
     }
 
-    fn sum<V: View>(self, view: &V) -> Result<u32, Damaged> {
+    fn checksum<V: View>(self, view: &V) -> Result<u32, Damaged> {
         let (field, value) = self.parts(view);
-        let mut sum = heap::crc32c(view.bytes(self.0, 8));
+        let mut checksum = heap::crc32c(view.bytes(self.0, 8));
         if let Some(time) = self.time(view) {
-            sum = heap::crc32c_append(sum, &time.to_le_bytes());
+            checksum = heap::crc32c_append(checksum, &time.to_le_bytes());
         }
-        [field, value].into_iter().try_fold(sum, |sum, part| part.add_to(view, sum))
+        [field, value].into_iter().try_fold(checksum, |checksum, part| part.add_to(view, checksum))
     }
 
     /// Visits the blocks of its blobs.
@@ -159,17 +159,17 @@ impl Member {
         };
         let (long_field, long_value) = (long(fill, field)?, long(fill, value)?);
         let head = Head::new(field.len() as u32, value.len() as u32, time);
-        let sum = [field, value].into_iter().fold(head.sum(), heap::crc32c_append);
+        let checksum = [field, value].into_iter().fold(head.checksum(), heap::crc32c_append);
         let field = long_field.as_ref().map_or(field, |word| word.as_slice());
         let value = long_value.as_ref().map_or(value, |word| word.as_slice());
-        Member::write(fill, &head, sum, field, value)
+        Member::write(fill, &head, checksum, field, value)
     }
 
     /// Writes a block of these parts.
     fn write<F: Fill>(
         fill: &mut F,
         head: &Head,
-        sum: u32,
+        checksum: u32,
         field: &[u8],
         value: &[u8],
     ) -> Result<Member, Full> {
@@ -179,7 +179,7 @@ impl Member {
         fill.write_with(&fresh, 0, len, |bytes| {
             let (first, rest) = bytes.split_at_mut(HEADER);
             first[..8].copy_from_slice(&head.lens);
-            first[8..].copy_from_slice(&sum.to_le_bytes());
+            first[8..].copy_from_slice(&checksum.to_le_bytes());
             let (to, rest) = rest.split_at_mut(time.len());
             to.copy_from_slice(time);
             let (to, rest) = rest.split_at_mut(field.len());
@@ -197,12 +197,14 @@ impl Member {
         time: Option<u64>,
     ) -> Result<Member, Error> {
         let (begin, field, value) = self.shape(store);
-        let middle = room(field);
-        let bytes = store.bytes(self.0.add(begin as u64), middle + room(value)).to_vec();
+        let middle = padded(field);
+        let bytes = store.bytes(self.0.add(begin as u64), middle + padded(value)).to_vec();
         let head = Head::new(field as u32, value as u32, time);
         let parts = <[Part<'_>; 2]>::from(self.parts(store));
-        let sum = parts.into_iter().try_fold(head.sum(), |sum, part| part.add_to(store, sum))?;
-        let member = Member::write(store, &head, sum, &bytes[..middle], &bytes[middle..])?;
+        let checksum = parts
+            .into_iter()
+            .try_fold(head.checksum(), |checksum, part| part.add_to(store, checksum))?;
+        let member = Member::write(store, &head, checksum, &bytes[..middle], &bytes[middle..])?;
         store.free(self.0);
         Ok(member)
     }
@@ -237,7 +239,7 @@ impl Member {
     }
 }
 
-/// What stands before the field, but for the sum.
+/// What stands before the field, but for the checksum.
 struct Head {
     lens: [u8; 8],
     time: Option<[u8; 8]>,
@@ -254,9 +256,9 @@ impl Head {
         self.time.as_ref().map_or(&[], |time| time.as_slice())
     }
 
-    fn sum(&self) -> u32 {
-        let sum = heap::crc32c(&self.lens);
-        self.time.map_or(sum, |time| heap::crc32c_append(sum, &time))
+    fn checksum(&self) -> u32 {
+        let checksum = heap::crc32c(&self.lens);
+        self.time.map_or(checksum, |time| heap::crc32c_append(checksum, &time))
     }
 }
 
@@ -283,13 +285,15 @@ impl<'v> Part<'v> {
         }
     }
 
-    fn add_to<V: View>(self, view: &V, sum: u32) -> Result<u32, Damaged> {
+    fn add_to<V: View>(self, view: &V, checksum: u32) -> Result<u32, Damaged> {
         match self {
-            Part::Bytes(bytes) => Ok(heap::crc32c_append(sum, bytes)),
+            Part::Bytes(bytes) => Ok(heap::crc32c_append(checksum, bytes)),
             Part::Blob(blob) => {
-                let mut sum = sum;
-                blob.read(view, 0..u64::MAX, |piece| sum = heap::crc32c_append(sum, piece))?;
-                Ok(sum)
+                let mut checksum = checksum;
+                blob.read(view, 0..u64::MAX, |piece| {
+                    checksum = heap::crc32c_append(checksum, piece)
+                })?;
+                Ok(checksum)
             }
         }
     }

@@ -16,7 +16,7 @@
 //! always. A table knows neither keys nor what its values mean.
 
 mod member;
-mod times;
+mod ttl_index;
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,9 +24,9 @@ use heap::{Full, Ptr, View};
 
 pub use member::Member;
 
-use crate::index::{Found, Index, Slot};
+use crate::index::{Index, Slot, WalkItem};
 use crate::reclaim::Queue;
-use crate::{Damaged, Store, sealed, tree};
+use crate::{Damaged, Store, self_checksummed, tree};
 
 const HEADER: usize = 32;
 const COUNT: u64 = 8;
@@ -40,11 +40,11 @@ pub struct Dict {
 
 /// Where a member was found. Any change of the table but one in this place invalidates it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct MemberSlot {
     slot: Slot,
 }
 
-impl Place {
+impl MemberSlot {
     /// The member that stands there.
     pub fn member(&self) -> Member {
         Member::at(self.slot.entry())
@@ -66,7 +66,7 @@ impl Dict {
     pub fn create<S: Store>(store: &mut S) -> Result<Dict, Full> {
         let fresh = store.reserve(HEADER)?;
         let none = tree::root_word(Ptr::NULL);
-        for (at, word) in [0, sealed::seal(0), none, none].into_iter().enumerate() {
+        for (at, word) in [0, self_checksummed::encode(0), none, none].into_iter().enumerate() {
             store.write_word(&fresh, 8 * at, word);
         }
         Ok(Dict { header: store.publish(fresh, HEADER) })
@@ -84,14 +84,14 @@ impl Dict {
 
     /// How many members it has; 0 where that is damaged.
     pub fn len<V: View>(self, view: &V) -> u64 {
-        sealed::open(view.word(self.header.add(COUNT))).unwrap_or(0)
+        self_checksummed::decode(view.word(self.header.add(COUNT))).unwrap_or(0)
     }
 
     /// Whether the number of members can be read. Where it cannot, it is told as 0, and nothing may
     /// be changed.
     #[inline]
     pub fn has_sound_len<V: View>(self, view: &V) -> bool {
-        sealed::open(view.word(self.header.add(COUNT))).is_some()
+        self_checksummed::decode(view.word(self.header.add(COUNT))).is_some()
     }
 
     /// Whether it has no members.
@@ -101,7 +101,7 @@ impl Dict {
 
     fn count<S: Store>(self, store: &mut S, by: i64) {
         let count = self.len(store).saturating_add_signed(by);
-        store.set(self.header.add(COUNT), sealed::seal(count));
+        store.set(self.header.add(COUNT), self_checksummed::encode(count));
     }
 
     /// The place of the field with this hash. With `verify`, every member that is looked at is.
@@ -111,7 +111,7 @@ impl Dict {
         hash: u64,
         field: &[u8],
         verify: bool,
-    ) -> Result<Option<Place>, Damaged> {
+    ) -> Result<Option<MemberSlot>, Damaged> {
         let mut damaged = None;
         let slot = self.index().find(view, hash, |at| {
             let member = Member::at(at);
@@ -122,7 +122,7 @@ impl Dict {
         });
         match damaged {
             Some(damage) => Err(damage),
-            None => Ok(slot.map(|slot| Place { slot })),
+            None => Ok(slot.map(|slot| MemberSlot { slot })),
         }
     }
 
@@ -140,7 +140,7 @@ impl Dict {
             hash(&Member::at(at).field(store))
         })?;
         if let Some(time) = time {
-            self.enlist(store, member, time)?;
+            self.add_to_ttl_index(store, member, time)?;
         }
         self.count(store, 1);
         Ok(member)
@@ -151,25 +151,30 @@ impl Dict {
         self,
         store: &mut S,
         queue: Queue,
-        place: Place,
+        place: MemberSlot,
         field: &[u8],
         value: &[u8],
         time: Option<u64>,
     ) -> Result<Member, Full> {
         let member = Member::create(store, field, value, time)?;
         self.index().replace(store, place.slot, member.ptr());
-        self.delist(store, place.member());
+        self.remove_from_ttl_index(store, place.member());
         if let Some(time) = time {
-            self.enlist(store, member, time)?;
+            self.add_to_ttl_index(store, member, time)?;
         }
         place.member().release(store, queue)?;
         Ok(member)
     }
 
     /// Takes the member in this place out.
-    pub fn remove<S: Store>(self, store: &mut S, queue: Queue, place: Place) -> Result<(), Full> {
+    pub fn remove<S: Store>(
+        self,
+        store: &mut S,
+        queue: Queue,
+        place: MemberSlot,
+    ) -> Result<(), Full> {
         self.index().remove(store, place.slot);
-        self.delist(store, place.member());
+        self.remove_from_ttl_index(store, place.member());
         place.member().release(store, queue)?;
         self.count(store, -1);
         Ok(())
@@ -261,29 +266,29 @@ impl Dict {
         view: &V,
         empty: &[u64],
         hash: impl Fn(&[u8]) -> u64,
-        room: impl Fn(Ptr) -> usize,
+        block_capacity: impl Fn(Ptr) -> usize,
         mut visit: impl FnMut(Ptr),
     ) -> Result<u64, Damaged> {
         let at_least = |what, at: Ptr, len: usize| {
-            Damaged::unless_equal(what, at, len as u64, room(at).min(len) as u64)
+            Damaged::unless_equal(what, at, len as u64, block_capacity(at).min(len) as u64)
         };
         at_least("table header", self.header, HEADER)?;
         for at in empty.iter().map(|&at| self.header.add(at)) {
             let none = tree::root_word(Ptr::NULL);
             Damaged::unless_equal("spare word of a table", at, none, view.word(at))?;
         }
-        let count = sealed::open(view.word(self.header.add(COUNT)));
+        let count = self_checksummed::decode(view.word(self.header.add(COUNT)));
         let mut problem = None;
         let (mut members, mut timed) = (0, 0);
         visit(self.header);
-        self.index().survey(view, |found| {
+        self.index().salvage_walk(view, |found| {
             let checked = match found {
-                Found::Damage(damaged) => Err(damaged),
-                Found::Block(at, len) => at_least("index block", at, len).map(|()| visit(at)),
-                Found::Entry(slot, near) => {
+                WalkItem::Damage(damaged) => Err(damaged),
+                WalkItem::Block(at, len) => at_least("index block", at, len).map(|()| visit(at)),
+                WalkItem::Entry(slot, near) => {
                     members += 1;
                     let member = Member::at(slot.entry());
-                    check_member(view, member, &room).and_then(|()| {
+                    check_member(view, member, &block_capacity).and_then(|()| {
                         let own = hash(&member.field(view));
                         if !near.fits(own) {
                             let (at, expected) = (member.ptr(), near.hash());
@@ -312,26 +317,26 @@ impl Dict {
 
     /// A hash for each sound member that leads to its slot: for a table of which the hash's key is
     /// lost.
-    pub fn told_hashes<V: View>(
+    pub fn named_hashes<V: View>(
         self,
         view: &V,
-        room: impl Fn(Ptr) -> usize,
+        block_capacity: impl Fn(Ptr) -> usize,
     ) -> HashMap<Vec<u8>, u64> {
-        let (mut told, mut seen) = (HashMap::new(), HashSet::new());
-        self.index().survey(view, |found| {
+        let (mut named, mut seen) = (HashMap::new(), HashSet::new());
+        self.index().salvage_walk(view, |found| {
             match found {
-                Found::Block(at, len) => return room(at) >= len && seen.insert(at),
-                Found::Entry(slot, near) => {
+                WalkItem::Block(at, len) => return block_capacity(at) >= len && seen.insert(at),
+                WalkItem::Entry(slot, near) => {
                     let member = Member::at(slot.entry());
-                    if check_member(view, member, &room).is_ok() {
-                        told.insert(member.field(view).into_owned(), near.hash());
+                    if check_member(view, member, &block_capacity).is_ok() {
+                        named.insert(member.field(view).into_owned(), near.hash());
                     }
                 }
-                Found::Damage(_) => {}
+                WalkItem::Damage(_) => {}
             }
             true
         });
-        told
+        named
     }
 
     /// Visits every block, without a look at whether they are sound.
@@ -339,31 +344,31 @@ impl Dict {
         visit(self.header);
         // A damaged index may lead to a block twice.
         let mut seen = HashSet::new();
-        self.index().survey(view, |found| {
+        self.index().salvage_walk(view, |found| {
             match found {
-                Found::Block(at, _) if seen.insert(at) => visit(at),
-                Found::Block(..) => return false,
-                Found::Entry(slot, _) => {
+                WalkItem::Block(at, _) if seen.insert(at) => visit(at),
+                WalkItem::Block(..) => return false,
+                WalkItem::Entry(slot, _) => {
                     let member = Member::at(slot.entry());
                     visit(member.ptr());
                     member.blobs(view, &mut visit);
                 }
-                Found::Damage(_) => {}
+                WalkItem::Damage(_) => {}
             }
             true
         });
-        self.times_blocks(view, &mut seen, &mut visit);
+        self.ttl_index_blocks(view, &mut seen, &mut visit);
     }
 }
 
-/// Verifies a member of which `room` says whether there is a block.
+/// Verifies a member of which `block_capacity` says whether there is a block.
 pub(crate) fn check_member<V: View>(
     view: &V,
     member: Member,
-    room: &impl Fn(Ptr) -> usize,
+    block_capacity: &impl Fn(Ptr) -> usize,
 ) -> Result<(), Damaged> {
     let at = member.ptr();
-    let capacity = room(at);
+    let capacity = block_capacity(at);
     // The lengths are read only where there is a block.
     if capacity < Member::LEAST || member.size(view) > capacity {
         return Err(Damaged::new("member", at, Member::LEAST as u64, capacity as u64));

@@ -7,7 +7,7 @@ use heap::{Ptr, View};
 
 use super::layout::*;
 use super::overflow;
-use super::path::{Node, Nodes, Place};
+use super::path::{Node, Nodes, SegmentPath};
 use super::scan::{Position, locate};
 use super::segment::visit_home;
 use crate::Damaged;
@@ -75,7 +75,7 @@ fn no_segment<V: View>(view: &V, root: Ptr) -> Damaged {
 
 fn check_segment<V: View>(
     view: &V,
-    place: &Place,
+    place: &SegmentPath,
     position: Position,
     rehash: &mut dyn FnMut(Ptr) -> u64,
     visit: &mut dyn FnMut(Part),
@@ -88,7 +88,7 @@ fn check_segment<V: View>(
 }
 
 /// The words that refer to a segment, and what it says of itself.
-fn check_header<V: View>(view: &V, place: &Place, position: Position) -> Result<(), Damaged> {
+fn check_header<V: View>(view: &V, place: &SegmentPath, position: Position) -> Result<(), Damaged> {
     let segment = place.segment;
     let run = place.run(position.depth);
     for at in (0..run.words).map(|i| word_at(run.first, i)) {

@@ -7,7 +7,7 @@
 use heap::{Full, Ptr};
 
 use super::layout::*;
-use super::path::{Nodes, Place};
+use super::path::{Nodes, SegmentPath};
 use super::scan::{Position, locate};
 use super::segment::visit_home;
 use super::split;
@@ -15,7 +15,7 @@ use crate::Store;
 
 /// Two halves with at most this many entries become one segment, which then has room for as many
 /// again.
-const WORTH_A_MERGE: usize = ROOM * 2 / 5;
+const WORTH_A_MERGE: usize = SEGMENT_SLOTS * 2 / 5;
 
 pub(super) fn defragment<S: Store>(
     store: &mut S,
@@ -67,8 +67,8 @@ fn other_half<S: Store>(store: &S, root: Ptr, left: Position) -> Option<Ptr> {
     if left.depth == 0 || next_bit(left.prefix, left.depth - 1) == 1 {
         return None;
     }
-    let left_segment = Place::of(store, root, left.prefix)?.segment;
-    let right = Place::of(store, root, left.next_segment()?.prefix)?;
+    let left_segment = SegmentPath::of(store, root, left.prefix)?.segment;
+    let right = SegmentPath::of(store, root, left.next_segment()?.prefix)?;
     let same_depth = right.depth(store) == Some(left.depth);
     let overflowed =
         [left_segment, right.segment].iter().any(|&s| store.word(word_at(s, CHAIN)) != 0);
@@ -91,7 +91,7 @@ fn merge<S: Store>(
 ) -> Result<(), Full> {
     let depth = left.depth - 1;
     let segment = split::build(store, left.prefix, depth, slots.into_iter())?;
-    let Some(place) = Place::of(store, root, left.prefix) else { return Ok(()) };
+    let Some(place) = SegmentPath::of(store, root, left.prefix) else { return Ok(()) };
     let node = Nodes::of(store, root, left.prefix).last();
     match node.filter(|node| node.covered == depth) {
         Some(node) => {
@@ -105,14 +105,18 @@ fn merge<S: Store>(
 }
 
 /// Makes all words of a place refer to a segment of this depth.
-fn refer<S: Store>(store: &mut S, place: Place, depth: u32, segment: Ptr) {
+fn refer<S: Store>(store: &mut S, place: SegmentPath, depth: u32, segment: Ptr) {
     let run = place.run(depth);
     for i in 0..run.words {
         store.set(word_at(run.first, i), segment.raw());
     }
 }
 
-fn move_segment<S: Store>(store: &mut S, place: Place, position: Position) -> Result<(), Full> {
+fn move_segment<S: Store>(
+    store: &mut S,
+    place: SegmentPath,
+    position: Position,
+) -> Result<(), Full> {
     let words: [u64; SEGMENT_WORDS] =
         std::array::from_fn(|i| store.word(word_at(place.segment, i)));
     let fresh = store.reserve(SEGMENT)?;

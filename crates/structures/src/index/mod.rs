@@ -27,20 +27,20 @@ pub(crate) mod drain;
 mod layout;
 mod overflow;
 mod path;
-mod pick;
+mod random;
+mod salvage_walk;
 mod scan;
 mod segment;
 mod split;
-mod survey;
 
 use heap::{Full, Ptr, View};
 
 pub use check::Part;
-pub use survey::{Found, Near};
+pub use salvage_walk::{Near, WalkItem};
 
 use crate::{Damaged, Store};
 use layout::{bucket_at, entry_of, home, neighbour, tag, tag_of};
-use path::Place;
+use path::SegmentPath;
 
 /// How many low bits of a `u64` a scan cursor uses; the caller may keep something of its own above
 /// them.
@@ -77,7 +77,7 @@ pub struct Bucket {
 
 impl Bucket {
     /// Second stage of a prefetch, some lookups later: asks for the first two lines of the likely
-    /// entry, and answers its slot for [`Index::find_seen`].
+    /// entry, and answers its slot for [`Index::find_with_hint`].
     #[inline]
     pub fn prefetch_entry<V: View>(&self, view: &V) -> Option<Slot> {
         let mut lines = self.lines().into_iter();
@@ -108,20 +108,20 @@ impl Index {
         hash: u64,
         equal: impl FnMut(Ptr) -> bool,
     ) -> Option<Slot> {
-        self.find_seen(view, hash, Slot::default(), equal)
+        self.find_with_hint(view, hash, Slot::default(), equal)
     }
 
     /// As [`Index::find`], beginning with the slot where a prefetch saw it, which may hold
     /// something else by now.
     #[inline]
-    pub fn find_seen<V: View>(
+    pub fn find_with_hint<V: View>(
         &self,
         view: &V,
         hash: u64,
         seen: Slot,
         mut equal: impl FnMut(Ptr) -> bool,
     ) -> Option<Slot> {
-        let segment = Place::of(view, self.root, hash)?.segment;
+        let segment = SegmentPath::of(view, self.root, hash)?.segment;
         // In a segment that the hash leads to, the slot is one of the hash's buckets.
         if seen.segment == segment && view.word(seen.at) == seen.word && equal(seen.entry()) {
             return Some(seen);
@@ -142,7 +142,7 @@ impl Index {
         rehash: impl Fn(&S, Ptr) -> u64,
     ) -> Result<(), Full> {
         let slot = layout::slot(tag(hash), entry);
-        let Some(place) = Place::of(store, self.root, hash) else {
+        let Some(place) = SegmentPath::of(store, self.root, hash) else {
             return match store.word(self.root) {
                 0 => split::first_segment(store, self.root, slot),
                 // An index that leads nowhere takes nothing: another one in its place would hide
@@ -206,14 +206,14 @@ impl Index {
     /// `None` also when the index is so sparse that a bounded search found none: then a scan finds
     /// one.
     pub fn random<V: View>(&self, view: &V, random: impl FnMut() -> u64) -> Option<Ptr> {
-        pick::random(view, self.root, random)
+        random::random(view, self.root, random)
     }
 
     /// First stage of a prefetch: asks for the two bucket lines that a lookup of this hash reads
     /// first.
     #[inline]
     pub fn prefetch_bucket<V: View>(&self, view: &V, hash: u64) -> Option<Bucket> {
-        let segment = Place::of(view, self.root, hash)?.segment;
+        let segment = SegmentPath::of(view, self.root, hash)?.segment;
         let bucket = Bucket { segment, tag: tag(hash) };
         bucket.lines().into_iter().for_each(|line| view.prefetch(line));
         Some(bucket)
@@ -259,8 +259,8 @@ impl Index {
     ///
     /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
     /// is no allocated block of this many bytes.
-    pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
-        survey::survey(view, self.root, &mut visit);
+    pub fn salvage_walk<V: View>(&self, view: &V, mut visit: impl FnMut(WalkItem) -> bool) {
+        salvage_walk::salvage_walk(view, self.root, &mut visit);
     }
 
     /// As [`check`](Index::check), of what a partly drained index still has.

@@ -74,8 +74,8 @@ pub(super) fn search<V: View, T>(
 /// Adds a slot's word to a segment's chain.
 pub(super) fn insert<S: Store>(store: &mut S, segment: Ptr, slot: u64) -> Result<(), Full> {
     let head = blocks(store, segment).next();
-    let room = head.and_then(|block| vacancy(store, block));
-    match room {
+    let vacant = head.and_then(|block| vacancy(store, block));
+    match vacant {
         Some(at) => store.set(at, slot),
         None => {
             let first = build(store, &[slot], head.unwrap_or(Ptr::NULL))?;

@@ -13,7 +13,7 @@ use super::layout::*;
 
 /// A word that refers to a segment, and that segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct SegmentPath {
     /// The word that the hash led to.
     pub(super) at: Ptr,
     /// Its number in its node.
@@ -29,10 +29,10 @@ pub(super) struct Run {
     pub(super) words: usize,
 }
 
-impl Place {
+impl SegmentPath {
     /// Follows a hash. `None` where there is nothing, or where a damaged trie has no segment.
     #[inline]
-    pub(super) fn of<V: View>(view: &V, root: Ptr, hash: u64) -> Option<Place> {
+    pub(super) fn of<V: View>(view: &V, root: Ptr, hash: u64) -> Option<SegmentPath> {
         let mut at = root;
         let mut covered = 0;
         let mut number = 0;
@@ -40,7 +40,7 @@ impl Place {
             let word = view.word(at);
             if word & NODE_FLAG == 0 {
                 let segment = Ptr::from_raw(word);
-                return (word != 0).then_some(Place { at, number, covered, segment });
+                return (word != 0).then_some(SegmentPath { at, number, covered, segment });
             }
             if covered == MAX_DEPTH {
                 return None;

@@ -11,7 +11,7 @@
 use heap::{Ptr, View};
 
 use super::layout::*;
-use super::path::Place;
+use super::path::SegmentPath;
 use super::segment::visit_home;
 
 const HOME_BITS: u32 = 6;
@@ -65,8 +65,12 @@ impl Position {
 }
 
 /// A segment that a position leads to, and the position in it.
-pub(super) fn locate<V: View>(view: &V, root: Ptr, from: Position) -> Option<(Place, Position)> {
-    let place = Place::of(view, root, from.prefix)?;
+pub(super) fn locate<V: View>(
+    view: &V,
+    root: Ptr,
+    from: Position,
+) -> Option<(SegmentPath, Position)> {
+    let place = SegmentPath::of(view, root, from.prefix)?;
     let depth = place.depth(view)?;
     Some((place, from.in_segment(depth)))
 }

@@ -109,16 +109,16 @@ fn displace(cells: &mut impl Cells, home: usize) -> Option<usize> {
 /// Moves an entry whose home is `of` from bucket `from` to bucket `to`, if there is one and room
 /// for it.
 fn move_away(cells: &mut impl Cells, from: usize, of: usize, to: usize) -> Option<usize> {
-    let room = vacancy(cells, to)?.word;
+    let vacant = vacancy(cells, to)?.word;
     let slots = cells.bucket(from);
     let leaving = slots.iter().position(|&slot| home_of(slot) == of)?;
-    cells.put(room, slots[leaving]);
+    cells.put(vacant, slots[leaving]);
     Some(bucket(from) + leaving)
 }
 
 fn stash(cells: &mut impl Cells, slot: u64) -> bool {
-    let room = (HOMES..HOMES + STASH).find_map(|number| vacancy(cells, number));
-    let Some(Vacancy { word, .. }) = room else { return false };
+    let vacant = (HOMES..HOMES + STASH).find_map(|number| vacancy(cells, number));
+    let Some(Vacancy { word, .. }) = vacant else { return false };
     cells.put(word, slot);
     mark_stashed(cells, slot);
     true

@@ -12,14 +12,14 @@ use heap::{Full, Ptr};
 
 use super::layout::*;
 use super::overflow;
-use super::path::Place;
+use super::path::SegmentPath;
 use super::segment::{Cells, Image, mark_stashed, place};
 use crate::Store;
 use crate::fault_points::FaultPoint;
 
 /// A segment with fewer entries than this, and yet no room for one more, holds many of one home
 /// bucket: it would not gain by a split.
-const WORTH_A_SPLIT: usize = ROOM / 2;
+const WORTH_A_SPLIT: usize = SEGMENT_SLOTS / 2;
 
 /// An entry to be placed: its hash, and the slot's word.
 type Placed = (u64, u64);
@@ -36,7 +36,7 @@ pub(super) fn first_segment<S: Store>(store: &mut S, root: Ptr, slot: u64) -> Re
 /// Adds an entry to the full segment at a place: splits it, or gives it an overflow block.
 pub(super) fn grow<S: Store>(
     store: &mut S,
-    at: Place,
+    at: SegmentPath,
     hash: u64,
     slot: u64,
     rehash: impl Fn(&S, Ptr) -> u64,
@@ -66,7 +66,7 @@ pub(super) fn entries<S: Store>(
     segment: Ptr,
     rehash: impl Fn(&S, Ptr) -> u64,
 ) -> Vec<Placed> {
-    let mut entries = Vec::with_capacity(ROOM + 1);
+    let mut entries = Vec::with_capacity(SEGMENT_SLOTS + 1);
     entries.extend(slots(store, segment).filter(|&slot| is_used(slot)).map(|slot| (0, slot)));
     overflow::search(store, segment, |_, slot| {
         entries.push((0, slot));
@@ -83,7 +83,7 @@ pub(super) fn entries<S: Store>(
 
 fn split<S: Store>(
     store: &mut S,
-    at: Place,
+    at: SegmentPath,
     hash: u64,
     depth: u32,
     entries: &[Placed],

@@ -6,11 +6,11 @@ use heap::Full;
 use super::ends::{Ends, NodeRef};
 use super::entry;
 use super::node::{self, Node};
-use super::walk::{Found, Place};
+use super::walk::{Found, NodePosition};
 use super::{Error, Limits, List, Shape, Side};
 use crate::Store;
 use crate::blob::Blob;
-use crate::packed::Item;
+use crate::listpack::Item;
 use crate::reclaim::Queue;
 
 /// An element that is laid out.
@@ -80,11 +80,11 @@ impl List {
     pub(super) fn put_nodes<S: Store>(
         self,
         store: &mut S,
-        place: &Place,
+        place: &NodePosition,
         nodes: &[NodeRef],
     ) -> Result<List, Error> {
         match *place {
-            Place::Single => match nodes {
+            NodePosition::Single => match nodes {
                 [] => Ok(List::EMPTY),
                 [only] => Ok(List::single(*only)),
                 [head, between @ .., tail] => {
@@ -93,7 +93,7 @@ impl List {
                     Ok(List::many(ends))
                 }
             },
-            Place::End(ends, side) => {
+            NodePosition::End(ends, side) => {
                 let Some((&end, rest)) = (match side {
                     Side::Head => nodes.split_first(),
                     Side::Tail => nodes.split_last(),
@@ -109,7 +109,7 @@ impl List {
                 }
                 Ok(self)
             }
-            Place::Between(ends, ref at) => {
+            NodePosition::Between(ends, ref at) => {
                 let Some((&first, rest)) = nodes.split_first() else {
                     ends.remove(store, at)?;
                     return Ok(self);

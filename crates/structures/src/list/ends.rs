@@ -17,7 +17,7 @@ use super::node::Node;
 use super::{Error, Side};
 use crate::blob::Blob;
 use crate::tree::{self, Cursor, Item, Kind, Tree};
-use crate::{Damaged, Store, sealed};
+use crate::{Damaged, Store, self_checksummed};
 
 pub(super) const HEADER: usize = 32;
 pub(super) const ROOT: u64 = 16;
@@ -85,7 +85,12 @@ impl Ends {
     ) -> Result<Ends, Full> {
         let fresh = store.reserve(HEADER)?;
         let none = tree::root_word(Ptr::NULL);
-        let words = [sealed::seal(head.word()), sealed::seal(tail.word()), none, sealed::seal(0)];
+        let words = [
+            self_checksummed::encode(head.word()),
+            self_checksummed::encode(tail.word()),
+            none,
+            self_checksummed::encode(0),
+        ];
         for (number, word) in words.into_iter().enumerate() {
             store.write_word(&fresh, 8 * number, word);
         }
@@ -98,12 +103,12 @@ impl Ends {
 
     pub(super) fn node<V: View>(self, view: &V, side: Side) -> Result<NodeRef, Damaged> {
         let word = view.word(self.place(side));
-        let open = sealed::open(word).filter(|&word| word != 0);
+        let open = self_checksummed::decode(word).filter(|&word| word != 0);
         open.map(NodeRef::from_word).ok_or(Damaged::new("end of a list", self.at, 0, word))
     }
 
     pub(super) fn set_node<S: Store>(self, store: &mut S, side: Side, node: NodeRef) {
-        store.set(self.place(side), sealed::seal(node.word()));
+        store.set(self.place(side), self_checksummed::encode(node.word()));
     }
 
     pub(super) fn tree(self) -> Tree<Middle> {
@@ -113,12 +118,17 @@ impl Ends {
     /// How many elements are in the tree.
     pub(super) fn between<V: View>(self, view: &V) -> Result<u64, Damaged> {
         let word = view.word(self.at.add(COUNT));
-        sealed::open(word).ok_or(Damaged::new("length of a list", self.at.add(COUNT), 0, word))
+        self_checksummed::decode(word).ok_or(Damaged::new(
+            "length of a list",
+            self.at.add(COUNT),
+            0,
+            word,
+        ))
     }
 
     fn count<S: Store>(self, store: &mut S, more: u64, less: u64) -> Result<(), Damaged> {
         let count = self.between(store)?.wrapping_add(more).wrapping_sub(less);
-        store.set(self.at.add(COUNT), sealed::seal(count));
+        store.set(self.at.add(COUNT), self_checksummed::encode(count));
         Ok(())
     }
 

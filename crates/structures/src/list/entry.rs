@@ -5,7 +5,7 @@
 //! one; every byte but the first has its high bit set, which says that another one stands to its
 //! left.
 
-use crate::packed::Item;
+use crate::listpack::Item;
 
 /// Bytes of the length behind an item.
 const fn back_len(item: usize) -> usize {

@@ -21,14 +21,14 @@
 mod edit;
 mod ends;
 mod entry;
-mod maintain;
+mod lifecycle;
 mod node;
 mod walk;
 
 use heap::{Full, Ptr, View};
 
 use crate::blob::Blob;
-use crate::packed::Item;
+use crate::listpack::Item;
 use crate::reclaim::Queue;
 use crate::{Damaged, Store};
 use edit::Slot;
@@ -37,7 +37,7 @@ use node::{Node, Pushed};
 use walk::Found;
 
 pub use crate::Error;
-pub use maintain::Found as Part;
+pub use lifecycle::WalkItem;
 
 /// A list, as the one word that the caller keeps: 0 is the empty list.
 ///
@@ -102,9 +102,9 @@ pub enum Element<'v> {
     Blob(Blob),
 }
 
-/// What becomes of an element that [`List::sift`] shows.
+/// What becomes of an element that [`List::retain`] shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sift {
+pub enum Retain {
     /// It stays.
     Keep,
     /// It goes.
@@ -184,7 +184,7 @@ impl List {
                 Pushed::Copied(at) => {
                     return self.put_nodes(store, &end.place, &[NodeRef::Packed(at)]);
                 }
-                Pushed::NoRoom => {}
+                Pushed::NoSpace => {}
             }
         }
         let new = self.first_node(store, side, item, limits)?;
@@ -217,9 +217,13 @@ impl List {
             Slot::Packed(item) => {
                 let mut bytes = Vec::new();
                 entry::encode(item, &mut bytes);
-                let room = if self.is_empty() { bytes.len() } else { limits.bytes.min(node::ROOM) };
+                let capacity = if self.is_empty() {
+                    bytes.len()
+                } else {
+                    limits.bytes.min(node::NODE_CAPACITY)
+                };
                 let reversed = side == Side::Head;
-                node::create(store, &bytes, 1, reversed, room).map(NodeRef::Packed)
+                node::create(store, &bytes, 1, reversed, capacity).map(NodeRef::Packed)
             }
         }
     }
@@ -374,13 +378,13 @@ impl List {
     }
 
     /// Shows elements from one end on, and takes out those that it is told to.
-    pub fn sift<S: Store>(
+    pub fn retain<S: Store>(
         self,
         store: &mut S,
         queue: Queue,
         from: Side,
         limits: Limits,
-        mut sift: impl FnMut(&S, Element<'_>) -> Sift,
+        mut retain: impl FnMut(&S, Element<'_>) -> Retain,
     ) -> Result<List, Error> {
         let (mut list, mut done) = (self, 0u64);
         loop {
@@ -391,7 +395,7 @@ impl List {
             }
             let index = if from == Side::Head { done } else { len - 1 - done };
             let Some((found, _)) = list.locate(store, index)? else { return Ok(list) };
-            let (kept, stop) = judge(store, &found, from, &mut sift)?;
+            let (kept, stop) = retain_in_node(store, &found, from, &mut retain)?;
             done += kept.iter().filter(|kept| **kept).count() as u64;
             if kept.iter().any(|kept| !kept) {
                 list = list.rebuild(store, &found, limits, &mut Vec::new(), |store, slots| {
@@ -420,18 +424,18 @@ impl List {
 
 /// Which elements of a node stay, in the order in which they are shown, and whether that is the
 /// end.
-fn judge<S: Store>(
+fn retain_in_node<S: Store>(
     store: &S,
     found: &Found,
     from: Side,
-    sift: &mut impl FnMut(&S, Element<'_>) -> Sift,
+    retain: &mut impl FnMut(&S, Element<'_>) -> Retain,
 ) -> Result<(Vec<bool>, bool), Error> {
     let mut kept = Vec::new();
     let mut stopped = false;
     let mut show = |element: Element<'_>| {
-        let verdict = if stopped { Sift::Keep } else { sift(store, element) };
-        stopped |= verdict == Sift::Stop;
-        kept.push(verdict != Sift::Drop);
+        let verdict = if stopped { Retain::Keep } else { retain(store, element) };
+        stopped |= verdict == Retain::Stop;
+        kept.push(verdict != Retain::Drop);
     };
     match found.node {
         NodeRef::Plain(blob) => {

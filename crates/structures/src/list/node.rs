@@ -17,9 +17,9 @@ use heap::{Full, Ptr, View};
 
 use super::entry;
 use super::{Limits, Side};
-use crate::blob::Sum;
-use crate::packed::Item;
-use crate::{Damaged, Store, sealed};
+use crate::blob::Checksum;
+use crate::listpack::Item;
+use crate::{Damaged, Store, self_checksummed};
 
 pub(super) const HEADER: usize = 16;
 const WINDOW: u64 = 8;
@@ -35,7 +35,7 @@ pub(super) const SMALL: usize = 512;
 
 /// Bytes of elements for which a node is made where many will come: one of eight of a span of the
 /// heap.
-pub(super) const ROOM: usize = 8128 - HEADER;
+pub(super) const NODE_CAPACITY: usize = 8128 - HEADER;
 
 const _: () = assert!(HEADER + MAX_BYTES <= heap::MAX_BLOCK && MAX_BYTES <= u16::MAX as usize);
 
@@ -51,11 +51,11 @@ pub(super) struct Window {
 impl Window {
     fn word(self) -> u64 {
         let (begin, end, count) = (self.begin as u64, self.end as u64, self.count as u64);
-        sealed::seal(begin | end << 16 | count << 32 | u64::from(self.reversed) << 47)
+        self_checksummed::encode(begin | end << 16 | count << 32 | u64::from(self.reversed) << 47)
     }
 
     fn from_word(word: u64) -> Option<Window> {
-        let word = sealed::open(word)?;
+        let word = self_checksummed::decode(word)?;
         Some(Window {
             begin: usize::from(word as u16),
             end: usize::from((word >> 16) as u16),
@@ -68,7 +68,7 @@ impl Window {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) at: Ptr,
-    sum: Sum,
+    checksum: Checksum,
     pub(super) window: Window,
 }
 
@@ -79,26 +79,26 @@ pub(super) enum Pushed {
     /// With the others in a new block; the old one is free.
     Copied(Ptr),
     /// Not at all.
-    NoRoom,
+    NoSpace,
 }
 
 impl Node {
     pub(super) fn read<V: View>(view: &V, at: Ptr) -> Result<Node, Damaged> {
-        let sum = Sum::from_word(view.word(at));
-        let sum = sum.ok_or(Damaged::new("list node's length", at, 0, view.word(at)))?;
+        let checksum = Checksum::from_word(view.word(at));
+        let checksum = checksum.ok_or(Damaged::new("list node's length", at, 0, view.word(at)))?;
         let word = view.word(at.add(WINDOW));
         let fits = |window: &Window| {
-            window.begin <= window.end && window.end <= sum.len as usize && window.count > 0
+            window.begin <= window.end && window.end <= checksum.len as usize && window.count > 0
         };
         let window = Window::from_word(word).filter(fits);
-        let window = window.filter(|_| sum.len as usize <= MAX_BYTES);
+        let window = window.filter(|_| checksum.len as usize <= MAX_BYTES);
         let window = window.ok_or(Damaged::new("list node", at, 0, word))?;
-        Ok(Node { at, sum, window })
+        Ok(Node { at, checksum, window })
     }
 
     /// Bytes that the block holds.
     fn all<'v, V: View>(&self, view: &'v V) -> &'v [u8] {
-        view.bytes(self.at.add(HEADER as u64), self.sum.len as usize)
+        view.bytes(self.at.add(HEADER as u64), self.checksum.len as usize)
     }
 
     /// Bytes in use.
@@ -113,12 +113,12 @@ impl Node {
 
     /// Compares the bytes with their checksum.
     pub(super) fn verify<V: View>(&self, view: &V) -> Result<(), Damaged> {
-        let found = Sum::of(self.all(view));
-        Damaged::unless_equal("list node's bytes", self.at, self.sum.word(), found.word())
+        let found = Checksum::of(self.all(view));
+        Damaged::unless_equal("list node's bytes", self.at, self.checksum.word(), found.word())
     }
 
     pub(super) fn stored(&self) -> usize {
-        self.sum.len as usize
+        self.checksum.len as usize
     }
 
     pub(super) fn damaged(&self, what: &'static str) -> Damaged {
@@ -147,7 +147,7 @@ impl Node {
         let new = entry::len_of(item);
         let window = self.window;
         if window.count >= limits.count || self.len() + new > limits.bytes {
-            return Ok(Pushed::NoRoom);
+            return Ok(Pushed::NoSpace);
         }
         let outward = (side == Side::Head) == window.reversed;
         // What was popped counts: offsets go as far as a node's bytes, of which the window may be
@@ -158,14 +158,14 @@ impl Node {
             let mut bytes = Vec::with_capacity(new);
             entry::encode(item, &mut bytes);
             store.append(self.at, HEADER + self.stored(), &bytes);
-            store.set(self.at, self.sum.and(&bytes).word());
+            store.set(self.at, self.checksum.and(&bytes).word());
             let window = Window { end: window.end + new, count: window.count + 1, ..window };
             store.set(self.at.add(WINDOW), window.word());
             return Ok(Pushed::InPlace);
         }
         let live = self.len();
         if !grows && live > SMALL {
-            return Ok(Pushed::NoRoom);
+            return Ok(Pushed::NoSpace);
         }
         let mut bytes = Vec::with_capacity(live + new);
         if outward {
@@ -174,8 +174,8 @@ impl Node {
             self.elements(store, side.other()).for_each(|item| entry::encode(item, &mut bytes));
         }
         entry::encode(item, &mut bytes);
-        let room = (2 * bytes.len()).min(limits.bytes).max(bytes.len());
-        let at = create(store, &bytes, window.count + 1, side == Side::Head, room)?;
+        let capacity = (2 * bytes.len()).min(limits.bytes).max(bytes.len());
+        let at = create(store, &bytes, window.count + 1, side == Side::Head, capacity)?;
         store.free(self.at);
         Ok(Pushed::Copied(at))
     }
@@ -218,15 +218,15 @@ pub(super) fn create<S: Store>(
     bytes: &[u8],
     count: usize,
     reversed: bool,
-    room: usize,
+    capacity: usize,
 ) -> Result<Ptr, Full> {
     let exact = HEADER + bytes.len();
-    let fresh = match store.reserve(HEADER + room.max(bytes.len())) {
-        Err(Full) if room > bytes.len() => store.reserve(exact)?,
+    let fresh = match store.reserve(HEADER + capacity.max(bytes.len())) {
+        Err(Full) if capacity > bytes.len() => store.reserve(exact)?,
         fresh => fresh?,
     };
     let window = Window { begin: 0, end: bytes.len(), count, reversed };
-    store.write_word(&fresh, 0, Sum::of(bytes).word());
+    store.write_word(&fresh, 0, Checksum::of(bytes).word());
     store.write_word(&fresh, WINDOW as usize, window.word());
     store.write(&fresh, HEADER, bytes);
     Ok(store.publish(fresh, exact))

@@ -9,7 +9,7 @@ use crate::tree::Cursor;
 
 /// Where a node stands. Any change of the list but one of this node invalidates it.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum NodePosition {
     /// It is the only one.
     Single,
     End(Ends, Side),
@@ -19,7 +19,7 @@ pub(super) enum Place {
 /// A node and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    pub(super) place: Place,
+    pub(super) place: NodePosition,
     pub(super) node: NodeRef,
 }
 
@@ -28,9 +28,9 @@ impl List {
     pub(super) fn outermost<V: View>(self, view: &V, side: Side) -> Result<Option<Found>, Damaged> {
         Ok(match self.shape() {
             Shape::Empty => None,
-            Shape::Single(node) => Some(Found { place: Place::Single, node }),
+            Shape::Single(node) => Some(Found { place: NodePosition::Single, node }),
             Shape::Many(ends) => {
-                Some(Found { place: Place::End(ends, side), node: ends.node(view, side)? })
+                Some(Found { place: NodePosition::End(ends, side), node: ends.node(view, side)? })
             }
         })
     }
@@ -53,7 +53,7 @@ impl List {
         if left >= between {
             left -= between;
             let node = ends.node(view, Side::Tail)?;
-            let place = Place::End(ends, Side::Tail);
+            let place = NodePosition::End(ends, Side::Tail);
             return Ok((left < node.count(view)?).then_some((Found { place, node }, left)));
         }
         let (at, own) = ends.tree().seek_weight_sound(view, left)?;
@@ -69,7 +69,10 @@ fn no_way<V: View>(view: &V, ends: Ends) -> Damaged {
 
 fn between_at<V: View>(view: &V, ends: Ends, at: Cursor) -> Option<Found> {
     let item = at.item(view)?;
-    Some(Found { place: Place::Between(ends, Box::new(at)), node: NodeRef::from_word(item.second) })
+    Some(Found {
+        place: NodePosition::Between(ends, Box::new(at)),
+        node: NodeRef::from_word(item.second),
+    })
 }
 
 impl Found {
@@ -77,11 +80,11 @@ impl Found {
     pub(super) fn next<V: View>(self, view: &V, from: Side) -> Result<Option<Found>, Damaged> {
         let backwards = from == Side::Tail;
         let (ends, mut at) = match self.place {
-            Place::Single => return Ok(None),
-            Place::End(_, side) if side != from => return Ok(None),
-            Place::End(ends, Side::Head) => (ends, ends.tree().begin(view)),
-            Place::End(ends, Side::Tail) => (ends, ends.tree().end(view)),
-            Place::Between(ends, mut at) => {
+            NodePosition::Single => return Ok(None),
+            NodePosition::End(_, side) if side != from => return Ok(None),
+            NodePosition::End(ends, Side::Head) => (ends, ends.tree().begin(view)),
+            NodePosition::End(ends, Side::Tail) => (ends, ends.tree().end(view)),
+            NodePosition::Between(ends, mut at) => {
                 // Where it cannot go on the edge says so.
                 if !backwards {
                     at.next(view);
@@ -97,6 +100,6 @@ impl Found {
             return Err(no_way(view, ends));
         }
         let side = from.other();
-        Ok(Some(Found { place: Place::End(ends, side), node: ends.node(view, side)? }))
+        Ok(Some(Found { place: NodePosition::End(ends, side), node: ends.node(view, side)? }))
     }
 }

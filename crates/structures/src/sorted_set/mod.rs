@@ -17,7 +17,7 @@
 //! member's score; the number of members is the weight of the tree. Zero has one place in the
 //! order, whatever its sign.
 
-mod maintain;
+mod lifecycle;
 
 use std::cmp::Ordering;
 
@@ -36,8 +36,8 @@ pub struct SortedSet {
 
 /// A member that was found, with its score. Any change of the set invalidates it.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
-    place: dict::Place,
+pub struct FoundMember {
+    place: dict::MemberSlot,
     /// Its score.
     pub score: f64,
 }
@@ -131,9 +131,9 @@ impl SortedSet {
         hash: u64,
         member: &[u8],
         verify: bool,
-    ) -> Result<Option<Found>, Damaged> {
+    ) -> Result<Option<FoundMember>, Damaged> {
         let Some(place) = self.dict.find(view, hash, member, verify)? else { return Ok(None) };
-        Ok(Some(Found { place, score: score_of(view, place.member())? }))
+        Ok(Some(FoundMember { place, score: score_of(view, place.member())? }))
     }
 
     /// Before the first item that does not stand before this place.
@@ -145,7 +145,12 @@ impl SortedSet {
     }
 
     /// The place of a member that was found, or what it means that it is not there.
-    fn place<V: View>(self, view: &V, found: &Found, member: &[u8]) -> Result<Cursor, Damaged> {
+    fn place<V: View>(
+        self,
+        view: &V,
+        found: &FoundMember,
+        member: &[u8],
+    ) -> Result<Cursor, Damaged> {
         let at = self.seek(view, found.score, member);
         let own = found.place.member().ptr();
         match at.item(view) {
@@ -158,7 +163,12 @@ impl SortedSet {
     }
 
     /// How many members stand before one that was found.
-    pub fn rank<V: View>(self, view: &V, found: &Found, member: &[u8]) -> Result<u64, Damaged> {
+    pub fn rank<V: View>(
+        self,
+        view: &V,
+        found: &FoundMember,
+        member: &[u8],
+    ) -> Result<u64, Damaged> {
         Ok(self.tree().rank(view, &self.place(view, found, member)?))
     }
 
@@ -172,7 +182,7 @@ impl SortedSet {
         let is_before = |item: Item| before(score_at(item.first), member_of(item));
         let at = self.tree().seek(view, is_before);
         let (rank, len) = (self.tree().rank(view, &at), self.len(view));
-        let leads = at.item(view).is_some() || at.is_at_the_end() && rank == len;
+        let leads = at.item(view).is_some() || at.is_at_end() && rank == len;
         if leads && rank <= len { Ok(rank) } else { Err(self.no_way(view)) }
     }
 
@@ -243,7 +253,7 @@ impl SortedSet {
         self,
         store: &mut S,
         queue: Queue,
-        found: Found,
+        found: FoundMember,
         member: &[u8],
         score: f64,
     ) -> Result<(), Error> {
@@ -265,13 +275,13 @@ impl SortedSet {
 
     /// Whether the item at a cursor has the same neighbours with another score.
     fn stays<V: View>(self, view: &V, at: &Cursor, score: f64, member: &[u8]) -> bool {
-        let (mut before, mut behind) = (*at, *at);
+        let (mut before, mut after) = (*at, *at);
         let follows = !before.prev(view)
             || before
                 .item(view)
                 .is_none_or(|item| compare(view, item, score, member) == Ordering::Less);
-        let precedes = !behind.next(view)
-            || behind
+        let precedes = !after.next(view)
+            || after
                 .item(view)
                 .is_none_or(|item| compare(view, item, score, member) == Ordering::Greater);
         follows && precedes
@@ -282,7 +292,7 @@ impl SortedSet {
         self,
         store: &mut S,
         queue: Queue,
-        found: Found,
+        found: FoundMember,
         member: &[u8],
     ) -> Result<(), Error> {
         let at = self.place(store, &found, member)?;

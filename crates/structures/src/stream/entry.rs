@@ -9,7 +9,7 @@
 //! The node's fields are those of its first entry: most streams repeat them.
 
 use super::{Id, Limits};
-use crate::packed::Item;
+use crate::listpack::Item;
 
 /// An entry of a stream, read where it lies.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@
 
 mod entry;
 mod group;
-mod maintain;
+mod lifecycle;
 mod node;
 mod pieces;
 mod trim;
@@ -28,11 +28,11 @@ use heap::{Full, Ptr, View};
 
 pub use entry::{Entry, Pairs};
 pub use group::{Consumer, Group, Owners, Pending};
-pub use maintain::{Found as Part, NodeCopy};
+pub use lifecycle::{NodeCopy, WalkItem};
 pub use pieces::Piece;
 pub use trim::{Bound, Trim};
 
-use crate::packed::Item;
+use crate::listpack::Item;
 use crate::tree::{self, Kind, Tree};
 use crate::{Damaged, Store};
 use node::Node;
@@ -226,8 +226,8 @@ impl Stream {
                 let end = self.nodes().end(store);
                 self.nodes().insert(store, &end, item_of(&tail))?;
                 // Likely as large as the one before.
-                let room = tail.stored() + tail.stored() / 8;
-                Node::create(store, id, pairs, room.min(limits.bytes))?
+                let capacity = tail.stored() + tail.stored() / 8;
+                Node::create(store, id, pairs, capacity.min(limits.bytes))?
             }
         };
         self.head.tail = at.raw();

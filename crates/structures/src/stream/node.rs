@@ -17,10 +17,10 @@ use heap::{Full, Ptr, View};
 
 use super::entry::{self, Entries, Shared};
 use super::{Id, Limits};
-use crate::blob::{Blob, Sum};
-use crate::packed::Item;
+use crate::blob::{Blob, Checksum};
+use crate::listpack::Item;
 use crate::reclaim::Queue;
-use crate::{Damaged, Store, sealed};
+use crate::{Damaged, Store, self_checksummed};
 
 pub(super) const HEADER: usize = 16;
 const WINDOW: u64 = 8;
@@ -50,11 +50,11 @@ struct Window {
 impl Window {
     fn word(self) -> u64 {
         let (begin, live, ever) = (self.begin as u64, self.live as u64, self.ever as u64);
-        sealed::seal(begin | live << 16 | ever << 32 | u64::from(self.apart) << 47)
+        self_checksummed::encode(begin | live << 16 | ever << 32 | u64::from(self.apart) << 47)
     }
 
     fn from_word(word: u64) -> Option<Window> {
-        let word = sealed::open(word)?;
+        let word = self_checksummed::decode(word)?;
         Some(Window {
             begin: usize::from(word as u16),
             live: usize::from((word >> 16) as u16),
@@ -68,7 +68,7 @@ impl Window {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) at: Ptr,
-    sum: Sum,
+    checksum: Checksum,
     window: Window,
     /// The least ID that it may have.
     pub(super) base: Id,
@@ -98,10 +98,11 @@ impl Export {
 
 impl Node {
     pub(super) fn read<V: View>(view: &V, at: Ptr) -> Result<Node, Damaged> {
-        let sum = Sum::from_word(view.word(at));
-        let sum = sum.ok_or(Damaged::new("stream node's length", at, 0, view.word(at)))?;
+        let checksum = Checksum::from_word(view.word(at));
+        let checksum =
+            checksum.ok_or(Damaged::new("stream node's length", at, 0, view.word(at)))?;
         let word = view.word(at.add(WINDOW));
-        let len = sum.len as usize;
+        let len = checksum.len as usize;
         let fits = |window: &Window| {
             (BASE..=MAX_BYTES).contains(&len)
                 && BASE + window.begin <= len
@@ -110,7 +111,7 @@ impl Node {
         };
         let window = Window::from_word(word).filter(fits);
         let window = window.ok_or(Damaged::new("stream node", at, 0, word))?;
-        Ok(Node { at, sum, window, base: Node::base_of(view, at) })
+        Ok(Node { at, checksum, window, base: Node::base_of(view, at) })
     }
 
     /// The base of the node at a place.
@@ -124,7 +125,7 @@ impl Node {
         store: &mut S,
         id: Id,
         pairs: &[(Item<'_>, Item<'_>)],
-        room: usize,
+        capacity: usize,
     ) -> Result<Ptr, Full> {
         let mut bytes = id.to_bytes().to_vec();
         Shared::encode(pairs, &mut bytes);
@@ -135,7 +136,7 @@ impl Node {
             bytes.truncate(BASE);
             bytes.extend(blob.word().to_le_bytes());
         }
-        write(store, &bytes, Window { begin: 0, live: 1, ever: 1, apart }, room)
+        write(store, &bytes, Window { begin: 0, live: 1, ever: 1, apart }, capacity)
     }
 
     /// How many entries are in use.
@@ -145,7 +146,7 @@ impl Node {
 
     /// Bytes that were written, those of the header but for.
     pub(super) fn stored(&self) -> usize {
-        self.sum.len as usize
+        self.checksum.len as usize
     }
 
     fn all<'v, V: View>(&self, view: &'v V) -> &'v [u8] {
@@ -159,8 +160,8 @@ impl Node {
     }
 
     fn verify<V: View>(&self, view: &V) -> Result<(), Damaged> {
-        let found = Sum::of(self.all(view));
-        Damaged::unless_equal("stream node's bytes", self.at, self.sum.word(), found.word())
+        let found = Checksum::of(self.all(view));
+        Damaged::unless_equal("stream node's bytes", self.at, self.checksum.word(), found.word())
     }
 
     /// The content; with `verify`, compared with its checksum. That of a blob is not: it is long.
@@ -201,22 +202,22 @@ impl Node {
         drop(content);
         if HEADER + self.stored() + new.len() <= store.capacity(self.at) {
             store.append(self.at, HEADER + self.stored(), &new);
-            store.set(self.at, self.sum.and(&new).word());
+            store.set(self.at, self.checksum.and(&new).word());
             store.set(self.at.add(WINDOW), Window { live, ever, ..self.window }.word());
             return Ok(Some(self.at));
         }
         let mut bytes = self.in_use(store)?;
         bytes.extend_from_slice(&new);
-        let room = (2 * bytes.len()).min(limits.bytes);
+        let capacity = (2 * bytes.len()).min(limits.bytes);
         let window = Window { begin: 0, live, ever, apart: false };
-        let at = write(store, &bytes, window, room)?;
+        let at = write(store, &bytes, window, capacity)?;
         store.free(self.at);
         Ok(Some(at))
     }
 
     /// The bytes without those that went from the front.
     fn in_use<V: View>(&self, view: &V) -> Result<Vec<u8>, Damaged> {
-        // A new sum must not cover what the old one does not.
+        // A new checksum must not cover what the old one does not.
         let content = self.content(view, true)?;
         Ok([&self.base.to_bytes(), content.shared()?.all, content.used()?].concat())
     }
@@ -242,10 +243,10 @@ impl Node {
             bytes.extend_from_slice(&content.bytes[kept.clone()]);
         }
         drop(content);
-        let room = bytes.len().max(store.capacity(self.at) - HEADER);
+        let capacity = bytes.len().max(store.capacity(self.at) - HEADER);
         let live = self.window.live - gone as usize;
         let window = Window { begin: 0, live, ever: self.window.ever, apart: false };
-        let at = write(store, &bytes, window, room)?;
+        let at = write(store, &bytes, window, capacity)?;
         store.free(self.at);
         Ok(at)
     }
@@ -268,8 +269,8 @@ impl Node {
         if !moved {
             return Ok(None);
         }
-        let room = store.capacity(self.at) - HEADER;
-        let at = write(store, &bytes, self.window, room)?;
+        let capacity = store.capacity(self.at) - HEADER;
+        let at = write(store, &bytes, self.window, capacity)?;
         store.free(self.at);
         Ok(Some(at))
     }
@@ -367,13 +368,18 @@ impl<'v> Content<'v> {
     }
 }
 
-fn write<S: Store>(store: &mut S, bytes: &[u8], window: Window, room: usize) -> Result<Ptr, Full> {
+fn write<S: Store>(
+    store: &mut S,
+    bytes: &[u8],
+    window: Window,
+    capacity: usize,
+) -> Result<Ptr, Full> {
     let exact = HEADER + bytes.len();
-    let fresh = match store.reserve(HEADER + room.max(bytes.len())) {
-        Err(Full) if room > bytes.len() => store.reserve(exact)?,
+    let fresh = match store.reserve(HEADER + capacity.max(bytes.len())) {
+        Err(Full) if capacity > bytes.len() => store.reserve(exact)?,
         fresh => fresh?,
     };
-    store.write_word(&fresh, 0, Sum::of(bytes).word());
+    store.write_word(&fresh, 0, Checksum::of(bytes).word());
     store.write_word(&fresh, WINDOW as usize, window.word());
     store.write(&fresh, HEADER, bytes);
     Ok(store.publish(fresh, exact))

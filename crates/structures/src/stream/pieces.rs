@@ -57,7 +57,7 @@ impl Stream {
 
     /// The place behind `done` parts of one, those of its kind; 0 where the row ends. `done` is 0
     /// where there are no more of the kind.
-    pub fn behind<V: View>(&self, view: &V, place: u64, done: u64) -> Result<u64, Damaged> {
+    pub fn position_after<V: View>(&self, view: &V, place: u64, done: u64) -> Result<u64, Damaged> {
         let next_group = ((place >> WITHIN) + 1) << WITHIN;
         let next = match self.piece(view, place)? {
             Piece::Node(_) | Piece::Group(..) => place + done.max(1),
@@ -86,7 +86,7 @@ impl Stream {
             Piece::Consumers(group, from) => group.check_consumers(view, from)?,
             Piece::Pending(group, from) => group.check_pending(view, from)?,
         };
-        Ok((self.behind(view, place, done)?, bytes))
+        Ok((self.position_after(view, place, done)?, bytes))
     }
 
     /// Moves what stands at a place, and what is above it, out of sparse spans; with the first
@@ -119,6 +119,6 @@ impl Stream {
             }
             Piece::Pending(group, from) => run(from, group.relocate_pending(store, from)?),
         };
-        Ok((self.word(), self.behind(store, place, done)?))
+        Ok((self.word(), self.position_after(store, place, done)?))
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use heap::{Ptr, View};
 
-use super::walk::{Located, Place};
+use super::walk::{Located, NodeCursor};
 use super::{Error, Id, Stream, item_of, node::Node};
 use crate::reclaim::Queue;
 use crate::{Damaged, Store};
@@ -49,8 +49,9 @@ impl Stream {
                 left = &left[1..];
                 continue;
             };
-            let behind = self.after(store, located.place)?.map(|next| next.node.base);
-            let here = left.partition_point(|&id| behind.is_none_or(|behind| id < behind)).max(1);
+            let following = self.after(store, located.place)?.map(|next| next.node.base);
+            let here =
+                left.partition_point(|&id| following.is_none_or(|following| id < following)).max(1);
             gone += self.delete_in(store, queue, &located, &left[..here], verify)?;
             left = &left[here..];
         }
@@ -172,7 +173,7 @@ impl Stream {
         let Some((first, count)) = self.first_to_stay(store, trim, gone)? else { return Ok(0) };
         let nodes = self.nodes();
         let at = first.place.unwrap_or_else(|| nodes.end(store));
-        let front = nodes.cut_front(store, &at)?;
+        let front = nodes.split_off_front(store, &at)?;
         queue.push_unlinked_tree(store, front, owner)?;
         self.head.len = self.head.len.saturating_sub(count);
         Ok(count)
@@ -188,7 +189,7 @@ impl Stream {
     ) -> Result<Option<(Located, u64)>, Damaged> {
         let len = self.head.len;
         let (mut front, mut before) = (self.first(view)?, 0u64);
-        let (mut back, mut behind) = (self.last(view)?, 0u64);
+        let (mut back, mut following) = (self.last(view)?, 0u64);
         while let (Some(first), Some(last)) = (front, back) {
             let next = self.after(view, first.place)?;
             let through = before + first.node.live();
@@ -203,7 +204,7 @@ impl Stream {
             if trim.most > 0 {
                 continue;
             }
-            let from = behind + last.node.live();
+            let from = following + last.node.live();
             let stays = match trim.bound {
                 Bound::Len(most) => from >= most,
                 Bound::Id(least) => last.node.base <= least,
@@ -211,7 +212,7 @@ impl Stream {
             if stays {
                 return Ok(Some((last, len.saturating_sub(from))));
             }
-            (back, behind) = (self.before(view, last.place)?, from);
+            (back, following) = (self.before(view, last.place)?, from);
         }
         Ok(None)
     }
@@ -234,7 +235,7 @@ impl Stream {
     pub(super) fn put<S: Store>(
         &mut self,
         store: &mut S,
-        place: Place,
+        place: NodeCursor,
         at: Ptr,
     ) -> Result<(), Error> {
         match place {

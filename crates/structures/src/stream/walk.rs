@@ -11,12 +11,12 @@ use crate::Damaged;
 use crate::tree::{self, Cursor};
 
 /// Where a node of a stream hangs: behind a cursor of the tree; none for the last node.
-pub(super) type Place = Option<Cursor>;
+pub(super) type NodeCursor = Option<Cursor>;
 
 /// A node, and where it was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Located {
-    pub(super) place: Place,
+    pub(super) place: NodeCursor,
     pub(super) node: Node,
 }
 
@@ -101,7 +101,7 @@ impl Stream {
     pub(super) fn after<V: View>(
         &self,
         view: &V,
-        place: Place,
+        place: NodeCursor,
     ) -> Result<Option<Located>, Damaged> {
         let Some(mut cursor) = place else { return Ok(None) };
         cursor.next(view);
@@ -111,7 +111,7 @@ impl Stream {
     pub(super) fn before<V: View>(
         &self,
         view: &V,
-        place: Place,
+        place: NodeCursor,
     ) -> Result<Option<Located>, Damaged> {
         self.back(view, place.unwrap_or_else(|| self.nodes().end(view)))
     }

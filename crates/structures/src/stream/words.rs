@@ -1,8 +1,8 @@
-//! A few words that the log changes one by one, with a sum of all of them in front.
+//! A few words that the log changes one by one, with a checksum of all of them in front.
 //!
-//! The sum carries a name, so that one record is never taken for another. Roots of trees may stand
-//! behind the words: they are no part of the sum, since their trees change them, and what they lead
-//! to says itself what it is.
+//! The checksum carries a name, so that one record is never taken for another. Roots of trees may
+//! stand behind the words: they are no part of the checksum, since their trees change them, and
+//! what they lead to says itself what it is.
 //!
 //! ```text
 //! 0   crc32c of the words u32 | name u32      logged
@@ -14,7 +14,7 @@ use heap::{Full, Ptr, View};
 
 use crate::{Damaged, Store, tree};
 
-/// What a record is called in its sum.
+/// What a record is called in its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name(pub(super) [u8; 4], pub(super) &'static str);
 
@@ -28,7 +28,7 @@ pub(super) const fn size(words: usize, roots: usize) -> usize {
     8 * (1 + words + roots)
 }
 
-fn sum(name: Name, words: &[u64]) -> u64 {
+fn checksum(name: Name, words: &[u64]) -> u64 {
     let crc = words.iter().fold(0, |crc, word| heap::crc32c_append(crc, &word.to_le_bytes()));
     u64::from(crc) | u64::from(u32::from_le_bytes(name.0)) << 32
 }
@@ -40,7 +40,7 @@ pub(super) fn read<const N: usize, V: View>(
     name: Name,
 ) -> Result<[u64; N], Damaged> {
     let words = std::array::from_fn(|number| view.word(at.add(8 * (1 + number) as u64)));
-    Damaged::unless_equal(name.1, at, sum(name, &words), view.word(at))?;
+    Damaged::unless_equal(name.1, at, checksum(name, &words), view.word(at))?;
     Ok(words)
 }
 
@@ -58,14 +58,14 @@ pub(super) fn create<S: Store>(
 ) -> Result<Ptr, Full> {
     let size = size(words.len(), roots.len());
     let fresh = store.reserve(size)?;
-    let all = std::iter::once(sum(name, words)).chain(words.iter().chain(roots).copied());
+    let all = std::iter::once(checksum(name, words)).chain(words.iter().chain(roots).copied());
     for (number, word) in all.enumerate() {
         store.write_word(&fresh, 8 * number, word);
     }
     Ok(store.publish(fresh, size))
 }
 
-/// Logs the words that differ, and the sum.
+/// Logs the words that differ, and the checksum.
 pub(super) fn write<S: Store>(store: &mut S, at: Ptr, name: Name, old: &[u64], new: &[u64]) {
     if old == new {
         return;
@@ -75,5 +75,5 @@ pub(super) fn write<S: Store>(store: &mut S, at: Ptr, name: Name, old: &[u64], n
             store.set(at.add(8 * (1 + number) as u64), *new);
         }
     }
-    store.set(at, sum(name, new));
+    store.set(at, checksum(name, new));
 }

@@ -8,7 +8,7 @@ use heap::{Ptr, View};
 
 use super::layout::*;
 use super::node::{Child, Node};
-use super::{Item, Kind, way};
+use super::{Item, Kind, verify_path};
 use crate::Damaged;
 
 /// Something reachable in a tree.
@@ -43,7 +43,7 @@ pub(super) fn check<V: View>(
     rises: &mut dyn FnMut(Item, Item) -> bool,
     visit: &mut dyn FnMut(Part),
 ) -> Result<(), Damaged> {
-    let Some(at) = top(view, root) else { return way::check_empty(view, root) };
+    let Some(at) = top(view, root) else { return verify_path::check_empty(view, root) };
     let Some(top) = Node::read(view, at, None) else { return no_node(view, at, "tree root") };
     if top.height > 0 && rules.weight.is_some() {
         let most = u64::from(top.count() > 1);
@@ -54,7 +54,12 @@ pub(super) fn check<V: View>(
 
 fn no_node<V: View>(view: &V, at: Ptr, what: &'static str) -> Result<(), Damaged> {
     let found = view.word(at);
-    Damaged::unless_equal(what, at, kind(height_of(found).unwrap_or(0), sum_of(found)), found)?;
+    Damaged::unless_equal(
+        what,
+        at,
+        kind(height_of(found).unwrap_or(0), checksum_of(found)),
+        found,
+    )?;
     // The kind is one, so the order is not.
     Err(Damaged::new("tree node's order", word_at(at, ORDER), 0, view.word(word_at(at, ORDER))))
 }
@@ -86,8 +91,13 @@ impl<V: View> Check<'_, V> {
     }
 
     fn leaf(&mut self, leaf: &Node) -> Result<(u64, Item), Damaged> {
-        let expected = u64::from(leaf.sum_of_content(self.view));
-        Damaged::unless_equal("tree leaf's sum", leaf.at, expected, u64::from(leaf.sum()))?;
+        let expected = u64::from(leaf.content_checksum(self.view));
+        Damaged::unless_equal(
+            "tree leaf's checksum",
+            leaf.at,
+            expected,
+            u64::from(leaf.checksum()),
+        )?;
         let mut weight = 0u64;
         for item in leaf.items(self.view) {
             let own = self.rules.weight.map_or(1, |weight| weight(item));
@@ -104,7 +114,12 @@ impl<V: View> Check<'_, V> {
     }
 
     fn inner(&mut self, inner: &Node) -> Result<(u64, Item), Damaged> {
-        Damaged::unless_equal("sum of an inner node", inner.at, 0, u64::from(inner.sum()))?;
+        Damaged::unless_equal(
+            "checksum of an inner node",
+            inner.at,
+            0,
+            u64::from(inner.checksum()),
+        )?;
         let (mut total, mut first_of_all) = (0u64, Item::ZERO);
         for position in 0..inner.count() {
             let Child { separator, node, weight } = inner.child(self.view, position);

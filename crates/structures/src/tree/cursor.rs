@@ -66,14 +66,14 @@ impl Cursor {
     }
 
     /// Whether it stands behind the last item of the last leaf.
-    pub fn is_at_the_end(&self) -> bool {
+    pub fn is_at_end(&self) -> bool {
         self.steps()
             .iter()
             .all(|step| step.position + usize::from(step.node.height > 0) == step.node.count())
     }
 
     /// Whether it stands before the first item.
-    pub fn is_at_the_begin(&self) -> bool {
+    pub fn is_at_start(&self) -> bool {
         self.steps().iter().all(|step| step.position == 0)
     }
 
@@ -83,13 +83,13 @@ impl Cursor {
         if leaf.position < leaf.node.count() {
             return Some(leaf.node.item(view, leaf.position));
         }
-        let mut settled = *self;
-        settled.settle(view).then(|| settled.item(view))?
+        let mut advanced = *self;
+        advanced.advance_to_item(view).then(|| advanced.item(view))?
     }
 
     /// Steps over an item; `false` at the end.
     pub fn next<V: View>(&mut self, view: &V) -> bool {
-        if !self.settle(view) {
+        if !self.advance_to_item(view) {
             return false;
         }
         self.steps[self.levels - 1].position += 1;
@@ -99,7 +99,7 @@ impl Cursor {
     /// Steps back over an item; `false` at the begin.
     pub fn prev<V: View>(&mut self, view: &V) -> bool {
         let Some(leaf) = self.leaf() else { return false };
-        if leaf.position == 0 && !self.turn(view, false) {
+        if leaf.position == 0 && !self.go_to_next_leaf(view, false) {
             return false;
         }
         let position = &mut self.steps[self.levels - 1].position;
@@ -108,16 +108,16 @@ impl Cursor {
     }
 
     /// Goes to the next leaf if it stands behind the items of its own; `false` at the end.
-    pub(super) fn settle<V: View>(&mut self, view: &V) -> bool {
+    pub(super) fn advance_to_item<V: View>(&mut self, view: &V) -> bool {
         match self.leaf() {
-            Some(leaf) => leaf.position < leaf.node.count() || self.turn(view, true),
+            Some(leaf) => leaf.position < leaf.node.count() || self.go_to_next_leaf(view, true),
             None => false,
         }
     }
 
     /// Goes to the begin of the next leaf, or behind the end of the one before; stays, and answers
     /// `false`, where there is none.
-    fn turn<V: View>(&mut self, view: &V, forward: bool) -> bool {
+    fn go_to_next_leaf<V: View>(&mut self, view: &V, forward: bool) -> bool {
         let inner = &self.steps[..self.levels - 1];
         let can_go = |step: &Step| {
             if forward { step.position + 1 < step.node.count() } else { step.position > 0 }

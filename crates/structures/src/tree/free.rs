@@ -30,7 +30,7 @@ pub(super) fn free_step<S: Store>(
         };
         // A damaged leaf may be another's by now, and so may what it leads to: all that is given
         // up.
-        if leaf.node.sum_of_content(store) == leaf.node.sum() {
+        if leaf.node.content_checksum(store) == leaf.node.checksum() {
             for position in 0..leaf.node.count() {
                 let item = leaf.node.item(store, position);
                 freed += free_item(store, item)?;

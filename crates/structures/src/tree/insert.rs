@@ -41,7 +41,7 @@ pub(super) fn insert<K: Kind, S: Store>(
         if above.len() + 1 == MAX_LEVELS {
             return Err(Full);
         }
-        split = Some(split_leaf::<K, S>(store, leaf, at.is_at_the_end(), item)?);
+        split = Some(split_leaf::<K, S>(store, leaf, at.is_at_end(), item)?);
     } else {
         node.insert_item(store, leaf.position, item);
     }
@@ -49,7 +49,7 @@ pub(super) fn insert<K: Kind, S: Store>(
         set_separator(store, above, item);
     }
     for step in above.iter().rev() {
-        split = add(store, step, K::weight(item), split, at.is_at_the_end())?;
+        split = add(store, step, K::weight(item), split, at.is_at_end())?;
     }
     if let Some(split) = split {
         let old = above.first().map_or(leaf.node.at, |step| step.node.at);

@@ -9,7 +9,7 @@
 
 use heap::{Ptr, View};
 
-use crate::sealed;
+use crate::self_checksummed;
 
 pub(super) const WORD: usize = 8;
 
@@ -42,7 +42,7 @@ pub(super) const WEIGHT: usize = 3;
 /// before.
 pub(super) const MAX_LEVELS: usize = 14;
 
-/// `KIND` is the height in its lowest byte, this, and a leaf's sum above: "tre" in ASCII.
+/// `KIND` is the height in its lowest byte, this, and a leaf's checksum above: "tre" in ASCII.
 const MAGIC: u64 = 0x6572_7400;
 const MAGIC_MASK: u64 = 0xffff_ff00;
 
@@ -76,12 +76,12 @@ pub(super) const fn word_at(node: Ptr, word: usize) -> Ptr {
     node.add((word * WORD) as u64)
 }
 
-pub(super) const fn kind(height: usize, sum: u32) -> u64 {
-    (sum as u64) << 32 | MAGIC | height as u64
+pub(super) const fn kind(height: usize, checksum: u32) -> u64 {
+    (checksum as u64) << 32 | MAGIC | height as u64
 }
 
-/// The sum in a `KIND` word.
-pub(super) const fn sum_of(kind: u64) -> u32 {
+/// The checksum in a `KIND` word.
+pub(super) const fn checksum_of(kind: u64) -> u32 {
     (kind >> 32) as u32
 }
 
@@ -96,7 +96,7 @@ pub(super) const fn height_of(kind: u64) -> Option<usize> {
 /// It is self-checked, that of an empty tree too: a lost word reads as zeros, and an empty tree is
 /// what nobody would miss.
 pub(crate) fn root_word(node: Ptr) -> u64 {
-    sealed::seal(node.raw())
+    self_checksummed::encode(node.raw())
 }
 
 /// Whether this is the root word of a tree without items.
@@ -111,5 +111,5 @@ pub(super) fn top<V: View>(view: &V, root: Ptr) -> Option<Ptr> {
 
 /// The top node that a root word leads to, if there is one.
 pub(crate) fn leads_to(word: u64) -> Option<Ptr> {
-    sealed::open(word).filter(|&node| node != 0).map(Ptr::from_raw)
+    self_checksummed::decode(word).filter(|&node| node != 0).map(Ptr::from_raw)
 }

@@ -25,7 +25,6 @@
 
 mod check;
 mod cursor;
-mod cut;
 mod free;
 mod insert;
 mod layout;
@@ -33,8 +32,9 @@ mod node;
 mod order;
 mod relocate;
 mod remove;
-mod survey;
-mod way;
+mod salvage_walk;
+mod split_off;
+mod verify_path;
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -44,7 +44,7 @@ use heap::{Full, Ptr, View};
 pub use check::Part;
 pub use cursor::Cursor;
 pub(crate) use layout::{leads_to, root_word};
-pub use survey::Found;
+pub use salvage_walk::WalkItem;
 
 use crate::{Damaged, Store};
 use check::Rules;
@@ -105,7 +105,7 @@ impl<K: Kind> Tree<K> {
     /// The sum of all weights, of a tree that may be damaged: each weight that it is made of is
     /// compared with the node that it tells of.
     pub fn weight_sound<V: View>(&self, view: &V) -> Result<u64, Damaged> {
-        way::check_weights::<K, V>(view, &self.end(view))?;
+        verify_path::check_weights::<K, V>(view, &self.end(view))?;
         Ok(self.weight(view))
     }
 
@@ -168,7 +168,7 @@ impl<K: Kind> Tree<K> {
         weight: u64,
     ) -> Result<(Cursor, u64), Damaged> {
         let (cursor, left) = self.seek_weight(view, weight);
-        way::check::<K, V>(view, self.root, &cursor)?;
+        verify_path::check::<K, V>(view, self.root, &cursor)?;
         Ok((cursor, left))
     }
 
@@ -176,9 +176,9 @@ impl<K: Kind> Tree<K> {
     /// sound.
     pub fn is_leaf_sound<V: View>(&self, view: &V, at: &Cursor) -> bool {
         let mut at = *at;
-        at.settle(view);
+        at.advance_to_item(view);
         match at.leaf() {
-            Some(leaf) => leaf.node.sum_of_content(view) == leaf.node.sum(),
+            Some(leaf) => leaf.node.content_checksum(view) == leaf.node.checksum(),
             None => self.is_empty(view),
         }
     }
@@ -186,7 +186,7 @@ impl<K: Kind> Tree<K> {
     /// Whether nothing stands behind a cursor, or, `backwards`, before it: and not only nothing
     /// that can be reached.
     pub fn is_edge<V: View>(&self, view: &V, at: &Cursor, backwards: bool) -> bool {
-        let is_edge = if backwards { at.is_at_the_begin() } else { at.is_at_the_end() };
+        let is_edge = if backwards { at.is_at_start() } else { at.is_at_end() };
         is_edge && at.leaf().is_some() || self.is_empty(view)
     }
 
@@ -207,13 +207,13 @@ impl<K: Kind> Tree<K> {
     pub fn item_at<V: View>(&self, view: &V, at: &Cursor) -> Result<Option<Item>, Damaged> {
         let mut at = *at;
         check_leaf_of(view, &at)?;
-        let found = at.settle(view);
+        let found = at.advance_to_item(view);
         if found {
             check_leaf_of(view, &at)?;
             return Ok(at.item(view));
         }
         let mut last = at;
-        match self.is_empty(view) || at.is_at_the_end() && last.prev(view) {
+        match self.is_empty(view) || at.is_at_end() && last.prev(view) {
             true => Ok(None),
             false => Err(Damaged::new("way through a tree", self.root, 0, view.word(self.root))),
         }
@@ -264,15 +264,15 @@ impl<K: Kind> Tree<K> {
     /// Takes all items before a cursor out at once, for the free queue: the root word of a tree
     /// that has them. Changes and writes at most one node for each level, however many items there
     /// are.
-    pub fn cut_front<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<u64, Full> {
-        cut::cut_front::<K, S>(store, self.root, at)
+    pub fn split_off_front<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<u64, Full> {
+        split_off::split_off_front::<K, S>(store, self.root, at)
     }
 
     /// Puts another item, which belongs to the same place, in the place of a cursor's; the cursor
     /// stays valid.
     pub fn replace<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) {
         let mut at = *at;
-        if !at.settle(store) {
+        if !at.advance_to_item(store) {
             return;
         }
         let Some((leaf, above)) = at.steps().split_last() else { return };
@@ -322,7 +322,7 @@ impl<K: Kind> Tree<K> {
     /// sparse spans. The cursor is invalid then.
     pub fn relocate_leaf<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<(), Full> {
         let mut at = *at;
-        at.settle(store);
+        at.advance_to_item(store);
         relocate::move_nodes(store, self.root, &at)
     }
 
@@ -336,21 +336,21 @@ impl<K: Kind> Tree<K> {
     ) -> Result<u64, Damaged> {
         let (at, _) = self.seek_weight_sound(view, weight)?;
         let Some(leaf) = at.leaf() else { return Ok(0) };
-        let sum = (u64::from(leaf.node.sum_of_content(view)), u64::from(leaf.node.sum()));
-        Damaged::unless_equal("tree leaf's sum", leaf.node.at, sum.0, sum.1)?;
-        let mut behind = self.rank(view, &at);
+        let sum = (u64::from(leaf.node.content_checksum(view)), u64::from(leaf.node.checksum()));
+        Damaged::unless_equal("tree leaf's checksum", leaf.node.at, sum.0, sum.1)?;
+        let mut weight_after = self.rank(view, &at);
         for (position, item) in leaf.node.items(view).enumerate() {
             if position >= leaf.position {
-                behind = behind.saturating_add(K::weight(item));
+                weight_after = weight_after.saturating_add(K::weight(item));
             }
             visit(item);
         }
-        let (next, _) = self.seek_weight(view, behind);
+        let (next, _) = self.seek_weight(view, weight_after);
         match next.item(view) {
-            Some(_) => Ok(behind),
+            Some(_) => Ok(weight_after),
             None if self.is_edge(view, &next, false) => Ok(0),
             // A lost child is not the end.
-            None => Err(Damaged::new("way through a tree", leaf.node.at, behind, 0)),
+            None => Err(Damaged::new("way through a tree", leaf.node.at, weight_after, 0)),
         }
     }
 
@@ -372,38 +372,38 @@ impl<K: Kind> Tree<K> {
     ///
     /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
     /// is no allocated block of at least this many bytes.
-    pub fn survey<V: View>(&self, view: &V, mut visit: impl FnMut(Found) -> bool) {
-        survey::survey::<K, V>(view, self.root, &mut visit);
+    pub fn salvage_walk<V: View>(&self, view: &V, mut visit: impl FnMut(WalkItem) -> bool) {
+        salvage_walk::salvage_walk::<K, V>(view, self.root, &mut visit);
     }
 
     /// Visits the blocks that can be reached and were not seen, each once, in a tree that may be
     /// damaged.
-    pub fn survey_blocks<V: View>(
+    pub fn salvage_walk_blocks<V: View>(
         &self,
         view: &V,
         seen: &mut HashSet<Ptr>,
         mut visit: impl FnMut(Ptr),
     ) {
-        self.survey_all(view, seen, |part| {
+        self.salvage_walk_all(view, seen, |part| {
             if let Part::Block(at) = part {
                 visit(at);
             }
         });
     }
 
-    /// As [`Tree::survey_blocks`], with the items of the leaves that are sound.
-    pub fn survey_all<V: View>(
+    /// As [`Tree::salvage_walk_blocks`], with the items of the leaves that are sound.
+    pub fn salvage_walk_all<V: View>(
         &self,
         view: &V,
         seen: &mut HashSet<Ptr>,
         mut visit: impl FnMut(Part),
     ) {
-        self.survey(view, |found| {
+        self.salvage_walk(view, |found| {
             match found {
-                Found::Block(at, _) if !seen.insert(at) => return false,
-                Found::Block(at, _) => visit(Part::Block(at)),
-                Found::Item(item) => visit(Part::Item(item)),
-                Found::Damage(_) => {}
+                WalkItem::Block(at, _) if !seen.insert(at) => return false,
+                WalkItem::Block(at, _) => visit(Part::Block(at)),
+                WalkItem::Item(item) => visit(Part::Item(item)),
+                WalkItem::Damage(_) => {}
             }
             true
         });
@@ -413,8 +413,8 @@ impl<K: Kind> Tree<K> {
 /// Verifies the leaf that a cursor is in.
 fn check_leaf_of<V: View>(view: &V, at: &Cursor) -> Result<(), Damaged> {
     let Some(leaf) = at.leaf() else { return Ok(()) };
-    let (own, said) = (leaf.node.sum_of_content(view), leaf.node.sum());
-    Damaged::unless_equal("tree leaf's sum", leaf.node.at, u64::from(own), u64::from(said))
+    let (own, said) = (leaf.node.content_checksum(view), leaf.node.checksum());
+    Damaged::unless_equal("tree leaf's checksum", leaf.node.at, u64::from(own), u64::from(said))
 }
 
 /// Verifies what is left of a tree that is being freed.

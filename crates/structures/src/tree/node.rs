@@ -1,8 +1,8 @@
 //! A node as a transaction sees it: its header read once, its slots read as they are needed.
 //!
-//! A change stages only the words that differ. A leaf's sum is kept by difference: what goes in is
-//! added, what goes out is taken away, so that a change costs the same in a full leaf, and what is
-//! damaged stays known to be.
+//! A change stages only the words that differ. A leaf's checksum is kept by difference: what goes
+//! in is added, what goes out is taken away, so that a change costs the same in a full leaf, and
+//! what is damaged stays known to be.
 
 use heap::{Full, Ptr, View};
 
@@ -29,16 +29,16 @@ pub(super) struct Node {
     pub(super) order: Order,
 }
 
-/// The part of a leaf's sum that an item has.
-fn item_sum(item: Item) -> u32 {
+/// The part of a leaf's checksum that an item has.
+fn item_checksum(item: Item) -> u32 {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&item.first.to_le_bytes());
     bytes[8..].copy_from_slice(&item.second.to_le_bytes());
     heap::crc32c(&bytes)
 }
 
-/// The part of a leaf's sum that the order has.
-fn order_sum(order: &Order) -> u32 {
+/// The part of a leaf's checksum that the order has.
+fn order_checksum(order: &Order) -> u32 {
     heap::crc32c(order.bytes())
 }
 
@@ -62,7 +62,7 @@ impl Node {
         sound.then_some(node)
     }
 
-    /// The node as it is now: its order is the same, its sum may have changed.
+    /// The node as it is now: its order is the same, its checksum may have changed.
     pub(super) fn reread<V: View>(&self, view: &V) -> Node {
         Node { kind: view.word(word_at(self.at, KIND)), ..*self }
     }
@@ -146,14 +146,16 @@ impl Node {
         low
     }
 
-    /// The sum that the leaf's words should have.
-    pub(super) fn sum_of_content<V: View>(&self, view: &V) -> u32 {
-        self.items(view).fold(order_sum(&self.order), |sum, item| sum.wrapping_add(item_sum(item)))
+    /// The checksum that the leaf's words should have.
+    pub(super) fn content_checksum<V: View>(&self, view: &V) -> u32 {
+        self.items(view).fold(order_checksum(&self.order), |checksum, item| {
+            checksum.wrapping_add(item_checksum(item))
+        })
     }
 
-    /// The sum that the leaf has.
-    pub(super) fn sum(&self) -> u32 {
-        sum_of(self.kind)
+    /// The checksum that the leaf has.
+    pub(super) fn checksum(&self) -> u32 {
+        checksum_of(self.kind)
     }
 
     pub(super) fn set_child_node<S: Store>(&self, store: &mut S, position: usize, node: Ptr) {
@@ -173,22 +175,22 @@ impl Node {
         set_if_changed(store, self.place(SECOND, slot), item.second);
     }
 
-    /// Stages another order, and in a leaf the sum that goes with it and with items of this
+    /// Stages another order, and in a leaf the checksum that goes with it and with items of this
     /// difference.
     fn set_order<S: Store>(&mut self, store: &mut S, order: Order, difference: u32) {
         for number in (0..ORDER_WORDS).filter(|&n| order.word(n) != self.order.word(n)) {
             store.set(word_at(self.at, ORDER + number), order.word(number));
         }
         if self.height == 0 {
-            let old = order_sum(&self.order);
-            let sum = self.sum().wrapping_sub(old).wrapping_add(order_sum(&order));
-            self.set_sum(store, sum.wrapping_add(difference));
+            let old = order_checksum(&self.order);
+            let checksum = self.checksum().wrapping_sub(old).wrapping_add(order_checksum(&order));
+            self.set_checksum(store, checksum.wrapping_add(difference));
         }
         self.order = order;
     }
 
-    fn set_sum<S: Store>(&mut self, store: &mut S, sum: u32) {
-        self.kind = kind(0, sum);
+    fn set_checksum<S: Store>(&mut self, store: &mut S, checksum: u32) {
+        self.kind = kind(0, checksum);
         store.set(word_at(self.at, KIND), self.kind);
     }
 
@@ -198,15 +200,15 @@ impl Node {
         self.set_item_words(store, slot, item);
         let mut order = self.order;
         order.insert(position, slot);
-        self.set_order(store, order, item_sum(item));
+        self.set_order(store, order, item_checksum(item));
     }
 
     /// Puts another item in the place of one.
     pub(super) fn replace_item<S: Store>(&mut self, store: &mut S, position: usize, item: Item) {
-        let old = item_sum(self.item(store, position));
+        let old = item_checksum(self.item(store, position));
         self.set_item_words(store, self.order.slot(position), item);
-        let sum = self.sum().wrapping_sub(old).wrapping_add(item_sum(item));
-        self.set_sum(store, sum);
+        let checksum = self.checksum().wrapping_sub(old).wrapping_add(item_checksum(item));
+        self.set_checksum(store, checksum);
     }
 
     /// Puts a child into an inner node that is not full.
@@ -225,7 +227,7 @@ impl Node {
         let mut gone = 0u32;
         if self.height == 0 {
             for position in position..position + some {
-                gone = gone.wrapping_add(item_sum(self.item(store, position)));
+                gone = gone.wrapping_add(item_checksum(self.item(store, position)));
             }
         }
         let mut order = self.order;
@@ -253,8 +255,10 @@ pub(super) fn count_at<V: View>(view: &V, node: Ptr) -> usize {
 /// Writes a new leaf with these items.
 pub(super) fn write_leaf<S: Store>(store: &mut S, items: &[Item]) -> Result<Ptr, Full> {
     let order = Order::first(items.len());
-    let sum = items.iter().fold(order_sum(&order), |sum, &item| sum.wrapping_add(item_sum(item)));
-    let mut words = new_words(0, sum, &order);
+    let checksum = items
+        .iter()
+        .fold(order_checksum(&order), |checksum, &item| checksum.wrapping_add(item_checksum(item)));
+    let mut words = new_words(0, checksum, &order);
     for (slot, item) in items.iter().enumerate() {
         words[word_of(0, FIRST, slot)] = item.first;
         words[word_of(0, SECOND, slot)] = item.second;
@@ -278,9 +282,9 @@ pub(super) fn write_inner<S: Store>(
     write(store, &words)
 }
 
-fn new_words(height: usize, sum: u32, order: &Order) -> Vec<u64> {
+fn new_words(height: usize, checksum: u32, order: &Order) -> Vec<u64> {
     let mut words = vec![0; size(height) / WORD];
-    words[KIND] = kind(height, sum);
+    words[KIND] = kind(height, checksum);
     for number in 0..ORDER_WORDS {
         words[ORDER + number] = order.word(number);
     }

@@ -22,7 +22,7 @@ pub(super) fn remove_run<K: Kind, S: Store>(
     mut taken: impl FnMut(Item),
 ) -> usize {
     let mut at = *at;
-    if !at.settle(store) {
+    if !at.advance_to_item(store) {
         return 0;
     }
     let Some((&Step { mut node, position }, above)) = at.steps().split_last() else { return 0 };

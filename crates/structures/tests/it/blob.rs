@@ -4,7 +4,7 @@ use crate::memory::{self, Memory};
 use heap::{Ptr, View};
 use proptest::prelude::*;
 use structures::blob::{Blob, MAX_BLOCK_LEN, MAX_LEN};
-use structures::{Error, sealed};
+use structures::{Error, self_checksummed};
 
 /// A blob beside what it should hold.
 struct Pair {
@@ -16,19 +16,19 @@ struct Pair {
 impl Pair {
     fn new(model: Vec<u8>) -> Pair {
         let mut memory = Memory::new();
-        let blob = Blob::create(&mut memory, &model).expect("room");
+        let blob = Blob::create(&mut memory, &model).expect("free memory");
         memory.commit();
         Pair { memory, blob, model }
     }
 
     fn append(&mut self, bytes: &[u8]) -> memory::Cost {
-        self.blob = self.blob.append(&mut self.memory, bytes).expect("room");
+        self.blob = self.blob.append(&mut self.memory, bytes).expect("free memory");
         self.model.extend_from_slice(bytes);
         self.check()
     }
 
     fn set_range(&mut self, at: usize, bytes: &[u8]) -> memory::Cost {
-        self.blob = self.blob.set_range(&mut self.memory, at as u64, bytes).expect("room");
+        self.blob = self.blob.set_range(&mut self.memory, at as u64, bytes).expect("free memory");
         if !bytes.is_empty() {
             self.model.resize(self.model.len().max(at + bytes.len()), 0);
             self.model[at..at + bytes.len()].copy_from_slice(bytes);
@@ -81,7 +81,7 @@ proptest! {
     #[test]
     fn a_blob_is_its_bytes(
         first in prop_oneof![0..300usize, 65_000..66_000usize, 0..300_000usize],
-        changes in prop::collection::vec(change(), 1..12),
+        changes in prop::collection::vec(change(), 1..memory::steps(12)),
         read in (0..400_000u64, 0..200_000u64),
     ) {
         let mut pair = Pair::new(bytes(1, first));
@@ -92,7 +92,7 @@ proptest! {
                 Change::SetRange(at, len) => { pair.set_range(at, &bytes(seed as u64, len)); }
                 Change::Relocate => {
                     pair.memory.all_sparse = true;
-                    let moved = pair.blob.relocate(&mut pair.memory).expect("room");
+                    let moved = pair.blob.relocate(&mut pair.memory).expect("free memory");
                     pair.blob = moved.unwrap_or(pair.blob);
                     pair.memory.all_sparse = false;
                     pair.check();
@@ -113,12 +113,12 @@ fn a_source_fills_every_byte_once() {
     for len in [0, 1, MAX_BLOCK_LEN, MAX_BLOCK_LEN + 1, 65_536, 200_000] {
         let mut memory = Memory::new();
         let mut next = 0;
-        let blob = Blob::create_with(&mut memory, len, |at, room| {
+        let blob = Blob::create_with(&mut memory, len, |at, piece| {
             assert_eq!(at, next);
-            next += room.len() as u64;
-            room.fill(at as u8 ^ 0x55);
+            next += piece.len() as u64;
+            piece.fill(at as u8 ^ 0x55);
         })
-        .expect("room");
+        .expect("free memory");
         memory.commit();
         assert_eq!((next, blob.len(&memory)), (len, Ok(len)));
         blob.check(&memory).expect("sound");
@@ -126,7 +126,7 @@ fn a_source_fills_every_byte_once() {
 }
 
 #[test]
-fn an_append_into_room_logs_one_word_and_two_in_a_table() {
+fn an_append_into_space_logs_one_word_and_two_in_a_table() {
     let mut pair = Pair::new(bytes(1, 100));
     pair.append(b"0123456789");
     let cost = pair.append(b"more");
@@ -155,7 +155,7 @@ fn a_change_in_a_large_blob_copies_one_chunk() {
 #[test]
 fn a_far_write_costs_one_chunk() {
     let mut memory = Memory::new();
-    let blob = Blob::EMPTY.set_range(&mut memory, MAX_LEN - 1, b"x").expect("room");
+    let blob = Blob::EMPTY.set_range(&mut memory, MAX_LEN - 1, b"x").expect("free memory");
     assert!(memory.commit().published < 100_000);
     assert_eq!(blob.len(&memory), Ok(MAX_LEN));
     let mut seen = (0, 0);
@@ -173,7 +173,7 @@ fn the_longest_blob_is_freed_in_steps() {
     let mut memory = Memory::new();
     let mut blob = Blob::EMPTY;
     for chunk in [0u64, 255, 256, 300, 8191] {
-        blob = blob.set_range(&mut memory, chunk * 65_536, b"x").expect("room");
+        blob = blob.set_range(&mut memory, chunk * 65_536, b"x").expect("free memory");
     }
     memory.commit();
     let mut freed = 0;
@@ -241,7 +241,7 @@ fn a_flipped_bit_is_found() {
 fn table_words(memory: &Memory, blob: Blob) -> Vec<Ptr> {
     let top = Ptr::from_raw(blob.word() & !1);
     let words = |at: Ptr, count: u64| (0..count).map(move |number| at.add(8 * number));
-    let leaves = words(top.add(8), 32).map(|at| memory.word(at) & sealed::MAX);
+    let leaves = words(top.add(8), 32).map(|at| memory.word(at) & self_checksummed::MAX);
     let leaves: Vec<u64> = leaves.filter(|&leaf| leaf != 0).collect();
     let mut all: Vec<Ptr> = words(top, 33).collect();
     all.extend(leaves.into_iter().flat_map(|leaf| words(Ptr::from_raw(leaf), 8)));
@@ -265,7 +265,8 @@ fn a_lost_word_is_neither_an_empty_string_nor_a_hole() {
             let word = memory.word(at);
             memory.put(at, 0);
             assert!(
-                blob.check(memory).is_err() && blob.sums(memory, |_, _, _| {}).is_err() == is_table
+                blob.check(memory).is_err()
+                    && blob.checksums(memory, |_, _, _| {}).is_err() == is_table
             );
             if let Ok(found) = blob.to_vec(memory) {
                 assert!(found == *model, "other bytes, and no damage, without the word at {at:?}");

@@ -34,8 +34,8 @@ struct State(BTreeMap<u8, Held>);
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let told = |held: &Held| (held.last, held.consumers.clone(), held.pending.len());
-        f.debug_map().entries(self.0.iter().map(|(name, held)| (name, told(held)))).finish()
+        let reported = |held: &Held| (held.last, held.consumers.clone(), held.pending.len());
+        f.debug_map().entries(self.0.iter().map(|(name, held)| (name, reported(held)))).finish()
     }
 }
 
@@ -194,10 +194,10 @@ fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
     if word == 0 {
         return Ok((state, reachable));
     }
-    Stream::survey(shard, word, |found| {
+    Stream::salvage_walk(shard, word, |found| {
         match found {
-            stream::Part::Block(at, _) => reachable.push(at),
-            stream::Part::Damage(damage) => first = first.take().or(Some(damage)),
+            stream::WalkItem::Block(at, _) => reachable.push(at),
+            stream::WalkItem::Damage(damage) => first = first.take().or(Some(damage)),
         }
         true
     });

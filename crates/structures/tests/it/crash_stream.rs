@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use heap::{CommitError, Full, Heap, Ptr, Shard, View};
 use pmem::Region;
 use sim::{Crash, Effort, Subject, explore};
-use structures::packed::Item;
+use structures::listpack::Item;
 use structures::reclaim::{Owned, Part, Queue};
 use structures::stream::{self, Bound, Entry, Error, Id, Limits, Owners, Stream, Trim};
 
@@ -141,10 +141,10 @@ fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
     if word == 0 {
         return Ok((state, reachable));
     }
-    Stream::survey(shard, word, |found| {
+    Stream::salvage_walk(shard, word, |found| {
         match found {
-            stream::Part::Block(at, _) => reachable.push(at),
-            stream::Part::Damage(damage) => first = first.take().or(Some(damage)),
+            stream::WalkItem::Block(at, _) => reachable.push(at),
+            stream::WalkItem::Damage(damage) => first = first.take().or(Some(damage)),
         }
         true
     });

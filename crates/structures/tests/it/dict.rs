@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use heap::{Ptr, View};
 use structures::Store;
 use structures::dict::{Dict, Member};
@@ -20,8 +20,8 @@ fn hash(field: &[u8]) -> u64 {
 
 fn put(store: &mut Memory, dict: Dict, field: &[u8], value: &[u8]) {
     match dict.find(store, hash(field), field, true).expect("sound") {
-        Some(place) => dict.replace(store, QUEUE, place, field, value, None).expect("room"),
-        None => dict.insert(store, hash, field, value, None).expect("room"),
+        Some(place) => dict.replace(store, QUEUE, place, field, value, None).expect("free memory"),
+        None => dict.insert(store, hash, field, value, None).expect("free memory"),
     };
 }
 
@@ -29,7 +29,7 @@ fn take(store: &mut Memory, dict: Dict, field: &[u8]) -> bool {
     let Some(place) = dict.find(store, hash(field), field, true).expect("sound") else {
         return false;
     };
-    dict.remove(store, QUEUE, place).expect("room");
+    dict.remove(store, QUEUE, place).expect("free memory");
     true
 }
 
@@ -65,13 +65,13 @@ fn text(random: &mut fastrand::Rng) -> Vec<u8> {
 
 #[test]
 fn a_table_is_a_map() {
-    for seed in 0..4 {
+    for seed in 0..memory::steps(4) as u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut store = Memory::new();
-        let dict = Dict::create(&mut store).expect("room");
+        let dict = Dict::create(&mut store).expect("free memory");
         let mut model = BTreeMap::new();
         store.commit();
-        for n in 0..1500 {
+        for n in 0..memory::steps(1500) {
             let mut field = text(&mut random);
             field.extend(random.u8(0..40).to_le_bytes());
             if random.u8(0..3) == 0 {
@@ -88,7 +88,7 @@ fn a_table_is_a_map() {
             }
         }
         check(&store, dict, &model);
-        dict.release(&mut store, QUEUE, OWNER, TIMES).expect("room");
+        dict.release(&mut store, QUEUE, OWNER, TIMES).expect("free memory");
         store.commit();
         while !QUEUE.is_empty(&store) {
             let free = |store: &mut Memory, owner, owned| {
@@ -96,7 +96,7 @@ fn a_table_is_a_map() {
                 let Owned::Entry(at) = owned else { panic!("no tree was queued") };
                 Member::at(at).release(store, QUEUE)
             };
-            QUEUE.step(&mut store, 9, free).expect("room");
+            QUEUE.step(&mut store, 9, free).expect("free memory");
             store.commit();
         }
         assert_eq!(store.blocks(), [], "seed {seed}");
@@ -106,7 +106,7 @@ fn a_table_is_a_map() {
 #[test]
 fn a_random_member_is_one_of_them_also_when_few_are_left() {
     let mut store = Memory::new();
-    let dict = Dict::create(&mut store).expect("room");
+    let dict = Dict::create(&mut store).expect("free memory");
     let mut random = fastrand::Rng::with_seed(5);
     assert!(dict.random(&store, || random.u64(..)).is_none());
     for n in 0..20_000_u32 {
@@ -123,7 +123,7 @@ fn a_random_member_is_one_of_them_also_when_few_are_left() {
 #[test]
 fn what_a_change_logs_is_what_the_format_says() {
     let mut store = Memory::new();
-    let dict = Dict::create(&mut store).expect("room");
+    let dict = Dict::create(&mut store).expect("free memory");
     put(&mut store, dict, b"first", b"value");
     store.commit();
     put(&mut store, dict, b"second", b"value");
@@ -140,7 +140,7 @@ fn what_a_change_logs_is_what_the_format_says() {
 #[test]
 fn sparse_blocks_move_and_nothing_is_lost() {
     let mut store = Memory::new();
-    let mut dict = Dict::create(&mut store).expect("room");
+    let mut dict = Dict::create(&mut store).expect("free memory");
     let mut model = BTreeMap::new();
     for n in 0..900_u32 {
         put(&mut store, dict, &n.to_le_bytes(), b"value");
@@ -149,12 +149,12 @@ fn sparse_blocks_move_and_nothing_is_lost() {
     store.commit();
     store.all_sparse = true;
     let header = dict.ptr();
-    dict = dict.relocate(&mut store).expect("room").expect("it moves");
+    dict = dict.relocate(&mut store).expect("free memory").expect("it moves");
     assert_ne!(dict.ptr(), header);
     store.commit();
     let (mut cursor, mut moved) = (0, 0);
     loop {
-        cursor = dict.defragment(&mut store, cursor, 50, || moved += 1).expect("room");
+        cursor = dict.defragment(&mut store, cursor, 50, || moved += 1).expect("free memory");
         store.commit();
         if cursor == 0 {
             break;

@@ -8,7 +8,7 @@ use pmem::{Recorder, Region};
 use structures::blob::{Blob, MAX_BLOCK_LEN, Reservation};
 use structures::index::Index;
 use structures::list::{Limits, List, Side};
-use structures::packed;
+use structures::listpack;
 use structures::reclaim::{Owned, Queue};
 use structures::tree::{Item, Kind, Tree, empty_root};
 
@@ -29,11 +29,11 @@ fn options() -> CreateOptions {
 /// A heap that flushes lines, which are counted.
 fn durable() -> Heap {
     let region = Region::simulated_growing(64 << 20, Arc::new(Nobody));
-    Heap::create(region, &options()).expect("room")
+    Heap::create(region, &options()).expect("free memory")
 }
 
 fn volatile(limit: u64) -> Heap {
-    Heap::volatile(limit, &options()).expect("room")
+    Heap::volatile(limit, &options()).expect("free memory")
 }
 
 /// Fences and lines of what `run` does on a shard and its commit.
@@ -77,11 +77,11 @@ fn an_insert_is_one_fence_and_the_entry_and_two_lines() {
     let mut shard = heap.lock(0);
     let index = Index::at(shard.root(1));
     for key in 0..400 {
-        insert(&mut shard, index, key).expect("room");
+        insert(&mut shard, index, key).expect("free memory");
         shard.commit().expect("durable");
     }
     let inserts: Vec<(u64, u64)> = (400..480)
-        .map(|key| cost(&mut shard, |shard| insert(shard, index, key).expect("room")))
+        .map(|key| cost(&mut shard, |shard| insert(shard, index, key).expect("free memory")))
         .collect();
     let lines = spread(inserts.iter().map(|cost| cost.1).collect());
     let removals: Vec<(u64, u64)> =
@@ -114,7 +114,7 @@ fn a_change_of_a_tree_is_one_fence_and_few_lines() {
     shard.set(root, empty_root());
     let insert = |shard: &mut Shard<'_>, key: u64| {
         let at = tree.seek(shard, |item| item.first < hash(key));
-        tree.insert(shard, &at, Item { first: hash(key), second: key }).expect("room");
+        tree.insert(shard, &at, Item { first: hash(key), second: key }).expect("free memory");
     };
     for key in 0..20_000 {
         insert(&mut shard, key);
@@ -143,8 +143,8 @@ fn a_change_of_a_tree_is_one_fence_and_few_lines() {
 
 fn push(shard: &mut Shard<'_>, list: List, side: Side, number: usize) -> List {
     let element = format!("element {number}");
-    let (item, limits) = (packed::Item::Bytes(element.as_bytes()), Limits::new(8192, 9999));
-    list.push(shard, side, item, limits).expect("room")
+    let (item, limits) = (listpack::Item::Bytes(element.as_bytes()), Limits::new(8192, 9999));
+    list.push(shard, side, item, limits).expect("free memory")
 }
 
 #[test]
@@ -199,8 +199,8 @@ fn an_append_is_one_fence_and_few_lines() {
     let mut shard = heap.lock(0);
     let root = shard.root(1);
     for len in [900, 100_000] {
-        let mut blob = Blob::create(&mut shard, &vec![b'x'; len]).expect("room");
-        blob = blob.append(&mut shard, &[b'y'; 8]).expect("room");
+        let mut blob = Blob::create(&mut shard, &vec![b'x'; len]).expect("free memory");
+        blob = blob.append(&mut shard, &[b'y'; 8]).expect("free memory");
         shard.set(root, blob.word());
         shard.commit().expect("durable");
         let (fences, lines) = cost(&mut shard, |shard| {
@@ -216,8 +216,8 @@ fn a_reservation_is_filled_without_the_lock() {
     let heap = volatile(64 << 20);
     for len in [0, 1, 20_000, MAX_BLOCK_LEN, MAX_BLOCK_LEN + 1, 65_537, 1 << 20, 17 << 20] {
         let mut reservation = Reservation::new(len);
-        while !reservation.reserve(&mut heap.lock(0), 10).expect("room") {}
-        let blob = reservation.fill(|at, room| room.fill((at >> 16) as u8)).expect("reserved");
+        while !reservation.reserve(&mut heap.lock(0), 10).expect("free memory") {}
+        let blob = reservation.fill(|at, piece| piece.fill((at >> 16) as u8)).expect("reserved");
         let mut shard = heap.lock(0);
         reservation.adopt(&mut shard);
         shard.set(shard.root(1), blob.word());
@@ -242,7 +242,7 @@ fn a_reservation_is_filled_without_the_lock() {
 fn a_dropped_reservation_leaves_nothing() {
     let heap = volatile(64 << 20);
     let mut reservation = Reservation::new(1 << 20);
-    while !reservation.reserve(&mut heap.lock(0), 10).expect("room") {}
+    while !reservation.reserve(&mut heap.lock(0), 10).expect("free memory") {}
     drop(reservation);
     heap.lock(0).commit().expect("committed");
     assert_eq!(allocated(&heap), []);

@@ -56,7 +56,7 @@ impl Pair {
     fn with(hash: Hash, keys: u64) -> Pair {
         let mut pair = Pair::new(hash);
         for key in 0..keys {
-            pair.put(key, key).expect("room");
+            pair.put(key, key).expect("free memory");
         }
         pair
     }
@@ -149,7 +149,8 @@ impl Pair {
             memory.free(entry);
             Ok(Some(new))
         };
-        let next = self.index.defragment(&mut self.memory, cursor, 20, relocate).expect("room");
+        let next =
+            self.index.defragment(&mut self.memory, cursor, 20, relocate).expect("free memory");
         self.memory.commit();
         next
     }
@@ -170,7 +171,8 @@ enum Change {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let keys = (0..4000u64, 1..900u64).prop_map(|(from, count)| from..from + count);
+    let keys =
+        (0..4000u64, 1..memory::steps(900) as u64).prop_map(|(from, count)| from..from + count);
     prop_oneof![
         3 => keys.clone().prop_map(Change::Put),
         2 => keys.prop_map(Change::Remove),
@@ -193,12 +195,15 @@ proptest! {
     #![proptest_config(memory::cases(40))]
 
     #[test]
-    fn an_index_is_a_map(hash in any_hash(), changes in prop::collection::vec(change(), 1..12)) {
+    fn an_index_is_a_map(
+        hash in any_hash(),
+        changes in prop::collection::vec(change(), 1..memory::steps(12)),
+    ) {
         let mut pair = Pair::new(hash);
         for (value, change) in changes.into_iter().enumerate() {
             match change {
                 Change::Put(keys) => keys.for_each(|key| {
-                    pair.put(key, value as u64).expect("room");
+                    pair.put(key, value as u64).expect("free memory");
                 }),
                 Change::Remove(keys) => keys.for_each(|key| { pair.remove(key); }),
                 Change::Defragment(sparse) => {
@@ -226,7 +231,7 @@ proptest! {
                 break;
             }
             match change {
-                Change::Put(some) => some.for_each(|key| { pair.put(key + stays, 0).expect("room"); }),
+                Change::Put(some) => some.for_each(|key| { pair.put(key + stays, 0).expect("free memory"); }),
                 Change::Remove(some) => some.for_each(|key| { pair.remove(key + stays); }),
                 Change::Defragment(sparse) => {
                     pair.memory.all_sparse = sparse;
@@ -295,7 +300,7 @@ fn histogram(costs: impl Iterator<Item = Cost>) -> [usize; 6] {
 fn an_operation_logs_one_word_rarely_two_or_three() {
     let keys = 30_000u64;
     let mut pair = Pair::new(Hash::Good);
-    let costs: Vec<Cost> = (0..keys).map(|key| pair.put(key, 0).expect("room")).collect();
+    let costs: Vec<Cost> = (0..keys).map(|key| pair.put(key, 0).expect("free memory")).collect();
     let (splits, inserts): (Vec<Cost>, Vec<Cost>) =
         costs.into_iter().partition(|cost| cost.published > 16);
     let words = histogram(inserts.iter().copied());
@@ -306,7 +311,7 @@ fn an_operation_logs_one_word_rarely_two_or_three() {
     assert!(splits.iter().all(|cost| cost.words <= 128));
     assert!(splits.iter().all(|cost| cost.published <= 16 + 2 * 4352 + 2048));
 
-    let replaced = histogram((0..keys).map(|key| pair.put(key, 1).expect("room")));
+    let replaced = histogram((0..keys).map(|key| pair.put(key, 1).expect("free memory")));
     assert_eq!(replaced, [0, keys as usize, 0, 0, 0, 0]);
     let removed = histogram((0..keys).map(|key| pair.remove(key)));
     println!("removals by logged words {removed:?}");
@@ -318,7 +323,8 @@ fn an_operation_logs_one_word_rarely_two_or_three() {
 fn a_segment_is_nearly_full_when_it_splits() {
     let load_at_split = |seed: u64| {
         let mut pair = Pair::new(Hash::Good);
-        let keys = (seed << 32..).take_while(|&key| pair.put(key, 0).expect("room").freed == 0);
+        let keys =
+            (seed << 32..).take_while(|&key| pair.put(key, 0).expect("free memory").freed == 0);
         keys.count() as f64 / 536.0
     };
     let mut loads: Vec<f64> = (0..40).map(load_at_split).collect();
@@ -341,7 +347,7 @@ fn the_index_takes_some_fifteen_bytes_for_an_entry() {
     let mut most: f64 = 0.0;
     let mut least = f64::MAX;
     for key in 0..120_000 {
-        pair.put(key, 0).expect("room");
+        pair.put(key, 0).expect("free memory");
         if key >= 20_000 && key % 5000 == 0 {
             let own = pair.memory.used() - pair.model.len() * 16;
             let bytes = own as f64 / pair.model.len() as f64;
@@ -379,7 +385,7 @@ fn every_count_of_equal_hashes_finds_its_place() {
     for hash in [Hash::AllEqual, Hash::OneHome, Hash::FewValues] {
         let mut pair = Pair::new(hash);
         for key in 0..MOST {
-            pair.put(key, key).expect("room");
+            pair.put(key, key).expect("free memory");
             assert!(pair.find(key).is_some() && pair.find(0).is_some(), "{hash:?}: {key}");
             if is_looked_at(key) {
                 pair.check();
@@ -449,7 +455,7 @@ fn an_insert_splits_once_at_most() {
         let mut pair = Pair::new(hash);
         let keys = if matches!(hash, Hash::Mixed) { 4000 } else { 1500 };
         for key in 0..keys {
-            let cost = pair.put(key, 0).expect("room");
+            let cost = pair.put(key, 0).expect("free memory");
             assert!(cost.words <= 130 && cost.published <= most, "{hash:?}: {cost:?}");
         }
         pair.check();
@@ -521,7 +527,7 @@ fn a_full_heap_changes_nothing() {
             }
         }
         pair.memory.reservations_left = usize::MAX;
-        pair.put(key, 0).expect("room");
+        pair.put(key, 0).expect("free memory");
     }
     assert!(refusals > 1520 + 6, "a split was refused, too: {refusals}");
     pair.check();

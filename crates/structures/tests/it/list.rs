@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use crate::memory::{self, Cost, Memory};
 use heap::Ptr;
 use proptest::prelude::*;
-use structures::list::{Element, Limits, List, Part, Side, Sift};
-use structures::packed::Item;
+use structures::list::{Element, Limits, List, Retain, Side, WalkItem};
+use structures::listpack::Item;
 use structures::reclaim::{self, Owned, Queue};
 
 const OWNER: u16 = 9;
@@ -47,7 +47,7 @@ impl Pair {
 
     fn push(&mut self, side: Side, bytes: &[u8]) -> Cost {
         let list = self.list.push(&mut self.memory, side, item(bytes), self.limits);
-        self.list = list.expect("room");
+        self.list = list.expect("free memory");
         match side {
             Side::Head => self.model.push_front(bytes.to_vec()),
             Side::Tail => self.model.push_back(bytes.to_vec()),
@@ -70,7 +70,7 @@ impl Pair {
 
     fn set(&mut self, index: usize, bytes: &[u8]) {
         let set = self.list.set(&mut self.memory, queue(), index as u64, item(bytes), self.limits);
-        let (list, found) = set.expect("room");
+        let (list, found) = set.expect("free memory");
         self.list = list;
         assert_eq!(found, index < self.model.len());
         if found {
@@ -81,7 +81,7 @@ impl Pair {
 
     fn insert(&mut self, index: usize, bytes: &[u8]) {
         let list = self.list.insert(&mut self.memory, index as u64, item(bytes), self.limits);
-        self.list = list.expect("room");
+        self.list = list.expect("free memory");
         self.model.insert(index.min(self.model.len()), bytes.to_vec());
         self.memory.commit();
     }
@@ -97,18 +97,18 @@ impl Pair {
     }
 
     /// Takes out every third element of some from one side.
-    fn sift(&mut self, from: Side, some: usize) {
+    fn retain(&mut self, from: Side, some: usize) {
         let mut seen = 0;
-        let sift = |_: &Memory, _: Element<'_>| {
+        let retain = |_: &Memory, _: Element<'_>| {
             seen += 1;
             match seen {
-                _ if seen > some => Sift::Stop,
-                _ if seen % 3 == 1 => Sift::Drop,
-                _ => Sift::Keep,
+                _ if seen > some => Retain::Stop,
+                _ if seen % 3 == 1 => Retain::Drop,
+                _ => Retain::Keep,
             }
         };
-        let list = self.list.sift(&mut self.memory, queue(), from, self.limits, sift);
-        self.list = list.expect("room");
+        let list = self.list.retain(&mut self.memory, queue(), from, self.limits, retain);
+        self.list = list.expect("free memory");
         let len = self.model.len();
         let mut number = 0;
         self.model.retain(|_| {
@@ -123,7 +123,7 @@ impl Pair {
         self.memory.all_sparse = true;
         let mut index = 0;
         loop {
-            let (list, next) = self.list.relocate(&mut self.memory, index).expect("room");
+            let (list, next) = self.list.relocate(&mut self.memory, index).expect("free memory");
             self.list = list.unwrap_or(self.list);
             self.memory.commit();
             if next == 0 {
@@ -154,7 +154,7 @@ impl Pair {
                 }
                 Owned::Entry(_) => panic!("no index was queued"),
             };
-            queue().step(&mut self.memory, 100, free).expect("room");
+            queue().step(&mut self.memory, 100, free).expect("free memory");
             self.memory.commit();
         }
         assert_eq!(self.list.len(&self.memory), Ok(self.model.len() as u64));
@@ -168,10 +168,10 @@ impl Pair {
         blocks.sort();
         assert_eq!(blocks, self.memory.blocks());
         let mut surveyed: Vec<Ptr> = Vec::new();
-        self.list.survey(&self.memory, |found| {
+        self.list.salvage_walk(&self.memory, |found| {
             match found {
-                Part::Block(at, _) => surveyed.push(at),
-                Part::Damage(damage) => panic!("{damage}"),
+                WalkItem::Block(at, _) => surveyed.push(at),
+                WalkItem::Damage(damage) => panic!("{damage}"),
             }
             true
         });
@@ -187,7 +187,7 @@ enum Change {
     Set(u16, Vec<u8>),
     Insert(u16, Vec<u8>),
     Trim(Side, u16),
-    Sift(Side, usize),
+    Retain(Side, usize),
     Relocate,
 }
 
@@ -212,7 +212,7 @@ fn change() -> impl Strategy<Value = Change> {
         2 => (any::<u16>(), element()).prop_map(|(at, bytes)| Change::Set(at, bytes)),
         2 => (any::<u16>(), element()).prop_map(|(at, bytes)| Change::Insert(at, bytes)),
         1 => (side(), any::<u16>()).prop_map(|(side, part)| Change::Trim(side, part)),
-        1 => (side(), 0..200usize).prop_map(|(side, some)| Change::Sift(side, some)),
+        1 => (side(), 0..200usize).prop_map(|(side, some)| Change::Retain(side, some)),
         1 => Just(Change::Relocate),
     ]
 }
@@ -228,7 +228,7 @@ proptest! {
     fn a_list_is_its_elements(
         bytes in prop_oneof![Just(0usize), Just(400), Just(8192)],
         count in prop_oneof![Just(3usize), Just(40), Just(9999)],
-        changes in prop::collection::vec(change(), 1..30),
+        changes in prop::collection::vec(change(), 1..memory::steps(30)),
     ) {
         let mut pair = Pair::new(Limits::new(bytes, count));
         for change in changes {
@@ -241,12 +241,12 @@ proptest! {
                 Change::Set(at, bytes) => pair.set(part(at, len + 1), &bytes),
                 Change::Insert(at, bytes) => pair.insert(part(at, len + 2), &bytes),
                 Change::Trim(side, some) => pair.trim(side, part(some, len / 2 + 2)),
-                Change::Sift(side, some) => pair.sift(side, some),
+                Change::Retain(side, some) => pair.retain(side, some),
                 Change::Relocate => pair.relocate_all(),
             }
             pair.check();
         }
-        pair.list.release(&mut pair.memory, queue(), OWNER).expect("room");
+        pair.list.release(&mut pair.memory, queue(), OWNER).expect("free memory");
         pair.memory.commit();
         (pair.list, pair.model) = (List::EMPTY, VecDeque::new());
         pair.check();
@@ -302,7 +302,7 @@ fn a_large_list_goes_in_bounded_steps() {
     let mut pair = with(300_000, Side::Tail);
     pair.push(Side::Head, &vec![b'x'; 300_000]);
     pair.push(Side::Head, b"before");
-    pair.list.release(&mut pair.memory, queue(), OWNER).expect("room");
+    pair.list.release(&mut pair.memory, queue(), OWNER).expect("free memory");
     let cost = pair.memory.commit();
     assert!(cost.freed <= 4 && cost.words <= 4, "{cost:?}");
     let mut steps = 0;
@@ -322,7 +322,7 @@ fn a_large_list_goes_in_bounded_steps() {
         queue().check(&pair.memory, |_, _| 0, visit).expect("sound");
         waiting.sort();
         assert_eq!(waiting, pair.memory.blocks());
-        queue().step(&mut pair.memory, 20, free).expect("room");
+        queue().step(&mut pair.memory, 20, free).expect("free memory");
         assert!(pair.memory.commit().freed <= 20 + 35);
         steps += 1;
     }
@@ -370,8 +370,8 @@ fn a_flipped_bit_is_named() {
     for _ in 0..150 {
         let mut pair = fresh();
         let mut blocks = Vec::new();
-        pair.list.survey(&pair.memory, |found| {
-            if let Part::Block(at, size) = found {
+        pair.list.salvage_walk(&pair.memory, |found| {
+            if let WalkItem::Block(at, size) = found {
                 blocks.push((at, size));
             }
             true
@@ -380,13 +380,13 @@ fn a_flipped_bit_is_named() {
         // Not in a length: this store refuses to read past it.
         pair.memory.damage(at.add(random.u64(8..size as u64)));
         let (mut seen, mut damaged) = (Vec::new(), false);
-        pair.list.survey(&pair.memory, |found| match found {
-            Part::Block(at, _) => {
+        pair.list.salvage_walk(&pair.memory, |found| match found {
+            WalkItem::Block(at, _) => {
                 let first = !seen.contains(&at);
                 seen.push(at);
                 first && known.contains(&at)
             }
-            Part::Damage(_) => {
+            WalkItem::Damage(_) => {
                 damaged = true;
                 true
             }

@@ -22,12 +22,12 @@ fn hash(key: u64) -> u64 {
 fn fill(memory: &mut Memory, root: Ptr, keys: u64, blob_of: impl Fn(&mut Memory, u64) -> Blob) {
     for key in 0..keys {
         let blob = blob_of(memory, key);
-        let fresh = memory.reserve(16).expect("room");
+        let fresh = memory.reserve(16).expect("free memory");
         memory.write_word(&fresh, 0, key);
         memory.write_word(&fresh, 8, blob.word());
         let entry = memory.publish(fresh, 16);
         let rehash = |memory: &Memory, entry| hash(memory.word(entry));
-        Index::at(root).insert(memory, hash(key), entry, rehash).expect("room");
+        Index::at(root).insert(memory, hash(key), entry, rehash).expect("free memory");
         memory.commit();
     }
 }
@@ -80,7 +80,7 @@ fn drain(memory: &mut Memory, budget: usize, most: usize) -> usize {
         if queue().is_empty(memory) {
             return step;
         }
-        let freed = queue().step(memory, budget, free_owned).expect("room");
+        let freed = queue().step(memory, budget, free_owned).expect("free memory");
         assert!(freed > 0 && freed <= most, "{freed} blocks in a step of {budget}");
         let cost = memory.commit();
         assert!(cost.freed >= freed.min(1), "{cost:?}");
@@ -91,9 +91,9 @@ fn drain(memory: &mut Memory, budget: usize, most: usize) -> usize {
 #[test]
 fn a_large_blob_goes_in_steps() {
     let mut memory = Memory::new();
-    let blob = Blob::create(&mut memory, &vec![b'x'; 20_000_000]).expect("room");
+    let blob = Blob::create(&mut memory, &vec![b'x'; 20_000_000]).expect("free memory");
     memory.commit();
-    queue().push_blob(&mut memory, blob).expect("room");
+    queue().push_blob(&mut memory, blob).expect("free memory");
     let cost = memory.commit();
     assert_eq!((cost.words, cost.published, cost.blocks), (1, 32, 1));
     let steps = drain(&mut memory, 10, 13);
@@ -106,11 +106,11 @@ fn an_index_goes_with_all_its_entries() {
     let mut memory = Memory::new();
     let root = Memory::root(1);
     fill(&mut memory, root, 5000, |memory, key| match key % 100 {
-        0 => Blob::create(memory, &vec![b'x'; 70_000]).expect("room"),
-        1..50 => Blob::create(memory, b"a short value").expect("room"),
+        0 => Blob::create(memory, &vec![b'x'; 70_000]).expect("free memory"),
+        1..50 => Blob::create(memory, b"a short value").expect("free memory"),
         _ => Blob::EMPTY,
     });
-    queue().push_index(&mut memory, root, OWNER).expect("room");
+    queue().push_index(&mut memory, root, OWNER).expect("free memory");
     assert_eq!(memory.commit().words, 2);
     assert_eq!(memory.word(root), 0);
     drain(&mut memory, 20, 20 + 100);
@@ -135,13 +135,13 @@ fn a_tree_goes_with_what_its_items_own() {
     let tree = Tree::<Numbers>::at(root);
     memory.set(root, empty_root());
     for number in 0..3000u64 {
-        let blob = Blob::create(&mut memory, b"an element").expect("room");
+        let blob = Blob::create(&mut memory, b"an element").expect("free memory");
         let item = Item { first: number * 7919 % 3001, second: blob.word() };
         let place = tree.seek(&memory, |other| other.first < item.first);
-        tree.insert(&mut memory, &place, item).expect("room");
+        tree.insert(&mut memory, &place, item).expect("free memory");
         memory.commit();
     }
-    queue().push_tree(&mut memory, root, OWNER).expect("room");
+    queue().push_tree(&mut memory, root, OWNER).expect("free memory");
     assert_eq!((memory.commit().words, memory.word(root)), (2, empty_root()));
     let steps = drain(&mut memory, 50, 50 + 40);
     assert!(steps > 3000 / 90, "{steps}");
@@ -153,17 +153,17 @@ fn equal_hashes_go_in_bounded_steps() {
     let mut memory = Memory::new();
     let root = Memory::root(1);
     for key in 0..1000 {
-        let fresh = memory.reserve(16).expect("room");
+        let fresh = memory.reserve(16).expect("free memory");
         memory.write_word(&fresh, 0, key);
         memory.write_word(&fresh, 8, 0);
         let entry = memory.publish(fresh, 16);
-        Index::at(root).insert(&mut memory, 42, entry, |_, _| 42).expect("room");
+        Index::at(root).insert(&mut memory, 42, entry, |_, _| 42).expect("free memory");
         memory.commit();
     }
-    queue().push_index(&mut memory, root, OWNER).expect("room");
+    queue().push_index(&mut memory, root, OWNER).expect("free memory");
     memory.commit();
     while !queue().is_empty(&memory) {
-        let freed = queue().step(&mut memory, 20, free_owned).expect("room");
+        let freed = queue().step(&mut memory, 20, free_owned).expect("free memory");
         memory.commit();
         assert!(freed <= 20 + 70, "{freed}");
     }
@@ -175,7 +175,7 @@ fn a_full_heap_still_deletes() {
     let mut memory = Memory::new();
     let root = Memory::root(1);
     fill(&mut memory, root, 300, |memory, _| {
-        Blob::create(memory, &vec![b'x'; 70_000]).expect("room")
+        Blob::create(memory, &vec![b'x'; 70_000]).expect("free memory")
     });
     memory.reservations_left = 0;
     queue().push_index(&mut memory, root, OWNER).expect("the kept room");
@@ -198,8 +198,8 @@ fn a_queue_that_leads_back_to_itself_is_reported() {
     let mut memory = Memory::new();
     let mut nodes = Vec::new();
     for _ in 0..4 {
-        let blob = Blob::create(&mut memory, &[7; 200_000]).expect("room");
-        queue().push_blob(&mut memory, blob).expect("room");
+        let blob = Blob::create(&mut memory, &[7; 200_000]).expect("free memory");
+        queue().push_blob(&mut memory, blob).expect("free memory");
         memory.commit();
         nodes.push(Ptr::from_raw(memory.word(Memory::root(0))));
     }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::memory::{Cost, Memory};
+use crate::memory::{self, Cost, Memory};
 use heap::Ptr;
 use structures::Store;
 use structures::dict::Member;
@@ -33,7 +33,7 @@ fn order(a: &(f64, Vec<u8>), b: &(f64, Vec<u8>)) -> Ordering {
 impl Pair {
     fn new() -> Pair {
         let mut store = Memory::new();
-        let set = SortedSet::create(&mut store).expect("room");
+        let set = SortedSet::create(&mut store).expect("free memory");
         store.commit();
         Pair { store, set, model: Vec::new() }
     }
@@ -41,8 +41,8 @@ impl Pair {
     fn put(&mut self, member: &[u8], score: f64) -> Cost {
         let Pair { store, set, model } = self;
         match set.find(store, hash(member), member, true).expect("sound") {
-            Some(found) => set.update(store, QUEUE, found, member, score).expect("room"),
-            None => set.insert(store, hash, member, score).expect("room"),
+            Some(found) => set.update(store, QUEUE, found, member, score).expect("free memory"),
+            None => set.insert(store, hash, member, score).expect("free memory"),
         }
         model.retain(|(_, own)| own != member);
         let new = (score, member.to_vec());
@@ -55,7 +55,7 @@ impl Pair {
         let found = self.set.find(&self.store, hash(member), member, true).expect("sound");
         assert_eq!(found.is_some(), self.model.iter().any(|(_, own)| own == member));
         if let Some(found) = found {
-            self.set.remove(&mut self.store, QUEUE, found, member).expect("room");
+            self.set.remove(&mut self.store, QUEUE, found, member).expect("free memory");
         }
         self.model.retain(|(_, own)| own != member);
         self.store.commit()
@@ -119,7 +119,7 @@ impl Pair {
 
     /// Frees all of it, and sees that nothing is left.
     fn free(mut self) {
-        self.set.release(&mut self.store, QUEUE, MEMBERS, RANKS).expect("room");
+        self.set.release(&mut self.store, QUEUE, MEMBERS, RANKS).expect("free memory");
         self.store.commit();
         loop {
             let freed = QUEUE.step(&mut self.store, 9, |store, owner, owned| match owned {
@@ -128,7 +128,7 @@ impl Pair {
                 owned => panic!("{owned:?} of {owner}"),
             });
             self.store.commit();
-            let freed = freed.expect("room");
+            let freed = freed.expect("free memory");
             assert!(freed <= 9 + 64, "{freed} blocks in a step");
             if freed == 0 {
                 break;
@@ -148,10 +148,10 @@ fn score(random: &mut fastrand::Rng) -> f64 {
 
 #[test]
 fn a_sorted_set_is_a_sorted_vector() {
-    for seed in 0..4 {
+    for seed in 0..memory::steps(4) as u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut pair = Pair::new();
-        for n in 0..2500 {
+        for n in 0..memory::steps(2500) {
             let member = random.u16(0..700).to_string().repeat(random.usize(1..3));
             match random.u8(0..30) {
                 0..20 => _ = pair.put(member.as_bytes(), score(&mut random)),
@@ -180,7 +180,7 @@ fn members_and_nodes_move_and_stay_what_they_were() {
     let (mut cursor, mut moved) = (0, 0);
     loop {
         let step = pair.set.defragment(&mut pair.store, cursor, 10, || moved += 1);
-        cursor = step.expect("room");
+        cursor = step.expect("free memory");
         pair.store.commit();
         if cursor == 0 {
             break;

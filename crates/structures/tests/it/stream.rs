@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::memory::{self, Memory};
 use heap::Ptr;
 use proptest::prelude::*;
-use structures::packed::Item;
+use structures::listpack::Item;
 use structures::reclaim::{Owned, Queue};
 use structures::stream::Error as StreamError;
-use structures::stream::{Bound, Entry, Id, Limits, Owners, Part, Stream, Trim};
+use structures::stream::{Bound, Entry, Id, Limits, Owners, Stream, Trim, WalkItem};
 use structures::{Damaged, Store};
 
 const OWNERS: Owners = Owners { nodes: 9, groups: 10, consumers: 11, pending: 12, nothing: 13 };
@@ -38,7 +38,7 @@ fn words_of(entry: &Entry<'_>) -> Words {
 impl Pair {
     fn new(limits: Limits) -> Pair {
         let mut memory = Memory::new();
-        let stream = Stream::create(&mut memory).expect("room");
+        let stream = Stream::create(&mut memory).expect("free memory");
         memory.commit();
         Pair { memory, stream, model: BTreeMap::new(), limits }
     }
@@ -51,7 +51,7 @@ impl Pair {
         };
         let pairs: Vec<(Item<'_>, Item<'_>)> =
             words.iter().map(|(f, v)| (Item::Bytes(f), Item::Bytes(v))).collect();
-        self.stream.append(&mut self.memory, id, &pairs, self.limits).expect("room");
+        self.stream.append(&mut self.memory, id, &pairs, self.limits).expect("free memory");
         self.stream.save(&mut self.memory);
         self.model.insert(id, words);
         self.memory.commit()
@@ -92,7 +92,7 @@ impl Pair {
         self.memory.all_sparse = true;
         let mut number = 0;
         loop {
-            let (word, next) = self.stream.relocate(&mut self.memory, number).expect("room");
+            let (word, next) = self.stream.relocate(&mut self.memory, number).expect("free memory");
             assert_eq!(word, self.stream.word());
             self.memory.commit();
             if next == 0 {
@@ -127,7 +127,7 @@ impl Pair {
                 }
                 Owned::Entry(_) => panic!("no index was queued"),
             };
-            queue().step(&mut self.memory, 100, free).expect("room");
+            queue().step(&mut self.memory, 100, free).expect("free memory");
             self.memory.commit();
         }
         self.stream = Stream::open(&self.memory, self.stream.word()).expect("sound");
@@ -145,10 +145,10 @@ impl Pair {
         blocks.sort();
         assert_eq!(blocks, self.memory.blocks());
         let mut surveyed: Vec<Ptr> = Vec::new();
-        Stream::survey(&self.memory, self.stream.word(), |found| {
+        Stream::salvage_walk(&self.memory, self.stream.word(), |found| {
             match found {
-                Part::Block(at, _) => surveyed.push(at),
-                Part::Damage(damage) => panic!("{damage}"),
+                WalkItem::Block(at, _) => surveyed.push(at),
+                WalkItem::Damage(damage) => panic!("{damage}"),
             }
             true
         });
@@ -197,7 +197,7 @@ proptest! {
     fn a_stream_is_its_entries(
         bytes in prop_oneof![Just(0usize), Just(400), Just(4096)],
         count in prop_oneof![Just(0usize), Just(3), Just(100)],
-        changes in prop::collection::vec(change(), 1..20),
+        changes in prop::collection::vec(change(), 1..memory::steps(20)),
         (from, to) in any::<(u16, u16)>(),
     ) {
         let mut pair = Pair::new(Limits::new(bytes, count));
@@ -228,8 +228,8 @@ proptest! {
             pair.check(from, to);
         }
         let word = pair.stream.word();
-        Stream::release(&mut pair.memory, queue(), word, OWNERS).expect("room");
-        let mut empty = Stream::create(&mut pair.memory).expect("room");
+        Stream::release(&mut pair.memory, queue(), word, OWNERS).expect("free memory");
+        let mut empty = Stream::create(&mut pair.memory).expect("free memory");
         empty.save(&mut pair.memory);
         pair.memory.commit();
         (pair.stream, pair.model) = (empty, BTreeMap::new());
@@ -264,7 +264,7 @@ fn a_tree_that_leads_nowhere_is_damage_and_costs_no_node() {
     // The header's second root but one is that of the tree; its one leaf begins with its kind.
     let root = Ptr::from_raw(pair.stream.word()).add(64);
     let leaf = heap::View::word(&pair.memory, root);
-    let leaf = Ptr::from_raw(structures::sealed::open(leaf).expect("a root"));
+    let leaf = Ptr::from_raw(structures::self_checksummed::decode(leaf).expect("a root"));
     pair.memory.damage(leaf);
     let trim = Trim { bound: Bound::Len(1), whole_nodes: false, most: 0 };
     let all = Id::MIN..=Id::MAX;
@@ -319,7 +319,7 @@ fn a_trim_of_any_number_of_nodes_is_a_small_transaction() {
 }
 
 #[test]
-fn a_trim_takes_the_room_that_is_kept_for_deletes_to_its_end() {
+fn a_trim_takes_the_space_that_is_kept_for_deletes_to_its_end() {
     let mut pair = with_entries(300, 4);
     let mut large = with_large_entries(4);
     for pair in [&mut pair, &mut large] {
@@ -354,8 +354,8 @@ fn a_flipped_bit_is_named() {
     for _ in 0..200 {
         let mut pair = fresh();
         let (word, mut blocks) = (pair.stream.word(), Vec::new());
-        Stream::survey(&pair.memory, word, |found| {
-            if let Part::Block(at, size) = found {
+        Stream::salvage_walk(&pair.memory, word, |found| {
+            if let WalkItem::Block(at, size) = found {
                 blocks.push((at, size));
             }
             true
@@ -364,13 +364,13 @@ fn a_flipped_bit_is_named() {
         // Not in a node's length: this store refuses to read past it.
         pair.memory.damage(at.add(random.u64(if size == 16 { 8 } else { 0 }..size as u64)));
         let (mut seen, mut damaged) = (Vec::new(), false);
-        Stream::survey(&pair.memory, word, |found| match found {
-            Part::Block(at, _) => {
+        Stream::salvage_walk(&pair.memory, word, |found| match found {
+            WalkItem::Block(at, _) => {
                 let first = !seen.contains(&at);
                 seen.push(at);
                 first && known.contains(&at)
             }
-            Part::Damage(_) => {
+            WalkItem::Damage(_) => {
                 damaged = true;
                 true
             }

@@ -8,9 +8,9 @@ use crate::memory::{self, Memory};
 use heap::{Ptr, View};
 use proptest::prelude::*;
 use structures::Store;
-use structures::packed::Item;
+use structures::listpack::Item;
 use structures::reclaim::{Owned, Queue};
-use structures::stream::{Consumer, Error, Group, Id, Limits, Owners, Part, Piece, Stream};
+use structures::stream::{Consumer, Error, Group, Id, Limits, Owners, Piece, Stream, WalkItem};
 
 const OWNERS: Owners = Owners { nodes: 1, groups: 2, consumers: 3, pending: 4, nothing: 5 };
 
@@ -54,7 +54,7 @@ fn id(number: u16) -> Id {
 impl Pair {
     fn new() -> Pair {
         let mut memory = Memory::new();
-        let stream = Stream::create(&mut memory).expect("room");
+        let stream = Stream::create(&mut memory).expect("free memory");
         memory.commit();
         Pair { memory, stream, model: Model::new() }
     }
@@ -74,7 +74,7 @@ impl Pair {
     }
 
     fn run(&mut self, change: &Change) -> memory::Cost {
-        self.try_run(change).expect("room");
+        self.try_run(change).expect("free memory");
         self.memory.commit()
     }
 
@@ -180,7 +180,7 @@ impl Pair {
         self.memory.all_sparse = true;
         let mut place = 0;
         loop {
-            let (_, next) = self.stream.relocate(&mut self.memory, place).expect("room");
+            let (_, next) = self.stream.relocate(&mut self.memory, place).expect("free memory");
             self.memory.commit();
             if next == 0 {
                 break;
@@ -197,7 +197,7 @@ impl Pair {
                 Owned::Item(item) => Stream::free_item(memory, queue(), OWNERS, owner, item),
                 Owned::Entry(_) => panic!("no index was queued"),
             };
-            let freed = queue().step(&mut self.memory, 20, free).expect("room");
+            let freed = queue().step(&mut self.memory, 20, free).expect("free memory");
             let cost = self.memory.commit();
             assert!(freed > 0 && cost.freed < 100, "a step frees {}", cost.freed);
         }
@@ -222,10 +222,10 @@ impl Pair {
         blocks.sort();
         assert_eq!(blocks, self.memory.blocks());
         let mut surveyed: Vec<Ptr> = Vec::new();
-        Stream::survey(&self.memory, self.stream.word(), |found| {
+        Stream::salvage_walk(&self.memory, self.stream.word(), |found| {
             match found {
-                Part::Block(at, _) => surveyed.push(at),
-                Part::Damage(damage) => panic!("{damage}"),
+                WalkItem::Block(at, _) => surveyed.push(at),
+                WalkItem::Damage(damage) => panic!("{damage}"),
             }
             true
         });
@@ -306,7 +306,7 @@ fn read_parts(memory: &Memory, stream: &Stream) -> Model {
                 done = group.some_pending(memory, from, 7, show).expect("sound");
             }
         }
-        match stream.behind(memory, place, done).expect("sound") {
+        match stream.position_after(memory, place, done).expect("sound") {
             0 => return model,
             next => place = next,
         }
@@ -343,7 +343,7 @@ proptest! {
 
     #[test]
     fn groups_are_their_consumers_and_what_is_pending(
-        changes in prop::collection::vec(change(), 1..40),
+        changes in prop::collection::vec(change(), 1..memory::steps(40)),
     ) {
         let mut pair = Pair::new();
         (0..3).for_each(|group| {
@@ -353,16 +353,16 @@ proptest! {
             pair.run(change);
             pair.check();
         }
-        Stream::release(&mut pair.memory, queue(), pair.stream.word(), OWNERS).expect("room");
+        Stream::release(&mut pair.memory, queue(), pair.stream.word(), OWNERS).expect("free memory");
         pair.memory.commit();
         pair.reclaim();
         prop_assert!(pair.memory.blocks().is_empty());
     }
 
     #[test]
-    fn a_heap_without_room_refuses_and_nothing_is_lost(
+    fn a_heap_without_space_refuses_and_nothing_is_lost(
         changes in prop::collection::vec(change(), 1..20),
-        room in 0..30usize,
+        reservations in 0..30usize,
     ) {
         let mut pair = Pair::new();
         (0..3).for_each(|group| {
@@ -370,7 +370,7 @@ proptest! {
         });
         for change in changes.iter().filter(|change| !matches!(change, Change::Relocate)) {
             let (stream, model) = (pair.stream, pair.model.clone());
-            pair.memory.reservations_left = room;
+            pair.memory.reservations_left = reservations;
             match pair.try_run(change) {
                 Ok(()) => drop(pair.memory.commit()),
                 Err(_) => {
@@ -432,9 +432,9 @@ fn a_large_group_goes_in_steps() {
 fn damages(memory: &Memory, word: u64) -> usize {
     let (mut seen, mut damages) = (HashSet::new(), 0);
     let known: HashSet<Ptr> = memory.blocks().into_iter().collect();
-    Stream::survey(memory, word, |found| match found {
-        Part::Block(at, _) => known.contains(&at) && seen.insert(at),
-        Part::Damage(_) => {
+    Stream::salvage_walk(memory, word, |found| match found {
+        WalkItem::Block(at, _) => known.contains(&at) && seen.insert(at),
+        WalkItem::Damage(_) => {
             damages += 1;
             true
         }
@@ -447,14 +447,14 @@ fn flipped_bits_are_found() {
     let mut pair = filled(200);
     let entry = [(Item::Bytes(b"f"), Item::Bytes(b"v"))];
     let limits = Limits::new(4096, 100);
-    pair.stream.append(&mut pair.memory, id(3), &entry, limits).expect("room");
+    pair.stream.append(&mut pair.memory, id(3), &entry, limits).expect("free memory");
     pair.stream.save(&mut pair.memory);
     pair.memory.commit();
     let word = pair.stream.word();
     assert_eq!(damages(&pair.memory, word), 0);
     let mut blocks: Vec<(Ptr, usize)> = Vec::new();
-    Stream::survey(&pair.memory, word, |found| {
-        if let Part::Block(at, size) = found {
+    Stream::salvage_walk(&pair.memory, word, |found| {
+        if let WalkItem::Block(at, size) = found {
             blocks.push((at, size));
         }
         true

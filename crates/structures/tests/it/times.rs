@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use heap::{Ptr, View};
 use structures::Store;
 use structures::dict::{Dict, Member};
@@ -19,14 +19,14 @@ fn hash(field: &[u8]) -> u64 {
     u64::from(crc32c::crc32c(field)) << 32 | u64::from(crc32c::crc32c_append(7, field))
 }
 
-fn find(store: &Memory, dict: Dict, field: &[u8]) -> Option<structures::dict::Place> {
+fn find(store: &Memory, dict: Dict, field: &[u8]) -> Option<structures::dict::MemberSlot> {
     dict.find(store, hash(field), field, true).expect("sound")
 }
 
 fn put(store: &mut Memory, dict: Dict, field: &[u8], value: &[u8], time: Option<u64>) {
     match find(store, dict, field) {
-        Some(place) => dict.replace(store, QUEUE, place, field, value, time).expect("room"),
-        None => dict.insert(store, hash, field, value, time).expect("room"),
+        Some(place) => dict.replace(store, QUEUE, place, field, value, time).expect("free memory"),
+        None => dict.insert(store, hash, field, value, time).expect("free memory"),
     };
 }
 
@@ -45,13 +45,13 @@ fn check(store: &Memory, dict: Dict, model: &Model) {
     assert!(found == *model);
     let mut times: Vec<u64> = model.values().filter_map(|(_, time)| *time).collect();
     times.sort_unstable();
-    assert_eq!(dict.has_times(store), !times.is_empty());
+    assert_eq!(dict.has_ttls(store), !times.is_empty());
     assert_eq!(dict.timed_len(store), times.len() as u64);
     assert_eq!(dict.first_time(store), times.first().copied());
     for until in [0, 30, 50, 99, 200] {
         let before = times.iter().filter(|&&time| time <= until).count();
         assert_eq!(dict.count_until(store, until), before as u64, "until {until}");
-        assert_eq!(dict.is_spent(store, until), before > 0 && before == model.len());
+        assert_eq!(dict.all_fields_expired(store, until), before > 0 && before == model.len());
         let some = dict.until(store, until, 7).expect("sound");
         let of = |field: &Vec<u8>| model.get(field).and_then(|(_, time)| *time);
         let some: Vec<Option<u64>> = some.iter().map(of).collect();
@@ -89,12 +89,12 @@ fn change(store: &mut Memory, dict: Dict, model: &mut Model, random: &mut fastra
             let place = find(store, dict, &field);
             assert_eq!(place.is_some(), model.remove(&field).is_some());
             if let Some(place) = place {
-                dict.remove(store, QUEUE, place).expect("room");
+                dict.remove(store, QUEUE, place).expect("free memory");
             }
         }
         _ => {
             let Some(place) = find(store, dict, &field) else { return };
-            dict.set_time(store, place, time).expect("room");
+            dict.set_time(store, place, time).expect("free memory");
             model.get_mut(&field).expect("the model has it").1 = time;
         }
     }
@@ -102,12 +102,12 @@ fn change(store: &mut Memory, dict: Dict, model: &mut Model, random: &mut fastra
 
 #[test]
 fn members_are_found_in_the_order_of_their_times() {
-    for seed in 0..4 {
+    for seed in 0..memory::steps(4) as u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let (mut store, mut model) = (Memory::new(), Model::new());
-        let dict = Dict::create(&mut store).expect("room");
+        let dict = Dict::create(&mut store).expect("free memory");
         store.commit();
-        for n in 0..1500 {
+        for n in 0..memory::steps(1500) {
             change(&mut store, dict, &mut model, &mut random);
             store.commit();
             if n % 100 == 0 {
@@ -115,7 +115,7 @@ fn members_are_found_in_the_order_of_their_times() {
             }
         }
         check(&store, dict, &model);
-        dict.release(&mut store, QUEUE, MEMBERS, TIMES).expect("room");
+        dict.release(&mut store, QUEUE, MEMBERS, TIMES).expect("free memory");
         store.commit();
         while !QUEUE.is_empty(&store) {
             let free = |store: &mut Memory, owner, owned| match owned {
@@ -123,7 +123,7 @@ fn members_are_found_in_the_order_of_their_times() {
                 Owned::Item(_) if owner == TIMES => Ok(0),
                 _ => panic!("{owner} owns {owned:?}"),
             };
-            QUEUE.step(&mut store, 9, free).expect("room");
+            QUEUE.step(&mut store, 9, free).expect("free memory");
             store.commit();
         }
         assert_eq!(store.blocks(), [], "seed {seed}");
@@ -131,14 +131,14 @@ fn members_are_found_in_the_order_of_their_times() {
 }
 
 #[test]
-fn a_table_without_times_has_no_tree() {
+fn a_table_without_ttls_has_no_tree() {
     let mut store = Memory::new();
-    let dict = Dict::create(&mut store).expect("room");
+    let dict = Dict::create(&mut store).expect("free memory");
     put(&mut store, dict, b"field", b"value", Some(5));
     store.commit();
     assert_ne!(store.word(dict.ptr().add(24)), structures::tree::empty_root());
     let place = find(&store, dict, b"field").expect("it is there");
-    dict.set_time(&mut store, place, None).expect("room");
+    dict.set_time(&mut store, place, None).expect("free memory");
     store.commit();
     assert_eq!(store.word(dict.ptr().add(24)), structures::tree::empty_root());
     assert_eq!(store.blocks().len(), 3, "header, segment and member");
@@ -147,14 +147,14 @@ fn a_table_without_times_has_no_tree() {
 #[test]
 fn what_a_change_of_a_time_logs_is_what_the_format_says() {
     let mut store = Memory::new();
-    let dict = Dict::create(&mut store).expect("room");
+    let dict = Dict::create(&mut store).expect("free memory");
     for field in [b"a", b"b", b"c"] {
         put(&mut store, dict, field, b"value", Some(7));
     }
     put(&mut store, dict, b"d", b"value", None);
     store.commit();
     let place = find(&store, dict, b"d").expect("it is there");
-    dict.set_time(&mut store, place, Some(9)).expect("room");
+    dict.set_time(&mut store, place, Some(9)).expect("free memory");
     let cost = store.commit();
     assert_eq!((cost.words, cost.blocks, cost.freed), (5, 1, 1), "a time: slot, item, order, sum");
     put(&mut store, dict, b"d", b"other", None);
@@ -165,34 +165,34 @@ fn what_a_change_of_a_time_logs_is_what_the_format_says() {
 /// Where a weight is wrong, as many items as there are members may seem to be there.
 #[test]
 fn a_flipped_bit_of_a_weight_lets_no_table_expire() {
-    let mut told = 0;
+    let mut reported = 0;
     for timed in (40..130_u64).step_by(5) {
         let (mut store, all) = (Memory::new(), timed + 16);
-        let dict = Dict::create(&mut store).expect("room");
+        let dict = Dict::create(&mut store).expect("free memory");
         for n in 0..all {
             let time = Some(n * 37 % 90).filter(|_| n < timed);
             put(&mut store, dict, &n.to_le_bytes(), b"value", time);
         }
         store.commit();
         let root = store.word(dict.ptr().add(24));
-        let root = Ptr::from_raw(structures::sealed::open(root).expect("a root"));
+        let root = Ptr::from_raw(structures::self_checksummed::decode(root).expect("a root"));
         for slot in 0..29 {
             let weight = root.add(784 + 8 * slot);
             if (1..=28).contains(&store.word(weight)) {
                 store.damage(weight);
-                told += u32::from(dict.timed_len(&store) == all);
-                assert!(!dict.is_spent(&store, 100), "{timed} with a time, slot {slot}");
+                reported += u32::from(dict.timed_len(&store) == all);
+                assert!(!dict.all_fields_expired(&store, 100), "{timed} with a time, slot {slot}");
                 store.damage(weight);
             }
         }
     }
-    assert!(told > 0, "no weight told of 16 items more");
+    assert!(reported > 0, "no weight told of 16 items more");
 }
 
 #[test]
-fn sparse_members_move_and_keep_their_times() {
+fn sparse_members_move_and_keep_their_ttls() {
     let (mut store, mut model) = (Memory::new(), Model::new());
-    let dict = Dict::create(&mut store).expect("room");
+    let dict = Dict::create(&mut store).expect("free memory");
     for n in 0..900_u32 {
         let time = Some(u64::from(n % 70)).filter(|_| n % 3 > 0);
         put(&mut store, dict, &n.to_le_bytes(), b"value", time);
@@ -202,7 +202,7 @@ fn sparse_members_move_and_keep_their_times() {
     store.all_sparse = true;
     let (mut cursor, mut moved) = (0, 0);
     loop {
-        cursor = dict.defragment(&mut store, cursor, 50, || moved += 1).expect("room");
+        cursor = dict.defragment(&mut store, cursor, 50, || moved += 1).expect("free memory");
         store.commit();
         if cursor == 0 {
             break;
@@ -215,7 +215,7 @@ fn sparse_members_move_and_keep_their_times() {
 #[test]
 fn a_flipped_bit_of_a_time_is_noticed() {
     let mut store = Memory::new();
-    let dict = Dict::create(&mut store).expect("room");
+    let dict = Dict::create(&mut store).expect("free memory");
     put(&mut store, dict, b"field", b"value", Some(1_700_000_000_000));
     store.commit();
     let at = find(&store, dict, b"field").expect("it is there").member().ptr();

@@ -4,7 +4,7 @@ use crate::memory::{self, Cost, Memory};
 use heap::{Full, Ptr};
 use proptest::prelude::*;
 use structures::Store;
-use structures::tree::{Cursor, Found, Item, Kind, Part, Tree, empty_root};
+use structures::tree::{Cursor, Item, Kind, Part, Tree, WalkItem, empty_root};
 
 /// Sorted by both words; weight 1.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl<K: Kind> Pair<K> {
 
     fn insert_at(&mut self, number: usize, words: (u64, u64)) -> Cost {
         let at = self.nth(number);
-        self.tree.insert(&mut self.memory, &at, item(words)).expect("room");
+        self.tree.insert(&mut self.memory, &at, item(words)).expect("free memory");
         self.model.insert(number, words);
         self.memory.commit()
     }
@@ -99,7 +99,8 @@ impl<K: Kind> Pair<K> {
         let before = self.blocks();
         let mut from = 0;
         loop {
-            from = self.tree.relocate(&mut self.memory, from, |_, _| Ok(None)).expect("room");
+            from =
+                self.tree.relocate(&mut self.memory, from, |_, _| Ok(None)).expect("free memory");
             self.memory.commit();
             if from == 0 {
                 break;
@@ -136,7 +137,7 @@ impl<K: Kind> Pair<K> {
         assert_eq!(self.tree.weight(&self.memory), total);
         assert_eq!(self.tree.is_empty(&self.memory), self.model.is_empty());
         self.check_cursors();
-        self.check_survey();
+        self.check_salvage_walk();
     }
 
     fn check_cursors(&self) {
@@ -159,13 +160,13 @@ impl<K: Kind> Pair<K> {
         assert!(!at.prev(memory));
     }
 
-    fn check_survey(&self) {
+    fn check_salvage_walk(&self) {
         let (mut blocks, mut items) = (Vec::new(), Vec::new());
-        self.tree.survey(&self.memory, |found| {
+        self.tree.salvage_walk(&self.memory, |found| {
             match found {
-                Found::Block(at, size) => blocks.push((at, size)),
-                Found::Item(item) => items.push(words(item)),
-                Found::Damage(damage) => panic!("{damage}"),
+                WalkItem::Block(at, size) => blocks.push((at, size)),
+                WalkItem::Item(item) => items.push(words(item)),
+                WalkItem::Damage(damage) => panic!("{damage}"),
             }
             true
         });
@@ -192,7 +193,7 @@ impl Pair<Sorted> {
         if at.item(&self.memory).map(self::words) == Some(words) {
             return None;
         }
-        self.tree.insert(&mut self.memory, &at, item(words)).expect("room");
+        self.tree.insert(&mut self.memory, &at, item(words)).expect("free memory");
         self.model.insert(number, words);
         Some(self.memory.commit())
     }
@@ -218,8 +219,9 @@ enum Change {
 fn change() -> impl Strategy<Value = Change> {
     let key = (0..60u64, 0..60u64);
     prop_oneof![
-        4 => prop::collection::vec(key, 1..200).prop_map(Change::Add),
-        2 => (0..100u64, 1..200usize).prop_map(|(from, count)| Change::AddRising(from, count)),
+        4 => prop::collection::vec(key, 1..memory::steps(200)).prop_map(Change::Add),
+        2 => (0..100u64, 1..memory::steps(200))
+            .prop_map(|(from, count)| Change::AddRising(from, count)),
         3 => prop::collection::vec(any::<u16>(), 1..200).prop_map(Change::Remove),
         2 => (any::<u16>(), 0..200usize).prop_map(|(at, most)| Change::RemoveRun(at, most)),
         1 => (0..60usize, 0..60usize).prop_map(|(a, b)| Change::RemoveEnds(a, b)),
@@ -265,7 +267,7 @@ proptest! {
 
     #[test]
     fn a_weighed_tree_is_a_vector(
-        changes in prop::collection::vec((0..8u32, any::<u16>(), 1..50u64), 1..900),
+        changes in prop::collection::vec((0..8u32, any::<u16>(), 1..50u64), 1..memory::steps(900)),
     ) {
         let mut pair = Pair::<Weighed>::new();
         for (step, (change, at, weight)) in changes.into_iter().enumerate() {
@@ -400,8 +402,8 @@ fn a_flipped_bit_is_named() {
     for _ in 0..400 {
         let mut pair = fresh();
         let mut sizes = Vec::new();
-        pair.tree.survey(&pair.memory, |found| {
-            if let Found::Block(at, size) = found {
+        pair.tree.salvage_walk(&pair.memory, |found| {
+            if let WalkItem::Block(at, size) = found {
                 sizes.push((at, size));
             }
             true
@@ -409,14 +411,14 @@ fn a_flipped_bit_is_named() {
         let (block, size) = sizes[random.usize(..sizes.len())];
         pair.memory.damage(block.add(random.u64(..size as u64)));
         let (mut seen, mut damaged) = (Vec::new(), false);
-        pair.tree.survey(&pair.memory, |found| match found {
-            Found::Block(at, _) if seen.contains(&at) => false,
-            Found::Block(at, _) => {
+        pair.tree.salvage_walk(&pair.memory, |found| match found {
+            WalkItem::Block(at, _) if seen.contains(&at) => false,
+            WalkItem::Block(at, _) => {
                 seen.push(at);
                 blocks.contains(&at)
             }
-            Found::Item(_) => true,
-            Found::Damage(_) => {
+            WalkItem::Item(_) => true,
+            WalkItem::Damage(_) => {
                 damaged = true;
                 true
             }
@@ -439,7 +441,7 @@ fn the_front_of_a_tree_is_cut_off_as_a_tree() {
             let at = at.min(count);
             let mut pair = Pair::<Sorted>::with(count, |n| n);
             let cursor = pair.nth(at as usize);
-            let front = pair.tree.cut_front(&mut pair.memory, &cursor).expect("room");
+            let front = pair.tree.split_off_front(&mut pair.memory, &cursor).expect("free memory");
             pair.memory.set(Memory::root(1), front);
             let cost = pair.memory.commit();
             assert!(cost.blocks <= 5 && cost.words < 200, "{cost:?}");
@@ -454,7 +456,7 @@ fn the_front_of_a_tree_is_cut_off_as_a_tree() {
             pair.model.drain(..at as usize);
             let mut freed = 1;
             while freed > 0 {
-                freed = other.free_step(&mut pair.memory, 10, |_, _| Ok(0)).expect("room");
+                freed = other.free_step(&mut pair.memory, 10, |_, _| Ok(0)).expect("free memory");
                 pair.memory.commit();
             }
             pair.check();

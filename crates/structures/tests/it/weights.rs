@@ -6,7 +6,7 @@
 use crate::memory::Memory;
 use heap::{Ptr, View};
 use structures::list::{Limits as ListLimits, List, Side};
-use structures::packed::Item;
+use structures::listpack::Item;
 use structures::sorted_set::SortedSet;
 use structures::stream::{Id, Limits, Stream};
 
@@ -42,7 +42,7 @@ fn weights(view: &Memory, node: Ptr) -> Vec<Ptr> {
 /// Flips every few bits of the weights below a root word, one at a time; `walk` must end and find
 /// it.
 fn with_each_flipped(memory: &mut Memory, root: Ptr, mut walk: impl FnMut(&mut Memory, &str)) {
-    let root = structures::sealed::open(memory.word(root)).expect("a root");
+    let root = structures::self_checksummed::decode(memory.word(root)).expect("a root");
     let root = Ptr::from_raw(root);
     let all = weights(memory, root);
     assert!(all.len() > 30, "{} weights", all.len());
@@ -65,9 +65,10 @@ fn hash(member: &[u8]) -> u64 {
 fn a_sorted_set_with_a_wrong_weight_is_damaged_and_every_walk_ends() {
     const MEMBERS: u64 = 3000;
     let mut memory = Memory::new();
-    let set = SortedSet::create(&mut memory).expect("room");
+    let set = SortedSet::create(&mut memory).expect("free memory");
     for n in 0..MEMBERS {
-        set.insert(&mut memory, hash, format!("member {n}").as_bytes(), n as f64).expect("room");
+        set.insert(&mut memory, hash, format!("member {n}").as_bytes(), n as f64)
+            .expect("free memory");
         memory.commit();
     }
     with_each_flipped(&mut memory, set.ptr().add(16), |memory, what| {
@@ -88,7 +89,7 @@ fn a_sorted_set_with_a_wrong_weight_is_damaged_and_every_walk_ends() {
         while steps == 0 || cursor != 0 {
             steps += 1;
             assert!(steps <= 2 * MEMBERS, "{what}: a defragmentation without end");
-            cursor = set.defragment(memory, cursor, 100, || {}).expect("room");
+            cursor = set.defragment(memory, cursor, 100, || {}).expect("free memory");
         }
         memory.rollback();
         for rank in [0, MEMBERS / 2, MEMBERS - 1] {
@@ -109,11 +110,11 @@ fn a_sorted_set_with_a_wrong_weight_is_damaged_and_every_walk_ends() {
 fn a_stream_with_a_wrong_weight_is_damaged_and_every_walk_ends() {
     const ENTRIES: u64 = 1500;
     let mut memory = Memory::new();
-    let mut stream = Stream::create(&mut memory).expect("room");
+    let mut stream = Stream::create(&mut memory).expect("free memory");
     for n in 0..ENTRIES {
         let pairs = [(Item::Bytes(b"field"), Item::Bytes(b"value"))];
         let id = Id { ms: n, seq: 1 };
-        stream.append(&mut memory, id, &pairs, Limits::new(4096, 1)).expect("room");
+        stream.append(&mut memory, id, &pairs, Limits::new(4096, 1)).expect("free memory");
     }
     stream.save(&mut memory);
     memory.commit();
@@ -149,7 +150,7 @@ fn a_list_with_a_wrong_weight_is_damaged_and_every_walk_ends() {
     let mut list = List::EMPTY;
     for _ in 0..ELEMENTS {
         let (item, limits) = (Item::Bytes(b"element"), ListLimits::new(4096, 1));
-        list = list.push(&mut memory, Side::Tail, item, limits).expect("room");
+        list = list.push(&mut memory, Side::Tail, item, limits).expect("free memory");
     }
     memory.commit();
     // A long list's word is its header's place and a bit; the tree's root is the third word there.

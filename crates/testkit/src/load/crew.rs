@@ -110,8 +110,9 @@ impl Crew {
             (std::mem::take(&mut known.shared), std::mem::take(&mut known.seen))
         });
         let (mut acknowledged, mut sent, mut seen) = (0, 0, 0);
-        for ((done, open), told) in known {
-            (acknowledged, sent, seen) = (acknowledged + done, sent + done + open, seen.max(told));
+        for ((done, open), reported) in known {
+            (acknowledged, sent, seen) =
+                (acknowledged + done, sent + done + open, seen.max(reported));
         }
         if !(acknowledged.max(seen)..=sent).contains(&shared) {
             return Err(Violation(format!(

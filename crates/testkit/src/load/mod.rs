@@ -187,7 +187,7 @@ impl Load {
             None if refusals(last) > 0 && !self.habits.refusals => {
                 Err((last, Reply::Simple("no refusal".into())))
             }
-            None => step.settle(&mut known.state, last).map_err(|expected| (last, expected)),
+            None => step.apply_reply(&mut known.state, last).map_err(|expected| (last, expected)),
         };
         if let Err((found, expected)) = checked {
             let step = shorten(&format!("{step:?}"));
@@ -213,9 +213,9 @@ impl Load {
         // INCR is the last but one.
         let known = &mut lock(&self.knowledge).known;
         known.shared.1 -= 1;
-        if let Reply::Int(told) = replies[replies.len() - 2] {
+        if let Reply::Int(reported) = replies[replies.len() - 2] {
             known.shared.0 += 1;
-            known.seen = known.seen.max(told);
+            known.seen = known.seen.max(reported);
         }
         Ok(Ok(None))
     }
@@ -225,11 +225,11 @@ impl Load {
     pub fn verify(&mut self, client: &mut Client) -> Result<(), Violation> {
         let began = now();
         let found = self.read(client).map_err(|error| Violation(format!("reading: {error}")))?;
-        self.judge(found, began, now())
+        self.validate(found, began, now())
     }
 
     /// The same for a state that was read between two moments.
-    fn judge(&mut self, found: State, began: i64, ended: i64) -> Result<(), Violation> {
+    fn validate(&mut self, found: State, began: i64, ended: i64) -> Result<(), Violation> {
         let known = &mut lock(&self.knowledge).known;
         let mut first = None;
         let mut reached = vec![known.state.clone()];

@@ -148,9 +148,9 @@ impl Step {
 
     /// Takes the reply into account that came: the state after it, or what the reply should have
     /// been.
-    pub(crate) fn settle(&self, state: &mut State, found: &Reply) -> Result<(), Reply> {
+    pub(crate) fn apply_reply(&self, state: &mut State, found: &Reply) -> Result<(), Reply> {
         match (&self.what, found) {
-            (What::Exec(steps), Reply::Array(items)) => self.settle_all(steps, state, items),
+            (What::Exec(steps), Reply::Array(items)) => self.apply_replies(steps, state, items),
             (What::Exec(_), _) if is_refusal(found) => Ok(()),
             (What::Exec(_), _) => Err(self.apply(state)),
             _ if is_refusal(found) => Ok(()),
@@ -162,14 +162,19 @@ impl Step {
     }
 
     /// The replies to a transaction's commands, a SELECT between those on different databases.
-    fn settle_all(&self, steps: &[Step], state: &mut State, items: &[Reply]) -> Result<(), Reply> {
+    fn apply_replies(
+        &self,
+        steps: &[Step],
+        state: &mut State,
+        items: &[Reply],
+    ) -> Result<(), Reply> {
         let (mut db, mut items) = (self.db, items.iter());
         for step in steps {
             if std::mem::replace(&mut db, step.db) != step.db && items.next() != Some(&ok()) {
                 return Err(ok());
             }
             match items.next() {
-                Some(item) => step.settle(state, item)?,
+                Some(item) => step.apply_reply(state, item)?,
                 None => return Err(step.apply(state)),
             }
         }

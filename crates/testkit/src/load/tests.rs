@@ -29,7 +29,7 @@ fn admits(habits: Habits, acknowledged: &[Step], sent: &[Step], found: &[Step]) 
     let mut load = Load::from_known(0, habits, known);
     let mut state = State::new();
     found.iter().for_each(|step| drop(step.apply(&mut state)));
-    load.judge(state, NOW, NOW + 10).is_ok()
+    load.validate(state, NOW, NOW + 10).is_ok()
 }
 
 #[track_caller]
@@ -100,7 +100,7 @@ fn a_key_that_expires_is_gone_afterwards_and_only_then() {
 }
 
 #[test]
-fn a_command_may_have_been_refused_only_where_room_may_be_short() {
+fn a_command_may_have_been_refused_only_where_memory_may_be_short() {
     let sent = [set(1, "a"), set(2, "b")];
     assert!(admits(Habits::FILLING, &[], &sent, &sent[1..]));
     assert!(!admits(Habits::USUAL, &[], &sent, &sent[1..]));
@@ -109,15 +109,15 @@ fn a_command_may_have_been_refused_only_where_room_may_be_short() {
 
 #[test]
 fn replies_are_checked_before_any_crash() {
-    let settle = |step: &Step, reply| step.settle(&mut State::new(), &reply).is_ok();
-    assert!(settle(&step(Incr(key(1))), Reply::Int(1)));
-    assert!(!settle(&step(Incr(key(1))), Reply::Int(2)));
+    let apply_reply = |step: &Step, reply| step.apply_reply(&mut State::new(), &reply).is_ok();
+    assert!(apply_reply(&step(Incr(key(1))), Reply::Int(1)));
+    assert!(!apply_reply(&step(Incr(key(1))), Reply::Int(2)));
     let exec = step(Exec(vec![set(1, "a"), Step { db: 3, what: Incr(key(1)) }]));
     let ok = || Reply::Simple("OK".into());
-    assert!(settle(&exec, Reply::Array(vec![ok(), ok(), Reply::Int(1)])));
-    assert!(!settle(&exec, Reply::Array(vec![ok(), ok(), Reply::Int(2)])));
-    assert!(!settle(&exec, Reply::Array(vec![ok(), Reply::Int(1)])));
-    assert!(!settle(&exec, Reply::Nil));
+    assert!(apply_reply(&exec, Reply::Array(vec![ok(), ok(), Reply::Int(1)])));
+    assert!(!apply_reply(&exec, Reply::Array(vec![ok(), ok(), Reply::Int(2)])));
+    assert!(!apply_reply(&exec, Reply::Array(vec![ok(), Reply::Int(1)])));
+    assert!(!apply_reply(&exec, Reply::Nil));
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub struct State {
     /// Nothing works from the failing operation on.
     dead: bool,
     /// Bytes that can still be written before the medium is full.
-    room: Option<usize>,
+    space: Option<usize>,
     history: Option<Vec<(State, u64)>>,
     acknowledged: u64,
     syncs_held: bool,
@@ -133,15 +133,15 @@ impl Medium {
         state.dead = dead;
     }
 
-    pub fn heal(&self) {
+    pub fn stop_failing(&self) {
         let mut state = self.lock();
         state.fail_at = None;
         state.dead = false;
     }
 
     /// This many bytes more can be written, as on a disk that fills up; any number for `None`.
-    pub fn room(&self, bytes: Option<usize>) {
-        self.lock().room = bytes;
+    pub fn limit_space(&self, bytes: Option<usize>) {
+        self.lock().space = bytes;
     }
 
     /// Syncs do not return until they are let go.
@@ -224,16 +224,16 @@ impl LogFile for Open {
             state = self.medium.changed.wait(state).expect("no test panics inside of the medium");
         }
         state.holding -= 1;
-        let room = state.room.unwrap_or(usize::MAX);
-        if room == 0 && !bytes.is_empty() {
+        let space = state.space.unwrap_or(usize::MAX);
+        if space == 0 && !bytes.is_empty() {
             return Err(io::Error::from_raw_os_error(FULL));
         }
         let done = state.step();
         let taken = match &done {
-            Ok(()) => bytes.len().min(room),
-            Err(_) => state.short.min(bytes.len()).min(room),
+            Ok(()) => bytes.len().min(space),
+            Err(_) => state.short.min(bytes.len()).min(space),
         };
-        state.room = state.room.map(|room| room - taken);
+        state.space = state.space.map(|space| space - taken);
         state.inodes[self.inode].bytes.extend_from_slice(&bytes[..taken]);
         state.remember();
         match done {
@@ -269,7 +269,7 @@ impl LogFile for Open {
         let bytes = &mut state.inodes[self.inode].bytes;
         let freed = bytes.len().saturating_sub(len as usize);
         bytes.truncate(len as usize);
-        state.room = state.room.map(|room| room + freed);
+        state.space = state.space.map(|space| space + freed);
         state.remember();
         Ok(())
     }

@@ -112,7 +112,7 @@ mod tests {
 
     /// A server in memory that has been told versions 1 to 3 of ten keys, the last one without an
     /// answer.
-    fn told() -> (Ledger, Vec<Option<Vec<u8>>>) {
+    fn acknowledged_ledger() -> (Ledger, Vec<Option<Vec<u8>>>) {
         let ledger = Ledger::new(10, 100);
         let mut has = vec![None; 10];
         for version in 1..=3 {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_server_that_keeps_its_word_loses_nothing() {
-        let (ledger, mut has) = told();
+        let (ledger, mut has) = acknowledged_ledger();
         assert_eq!(verdict(&ledger, &has), (10, 0, 0));
         assert_eq!(ledger.writes(), 20);
         // What was sent and not answered may be there.
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_server_that_forgets_is_caught() {
-        let (ledger, mut has) = told();
+        let (ledger, mut has) = acknowledged_ledger();
         has[3] = None;
         assert_eq!(verdict(&ledger, &has), (10, 1, 0));
         // The version before the last that was acknowledged.
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_server_that_invents_is_caught() {
-        let (ledger, mut has) = told();
+        let (ledger, mut has) = acknowledged_ledger();
         has[0] = Some(value(0, 4, 100));
         has[1] = Some(value(2, 2, 100));
         has[2].as_mut().expect("a value")[99] ^= 1;

@@ -3,7 +3,7 @@
 use keyspace::Db;
 
 use super::{Page, human};
-use crate::admin::host::AofFacts;
+use crate::host::AofFacts;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn memory(page: &mut Page<'_, '_>) {
@@ -29,14 +29,12 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
         page.line(name, 0);
     }
     page.line("used_memory_lua_human", human(0));
-    for name in [
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
-        "number_of_functions",
-        "number_of_libraries",
-        "used_memory_vm_functions",
-        "used_memory_vm_total",
-    ] {
+    let (scripts, script_bytes) = page.call.engine.scripts().size();
+    page.line("used_memory_scripts_eval", script_bytes);
+    page.line("number_of_cached_scripts", scripts);
+    page.line("number_of_functions", page.call.engine.libraries().functions());
+    page.line("number_of_libraries", page.call.engine.keyspace().libraries());
+    for name in ["used_memory_vm_functions", "used_memory_vm_total"] {
         page.line(name, 0);
     }
     page.line("used_memory_vm_total_human", human(0));
@@ -105,7 +103,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("fences", facts.fences);
     page.line("lines_flushed", facts.lines);
     page.line("bytes_streamed", facts.streamed);
-    page.line("longest_lock_hold_usec", engine.keyspace().longest_hold_ns() / 1000);
+    page.line("longest_lock_hold_usec", engine.keyspace().longest_lock_hold_ns() / 1000);
     for name in ["current_cow_peak", "current_cow_size", "current_cow_size_age"] {
         page.line(name, 0);
     }

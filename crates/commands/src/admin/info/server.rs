@@ -2,7 +2,7 @@
 
 use super::Page;
 use crate::engine::REDIS_VERSION;
-use crate::hub::Kind;
+use crate::receivers::Kind;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn server(page: &mut Page<'_, '_>) {
@@ -89,6 +89,7 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
     page.line("expired_time_cap_reached_count", 0);
     page.line("expire_cycle_cpu_milliseconds", 0);
     page.line("evicted_keys", keyspace.evicted);
+    page.line("script_reruns", engine.script_reruns());
     page.line("evicted_clients", engine.clients().evicted());
     page.line("total_eviction_exceeded_time", 0);
     page.line("current_eviction_exceeded_time", 0);

@@ -24,7 +24,7 @@ const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*
 /// The key is there, and may not be replaced.
 const BUSY_KEY: &str = "BUSYKEY Target key name already exists.";
 /// A payload that no version of Redis that is known has sealed.
-const NOT_SEALED: &str = "ERR DUMP payload version or checksum are wrong";
+const BAD_FOOTER: &str = "ERR DUMP payload version or checksum are wrong";
 /// A payload whose value contradicts itself.
 const BAD_DATA: &str = "ERR Bad data format";
 
@@ -132,7 +132,7 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let expiry = expiry(call, options)?;
     let opened = payload::open(call.args[3], Keyspace::MAX_STRING as u64);
     let (kind, mut source) = opened.map_err(|error| match payload::is_refused(&error) {
-        true => NOT_SEALED,
+        true => BAD_FOOTER,
         false => BAD_DATA,
     })?;
     if expiry != 0 && expiry <= call.now_ms() {

@@ -37,7 +37,7 @@ type Written = Result<(), Stopped>;
 pub(super) fn payload(config: &Config, txn: &Txn<'_>, entry: &Entry) -> Result<Vec<u8>, Failure> {
     let mut writer = Writer::new(Vec::new(), true);
     let kind = txn.type_of(entry);
-    let is_timed = kind == Type::Hash && txn.has_field_times(entry);
+    let is_timed = kind == Type::Hash && txn.has_field_ttls(entry);
     let written = match kind {
         Type::List => list(&mut writer, ListLimit::new(config.list_node()), txn, entry),
         Type::Set => set(&mut writer, txn, entry),
@@ -50,7 +50,7 @@ pub(super) fn payload(config: &Config, txn: &Txn<'_>, entry: &Entry) -> Result<V
     written.map_err(|stopped| stopped.0)?;
     let mut bytes = writer.into_inner();
     let version = if is_timed { rdb::VERSION_FIELD_EXPIRATION } else { rdb::VERSION };
-    payload::seal(&mut bytes, version);
+    payload::append_footer(&mut bytes, version);
     Ok(bytes)
 }
 

@@ -102,8 +102,8 @@ struct Found {
 impl Options {
     fn parse(call: &Call<'_>) -> Result<Options, Failure> {
         let idle = min_idle(call, "ERR Invalid min-idle-time argument for XAUTOCLAIM")?;
-        let (mut start, is_behind) = id::bound(call.args[5], 0)?;
-        if is_behind {
+        let (mut start, is_exclusive) = id::bound(call.args[5], 0)?;
+        if is_exclusive {
             start = start.next().ok_or("ERR invalid start ID for the interval")?;
         }
         let (mut most, mut only_ids, mut at) = (CLAIMED, false, 6);

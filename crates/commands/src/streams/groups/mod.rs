@@ -34,15 +34,15 @@ fn printed(word: &[u8]) -> &[u8] {
     word.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// There is no such key, or no such group of it; `behind` ends the text.
-fn no_group(key: &[u8], group: &[u8], behind: &str) -> Failure {
+/// There is no such key, or no such group of it; `suffix` ends the text.
+fn no_group(key: &[u8], group: &[u8], suffix: &str) -> Failure {
     let parts = [
         b"NOGROUP No such key '",
         printed(key),
         b"' or consumer group '",
         printed(group),
         b"'",
-        behind.as_bytes(),
+        suffix.as_bytes(),
     ];
     Failure::text(parts.concat())
 }

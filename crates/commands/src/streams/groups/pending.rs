@@ -145,8 +145,8 @@ impl<'a> Range<'a> {
             at += 2;
         }
         let most = call.int(at + 2)?.max(0) as u64;
-        let (mut start, is_behind) = id::bound(call.args[at], 0)?;
-        if is_behind {
+        let (mut start, is_exclusive) = id::bound(call.args[at], 0)?;
+        if is_exclusive {
             start = start.next().ok_or("ERR invalid start ID for the interval")?;
         }
         let (mut end, is_before) = id::bound(call.args[at + 1], u64::MAX)?;

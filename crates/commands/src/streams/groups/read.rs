@@ -5,7 +5,7 @@ use resp::{Protocol, Writer};
 
 use super::log::Place;
 use super::no_group;
-use crate::blocking::{Serving, Wish};
+use crate::blocking::{BlockedOperation, Serving};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -88,8 +88,8 @@ fn wanted(
         None => None,
     };
     if found.is_none() {
-        let behind = " in XREADGROUP with GROUP option";
-        return Err(no_group(key.bytes(), group, behind));
+        let suffix = " in XREADGROUP with GROUP option";
+        return Err(no_group(key.bytes(), group, suffix));
     }
     match call.args[options.first + options.streams + n] {
         b"$" => Err("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.".into()),
@@ -261,7 +261,7 @@ impl Reader {
 /// The group went while a client waited for its entries.
 const LOST_GROUP: &str = "NOGROUP the consumer group this client was blocked on no longer exists";
 
-impl Wish for Reader {
+impl BlockedOperation for Reader {
     fn serve(
         &self,
         serving: &mut Serving<'_>,

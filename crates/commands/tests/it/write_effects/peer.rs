@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Case, Mode, Outcome, WATCHED, with_dumps};
-use crate::support::wire::{Remote, Reply, tell};
+use crate::support::wire::{Remote, Reply, describe};
 use crate::writes::{self, WAIT};
 use testkit::Launch;
 
@@ -52,7 +52,7 @@ impl Redis {
             Mode::Blocked(_) => self.block(&lines),
             _ => {
                 self.client.send(&lines);
-                self.client.receive(lines.len()).last().map(tell).expect("a request")
+                self.client.receive(lines.len()).last().map(describe).expect("a request")
             }
         };
         self.watchers.iter_mut().for_each(|watcher| watcher.send(&[["MULTI"], ["EXEC"]]));
@@ -65,11 +65,11 @@ impl Redis {
     fn block(&mut self, lines: &[Vec<Vec<u8>>]) -> String {
         self.waiting.send(&lines[..1]);
         let is_blocked = |client: &mut Remote| {
-            tell(&client.call(&["INFO", "clients"])).contains("blocked_clients:1")
+            describe(&client.call(&["INFO", "clients"])).contains("blocked_clients:1")
         };
         assert!((0..10_000).any(|_| is_blocked(&mut self.client)), "it blocks");
         self.client.call(&lines[1]);
-        tell(&self.waiting.receive(1)[0])
+        describe(&self.waiting.receive(1)[0])
     }
 }
 

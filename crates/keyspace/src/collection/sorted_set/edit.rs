@@ -7,24 +7,24 @@
 use heap::{Ptr, View};
 use structures::sorted_set::SortedSet;
 
-use super::packed::{encode, offset, pairs};
+use super::listpack::{encode, offset, pairs};
 use super::shrink;
-use crate::collection::edit::{Content, Written, is_packed};
-use crate::collection::members::{find, packed_bytes, sound_table};
-use crate::collection::{Form, Head, Limits, Text, item};
+use crate::collection::edit::{Content, EncodedCollection, is_listpack};
+use crate::collection::members::{find, listpack_bytes, sound_table};
+use crate::collection::{Head, Layout, Limits, Text, item};
 use crate::entry;
 use crate::entry::Old;
 use crate::key::Hashing;
 use crate::layout::{Kind, OWNER_MEMBERS, OWNER_RANKS};
-use crate::txn::Place;
-use crate::value::{Encoding, Type};
+use crate::txn::KeyLocation;
+use crate::types::{Encoding, Type};
 use crate::{Db, Error, Key, Txn};
 
 /// A sorted set that is being changed, there or not. Of a packed one nothing is written before
 /// [`SortedSetEdit::finish`].
 #[must_use = "what was changed is written when it is finished"]
 pub struct SortedSetEdit {
-    place: Place,
+    place: KeyLocation,
     old: Option<Old>,
     encoding: Encoding,
     limits: Limits,
@@ -37,11 +37,11 @@ pub struct SortedSetEdit {
 }
 
 enum State {
-    Packed {
+    Listpack {
         bytes: Vec<u8>,
         count: u32,
         /// This many bytes are as they lie in the heap, if that is all of them that lie there.
-        kept: Option<usize>,
+        unchanged_prefix: Option<usize>,
     },
     Table(SortedSet),
     /// A table of which all members were taken: it goes as a whole.
@@ -77,7 +77,7 @@ impl Txn<'_> {
         let (place, old) = self.open_sound(db, key)?;
         let shard = &self.shards[place.shard];
         let mut encoding = Encoding::Listpack;
-        let mut state = State::Packed { bytes: Vec::new(), count: 0, kept: None };
+        let mut state = State::Listpack { bytes: Vec::new(), count: 0, unchanged_prefix: None };
         if let Some(old) = old {
             let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
             if head.what != Type::SortedSet {
@@ -85,16 +85,16 @@ impl Txn<'_> {
             }
             encoding = head.encoding;
             let word = shard.word(entry::cell(shard, old.at));
-            state = match head.form {
-                Form::Packed => {
-                    let bytes = packed_bytes(shard, old.at, head, word)?.to_vec();
-                    let kept = Some(bytes.len());
-                    State::Packed { bytes, count: head.count, kept }
+            state = match head.layout {
+                Layout::Listpack => {
+                    let bytes = listpack_bytes(shard, old.at, head, word)?.to_vec();
+                    let unchanged_prefix = Some(bytes.len());
+                    State::Listpack { bytes, count: head.count, unchanged_prefix }
                 }
-                Form::SortedSet => {
+                Layout::SortedSet => {
                     State::Table(SortedSet::at(sound_table(shard, old.at, word)?.ptr()))
                 }
-                Form::Timed | Form::Table | Form::List | Form::Stream => {
+                Layout::ListpackWithTtls | Layout::HashTable | Layout::List | Layout::Stream => {
                     return Err(Error::WrongType);
                 }
             };
@@ -131,7 +131,7 @@ impl SortedSetEdit {
     /// How many members it has now.
     pub fn len(&self, txn: &Txn<'_>) -> u64 {
         match &self.state {
-            State::Packed { count, .. } => u64::from(*count),
+            State::Listpack { count, .. } => u64::from(*count),
             State::Table(sorted_set) => sorted_set.len(&txn.shards[self.place.shard]),
             State::Gone => 0,
         }
@@ -151,13 +151,13 @@ impl SortedSetEdit {
                 self.change_table(txn, sorted_set, member, decide)
             }
             State::Gone => Ok(()),
-            State::Packed { bytes, .. } => {
+            State::Listpack { bytes, .. } => {
                 let at = find(bytes, 2, item(member)).map(|(at, _)| at);
                 let found = at.and_then(|at| pairs(&bytes[at..]).next().map(|pair| (at, pair)));
                 let old = found.map(|(at, pair)| (at, at + pair.end, pair.score));
                 let score = decide(old.map(|(.., score)| score));
                 if let Some(score) = score.filter(|new| old.is_none_or(|(.., old)| *new != old)) {
-                    self.put_packed(member, old.map(|(at, end, _)| (at, end)), score);
+                    self.put_in_listpack(member, old.map(|(at, end, _)| (at, end)), score);
                     if !self.fits() {
                         self.make_table(txn)?;
                     }
@@ -167,13 +167,13 @@ impl SortedSetEdit {
         }
     }
 
-    fn put_packed(&mut self, member: &[u8], old: Option<(usize, usize)>, score: f64) {
-        let State::Packed { bytes, count, kept } = &mut self.state else { return };
+    fn put_in_listpack(&mut self, member: &[u8], old: Option<(usize, usize)>, score: f64) {
+        let State::Listpack { bytes, count, unchanged_prefix } = &mut self.state else { return };
         self.changed = true;
         match old {
             Some((at, end)) => {
                 bytes.drain(at..end);
-                *kept = None;
+                *unchanged_prefix = None;
             }
             None => {
                 *count += 1;
@@ -188,18 +188,18 @@ impl SortedSetEdit {
         encode(item(member), score, self.encoding == Encoding::Skiplist, &mut new);
         let at = offset(bytes, score, member);
         if at < bytes.len() {
-            *kept = None;
+            *unchanged_prefix = None;
         }
         bytes.splice(at..at, new);
     }
 
     fn fits(&self) -> bool {
-        let State::Packed { bytes, count, .. } = &self.state else { return true };
-        is_packed(bytes.len(), *count, self.encoding == Encoding::Listpack)
+        let State::Listpack { bytes, count, .. } = &self.state else { return true };
+        is_listpack(bytes.len(), *count, self.encoding == Encoding::Listpack)
     }
 
     fn make_table(&mut self, txn: &mut Txn<'_>) -> Result<(), Error> {
-        let State::Packed { bytes, .. } = &self.state else { return Ok(()) };
+        let State::Listpack { bytes, .. } = &self.state else { return Ok(()) };
         let hashing = self.hashing;
         let shard = &mut txn.shards[self.place.shard];
         let sorted_set = SortedSet::create(shard)?;
@@ -240,11 +240,11 @@ impl SortedSetEdit {
     pub fn remove(&mut self, txn: &mut Txn<'_>, member: &[u8]) -> Result<bool, Error> {
         match &mut self.state {
             State::Gone => return Ok(false),
-            State::Packed { bytes, count, kept } => {
+            State::Listpack { bytes, count, unchanged_prefix } => {
                 let Some((at, _)) = find(bytes, 2, item(member)) else { return Ok(false) };
                 let len = pairs(&bytes[at..]).next().map_or(0, |pair| pair.end);
                 bytes.drain(at..at + len);
-                (*count, *kept) = (*count - 1, None);
+                (*count, *unchanged_prefix) = (*count - 1, None);
                 self.shrunk = true;
             }
             State::Table(sorted_set) => {
@@ -279,7 +279,7 @@ impl SortedSetEdit {
         }
         match &mut self.state {
             State::Gone => return Ok(0),
-            State::Packed { bytes, count: held, kept } => {
+            State::Listpack { bytes, count: held, unchanged_prefix } => {
                 let (mut from, mut to) = (None, 0);
                 for pair in pairs(bytes).skip(rank as usize).take(count as usize) {
                     take(Text::of(pair.member).as_ref(), pair.score);
@@ -287,7 +287,7 @@ impl SortedSetEdit {
                     to = pair.end;
                 }
                 bytes.drain(from.unwrap_or(to)..to);
-                (*held, *kept) = (*held - count as u32, None);
+                (*held, *unchanged_prefix) = (*held - count as u32, None);
                 self.shrunk = true;
             }
             State::Table(sorted_set) => {
@@ -341,15 +341,18 @@ impl SortedSetEdit {
             return Ok(self.old.is_some());
         }
         let left = self.len(txn);
-        let (form, count, content) = match &self.state {
-            State::Packed { bytes, count, kept } => {
-                (Form::Packed, *count, Content::Packed { bytes, kept: *kept })
-            }
-            State::Table(sorted_set) => (Form::SortedSet, 0, Content::At(sorted_set.ptr())),
-            State::Gone => (Form::SortedSet, 0, Content::At(Ptr::NULL)),
+        let (layout, count, content) = match &self.state {
+            State::Listpack { bytes, count, unchanged_prefix } => (
+                Layout::Listpack,
+                *count,
+                Content::Listpack { bytes, unchanged_prefix: *unchanged_prefix },
+            ),
+            State::Table(sorted_set) => (Layout::SortedSet, 0, Content::At(sorted_set.ptr())),
+            State::Gone => (Layout::SortedSet, 0, Content::At(Ptr::NULL)),
         };
-        let head = Head { what: Type::SortedSet, encoding: self.encoding, form, count };
+        let head = Head { what: Type::SortedSet, encoding: self.encoding, layout, count };
         let (place, old, shrunk) = (self.place, self.old, self.shrunk);
-        Written { place, old, head, content, shrunk, has_times: false }.finish(txn, db, key, left)
+        EncodedCollection { place, old, head, content, shrunk, has_ttls: false }
+            .finish(txn, db, key, left)
     }
 }

@@ -6,7 +6,7 @@
 //! (`structures::sorted_set`). An empty one has no key.
 
 mod edit;
-pub(super) mod packed;
+pub(super) mod listpack;
 mod read;
 mod shrink;
 

@@ -5,11 +5,11 @@ use std::ops::Range;
 use heap::{Ptr, Shard, View};
 use structures::Damaged;
 use structures::dict::Member;
-use structures::sorted_set::{Found, SortedSet};
+use structures::sorted_set::{FoundMember, SortedSet};
 
-use super::packed::{Pair, pairs};
-use crate::collection::members::{find, packed_bytes, sound_table};
-use crate::collection::{Form, Head, Text, item};
+use super::listpack::{Pair, pairs};
+use crate::collection::members::{find, listpack_bytes, sound_table};
+use crate::collection::{Head, Layout, Text, item};
 use crate::entry;
 use crate::key::Hashing;
 use crate::layout::Kind;
@@ -25,7 +25,7 @@ pub struct SortedSetRef<'t> {
 }
 
 enum Repr<'t> {
-    Packed(&'t [u8]),
+    Listpack(&'t [u8]),
     Table(SortedSet),
 }
 
@@ -50,10 +50,12 @@ impl<'t> SortedSetRef<'t> {
         head: Head,
     ) -> Result<SortedSetRef<'t>, Error> {
         let word = shard.word(entry::cell(shard, at));
-        let repr = match head.form {
-            Form::Packed => Repr::Packed(packed_bytes(shard, at, head, word)?),
-            Form::SortedSet => Repr::Table(SortedSet::at(sound_table(shard, at, word)?.ptr())),
-            Form::Timed | Form::Table | Form::List | Form::Stream => return Err(Error::WrongType),
+        let repr = match head.layout {
+            Layout::Listpack => Repr::Listpack(listpack_bytes(shard, at, head, word)?),
+            Layout::SortedSet => Repr::Table(SortedSet::at(sound_table(shard, at, word)?.ptr())),
+            Layout::ListpackWithTtls | Layout::HashTable | Layout::List | Layout::Stream => {
+                return Err(Error::WrongType);
+            }
         };
         Ok(SortedSetRef { shard, hashing, at, count: head.count, repr })
     }
@@ -69,7 +71,7 @@ impl<'t> SortedSetRef<'t> {
     /// How many members it has.
     pub fn len(&self) -> u64 {
         match &self.repr {
-            Repr::Packed(_) => u64::from(self.count),
+            Repr::Listpack(_) => u64::from(self.count),
             Repr::Table(sorted_set) => sorted_set.len(self.shard),
         }
     }
@@ -80,11 +82,15 @@ impl<'t> SortedSetRef<'t> {
     }
 
     /// Whether it is small and lies in one piece.
-    pub fn is_packed(&self) -> bool {
-        matches!(self.repr, Repr::Packed(_))
+    pub fn is_listpack(&self) -> bool {
+        matches!(self.repr, Repr::Listpack(_))
     }
 
-    fn table_find(&self, sorted_set: SortedSet, member: &[u8]) -> Result<Option<Found>, Error> {
+    fn table_find(
+        &self,
+        sorted_set: SortedSet,
+        member: &[u8],
+    ) -> Result<Option<FoundMember>, Error> {
         let found = sorted_set.find(self.shard, self.hashing.hash(member), member, self.verify());
         found.map_err(|damaged| self.damaged(damaged))
     }
@@ -92,7 +98,7 @@ impl<'t> SortedSetRef<'t> {
     /// The score of a member.
     pub fn score(&self, member: &[u8]) -> Result<Option<f64>, Error> {
         match self.repr {
-            Repr::Packed(bytes) => {
+            Repr::Listpack(bytes) => {
                 let found = find(bytes, 2, item(member)).map(|(at, _)| at);
                 Ok(found.and_then(|at| pairs(&bytes[at..]).next()).map(|pair| pair.score))
             }
@@ -105,7 +111,7 @@ impl<'t> SortedSetRef<'t> {
     /// The rank and the score of a member.
     pub fn rank(&self, member: &[u8]) -> Result<Option<(u64, f64)>, Error> {
         match self.repr {
-            Repr::Packed(bytes) => {
+            Repr::Listpack(bytes) => {
                 let wanted = item(member);
                 let mut all = pairs(bytes).zip(0..);
                 let found = all.find(|(pair, _)| pair.member == wanted);
@@ -123,7 +129,7 @@ impl<'t> SortedSetRef<'t> {
     pub fn count_below(&self, bound: f64, or_equal: bool) -> Result<u64, Error> {
         let is_before = |score: f64| score < bound || or_equal && score == bound;
         match self.repr {
-            Repr::Packed(bytes) => {
+            Repr::Listpack(bytes) => {
                 Ok(pairs(bytes).take_while(|pair| is_before(pair.score)).count() as u64)
             }
             Repr::Table(sorted_set) => {
@@ -146,9 +152,9 @@ impl<'t> SortedSetRef<'t> {
         backwards: bool,
     ) -> Result<Range<u64>, Error> {
         let range = match self.repr {
-            Repr::Packed(bytes) => {
+            Repr::Listpack(bytes) => {
                 let names: Vec<Text<'_>> = pairs(bytes).map(|pair| Text::of(pair.member)).collect();
-                packed_range(&names, below, above, backwards)
+                listpack_range(&names, below, above, backwards)
             }
             Repr::Table(sorted_set) => {
                 let count = |before: &dyn Fn(&[u8]) -> bool| {
@@ -173,14 +179,14 @@ impl<'t> SortedSetRef<'t> {
         let mut show = |pair: &Pair<'_>| visit(Text::of(pair.member).as_ref(), pair.score);
         let number = usize::try_from(rank).unwrap_or(usize::MAX);
         match self.repr {
-            Repr::Packed(bytes) if backwards => {
+            Repr::Listpack(bytes) if backwards => {
                 let all: Vec<Pair<'_>> = pairs(bytes).take(number.saturating_add(1)).collect();
                 if number < all.len() {
                     let _ = all.iter().rev().all(&mut show);
                 }
                 Ok(())
             }
-            Repr::Packed(bytes) => {
+            Repr::Listpack(bytes) => {
                 let _ = pairs(bytes).skip(number).all(|pair| show(&pair));
                 Ok(())
             }
@@ -220,7 +226,7 @@ impl<'t> SortedSetRef<'t> {
 }
 
 /// See [`SortedSetRef::between`].
-fn packed_range(
+fn listpack_range(
     names: &[Text<'_>],
     below: impl Fn(&[u8]) -> bool,
     above: impl Fn(&[u8]) -> bool,

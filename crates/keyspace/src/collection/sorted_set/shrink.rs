@@ -28,8 +28,8 @@ pub(super) fn rebuilt(
         return Ok(None);
     }
     let mut kept = Vec::new();
-    let behind = rank + count;
-    for range in [(0, rank), (behind, len.saturating_sub(behind))] {
+    let range_end = rank + count;
+    for range in [(0, rank), (range_end, len.saturating_sub(range_end))] {
         let keep = |member: &[u8], score: f64| kept.push((member.to_vec(), score));
         show(shard, sorted_set, range, verify, keep)?;
     }

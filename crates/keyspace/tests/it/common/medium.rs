@@ -50,7 +50,7 @@ impl Pool {
             self.ks.heap().region().load(page);
         }
         file.set_len(len).expect("as long as before, with zeros");
-        assert!(self.ks.is_unsettled());
+        assert!(self.ks.has_unresolved_losses());
     }
 
     /// Changes a bit behind the keyspace's back.
@@ -65,9 +65,9 @@ impl Pool {
         let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
         file.set_len(page).expect("a shorter file");
         self.ks.heap().region().load(page);
-        let behind = page + PAGE;
-        file.write_all_at(&bytes[behind as usize..], behind).expect("what lies behind");
-        assert!(self.ks.is_unsettled());
+        let next_page = page + PAGE;
+        file.write_all_at(&bytes[next_page as usize..], next_page).expect("what follows");
+        assert!(self.ks.has_unresolved_losses());
     }
 
     /// The page behind which everything was zeros anyway.
@@ -92,10 +92,10 @@ pub(crate) fn read(ks: &Keyspace, key: &str) -> Result<Option<String>, String> {
         super::goes_on();
         let losses = ks.losses();
         let key = ks.key(key.as_bytes());
-        if ks.has_alert()
-            && let Some(harm) = ks.harm(db(0), &key)
+        if ks.has_media_errors()
+            && let Some(key_damage) = ks.key_damage(db(0), &key)
         {
-            return Err(format!("{harm:?}"));
+            return Err(format!("{key_damage:?}"));
         }
         let mut txn = ks.begin_one(key.shard(), NOW);
         let found = txn.find(db(0), &key);
@@ -111,7 +111,7 @@ pub(crate) fn read(ks: &Keyspace, key: &str) -> Result<Option<String>, String> {
                 error.to_string()
             });
         }
-        ks.settle();
+        ks.resolve_losses();
     }
 }
 

@@ -9,7 +9,7 @@ use super::pending::{PENDING_WORDS, Pending};
 use super::{GROUP_ROOTS, GROUP_WORDS, Group, Records, name};
 use crate::Damaged;
 use crate::blob::Blob;
-use crate::stream::{Part, Stream, words};
+use crate::stream::{Stream, WalkItem, words};
 use crate::tree::{self, Item, Tree};
 
 /// Consumers that a step verifies.
@@ -59,39 +59,39 @@ impl Group {
 }
 
 /// Shows the blocks of a stream's groups, which may be damaged, and all that is wrong of them.
-pub(in crate::stream) fn survey<V: View>(
+pub(in crate::stream) fn salvage_walk<V: View>(
     view: &V,
     stream: &Stream,
-    visit: &mut dyn FnMut(Part) -> bool,
+    visit: &mut dyn FnMut(WalkItem) -> bool,
 ) {
-    let mut survey = Survey { view, visit };
+    let mut salvage_walk = SalvageWalk { view, visit };
     let mut last: Option<Vec<u8>> = None;
-    for item in survey.tree(stream.group_tree()) {
-        let Some(group) = survey.record(item, GROUP_WORDS, GROUP_ROOTS, Group::read) else {
+    for item in salvage_walk.tree(stream.group_tree()) {
+        let Some(group) = salvage_walk.record(item, GROUP_WORDS, GROUP_ROOTS, Group::read) else {
             continue;
         };
-        survey.name(item, group.name, &mut last);
-        survey.group(&group);
+        salvage_walk.name(item, group.name, &mut last);
+        salvage_walk.group(&group);
     }
 }
 
-struct Survey<'s, V> {
+struct SalvageWalk<'s, V> {
     view: &'s V,
-    visit: &'s mut dyn FnMut(Part) -> bool,
+    visit: &'s mut dyn FnMut(WalkItem) -> bool,
 }
 
-impl<V: View> Survey<'_, V> {
+impl<V: View> SalvageWalk<'_, V> {
     fn damage(&mut self, damage: Damaged) {
-        (self.visit)(Part::Damage(damage));
+        (self.visit)(WalkItem::Damage(damage));
     }
 
     /// The items of a tree.
     fn tree(&mut self, tree: Tree<Records>) -> Vec<Item> {
         let mut items = Vec::new();
-        tree.survey(self.view, |found| match found {
-            tree::Found::Block(at, size) => (self.visit)(Part::Block(at, size)),
-            tree::Found::Damage(damage) => (self.visit)(Part::Damage(damage)),
-            tree::Found::Item(item) => {
+        tree.salvage_walk(self.view, |found| match found {
+            tree::WalkItem::Block(at, size) => (self.visit)(WalkItem::Block(at, size)),
+            tree::WalkItem::Damage(damage) => (self.visit)(WalkItem::Damage(damage)),
+            tree::WalkItem::Item(item) => {
                 items.push(item);
                 true
             }
@@ -108,7 +108,7 @@ impl<V: View> Survey<'_, V> {
         read: impl FnOnce(&V, Ptr) -> Result<T, Damaged>,
     ) -> Option<T> {
         let at = Ptr::from_raw(item.second);
-        let read = match (self.visit)(Part::Block(at, words::size(words, roots))) {
+        let read = match (self.visit)(WalkItem::Block(at, words::size(words, roots))) {
             true => read(self.view, at),
             false => Err(Damaged::new("record of a stream's group", at, 0, at.raw())),
         };
@@ -118,7 +118,7 @@ impl<V: View> Survey<'_, V> {
     /// A name, and whether it stands behind the one before it.
     fn name(&mut self, item: Item, name: Blob, last: &mut Option<Vec<u8>>) {
         let (mut sound, at) = (true, Ptr::from_raw(item.second));
-        name.blocks(self.view, |at| sound &= (self.visit)(Part::Block(at, 8)));
+        name.blocks(self.view, |at| sound &= (self.visit)(WalkItem::Block(at, 8)));
         if !sound {
             return self.damage(Damaged::new("name in a stream's group", at, 0, name.word()));
         }
@@ -135,8 +135,8 @@ impl<V: View> Survey<'_, V> {
     }
 
     fn group(&mut self, group: &Group) {
-        let pending = self.pending(group.pending_tree(), |survey, item| {
-            survey.record(item, PENDING_WORDS, 0, Pending::read)
+        let pending = self.pending(group.pending_tree(), |salvage_walk, item| {
+            salvage_walk.record(item, PENDING_WORDS, 0, Pending::read)
         });
         let mut left: HashSet<Item> = pending.into_iter().collect();
         let mut last = None;
@@ -144,8 +144,8 @@ impl<V: View> Survey<'_, V> {
             let consumer = self.record(item, CONSUMER_WORDS, CONSUMER_ROOTS, Consumer::read);
             let Some(consumer) = consumer else { continue };
             self.name(item, consumer.name, &mut last);
-            self.pending(consumer.pending_tree(), |survey, item| {
-                survey.of_consumer(&consumer, item, &mut left)
+            self.pending(consumer.pending_tree(), |salvage_walk, item| {
+                salvage_walk.of_consumer(&consumer, item, &mut left)
             });
         }
         if !left.is_empty() {

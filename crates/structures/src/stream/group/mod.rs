@@ -15,19 +15,19 @@
 
 mod check;
 mod consumer;
+mod lifecycle;
 mod name;
 mod pending;
-mod whole;
 
 use std::ops::ControlFlow;
 
 use heap::{Full, Ptr, View};
 
 pub use consumer::Consumer;
+pub use lifecycle::Owners;
 pub use pending::Pending;
-pub use whole::Owners;
 
-pub(super) use check::survey;
+pub(super) use check::salvage_walk;
 
 use super::words::{self, Name};
 use super::{Id, Stream, WORDS};

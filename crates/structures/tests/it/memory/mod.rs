@@ -7,7 +7,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use heap::{Full, MAX_BLOCK, Ptr, View};
 use proptest::test_runner::Config;
@@ -43,7 +43,8 @@ pub(crate) struct Memory {
     blocks: BTreeMap<u64, Block>,
     free: HashMap<usize, Vec<u64>>,
     staged: HashMap<u64, u64>,
-    logged: HashSet<u64>,
+    /// In order, so that a range is asked for at once, however long it is.
+    logged: BTreeSet<u64>,
     cost: Cost,
     /// Blocks that the open transaction reserved or freed.
     touched: Vec<u64>,
@@ -68,7 +69,7 @@ impl Memory {
             blocks: BTreeMap::new(),
             free: HashMap::new(),
             staged: HashMap::new(),
-            logged: HashSet::new(),
+            logged: BTreeSet::new(),
             cost: Cost::default(),
             touched: Vec::new(),
             reservations_left: usize::MAX,
@@ -143,8 +144,9 @@ impl Memory {
         let block = self.blocks.remove(&at).expect("a block");
         let range = at as usize..at as usize + block.capacity;
         self.bytes[range.clone()].fill(0xdd);
-        for word in range.step_by(8) {
-            self.logged.remove(&(word as u64));
+        let words = range.start as u64..range.end as u64;
+        while let Some(&word) = self.logged.range(words.clone()).next() {
+            self.logged.remove(&word);
         }
         self.free.entry(block.capacity).or_default().push(at);
     }
@@ -169,7 +171,12 @@ impl Memory {
 /// Tries a property with this many cases. Failures are stored in `tests/proptest-regressions`, to
 /// be committed.
 pub(crate) fn cases(cases: u32) -> Config {
-    Config::with_cases(cases)
+    Config::with_cases(if cfg!(miri) { 1 } else { cases })
+}
+
+/// Returns the number of steps of a test: this many, or a 50th where an interpreter executes them.
+pub(crate) const fn steps(steps: usize) -> usize {
+    if cfg!(miri) { steps.div_ceil(50) + 1 } else { steps }
 }
 
 /// The heap's classes, near enough: the measured bytes per key come from the heap itself.
@@ -206,7 +213,7 @@ impl View for Memory {
         let (start, block) = self.block_with(at).expect("bytes of a block");
         let published = start + block.published.expect("bytes of a published block") as u64;
         assert!(at + len as u64 <= published, "bytes behind the published length");
-        assert!((at & !7..at + len as u64).step_by(8).all(|word| !self.logged.contains(&word)));
+        assert!(self.logged.range(at & !7..at + len as u64).next().is_none(), "logged as words");
         &self.bytes[at as usize..at as usize + len]
     }
 
@@ -232,7 +239,7 @@ impl Fill for Memory {
         Ok(Reserved(at))
     }
 
-    fn room(&self, fresh: &Reserved) -> usize {
+    fn fresh_capacity(&self, fresh: &Reserved) -> usize {
         self.blocks[&fresh.0].capacity
     }
 

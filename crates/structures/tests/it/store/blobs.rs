@@ -22,8 +22,8 @@ pub fn replace(
 pub fn create_detached(shard: &mut Shard<'_>, content: &[u8]) -> Result<Blob, Full> {
     let mut reservation = Reservation::new(content.len() as u64);
     while !reservation.reserve(shard, 2)? {}
-    let blob = reservation.fill(|at, room| {
-        room.copy_from_slice(&content[at as usize..at as usize + room.len()]);
+    let blob = reservation.fill(|at, piece| {
+        piece.copy_from_slice(&content[at as usize..at as usize + piece.len()]);
     })?;
     reservation.adopt(shard);
     Ok(blob)

@@ -1,8 +1,8 @@
 //! The elements of the list.
 
 use heap::{Full, Ptr, Shard, View};
-use structures::list::{self, Element, Limits, List, Side, Sift};
-use structures::packed;
+use structures::list::{self, Element, Limits, List, Retain, Side};
+use structures::listpack;
 use structures::reclaim::Queue;
 
 use super::{LIST, OWNER_LIST, Plan, bytes};
@@ -30,7 +30,7 @@ pub fn run_list(
     match *plan {
         Plan::Push { side, count, len, seed } => (0..count as u64).try_fold(list, |list, n| {
             let element = bytes(seed + n, len);
-            list.push(shard, side, packed::Item::Bytes(&element), limits)
+            list.push(shard, side, listpack::Item::Bytes(&element), limits)
         }),
         Plan::Pop { side, count } => {
             (0..count).try_fold(list, |list, _| list.pop(shard, queue, side, true, |_, _| {}))
@@ -38,7 +38,7 @@ pub fn run_list(
         Plan::Trim { side, count } => list.trim(shard, queue, side, count as u64),
         Plan::Change { at, len, seed, insert } => {
             let element = bytes(seed, len);
-            let item = packed::Item::Bytes(&element);
+            let item = listpack::Item::Bytes(&element);
             if insert {
                 return list.insert(shard, at as u64, item, limits);
             }
@@ -46,9 +46,9 @@ pub fn run_list(
         }
         Plan::Thin(from) => {
             let mut number = 0;
-            list.sift(shard, queue, from, limits, |_, _| {
+            list.retain(shard, queue, from, limits, |_, _| {
                 number += 1;
-                if number % 2 == 1 { Sift::Drop } else { Sift::Keep }
+                if number % 2 == 1 { Retain::Drop } else { Retain::Keep }
             })
         }
         Plan::MoveNode(at) => Ok(list.relocate(shard, at)?.0.unwrap_or(list)),
@@ -67,8 +67,8 @@ pub fn read_list(shard: &Shard<'_>, reachable: &mut Vec<Ptr>) -> Result<Vec<Vec<
     let mut elements = Vec::new();
     let visit = |element: Element<'_>| {
         elements.push(match element {
-            Element::Item(packed::Item::Bytes(bytes)) => bytes.to_vec(),
-            Element::Item(packed::Item::Int(int)) => int.to_string().into_bytes(),
+            Element::Item(listpack::Item::Bytes(bytes)) => bytes.to_vec(),
+            Element::Item(listpack::Item::Int(int)) => int.to_string().into_bytes(),
             Element::Blob(blob) => blob.to_vec(shard).expect("sound"),
         });
         true

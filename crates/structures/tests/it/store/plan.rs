@@ -79,9 +79,9 @@ impl Plan {
         };
         let blob = random.usize(..BLOBS);
         let seed = random.u64(..);
-        let room = 200_000usize.saturating_sub(state.blobs[blob].len()).max(1);
+        let span_len = 200_000usize.saturating_sub(state.blobs[blob].len()).max(1);
         let most = [50, 5000, 70_000][random.usize(..3)];
-        let len = 1 + random.usize(..most.min(room));
+        let len = 1 + random.usize(..most.min(span_len));
         let (items, elements) = (state.items.len(), state.list.len());
         let side = if random.bool() { Side::Head } else { Side::Tail };
         let element = [20, 200, 3000, 70_000][random.usize(..100) / 30];
@@ -96,7 +96,7 @@ impl Plan {
             10 | 11 => Plan::Defragment(random.u64(..)),
             12 | 13 => Plan::Create { blob, len, seed, detached: random.bool() },
             14 | 15 => Plan::Append { blob, len, seed },
-            16 | 17 => Plan::SetRange { blob, at: random.usize(..room), len, seed },
+            16 | 17 => Plan::SetRange { blob, at: random.usize(..span_len), len, seed },
             18 => Plan::Drop(blob),
             19 | 20 => Plan::Reclaim(1 + random.usize(..30)),
             21 if items > 300 && random.u32(..3) == 0 => Plan::TakeAll,

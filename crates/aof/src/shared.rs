@@ -1,0 +1,198 @@
+//! What all threads share of a log, and how it is written out: from the buffer into the last
+//! incremental file, and from one such file into the next.
+//!
+//! A write that fails or is cut short is taken back, so that the file ends with a whole command.
+//! What was not written goes back to the front of the buffer, and the ticker tries again: it was
+//! not acknowledged, and until the write succeeds nothing else is taken (`health`). With `always`,
+//! where a read waits for what it saw, nobody is shown it meanwhile. Three failures end the log's
+//! life: a part of a write that could not be taken back, since the next try would stand after it,
+//! a write to a file that is not listed, and a failed sync: the kernel may have dropped the pages,
+//! so a second one would prove nothing.
+//!
+//! The next file is listed in the manifest only after the one before is durable, and is written to
+//! only after the manifest is: a reader of the directory never finds a short file before a longer
+//! one, nor commands in no file.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use crate::buffer::{Buffer, Taken};
+use crate::error::{Failure, Operation};
+use crate::fault_points::FaultPoint;
+use crate::growth::History;
+use crate::health::Health;
+use crate::lock::lock;
+use crate::options::{Fsync, Options};
+use crate::storage::LogFile;
+use crate::writer::Writer;
+
+/// Room kept between two writes; what one large value took is given back.
+const SPARE_AT_MOST: usize = 16 << 20;
+
+/// What appending threads, the ticker and a rewrite share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) buffer: Mutex<Buffer>,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) written: AtomicU64,
+    pub(crate) durable: AtomicU64,
+    pub(crate) health: Health,
+    pub(crate) background_sync: AtomicBool,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) rewriting: AtomicBool,
+    pub(crate) history: Mutex<History>,
+    fsync: AtomicU8,
+}
+
+impl Shared {
+    /// A log whose base has this many bytes.
+    pub(crate) fn new(options: Options, writer: Writer, base_len: u64) -> Shared {
+        Shared {
+            fsync: AtomicU8::new(options.fsync as u8),
+            options,
+            buffer: Mutex::default(),
+            writer: Mutex::new(writer),
+            written: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            health: Health::default(),
+            background_sync: AtomicBool::new(false),
+            syncs: AtomicU64::new(0),
+            rewriting: AtomicBool::new(false),
+            history: Mutex::new(History::new(base_len)),
+        }
+    }
+
+    /// The policy.
+    pub(crate) fn fsync(&self) -> Fsync {
+        Fsync::from_number(self.fsync.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_fsync(&self, fsync: Fsync) {
+        self.fsync.store(fsync as u8, Ordering::Relaxed);
+    }
+
+    /// Writes out what is buffered, with what a failed write has left.
+    pub(crate) fn write_out(&self, writer: &mut Writer) -> Result<(), Failure> {
+        self.health.check_alive()?;
+        let (Taken { mut bytes, cut }, end) = {
+            let mut buffer = lock(&self.buffer);
+            if buffer.is_idle() {
+                // It may be so because the log has failed meanwhile.
+                return self.health.check_alive();
+            }
+            (buffer.take(std::mem::take(&mut writer.spare)), buffer.end())
+        };
+        let start = end - bytes.len() as u64;
+        let cut =
+            cut.map(|cut| if FaultPoint::DivideAtCut.is_enabled() { cut } else { bytes.len() });
+        let mut now = 0..bytes.len();
+        if let Some(cut) = cut {
+            let at = start + cut as u64;
+            if let Err(failure) = writer.append(&bytes[..cut]) {
+                return Err(self.write_failed(failure, writer, start, bytes, Some(at)));
+            }
+            self.written.store(at, Ordering::Release);
+            self.enter_next(writer, at).map_err(|failure| self.fail(failure))?;
+            now.start = cut;
+        }
+        if let Err(failure) = writer.append(&bytes[now.clone()]) {
+            bytes.drain(..now.start);
+            let from = start + now.start as u64;
+            return Err(self.write_failed(failure, writer, from, bytes, None));
+        }
+        self.written.store(end, Ordering::Release);
+        if self.health.recover() {
+            tracing::warn!("AOF write error looks solved, Redis can write again.");
+        }
+        if bytes.capacity() <= SPARE_AT_MOST {
+            bytes.clear();
+            writer.spare = bytes;
+        }
+        Ok(())
+    }
+
+    /// Keeps `bytes`, which begin at the offset `from`, for another try; or ends the log's life.
+    fn write_failed(
+        &self,
+        failure: Failure,
+        writer: &Writer,
+        from: u64,
+        bytes: Vec<u8>,
+        cut: Option<u64>,
+    ) -> Failure {
+        if writer.is_torn || !writer.is_listed {
+            return self.fail(failure);
+        }
+        lock(&self.buffer).put_back(from, bytes, cut);
+        if self.health.stall(failure.clone()) {
+            tracing::warn!(
+                "Error writing to the AOF file: {failure}. Writes are refused until it can be written"
+            );
+        }
+        failure
+    }
+
+    /// Goes on in the next file. Where its manifest cannot be written the present file is kept.
+    fn enter_next(&self, writer: &mut Writer, cut: u64) -> Result<(), Failure> {
+        let Some(next) = writer.next.take() else { return Ok(()) };
+        if FaultPoint::SyncBeforeNext.is_enabled() {
+            writer.file.sync().map_err(|error| Failure::new(Operation::Sync, &error))?;
+        }
+        self.durable.fetch_max(cut, Ordering::AcqRel);
+        if writer.is_listed && FaultPoint::ListNext.is_enabled() {
+            if let Err(error) = self.options.stage_manifest(&next.manifest) {
+                tracing::warn!("{error}");
+                return Ok(());
+            }
+            let switched = self.options.switch_manifest();
+            switched.map_err(|error| Failure::new(Operation::Manifest, &error.source))?;
+        }
+        writer.before += writer.len;
+        writer.len = 0;
+        writer.file = next.file;
+        writer.manifest = next.manifest;
+        Ok(())
+    }
+
+    /// Makes durable what was written out.
+    pub(crate) fn sync(&self, writer: &Writer) -> Result<(), Failure> {
+        self.health.check_alive()?;
+        let written = self.written.load(Ordering::Acquire);
+        self.sync_file(&*writer.file, written)
+    }
+
+    /// Syncs a file that, with those before it, holds the log up to `written`.
+    pub(crate) fn sync_file(&self, file: &dyn LogFile, written: u64) -> Result<(), Failure> {
+        match file.sync() {
+            Ok(()) => {
+                self.syncs.fetch_add(1, Ordering::Relaxed);
+                self.durable.fetch_max(written, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(error) => Err(self.fail(Failure::new(Operation::Sync, &error))),
+        }
+    }
+
+    /// See [`crate::Aof::flush`].
+    pub(crate) fn flush(&self) -> Result<(), Failure> {
+        self.health.check_alive()?;
+        let mut writer = lock(&self.writer);
+        self.write_out(&mut writer)
+    }
+
+    /// Ends the log's life; the first reason stays.
+    fn fail(&self, failure: Failure) -> Failure {
+        let what = match failure.operation {
+            Operation::Write => "Error writing to",
+            Operation::Sync => "Fail to fsync",
+            Operation::Manifest => "Can't change the manifest of",
+        };
+        tracing::warn!(
+            "{what} the AOF file: {failure}. Writes are refused until the server is started again"
+        );
+        let first = self.health.fail(failure);
+        // Now that is known: who finds the buffer empty looks again.
+        lock(&self.buffer).close();
+        first
+    }
+}

@@ -1,0 +1,27 @@
+//! CLIENT PAUSE, as it holds requests up.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::engine::Engine;
+use crate::queue;
+use crate::session::Session;
+use crate::table::Lookup;
+
+impl Engine {
+    /// Whether the request must wait because clients are paused (CLIENT PAUSE). Asked before each
+    /// request of a batch.
+    pub(crate) fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
+        let state = self.admin();
+        let until = state.paused_until_ms();
+        if until == 0 {
+            return false;
+        }
+        if self.clock().unix_ms() >= until {
+            state.unpause();
+            return false;
+        }
+        // What is no command is refused at once.
+        let Lookup::Found(command) = self.table().find(args) else { return false };
+        state.pause_all.load(Relaxed) || queue::may_replicate(session, command)
+    }
+}

@@ -1,0 +1,74 @@
+//! What a blocked client waits for.
+
+use keyspace::{Db, Key, Txn};
+use resp::Writer;
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::log::Effects;
+use crate::stats::Stats;
+
+/// Where a client is served: by its own command, or later by whoever fills the key.
+pub(crate) struct Serving<'a> {
+    /// Settings of commands.
+    pub(crate) config: &'a Config,
+    pub(crate) stats: &'a Stats,
+    /// The client's database.
+    pub(crate) db: Db,
+    /// The client's reply.
+    pub(crate) out: &'a mut Writer,
+    /// Of the thread that serves, for statistics.
+    pub(crate) stripe: usize,
+    pub(crate) effects: &'a mut Effects,
+}
+
+impl Serving<'_> {
+    /// Whether there is a log, and it pays to tell it what was done.
+    pub(crate) fn has_log(&self) -> bool {
+        self.effects.enabled()
+    }
+
+    /// Says that data changed, and which command would have the same effect at any time.
+    pub(crate) fn wrote_as(&mut self, args: &[&[u8]]) {
+        self.stats.changed(self.stripe);
+        self.effects.push(self.db, args);
+    }
+}
+
+/// What a client waits for: the part of a blocking command that needs something to be there.
+///
+/// It is run in a transaction that holds the shards of the key and of [`BlockedOperation::target`],
+/// and of nothing else.
+pub(crate) trait BlockedOperation: Send + Sync {
+    /// Serves the client from a key that holds a value of the type it waits for: takes, replies,
+    /// logs. `false` if this value has nothing for it (a stream without newer entries); then
+    /// nothing was changed and nothing written. An error is the client's reply, and what was
+    /// changed is taken back.
+    fn serve(
+        &self,
+        serving: &mut Serving<'_>,
+        txn: &mut Txn<'_>,
+        key: &Key<'_>,
+    ) -> Result<bool, Failure>;
+
+    /// A key that serving writes to, beside the one that it takes from.
+    fn target(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// The error that ends the wait when a key of it is deleted or gets a value of another type;
+    /// none to go on waiting.
+    fn lost(&self) -> Option<Failure> {
+        None
+    }
+
+    /// The reply when the time is over.
+    fn time_out(&self, out: &mut Writer) {
+        out.null_array();
+    }
+
+    /// The reply where nobody may block: inside EXEC.
+    fn refuse(&self, out: &mut Writer) {
+        self.time_out(out);
+    }
+}

@@ -1,0 +1,322 @@
+//! DEBUG: what Redis's own test suite asks for.
+//!
+//! The command locks all shards, whatever its subcommand: DEBUG SLEEP stops everybody, as in Redis.
+//! Subcommands that steer something which does not exist here (scripts, quicklists, reply buffers
+//! of a fixed size) answer OK and change nothing.
+
+mod populate;
+mod reload;
+
+use std::time::Duration;
+
+use keyspace::{Db, Encoding, Txn, Type};
+
+use crate::admin::{Host, help, with_host};
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
+use crate::names::encoding_name;
+use crate::spec::*;
+
+/// The group's commands.
+pub(crate) const COMMANDS: &[&CommandSpec] = &[&DEBUG];
+
+const DEBUG: CommandSpec = CommandSpec {
+    name: "debug",
+    summary: "A container for debugging commands",
+    complexity: "Depends on subcommand.",
+    since: "1.0.0",
+    group: Group::Server,
+    doc_flags: &["syscmd"],
+    arity: -2,
+    flags: ADMIN | NOSCRIPT | LOADING | STALE,
+    run: Run::All(debug),
+    ..CommandSpec::EMPTY
+};
+
+const FORBIDDEN: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
+
+fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let local = call.session.client.peer.local;
+    let allowed = call.engine.host().is_none_or(|host| host.allows("enable-debug-command", local));
+    if !allowed {
+        return Err(FORBIDDEN.into());
+    }
+    let name = call.args[1].to_ascii_lowercase();
+    match (name.as_slice(), call.args.len()) {
+        (b"help", 2) => debug_help(call),
+        (b"sleep", 3) => sleep(call),
+        (b"object", 3) => object(call, txn),
+        (b"digest", 2) => digest(call, txn),
+        (b"digest-value", 2..) => digest_value(call, txn),
+        (b"populate", 3..=5) => populate::populate(call, txn),
+        (b"protocol", 3) => protocol(call),
+        (b"htstats", 3) => table_stats(call, txn),
+        (b"error", 3) => Err(Failure::text(call.args[2])),
+        (b"log", 3) => {
+            let line = String::from_utf8_lossy(call.args[2]);
+            ok_after(call, |host| host.log(&format!("DEBUG LOG: {line}")))
+        }
+        (b"set-active-expire", 3) => {
+            let yes = flag(call);
+            ok_after(call, |host| host.set_active_expire(yes))
+        }
+        (b"pause-cron", 3) => {
+            let yes = flag(call);
+            ok_after(call, |host| host.set_cron(!yes))
+        }
+        (b"change-repl-id", 2) => {
+            call.engine.admin().new_replication_id(&mut call.session.random);
+            ok(call)
+        }
+        (b"stringmatch-len", 4) => {
+            let matches = resp::glob::matches(call.args[2], call.args[3]);
+            call.out.integer(i64::from(matches));
+            Ok(())
+        }
+        (b"set-disable-deny-scripts", 3) => ok(call),
+        (b"quicklist-packed-threshold", 3) => packed_threshold(call),
+        (b"listpack", 3) => packed(call, txn),
+        (b"quicklist", 3 | 4) => list(call, txn),
+        (b"replybuffer", 4) => reply_buffer(call),
+        (b"loadaof", 2) => reload::reload(call, txn),
+        (b"reload", 2..) => {
+            let known = ["merge", "noflush", "nosave"];
+            if !(2..call.args.len()).all(|at| known.iter().any(|name| call.is(at, name))) {
+                return Err(
+                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.".into(),
+                );
+            }
+            reload::reload(call, txn)
+        }
+        (b"restart" | b"crash-and-recover", _) => {
+            let name = call.args[1].to_ascii_uppercase();
+            let name = String::from_utf8_lossy(&name);
+            Err(Failure::text(format!("ERR DEBUG {name} is not supported")))
+        }
+        _ => Err(Failure::text(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
+            String::from_utf8_lossy(call.args[1])
+        ))),
+    }
+}
+
+fn ok(call: &mut Call<'_>) -> Done {
+    call.out.ok();
+    Ok(())
+}
+
+fn ok_after(call: &mut Call<'_>, what: impl FnOnce(&dyn Host)) -> Done {
+    with_host(call, what);
+    ok(call)
+}
+
+/// A number as C's `atoi` reads it, as a condition.
+fn flag(call: &Call<'_>) -> bool {
+    !matches!(call.args[2], b"0" | b"")
+}
+
+fn sleep(call: &mut Call<'_>) -> Done {
+    let seconds: f64 =
+        std::str::from_utf8(call.args[2]).ok().and_then(|s| s.parse().ok()).unwrap_or(0.0);
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    ok_after(call, |host| host.sleep(time))
+}
+
+fn object(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let key = txn.key(call.args[2]);
+    let entry = txn.peek(call.db(), &key).ok_or(NO_SUCH_KEY)?;
+    let encoding = encoding_name(txn.encoding(&entry));
+    let length = match txn.type_of(&entry) {
+        Type::String => txn.string(&entry)?.len(),
+        _ => txn.memory(&entry) as usize,
+    };
+    let idle = txn.idle_ms(&entry) / 1000;
+    let clock = (call.now_ms() / 1000).saturating_sub(idle) & 0xff_ffff;
+    call.out.simple(format!(
+        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{} lru:{clock} lru_seconds_idle:{idle}",
+        length + 1
+    ));
+    Ok(())
+}
+
+fn digest(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let digest = populate::digest_of_all(txn);
+    call.out.simple(digest);
+    Ok(())
+}
+
+fn digest_value(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    call.out.array(call.args.len() - 2);
+    for name in &call.args[2..] {
+        let key = txn.key(name);
+        call.out.simple(populate::digest_of_value(txn, call.session.db, &key));
+    }
+    Ok(())
+}
+
+fn table_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let number = usize::try_from(call.int(2)?).ok();
+    let db = number.and_then(Db::new).ok_or("ERR Out of range database")?;
+    let part = |count: u64| match count {
+        0 => "No stats available for empty dictionaries\n".to_owned(),
+        _ => format!("Hash table 0 stats (main hash table):\n number of elements: {count}\n"),
+    };
+    let text = format!(
+        "[Dictionary HT]\n{}[Expires HT]\n{}",
+        part(txn.count(db)),
+        part(txn.count_expiring(db))
+    );
+    call.out.verbatim(*b"txt", text);
+    Ok(())
+}
+
+/// Accepted where Redis takes it.
+fn packed_threshold(call: &mut Call<'_>) -> Done {
+    const MOST: u64 = (4 << 30) - (1 << 20);
+    let size = resp::number::parse_memory(call.args[2]).filter(|size| *size <= MOST);
+    size.ok_or("ERR argument must be a memory value bigger than 1 and smaller than 4gb")?;
+    ok(call)
+}
+
+/// Redis prints what it has in memory to its standard output. There is no such thing here; the
+/// reply is the same.
+fn packed(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let entry = txn.peek(call.db(), &txn.key(call.args[2])).ok_or(NO_SUCH_KEY)?;
+    if txn.encoding(&entry) != Encoding::Listpack {
+        return Err("ERR Not a listpack encoded object.".into());
+    }
+    call.out.simple("Listpack structure printed on stdout");
+    Ok(())
+}
+
+fn list(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let entry = txn.peek(call.db(), &txn.key(call.args[2])).ok_or(NO_SUCH_KEY)?;
+    if txn.type_of(&entry) != Type::List {
+        return Err("ERR Not a quicklist encoded object.".into());
+    }
+    call.out.simple("Quicklist structure printed on stdout");
+    Ok(())
+}
+
+fn reply_buffer(call: &mut Call<'_>) -> Done {
+    match () {
+        () if call.is(2, "peak-reset-time") => {
+            if !call.is(3, "never") && !call.is(3, "reset") {
+                call.int(3)?;
+            }
+            ok(call)
+        }
+        () if call.is(2, "resizing") => ok(call),
+        () => Err(SYNTAX.into()),
+    }
+}
+
+fn protocol(call: &mut Call<'_>) -> Done {
+    let resp3 = call.out.protocol() == resp::Protocol::Resp3;
+    let out = &mut *call.out;
+    match call.args[2].to_ascii_lowercase().as_slice() {
+        b"string" => out.bulk("Hello World"),
+        b"integer" => out.integer(12345),
+        b"double" => out.double_text(b"3.141"),
+        b"null" => out.null(),
+        b"bignum" => out.big_number(b"1234567999999999999999999999999999999"),
+        b"true" => out.boolean(true),
+        b"false" => out.boolean(false),
+        b"verbatim" => out.verbatim(*b"txt", "This is a verbatim\nstring"),
+        b"array" => {
+            out.array(3);
+            (0..3).for_each(|n| out.integer(n));
+        }
+        b"set" => {
+            out.set(3);
+            (0..3).for_each(|n| out.integer(n));
+        }
+        b"map" => {
+            out.map(3);
+            for n in 0..3 {
+                out.integer(n);
+                out.boolean(n == 1);
+            }
+        }
+        b"push" if !resp3 => {
+            return Err("ERR RESP2 is not supported by this command".into());
+        }
+        b"attrib" => {
+            if resp3 {
+                out.attribute(1);
+                out.bulk("key-popularity");
+                out.array(2);
+                out.bulk("key:123");
+                out.integer(90);
+            }
+            out.bulk("Some real reply following the attribute");
+        }
+        b"push" => {
+            out.push(2);
+            out.bulk("server-cpu-usage");
+            out.integer(42);
+            out.bulk("Some real reply following the push reply");
+        }
+        _ => {
+            return Err("ERR Wrong protocol type name. Please use one of the following: string|integer|double|null|array|set|map|attrib|push|verbatim|true|false".into());
+        }
+    }
+    Ok(())
+}
+
+fn debug_help(call: &mut Call<'_>) -> Done {
+    help(
+        call,
+        &[
+            "CHANGE-REPL-ID",
+            "    Change the replication IDs of the instance.",
+            "DIGEST",
+            "    Output a hex signature representing the current DB content.",
+            "DIGEST-VALUE <key> [<key> ...]",
+            "    Output a hex signature of the values of all the specified keys.",
+            "ERROR <string>",
+            "    Return a Redis protocol error with <string> as message. Useful for clients",
+            "    unit tests to simulate Redis errors.",
+            "HTSTATS <dbid>",
+            "    Return hash table statistics of the specified Redis database.",
+            "LISTPACK <key>",
+            "    Say whether <key> is a small collection. Nothing is printed.",
+            "LOADAOF",
+            "    Drop all data and load it from the append only file. A pool is served as it",
+            "    lies on the medium: there is nothing to load.",
+            "LOG <message>",
+            "    Write <message> to the server log.",
+            "OBJECT <key>",
+            "    Show low level info about `key` and associated value.",
+            "PAUSE-CRON <0|1>",
+            "    Stop periodic cron job processing.",
+            "POPULATE <count> [<prefix>] [<size>]",
+            "    Create <count> string keys named key:<num>. If <prefix> is specified then",
+            "    it is used instead of the 'key' prefix.",
+            "PROTOCOL <type>",
+            "    Reply with a test value of the specified type. <type> can be: string,",
+            "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
+            "    true, false.",
+            "QUICKLIST <key> [<0|1>]",
+            "    Say whether <key> is a list. Nothing is printed.",
+            "QUICKLIST-PACKED-THRESHOLD <size>",
+            "    Accepted; there are no quicklists.",
+            "RELOAD [option ...]",
+            "    As LOADAOF; there are no RDB files.",
+            "REPLYBUFFER PEAK-RESET-TIME <NEVER||RESET|time>",
+            "    Accepted; reply buffers have no fixed size.",
+            "REPLYBUFFER RESIZING <0|1>",
+            "    Accepted; reply buffers have no fixed size.",
+            "SET-ACTIVE-EXPIRE <0|1>",
+            "    Setting it to 0 disables expiring keys in background when they are not",
+            "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
+            "    default.",
+            "SET-DISABLE-DENY-SCRIPTS <0|1>",
+            "    Accepted; there are no scripts.",
+            "SLEEP <seconds>",
+            "    Stop the server for <seconds>. Decimals allowed.",
+            "STRINGMATCH-LEN <pattern> <string>",
+            "    Match <string> against a glob-like <pattern>.",
+        ],
+    )
+}

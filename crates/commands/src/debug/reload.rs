@@ -1,0 +1,125 @@
+//! DEBUG LOADAOF and DEBUG RELOAD: the data dropped, and brought back from the command log as a
+//! start would.
+//!
+//! All shards stay locked meanwhile, so that nobody sees a part of it; the log's commands run in
+//! that one transaction, which is committed now and then.
+//!
+//! With a pool there is nothing to drop: what is served are the bytes on the medium, and no reply
+//! left before they were there. So what a reload would bring back is what is there already, and the
+//! answer is OK.
+
+use aof::{Entry, Loader};
+use keyspace::{Db, Txn};
+use resp::{Protocol, Writer};
+
+use crate::admin::with_host;
+use crate::call::{Call, Next};
+use crate::engine::Engine;
+use crate::execute::{Failed, Step};
+use crate::failure::{Done, Failure};
+use crate::libraries::{Known, Libraries};
+use crate::log::{Delivery, Effects};
+use crate::session::Session;
+use crate::spec::{LOG_FRAME, SELECTS};
+
+/// Commands between two commits.
+const COMMIT_EVERY: u64 = 1024;
+
+pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let mut loader = match call.engine.host() {
+        Some(host) => match host.open_log()? {
+            Some(loader) => loader,
+            None => {
+                host.log("DEBUG LOADAOF: the data is in the pool, and is served from there");
+                call.out.ok();
+                return Ok(());
+            }
+        },
+        None => return Err("ERR there is no append only file to load".into()),
+    };
+    // What expired since was there when the log's commands found it.
+    txn.set_now(0);
+    for db in Db::all() {
+        txn.flush(db)?;
+    }
+    txn.flush_libraries()?;
+    let flushed = Libraries::change(call.engine.libraries(), Known::clear);
+    call.effects.deliver(Delivery::Libraries(flushed));
+    call.engine.notify_trackers_of_flush(call.session);
+    let mut session = call.engine.connect_replay();
+    let done = load(call, &mut session, &mut loader, txn);
+    call.engine.disconnect(&mut session);
+    if let Err(failure) = done {
+        let why = String::from_utf8_lossy(failure.as_bytes()).into_owned();
+        with_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}. Exiting")));
+        // As in Redis: what is in memory is a part of the data, which nobody may see or add to.
+        call.next = Next::Shutdown { save: false, nosave: true, now: true, force: true };
+        return Ok(());
+    }
+    with_host(call, |host| host.log("Append Only File loaded by DEBUG LOADAOF"));
+    call.out.ok();
+    Ok(())
+}
+
+fn load(
+    call: &mut Call<'_>,
+    session: &mut Session,
+    loader: &mut Loader,
+    txn: &mut Txn<'_>,
+) -> Done {
+    let engine = call.engine;
+    let mut out = Writer::new(Protocol::Resp2);
+    loop {
+        match loader.next().map_err(|error| Failure::text(error.to_string()))? {
+            None => break,
+            Some(Entry::File(_)) => {}
+            Some(Entry::Command(command)) => {
+                let words: Vec<&[u8]> = command.words().collect();
+                execute(engine, session, &words, txn, &mut out)?;
+            }
+        }
+        if loader.loaded().commands.is_multiple_of(COMMIT_EVERY) {
+            call.commit_part(txn)?;
+        }
+    }
+    // Clients that are served from here on find what has expired gone.
+    txn.set_now(call.now_ms());
+    // Nobody is served in the middle of an EXEC: whoever waits is served at the next change.
+    if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }
+}
+
+/// Executes one command of the log. MULTI and EXEC say nothing here: what stands between them is in
+/// the same transaction.
+fn execute(
+    engine: &Engine,
+    session: &mut Session,
+    words: &[&[u8]],
+    txn: &mut Txn<'_>,
+    out: &mut Writer,
+) -> Done {
+    let mut request = engine.batch();
+    request.push(words);
+    let Some(step) = Step::of(request.get(0)) else {
+        let name = words[0].escape_ascii();
+        return Err(Failure::text(format!(
+            "Unknown command '{name}' reading the append only file"
+        )));
+    };
+    let spec = step.command.spec;
+    if spec.is(LOG_FRAME) && !spec.is(SELECTS) {
+        return Ok(());
+    }
+    out.clear();
+    let mut effects = Effects::default();
+    let mut call = Call::new(engine, session, step.command, out, 0, &mut effects);
+    call.may_pin = false;
+    match step.run(&mut call, txn) {
+        Err(Failed { out_of_memory: true }) => {
+            Err("OOM no free memory for the data of the append only file".into())
+        }
+        _ => {
+            Engine::keep_libraries(&mut effects);
+            Ok(())
+        }
+    }
+}

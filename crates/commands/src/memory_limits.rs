@@ -1,0 +1,116 @@
+//! Memory: what is done before a command that takes some, and when the heap has none left.
+//!
+//! There are two limits. `maxmemory` is looked at before a command is executed. The heap's own (the
+//! limit of the pool, or the space of its file system) shows only when a block is asked for: then
+//! what deletes left is freed, then keys are evicted by the policy, and the command is run again.
+//! Each limit has its own error text, and a store that is full says so in the server's log and in
+//! INFO.
+
+use crate::engine::Engine;
+use crate::failure::{self, Done};
+use crate::queue;
+use crate::session::Session;
+use crate::table::Command;
+
+/// Bytes that are evicted for the first try of a command that found no block, beside those that it
+/// needs; each further try evicts twice as many, up to the limit.
+const EVICTED_FIRST: u64 = 1 << 20;
+const EVICTED_AT_ONCE: u64 = 4 << 20;
+/// How often a command that finds no block is run again.
+const TRIES: usize = 8;
+/// Steps in which garbage is freed before a command is run again.
+const STEPS: usize = 1000;
+
+impl Engine {
+    /// Evicts where a limit is exceeded, and refuses what takes memory over `maxmemory`.
+    pub(crate) fn check_memory(&self, session: &Session, command: &Command) -> Done {
+        if queue::needs_memory(session, command) && !self.evict_until_under_limit() {
+            return Err(failure::OOM.into());
+        }
+        Ok(())
+    }
+
+    /// Evicts where a limit is exceeded; false if `maxmemory` still is.
+    pub(crate) fn evict_until_under_limit(&self) -> bool {
+        self.evict() || !self.keyspace().exceeds_maxmemory()
+    }
+
+    /// Deletes keys by the eviction policy until no limit is exceeded; false if one still is.
+    fn evict(&self) -> bool {
+        // A script that runs long may have the shard of any victim.
+        if !self.running_scripts().is_empty() {
+            return self.keyspace().excess() == 0;
+        }
+        while self.keyspace().excess() > 0 {
+            if !self.evict_over_limit() {
+                return self.keyspace().excess() == 0;
+            }
+        }
+        true
+    }
+
+    /// Makes room for a command of this many bytes that found no block for the `tries`-th time:
+    /// frees what deletes left, lets all shards have what each has to spare, else evicts; true if
+    /// that may have helped. No shard may be locked by this thread.
+    pub(crate) fn free_memory_for(&self, bytes: usize, tries: usize) -> bool {
+        // A script that runs long may have any shard.
+        if tries >= TRIES || !self.running_scripts().is_empty() {
+            return false;
+        }
+        let freed = self.free_garbage();
+        let shared = self.keyspace().heap().share_free_spans();
+        // What was reserved in vain is among what is shared: after the first try that alone helps
+        // nobody.
+        let helped = freed || shared;
+        if helped && tries == 0 {
+            return true;
+        }
+        self.evict_from_full(2 * bytes as u64, tries) || helped
+    }
+
+    fn free_garbage(&self) -> bool {
+        let mut steps = 0;
+        self.keyspace().reclaim_until(|| {
+            steps += 1;
+            steps > STEPS
+        })
+    }
+
+    /// Evicts as much as the command needs, and some more: blocks of one size serve another only
+    /// where a whole span of them is free.
+    fn evict_from_full(&self, needed: u64, tries: usize) -> bool {
+        let keyspace = self.keyspace();
+        let more = (EVICTED_FIRST << tries.min(16)).min(EVICTED_AT_ONCE);
+        let enough = keyspace.heap().used().saturating_sub(needed + more);
+        let mut evicted = false;
+        while keyspace.heap().used() > enough {
+            if !self.evict_now() {
+                break;
+            }
+            evicted = true;
+            self.free_garbage();
+        }
+        keyspace.heap().share_free_spans();
+        evicted
+    }
+
+    /// Counts a command that was refused since the store is full, and tells the log once a minute.
+    #[cold]
+    pub(crate) fn record_out_of_memory(&self) {
+        if !self.full().record(self.clock.unix_ms()) {
+            return;
+        }
+        let heap = self.keyspace().heap();
+        let why = if heap.is_at_limit() {
+            "the heap has reached its limit"
+        } else {
+            "its file cannot grow: is the file system full?"
+        };
+        let (used, size, limit) = (heap.used(), heap.size(), heap.largest_size());
+        if let Some(host) = self.host() {
+            host.log(&format!(
+                "The store is full and refuses writes with OOM: {why} ({used} bytes are in use, {size} are taken, {limit} are the limit)"
+            ));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Scripts that run long: who has to know of them, and who may end them.
+//!
+//! A short script is nobody's concern. One that takes long is listed here with the shards that it
+//! has locked: whoever needs one of these waits for a while, and is refused with BUSY after
+//! `busy-reply-threshold`. SCRIPT KILL and FUNCTION KILL set a flag that the script sees soon.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::failure::Failure;
+
+const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
+const NOTHING_RUNS: &str = "NOTBUSY No scripts in execution right now.";
+const BUSY_SCRIPT: &str =
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+const BUSY_FUNCTION: &str =
+    "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
+
+/// What kind of script runs, and so which command ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScriptKind {
+    /// EVAL and its kin.
+    Script,
+    /// FCALL.
+    Function,
+}
+
+/// A script that takes too long for the thread of its connection: since when, unix ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LongSince {
+    pub(crate) kind: ScriptKind,
+    pub(crate) started_ns: u64,
+}
+
+/// A script that runs long.
+#[derive(Debug)]
+pub(crate) struct RunningScript {
+    since: LongSince,
+    locked: Mutex<Vec<usize>>,
+    has_written: AtomicBool,
+    is_killed: AtomicBool,
+}
+
+impl RunningScript {
+    pub(crate) fn new(since: LongSince) -> RunningScript {
+        RunningScript {
+            since,
+            locked: Mutex::default(),
+            has_written: AtomicBool::new(false),
+            is_killed: AtomicBool::new(false),
+        }
+    }
+
+    /// Says which shards it has locked.
+    pub(crate) fn set_locked(&self, shards: impl Iterator<Item = usize>) {
+        *lock(&self.locked) = shards.collect();
+    }
+
+    /// Says that it has executed a command that writes.
+    pub(crate) fn set_written(&self) {
+        self.has_written.store(true, Relaxed);
+    }
+
+    /// Returns true if it is to end.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.is_killed.load(Relaxed)
+    }
+
+    /// Returns true if it has run for more than this many nanoseconds.
+    pub(crate) fn is_busy(&self, now_ns: u64, threshold_ns: u64) -> bool {
+        now_ns.saturating_sub(self.since.started_ns) > threshold_ns
+    }
+
+    /// Returns the error of those who need what it has locked.
+    pub(crate) fn busy(&self) -> Failure {
+        match self.since.kind {
+            ScriptKind::Script => BUSY_SCRIPT.into(),
+            ScriptKind::Function => BUSY_FUNCTION.into(),
+        }
+    }
+}
+
+/// The reply of a script that ran on a thread of its own, on its way to the client that waits.
+#[derive(Debug, Default)]
+pub(crate) struct LateReply(Mutex<Option<(Vec<u8>, u64)>>);
+
+impl LateReply {
+    /// Leaves the reply, and up to where the log must be durable before it may leave.
+    pub(crate) fn put(&self, reply: Vec<u8>, durable_at: u64) {
+        *lock(&self.0) = Some((reply, durable_at));
+    }
+
+    /// Takes what was left.
+    pub(crate) fn take(&self) -> Option<(Vec<u8>, u64)> {
+        lock(&self.0).take()
+    }
+}
+
+/// All scripts that run long.
+#[derive(Debug, Default)]
+pub(crate) struct RunningScripts {
+    list: Mutex<Vec<Arc<RunningScript>>>,
+    len: AtomicUsize,
+}
+
+impl RunningScripts {
+    /// Returns true if there is none. One load.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len.load(SeqCst) == 0
+    }
+
+    /// Lists a script.
+    pub(crate) fn enter(&self, script: &Arc<RunningScript>) {
+        let mut list = lock(&self.list);
+        list.push(Arc::clone(script));
+        self.len.store(list.len(), SeqCst);
+    }
+
+    /// Takes a script off the list.
+    pub(crate) fn leave(&self, script: &Arc<RunningScript>) {
+        let mut list = lock(&self.list);
+        list.retain(|listed| !Arc::ptr_eq(listed, script));
+        self.len.store(list.len(), SeqCst);
+    }
+
+    /// Returns a script that has locked one of these shards.
+    pub(crate) fn holder(&self, shards: &[usize]) -> Option<Arc<RunningScript>> {
+        let holds = |script: &Arc<RunningScript>| {
+            lock(&script.locked).iter().any(|locked| shards.contains(locked))
+        };
+        lock(&self.list).iter().find(|script| holds(script)).cloned()
+    }
+
+    /// Ends the scripts of a kind: of those that have written only if `rolls_back`, since then what
+    /// they wrote is undone.
+    pub(crate) fn kill(&self, kind: ScriptKind, rolls_back: bool) -> Result<(), Failure> {
+        let list = lock(&self.list);
+        let Some(first) = list.first() else { return Err(NOTHING_RUNS.into()) };
+        if list.iter().all(|script| script.since.kind != kind) {
+            return Err(first.busy());
+        }
+        let mut has_killed = false;
+        for script in list.iter().filter(|script| script.since.kind == kind) {
+            if rolls_back || !script.has_written.load(Relaxed) {
+                script.is_killed.store(true, Relaxed);
+                has_killed = true;
+            }
+        }
+        if has_killed { Ok(()) } else { Err(UNKILLABLE.into()) }
+    }
+
+    /// Ends all scripts, and what they wrote is undone.
+    pub(crate) fn kill_all(&self) {
+        lock(&self.list).iter().for_each(|script| script.is_killed.store(true, Relaxed));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,135 @@
+//! EVAL, EVALSHA, and those that only read.
+
+use keyspace::Txn;
+use script::{Invocation, Script};
+
+use super::interpreter::{self, ThreadInterpreter};
+use super::run::{self, Program};
+use crate::call::{Call, Run};
+use crate::failure::{Done, Failure, NOT_INTEGER};
+use crate::running_scripts::ScriptKind;
+use crate::script_cache::Origin;
+use crate::spec::*;
+
+const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+
+const WRITES: &str =
+    "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const READS: &str =
+    "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+
+const fn keys(flags: u16) -> KeySpec {
+    KeySpec::new(Begin::Index(2), Find::KeyNum { at: 0, first: 1, step: 1 }, flags)
+}
+
+const BY_TEXT: &[Arg] = &[
+    string("script"),
+    integer("numkeys"),
+    key("key", 0).optional().multiple(),
+    string("arg").optional().multiple(),
+];
+const BY_SHA: &[Arg] = &[
+    string("sha1"),
+    integer("numkeys"),
+    key("key", 0).optional().multiple(),
+    string("arg").optional().multiple(),
+];
+
+const FLAGS: u32 = NOSCRIPT | STALE | SKIP_MONITOR | MAY_REPLICATE | NO_MANDATORY_KEYS;
+
+pub(super) const EVAL: CommandSpec = CommandSpec {
+    name: "eval",
+    summary: "Execute a Lua script server side",
+    complexity: "Depends on the script that is executed.",
+    since: "2.6.0",
+    group: Group::Scripting,
+    arity: -3,
+    flags: FLAGS,
+    acl: ACL_SCRIPTING,
+    keys: &[keys(KEY_RW | KEY_ACCESS | KEY_UPDATE).notes(WRITES)],
+    args: BY_TEXT,
+    run: Run::Script(eval, eval_within),
+    ..CommandSpec::EMPTY
+};
+
+pub(super) const EVAL_RO: CommandSpec = CommandSpec {
+    name: "eval_ro",
+    summary: "Execute a read-only Lua script server side",
+    since: "7.0.0",
+    flags: FLAGS & !MAY_REPLICATE | READONLY,
+    keys: &[keys(KEY_RO | KEY_ACCESS).notes(READS)],
+    ..EVAL
+};
+
+pub(super) const EVALSHA: CommandSpec = CommandSpec {
+    name: "evalsha",
+    keys: &[keys(KEY_RW | KEY_ACCESS | KEY_UPDATE)],
+    args: BY_SHA,
+    run: Run::Script(evalsha, evalsha_within),
+    ..EVAL
+};
+
+pub(super) const EVALSHA_RO: CommandSpec = CommandSpec {
+    name: "evalsha_ro",
+    keys: &[keys(KEY_RO | KEY_ACCESS)],
+    args: BY_SHA,
+    run: Run::Script(evalsha, evalsha_within),
+    ..EVAL_RO
+};
+
+/// How the script of a command is found.
+type FindScript = fn(&mut ThreadInterpreter, &Call<'_>) -> Result<Script, Failure>;
+
+fn eval(call: &mut Call<'_>) -> Done {
+    execute(call, by_text, run::alone)
+}
+
+fn eval_within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    execute(call, by_text, |call, program| run::within(call, txn, program))
+}
+
+fn evalsha(call: &mut Call<'_>) -> Done {
+    execute(call, by_sha, run::alone)
+}
+
+fn evalsha_within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    execute(call, by_sha, |call, program| run::within(call, txn, program))
+}
+
+fn by_text(interpreter: &mut ThreadInterpreter, call: &Call<'_>) -> Result<Script, Failure> {
+    interpreter.load(call.engine, call.args[1], Origin::Evaluated)
+}
+
+fn by_sha(interpreter: &mut ThreadInterpreter, call: &Call<'_>) -> Result<Script, Failure> {
+    interpreter.find(call.engine, call.args[1]).ok_or_else(|| NO_SCRIPT.into())
+}
+
+fn execute(
+    call: &mut Call<'_>,
+    find: FindScript,
+    run: impl FnOnce(&mut Call<'_>, &mut Program<'_>) -> Done,
+) -> Done {
+    let invocation = invocation(call)?;
+    interpreter::with(call.engine, |interpreter| {
+        let script = find(interpreter, call)?;
+        let mut program = Program {
+            name: script.sha(),
+            flags: script.flags(),
+            kind: ScriptKind::Script,
+            run: &mut |host| interpreter.run(&script, invocation, host),
+        };
+        run(call, &mut program)
+    })
+}
+
+/// Divides the arguments after the script into keys and others.
+pub(super) fn invocation<'a>(call: &Call<'a>) -> Result<Invocation<'a>, Failure> {
+    let keys = resp::number::parse_i64(call.args[2]).ok_or(NOT_INTEGER)?;
+    let keys = usize::try_from(keys).map_err(|_| "ERR Number of keys can't be negative")?;
+    let others = &call.args[3..];
+    if keys > others.len() {
+        return Err("ERR Number of keys can't be greater than number of args".into());
+    }
+    let (keys, arguments) = others.split_at(keys);
+    Ok(Invocation { keys, arguments })
+}

@@ -1,0 +1,256 @@
+//! What a script calls: commands, executed in the script's transaction.
+//!
+//! Each command is one step of the transaction: where it fails, its own changes are undone, and the
+//! script decides what follows. Its reply goes into a buffer of its own, from which the script gets
+//! it.
+//!
+//! A script may name keys that it has not declared. Their shard is locked if nobody else has it;
+//! who waited for it here, with others locked, could wait forever. Where that fails, and where the
+//! heap has no free memory, the script is halted: it gets nothing but errors from then on, what it
+//! did is discarded, and it is run again by whoever runs it.
+
+use std::sync::Arc;
+
+use keyspace::{Key, Txn};
+use resp::{Protocol, Writer};
+use script::{Continue, LogLevel};
+use smallvec::SmallVec;
+
+use super::run::Rights;
+use crate::call::{Call, Run};
+use crate::execute::Step;
+use crate::failure::{Done, OOM};
+use crate::request::Keys;
+use crate::running_scripts::{LongSince, RunningScript};
+use crate::spec::{DENYOOM, NOSCRIPT, WRITE};
+use crate::table::{Command, Lookup};
+
+const UNKNOWN: &str = "ERR Unknown Redis command called from script";
+const WRONG_ARITY: &str = "ERR Wrong number of args calling Redis command from script";
+const NOT_FROM_SCRIPT: &str = "ERR This Redis command is not allowed from script";
+const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scripts.";
+/// What a script gets that was halted; nobody else sees it.
+const HALTED: &str = "ERR the script was halted";
+
+/// Why a script was ended, and what it did is discarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// It needs a shard that somebody else has locked.
+    NotLocked,
+    /// A command found no free memory in the heap.
+    Full,
+    /// It takes long: it is to be run again on a thread of its own.
+    TooLong(LongSince),
+    /// SCRIPT KILL, or a shutdown: it is not to be run again.
+    Killed,
+}
+
+/// The world of one run of a script.
+pub(super) struct ScriptHost<'h, 'c, 'k> {
+    call: &'h mut Call<'c>,
+    txn: &'h mut Txn<'k>,
+    rights: Rights,
+    /// Effects go into the command log (`redis.set_repl`).
+    is_logged: bool,
+    has_written: bool,
+    /// When it was looked at first how long the script takes, unix ns.
+    started_ns: Option<u64>,
+    /// It can be run again on a thread of its own.
+    may_move: bool,
+    /// How others know of it, if it runs long.
+    running: Option<Arc<RunningScript>>,
+    /// It was listed here, while it runs on its connection's thread.
+    is_listed: bool,
+    /// A command was executed that changes whole databases.
+    pub(super) changed_databases: bool,
+    pub(super) halt: Option<Halt>,
+    /// Lines for the server's log, written when the run counts.
+    pub(super) lines: Vec<(LogLevel, Vec<u8>)>,
+}
+
+impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
+    pub(super) fn new(
+        call: &'h mut Call<'c>,
+        txn: &'h mut Txn<'k>,
+        rights: Rights,
+        may_move: bool,
+    ) -> ScriptHost<'h, 'c, 'k> {
+        let running = call.session.running_script.clone();
+        if let Some(running) = &running {
+            running.set_locked(txn.locked());
+        }
+        ScriptHost {
+            call,
+            txn,
+            rights,
+            is_logged: true,
+            has_written: false,
+            started_ns: None,
+            may_move: may_move && running.is_none(),
+            running,
+            is_listed: false,
+            changed_databases: false,
+            halt: None,
+            lines: Vec::new(),
+        }
+    }
+
+    /// What must hold before a command is executed.
+    fn admit(&self, command: &Command, argc: usize) -> Done {
+        let spec = command.spec;
+        if !spec.accepts(argc) {
+            return Err(WRONG_ARITY.into());
+        }
+        if spec.has(NOSCRIPT) {
+            return Err(NOT_FROM_SCRIPT.into());
+        }
+        let Rights { may_write, .. } = self.rights;
+        if spec.has(WRITE) && !may_write {
+            return Err(READ_ONLY.into());
+        }
+        if spec.has(WRITE) && self.rights.checks_each {
+            self.call.engine.check_writes()?;
+        }
+        if spec.has(DENYOOM) && self.rights.is_over_limit && !self.has_written {
+            return Err(OOM.into());
+        }
+        Ok(())
+    }
+
+    /// Locks what a command needs. Returns false if somebody else has it.
+    fn lock(&mut self, step: &Step<'_>) -> bool {
+        if step.needs_all() {
+            return self.txn.covers_all();
+        }
+        let missing: SmallVec<[usize; 4]> =
+            step.keys.iter().filter(|key| !self.txn.covers(key)).map(Key::shard).collect();
+        if missing.is_empty() {
+            return true;
+        }
+        let is_locked = missing.into_iter().all(|shard| self.txn.try_extend(shard));
+        if let Some(running) = &self.running {
+            running.set_locked(self.txn.locked());
+        }
+        is_locked
+    }
+
+    /// Lists a script that takes long on its connection's thread, where nobody else can run it.
+    #[cold]
+    fn list(&mut self, since: LongSince) {
+        let running = Arc::new(RunningScript::new(since));
+        running.set_locked(self.txn.locked());
+        if self.has_written {
+            running.set_written();
+        }
+        self.call.engine.running_scripts().enter(&running);
+        self.running = Some(running);
+        self.is_listed = true;
+    }
+
+    /// Executes a command if it may be. Its reply, which may be an error, goes to `out`.
+    fn try_execute(&mut self, arguments: &[&[u8]], out: &mut Writer) -> Done {
+        let engine = self.call.engine;
+        let Lookup::Found(command) = engine.table().find(arguments) else {
+            return Err(UNKNOWN.into());
+        };
+        if self.halt.is_some() {
+            return Err(HALTED.into());
+        }
+        self.admit(command, arguments.len())?;
+        let mut keys = Keys::new();
+        engine.keys_of(Lookup::Found(command), arguments, |key| keys.push(key));
+        let step = Step { command, args: arguments, keys: &keys };
+        if !self.lock(&step) {
+            self.halt = Some(Halt::NotLocked);
+            return Err(HALTED.into());
+        }
+        engine.refuse_damaged_within(self.txn, self.call.db(), &step)?;
+        self.execute(&step, out);
+        Ok(())
+    }
+
+    /// Executes a command that was admitted.
+    fn execute(&mut self, step: &Step<'_>, out: &mut Writer) {
+        let call = &mut *self.call;
+        let (engine, losses, mark) = (call.engine, call.losses, call.effects.mark());
+        let started_ns = engine.begin_ns(call.session);
+        let command = step.command;
+        let inner = Call::new(engine, call.session, command, out, call.now_ns, call.effects);
+        let mut inner = Call { may_pin: false, may_block: false, losses, ..inner };
+        let failed = step.run(&mut inner, self.txn).err();
+        engine.finish(&mut inner, started_ns, failed.is_some());
+        if !self.is_logged {
+            call.effects.truncate_commands(mark);
+        }
+        if failed.is_some_and(|failed| failed.out_of_memory) {
+            self.halt = Some(Halt::Full);
+        }
+        let is_write = command.spec.has(WRITE);
+        self.has_written |= is_write;
+        if is_write && let Some(running) = &self.running {
+            running.set_written();
+        }
+        self.changed_databases |= is_write && matches!(command.spec.run, Run::All(_));
+    }
+}
+
+impl script::Host for ScriptHost<'_, '_, '_> {
+    fn call(&mut self, arguments: &[&[u8]], resp3: bool, reply: &mut Vec<u8>) -> bool {
+        let protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        let mut out = Writer::append_to(std::mem::take(reply), protocol);
+        let done = self.try_execute(arguments, &mut out);
+        if let Err(text) = &done {
+            out.error(text.as_bytes());
+        }
+        *reply = out.take();
+        // A command counts its own error.
+        done.is_ok()
+    }
+
+    fn log(&mut self, level: LogLevel, message: &[u8]) {
+        self.lines.push((level, message.to_vec()));
+    }
+
+    fn acl_check(&mut self, arguments: &[&[u8]]) -> Option<bool> {
+        matches!(self.call.engine.table().find(arguments), Lookup::Found(_)).then_some(true)
+    }
+
+    fn set_replication(&mut self, flags: u8) {
+        const APPEND_ONLY_FILE: u8 = 1;
+        self.is_logged = flags & APPEND_ONLY_FILE != 0;
+    }
+
+    fn poll(&mut self) -> Continue {
+        if self.halt.is_some() {
+            return Continue::Kill;
+        }
+        if let Some(running) = &self.running {
+            if running.is_killed() {
+                self.halt = Some(Halt::Killed);
+                return Continue::Kill;
+            }
+            return Continue::Yes;
+        }
+        let engine = self.call.engine;
+        let now_ns = engine.clock().unix_ns();
+        let started_ns = *self.started_ns.get_or_insert(now_ns);
+        let since = LongSince { kind: self.rights.kind, started_ns };
+        let took_ns = now_ns.saturating_sub(started_ns);
+        if self.may_move && took_ns > engine.script_moved_after() {
+            self.halt = Some(Halt::TooLong(since));
+            return Continue::Kill;
+        }
+        if !self.may_move && took_ns > engine.config().busy_reply_threshold_ns() {
+            self.list(since);
+        }
+        Continue::Yes
+    }
+}
+
+impl Drop for ScriptHost<'_, '_, '_> {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take().filter(|_| self.is_listed) {
+            self.call.engine.running_scripts().leave(&running);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The Lua interpreter of the thread, with the scripts that it has compiled.
+
+use std::cell::Cell;
+
+use script::{Host, Interpreter, Invocation, Outcome, Script, ScriptError};
+
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::script_cache::Origin;
+
+/// Bytes that the interpreter of a thread may use: a script that needs more ends with an error.
+const MEMORY_LIMIT: usize = 512 << 20;
+
+thread_local! {
+    static IDLE: Cell<Option<Box<ThreadInterpreter>>> = const { Cell::new(None) };
+}
+
+/// An interpreter, and what its scripts are from.
+pub(super) struct ThreadInterpreter {
+    interpreter: Interpreter,
+    /// The engine that it serves, and the generation of that engine's scripts.
+    serves: (u64, u64),
+}
+
+/// Passes the interpreter of this thread to `f`; it is made where there is none yet. What panics
+/// loses it, since nobody knows what state it is in.
+pub(super) fn with<R>(
+    engine: &Engine,
+    f: impl FnOnce(&mut ThreadInterpreter) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let mut interpreter = take(engine)?;
+    let done = f(&mut interpreter);
+    IDLE.set(Some(interpreter));
+    done
+}
+
+fn take(engine: &Engine) -> Result<Box<ThreadInterpreter>, Failure> {
+    let serves = (engine.id(), engine.scripts().generation());
+    if let Some(mut idle) = IDLE.take().filter(|idle| idle.serves.0 == serves.0) {
+        if idle.serves != serves {
+            idle.interpreter.flush();
+            idle.serves = serves;
+        }
+        return Ok(idle);
+    }
+    let interpreter = Interpreter::new(MEMORY_LIMIT).map_err(refused)?;
+    Ok(Box::new(ThreadInterpreter { interpreter, serves }))
+}
+
+fn refused(error: ScriptError) -> Failure {
+    Failure::text(error.to_string())
+}
+
+impl ThreadInterpreter {
+    /// Returns the script with this text: compiled now, if it was not before.
+    pub(super) fn load(
+        &mut self,
+        engine: &Engine,
+        text: &[u8],
+        origin: Origin,
+    ) -> Result<Script, Failure> {
+        let sha = Interpreter::sha(text);
+        if let Some(script) = self.interpreter.cached(&sha)
+            && origin == Origin::Evaluated
+        {
+            return Ok(script);
+        }
+        let script = match origin {
+            Origin::Evaluated => self.interpreter.load(text),
+            Origin::Loaded => self.interpreter.load_kept(text),
+        };
+        let script = script.map_err(refused)?;
+        engine.scripts().add(&sha, text, origin);
+        Ok(script)
+    }
+
+    /// Returns the script with this SHA-1, if there is one.
+    pub(super) fn find(&mut self, engine: &Engine, sha: &[u8]) -> Option<Script> {
+        let sha = str::from_utf8(sha).ok().filter(|sha| sha.len() == 40)?;
+        if let Some(script) = self.interpreter.cached(sha) {
+            return Some(script);
+        }
+        let text = engine.scripts().text(&sha.to_ascii_lowercase())?;
+        self.interpreter.load(&text).ok()
+    }
+
+    /// Compiles a script for this thread, so that it is found whatever becomes of the cache.
+    pub(super) fn keep(&mut self, text: &[u8]) -> Result<(), Failure> {
+        self.interpreter.load(text).map(drop).map_err(refused)
+    }
+
+    /// Runs a script.
+    pub(super) fn run(
+        &mut self,
+        script: &Script,
+        invocation: Invocation<'_>,
+        host: &mut dyn Host,
+    ) -> Outcome {
+        self.interpreter.run(script, invocation, host)
+    }
+}

@@ -1,0 +1,195 @@
+//! A script as one unit of work.
+//!
+//! The shards of the declared keys are locked, the script runs, and what it changed is committed
+//! once: after a crash all of it is there or nothing. As in Redis, an error of the script keeps
+//! what its commands changed before it.
+//!
+//! A script that needs a shard which it could not lock is rolled back and run again with all shards
+//! locked, at the same time and with the same random numbers; nothing of the first run has been
+//! seen by anybody. That is remembered, so that it happens once to a script.
+
+use keyspace::Txn;
+use resp::Mark;
+use script::{Flags, Host, LogLevel, Outcome, Reply};
+
+use super::host::{Halt, ScriptHost};
+use super::reply;
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::execute::Scope;
+use crate::failure::{Done, Failure};
+use crate::running_scripts::ScriptKind;
+use crate::spec::READONLY;
+
+const WRITE_FLAG: &str = "ERR Can not execute a script with write flag using *_ro command.";
+const OVER_LIMIT: &str =
+    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+
+/// A script or a function, ready to run.
+pub(crate) struct Program<'p> {
+    /// The SHA-1 of the script, or the name of the function.
+    pub(crate) name: &'p str,
+    /// What it declares about itself; `None` if it declares nothing: then each of its commands is
+    /// checked.
+    pub(crate) flags: Option<Flags>,
+    /// Which command ends it.
+    pub(crate) kind: ScriptKind,
+    /// Runs it.
+    pub(crate) run: &'p mut dyn FnMut(&mut dyn Host) -> Outcome,
+}
+
+/// What a script may do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rights {
+    pub(super) kind: ScriptKind,
+    pub(super) may_write: bool,
+    /// Each of its writes is refused while the store takes none; else the script was.
+    pub(super) checks_each: bool,
+    /// Its commands that take memory are refused.
+    pub(super) is_over_limit: bool,
+}
+
+impl Rights {
+    /// Finds out what a script may do, or why it may not run. With `is_inner`, all shards are
+    /// locked already and nothing can be evicted.
+    fn of(call: &Call<'_>, program: &Program<'_>, is_inner: bool) -> Result<Rights, Failure> {
+        let Program { flags, kind, .. } = *program;
+        let engine = call.engine;
+        let reads_only = call.command.spec.has(READONLY);
+        let is_over_limit = if is_inner {
+            engine.keyspace().exceeds_maxmemory()
+        } else {
+            !engine.evict_until_under_limit()
+        };
+        let Some(flags) = flags else {
+            return Ok(Rights { kind, may_write: !reads_only, checks_each: true, is_over_limit });
+        };
+        let writes = !flags.contains(Flags::NO_WRITES);
+        if writes && reads_only {
+            return Err(WRITE_FLAG.into());
+        }
+        if writes && !call.session.replay {
+            engine.check_writes()?;
+        }
+        if writes && is_over_limit && !flags.contains(Flags::ALLOW_OOM) {
+            return Err(OVER_LIMIT.into());
+        }
+        Ok(Rights { kind, may_write: writes, checks_each: false, is_over_limit: false })
+    }
+}
+
+/// Runs a script in a transaction of its own.
+pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
+    let engine = call.engine;
+    let rights = Rights::of(call, program, false)?;
+    let start = Start { mark: call.out.mark(), random: call.session.random.clone() };
+    let mut may_move = call.session.can_wait();
+    let mut scope = Scope::Keys;
+    if engine.scripts().is_undeclared(program.name) {
+        scope = Scope::All;
+    }
+    loop {
+        let mut halt = None;
+        let done = engine.transact(call, scope, |call, txn| {
+            let ended = execute(call, txn, program, rights, may_move);
+            ended.map_err(|(why, failure)| {
+                halt = Some(why);
+                failure
+            })
+        });
+        match halt {
+            Some(Halt::NotLocked) => {
+                engine.scripts().remember_undeclared(program.name);
+                scope = Scope::All;
+            }
+            Some(Halt::TooLong(since)) => {
+                start.restore(call);
+                let session = call.session.for_script();
+                if engine.move_script(call, since, session) {
+                    return Ok(());
+                }
+                may_move = false;
+            }
+            _ => return done,
+        }
+        start.restore(call);
+    }
+}
+
+/// Runs a script in a transaction that has locked all shards: in EXEC.
+pub(crate) fn within(call: &mut Call<'_>, txn: &mut Txn<'_>, program: &mut Program<'_>) -> Done {
+    let rights = Rights::of(call, program, true)?;
+    let may_move = call.session.can_wait();
+    execute(call, txn, program, rights, may_move).map_err(|(halt, failure)| {
+        if let Halt::TooLong(since) = halt {
+            call.long_script = Some(since);
+        }
+        failure
+    })
+}
+
+/// What a second run begins with.
+struct Start {
+    mark: Mark,
+    random: fastrand::Rng,
+}
+
+impl Start {
+    fn restore(&self, call: &mut Call<'_>) {
+        call.out.truncate(self.mark);
+        call.effects.clear();
+        call.session.random = self.random.clone();
+    }
+}
+
+/// Runs a script, and writes its reply unless it was halted.
+fn execute(
+    call: &mut Call<'_>,
+    txn: &mut Txn<'_>,
+    program: &mut Program<'_>,
+    rights: Rights,
+    may_move: bool,
+) -> Result<(), (Halt, Failure)> {
+    let db = call.db();
+    let mut host = ScriptHost::new(call, txn, rights, may_move);
+    let outcome = (program.run)(&mut host);
+    let (halt, lines) = (host.halt, std::mem::take(&mut host.lines));
+    let changed_databases = host.changed_databases;
+    drop(host);
+    // A script selects a database for itself only.
+    call.session.select(db);
+    if let Some(halt) = halt {
+        return Err((halt, failure_of(halt, &outcome.reply)));
+    }
+    call.changed_databases |= changed_databases;
+    lines.iter().for_each(|(level, text)| call.engine.log_line(*level, text));
+    if let Reply::Error { message, is_counted } = &outcome.reply {
+        let stats = call.engine.stats();
+        stats.failed(call.session.stripe, call.command.id);
+        if !is_counted {
+            stats.error(message.split(|byte| *byte == b' ').next().unwrap_or_default());
+        }
+    }
+    reply::write(&outcome.reply, call.out);
+    Ok(())
+}
+
+/// The error of a script that was ended, for whoever does not run it again.
+fn failure_of(halt: Halt, reply: &Reply) -> Failure {
+    match (halt, reply) {
+        (Halt::Full, _) => keyspace::Error::Full.into(),
+        (Halt::Killed, Reply::Error { message, .. }) => Failure::text(message.clone()),
+        _ => "ERR the script was ended".into(),
+    }
+}
+
+impl Engine {
+    /// Writes what a script says into the server's log, from the default level on.
+    fn log_line(&self, level: LogLevel, text: &[u8]) {
+        if level >= LogLevel::Notice
+            && let Some(host) = self.host()
+        {
+            host.log(&String::from_utf8_lossy(text));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Keys whose blocked clients could not be served when they were filled.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use keyspace::Db;
+
+/// A key in a database.
+pub(crate) type BlockedKey = (Db, Box<[u8]>);
+
+/// Keys that hold something for clients whom nobody could serve yet.
+#[derive(Default)]
+pub(crate) struct DeferredKeys {
+    any: AtomicBool,
+    places: Mutex<HashSet<BlockedKey>>,
+}
+
+impl DeferredKeys {
+    pub(crate) fn add(&self, places: impl IntoIterator<Item = BlockedKey>) {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).extend(places);
+        self.any.store(true, Relaxed);
+    }
+
+    pub(crate) fn take(&self) -> HashSet<BlockedKey> {
+        if !self.any.load(Relaxed) || !self.any.swap(false, Relaxed) {
+            return HashSet::new();
+        }
+        std::mem::take(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Wake-ups that were deferred.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    /// They failed: to be tried periodically.
+    pub(crate) failed: DeferredKeys,
+    /// They need shards that were not locked: to be done as soon as those that were are unlocked.
+    pub(crate) not_locked: DeferredKeys,
+}

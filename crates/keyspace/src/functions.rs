@@ -1,0 +1,76 @@
+//! Function libraries: the source code of each, by its name.
+//!
+//! They are kept as strings are: an entry of a physical database of their own, to which no logical
+//! one leads. So all that goes over databases (check, repair, scrub, defragmentation, salvage) goes
+//! over them too, and nothing that goes over keys (KEYS, FLUSHALL, eviction, watches) sees them.
+//!
+//! What is in a library (its functions) is not known here.
+
+use crate::layout::{Counts, LIBRARIES, counts_root};
+use crate::txn::KeyLocation;
+use crate::{Error, Expire, Keyspace, Txn, entry, snapshot};
+
+impl Keyspace {
+    /// How many function libraries there are. Takes no lock: what transactions are about to change
+    /// is not in it.
+    pub fn libraries(&self) -> u64 {
+        (0..self.shards())
+            .map(|shard| self.root_word(shard, counts_root(LIBRARIES)))
+            .map(|word| u64::from(Counts::decode(word).keys))
+            .sum()
+    }
+}
+
+impl Txn<'_> {
+    /// Returns the code of a function library, if there is one of this name. Its shard, that of a
+    /// key of this name, must be locked, as for everything here.
+    pub fn library(&self, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let key = self.key(name);
+        let place = self.place_in(LIBRARIES, &key);
+        let Some(slot) = self.slot(place, &key) else { return Ok(None) };
+        snapshot::library(&self.shards[place.shard], slot.entry()).map(Some)
+    }
+
+    /// Stores the code of a function library, in place of that which it had.
+    pub fn put_library(&mut self, name: &[u8], code: &[u8]) -> Result<(), Error> {
+        let key = self.key(name);
+        let place = self.place_in(LIBRARIES, &key);
+        let old = self.slot(place, &key).map(|slot| self.old(place, slot));
+        self.put_bytes(place, &key, old, code, false, Expire::Clear)
+    }
+
+    /// Deletes a function library. Returns true if there was one of this name.
+    pub fn delete_library(&mut self, name: &[u8]) -> Result<bool, Error> {
+        let key = self.key(name);
+        let place = self.place_in(LIBRARIES, &key);
+        let Some(slot) = self.slot(place, &key) else { return Ok(false) };
+        self.unlink(place, key.hash, slot, true)?;
+        Ok(true)
+    }
+
+    /// Deletes the function libraries in the locked shards; returns how many there were. What they
+    /// occupied is freed by [`Keyspace::reclaim_step`].
+    pub fn flush_libraries(&mut self) -> Result<u64, Error> {
+        self.forget();
+        let places = (0..self.shards.len()).map(|shard| KeyLocation { shard, db: LIBRARIES });
+        places.into_iter().try_fold(0, |all, place| Ok(all + self.flush_place(place)?))
+    }
+
+    /// Shows each function library in the locked shards: its name, and its code unless that is
+    /// damaged.
+    pub fn for_each_library(&self, mut show: impl FnMut(&[u8], Result<Vec<u8>, Error>)) {
+        for shard in 0..self.shards.len() {
+            let place = KeyLocation { shard, db: LIBRARIES };
+            let shard = &self.shards[shard];
+            let mut cursor = 0;
+            loop {
+                cursor = self.keys_index(place).scan(shard, cursor, 64, |at| {
+                    show(&entry::key(shard, at), snapshot::library(shard, at));
+                });
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What a check found: figures, and each thing that is wrong in words.
+
+use heap::CheckError as HeapError;
+use structures::Damaged;
+
+use crate::layout::LIBRARIES;
+
+/// What a check went through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Keys in all databases.
+    pub keys: u64,
+    /// Keys with an expiry time.
+    pub expiring: u64,
+    /// Function libraries.
+    pub libraries: u64,
+    /// Blocks that are reached, each once.
+    pub blocks: u64,
+    /// Bytes of these blocks.
+    pub bytes: u64,
+}
+
+impl Checked {
+    /// Adds another shard's.
+    pub fn add(&mut self, other: Checked) {
+        self.keys += other.keys;
+        self.expiring += other.expiring;
+        self.libraries += other.libraries;
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A database as messages name it: by the number that clients know, or as the function libraries.
+#[derive(Clone, Copy, Debug)]
+pub struct DatabaseName(pub usize);
+
+impl std::fmt::Display for DatabaseName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 == usize::from(LIBRARIES) {
+            true => f.write_str("function libraries"),
+            false => write!(f, "database {}", self.0),
+        }
+    }
+}
+
+/// A key whose bytes are not those that were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedKey {
+    /// The shard that it lives in.
+    pub shard: usize,
+    /// The database, as clients number it.
+    pub db: usize,
+    /// Its name, where that is sound.
+    pub key: Option<Vec<u8>>,
+    /// Byte offset in the pool of its entry.
+    pub entry: u64,
+    /// What of it is damaged.
+    pub what: &'static str,
+    /// Byte offset in the pool of that.
+    pub at: u64,
+    /// A hash that leads to its slot in the index of keys.
+    pub(crate) hash: u64,
+    /// How many bits of it are those of the key's own.
+    pub(crate) bits: u32,
+}
+
+impl std::fmt::Display for DamagedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.key {
+            Some(key) => write!(f, "{}, key \"{}\": ", DatabaseName(self.db), key.escape_ascii())?,
+            None => write!(f, "{}, a key whose name is lost: ", DatabaseName(self.db))?,
+        }
+        write!(f, "damaged {} at offset {:#x} (entry at {:#x})", self.what, self.at, self.entry)
+    }
+}
+
+/// What is wrong with a keyspace.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The heap's own tables are.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// A key is.
+    #[error("{0}")]
+    Key(DamagedKey),
+    /// An index is: some of its keys may not be found.
+    #[error("shard {shard}, {}, index of {}: {source}", DatabaseName(*db), kind(*expiry))]
+    Index {
+        /// The shard.
+        shard: usize,
+        /// The database, as clients number it.
+        db: usize,
+        /// Whether it is the index of keys with an expiry time.
+        expiry: bool,
+        /// What was found.
+        source: Damaged,
+    },
+    /// The queue of what is to be freed is: the room of what it leads to is lost.
+    #[error("shard {shard}, free queue: {source}")]
+    Queue {
+        /// The shard.
+        shard: usize,
+        /// What was found.
+        source: Damaged,
+    },
+    /// An entry has an expiry time and does not stand in that index, or the other way round.
+    #[error(
+        "shard {shard}, {}: the entry at offset {at:#x} {}",
+        DatabaseName(*db),
+        if *listed { "has no expiry time and is in the index of those that do" }
+        else { "has an expiry time and does not stand in the index of those" }
+    )]
+    Expiry {
+        /// The shard.
+        shard: usize,
+        /// The database, as clients number it.
+        db: usize,
+        /// The entry's byte offset in the pool.
+        at: u64,
+        /// Whether it is in the index.
+        listed: bool,
+    },
+    /// The counts of a database are not those of its indexes.
+    #[error(
+        "shard {shard}, {}: counted {found_keys} keys ({found_expiring} with an expiry time), \
+         the pool says {keys} ({expiring})",
+        DatabaseName(*db)
+    )]
+    Count {
+        /// The shard.
+        shard: usize,
+        /// The database, as clients number it.
+        db: usize,
+        /// Keys, as the pool says.
+        keys: u32,
+        /// Keys with an expiry time, as the pool says.
+        expiring: u32,
+        /// Keys that there are.
+        found_keys: u32,
+        /// Keys with an expiry time that there are.
+        found_expiring: u32,
+    },
+    /// The counts of a database's hashes with fields that have a time are not those of its keys.
+    #[error(
+        "shard {shard}, {}: counted {found} hashes with times of fields, the pool says otherwise",
+        DatabaseName(*db)
+    )]
+    Fields {
+        /// The shard.
+        shard: usize,
+        /// The database, as clients number it.
+        db: usize,
+        /// Hashes with fields that have a time that there are.
+        found: u32,
+    },
+    /// A block is allocated but nothing leads to it.
+    #[error("the block of {bytes} bytes at offset {at:#x} is allocated and not reachable")]
+    Lost {
+        /// Its byte offset in the pool.
+        at: u64,
+        /// What it holds.
+        bytes: u64,
+    },
+    /// Something leads to a block whose bit says that it is free.
+    #[error("shard {shard}: the block at offset {at:#x} is reached but not allocated")]
+    Unallocated {
+        /// The shard.
+        shard: usize,
+        /// Its byte offset in the pool.
+        at: u64,
+    },
+    /// Something leads where no block can begin, or two things lead to one block.
+    #[error("the block at offset {at:#x} is reached twice, or none can begin there")]
+    Dangling {
+        /// Its byte offset in the pool.
+        at: u64,
+    },
+}
+
+fn kind(expiry: bool) -> &'static str {
+    if expiry { "expiry times" } else { "keys" }
+}

@@ -1,0 +1,40 @@
+//! What a shard keeps in DRAM beside its persistent words.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use crate::eviction::Pool;
+use crate::eviction::access::AccessTable;
+use crate::expiry::mean_ttl::MeanTtl;
+use crate::key::DATABASES;
+use crate::stats::Counters;
+use crate::watch::Watches;
+
+/// In `CachePadded`, so that two shards never share a line.
+pub(crate) struct VolatileShard {
+    pub(crate) access: AccessTable,
+    pub(crate) counters: Counters,
+    pub(crate) watches: Watches,
+    /// How many want every change to be listed.
+    pub(crate) followers: AtomicUsize,
+    /// Candidates for eviction.
+    pub(crate) pool: Mutex<Pool>,
+    /// Where the search for expired keys goes on, per logical database.
+    pub(crate) expire_cursors: [AtomicU64; DATABASES],
+    /// Mean times to live, per logical database.
+    pub(crate) mean_ttls: [MeanTtl; DATABASES],
+}
+
+impl VolatileShard {
+    pub(crate) fn new(now: u64, seed: u64) -> VolatileShard {
+        VolatileShard {
+            access: AccessTable::new(now, seed),
+            counters: Counters::default(),
+            watches: Watches::default(),
+            followers: AtomicUsize::new(0),
+            pool: Mutex::default(),
+            expire_cursors: Default::default(),
+            mean_ttls: Default::default(),
+        }
+    }
+}

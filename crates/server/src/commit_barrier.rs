@@ -1,0 +1,199 @@
+//! Replies that wait for the command log: one write, and one sync, for all connections of a worker.
+//!
+//! A connection whose replies depend on the log up to some offset enters the gate and sleeps. Its
+//! entry wakes the worker's flusher, a task that is in the queue behind all connections that
+//! were ready at the same time; so it runs when they all have executed and entered. It asks the log
+//! to do what its policy demands (`always`: write and sync; else: write), right there on the
+//! worker's thread, since a hop to another thread costs more than it would save, and wakes
+//! everybody. Workers meet in the log itself, which lets one of them sync for all that wait.
+//!
+//! Invariant: a reply leaves only if the log said that its offset was settled. A failure turns away
+//! those who waited when it was met; who comes later asks the log again, which may have been
+//! written meanwhile.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use aof::{Aof, Fsync};
+
+/// The log could not be settled as far as that: it is not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogFailed;
+
+#[derive(Default)]
+struct Waiting {
+    wakers: Vec<Waker>,
+    wanted: u64,
+    flusher: Option<Waker>,
+}
+
+/// A worker's gate.
+#[derive(Default)]
+pub(crate) struct CommitBarrier {
+    waiting: Mutex<Waiting>,
+    durable: AtomicU64,
+    /// Up to where the log could not be settled when it was asked last.
+    failed: AtomicU64,
+}
+
+impl CommitBarrier {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the log is known to be settled up to `offset`.
+    pub(crate) fn is_durable(&self, offset: u64) -> bool {
+        self.durable.load(Relaxed) >= offset
+    }
+
+    /// Returns when the log is settled up to `offset`.
+    pub(crate) async fn pass(&self, offset: u64) -> Result<(), LogFailed> {
+        let mut waits = false;
+        poll_fn(|cx| {
+            if self.is_durable(offset) {
+                return Poll::Ready(Ok(()));
+            }
+            if !waits {
+                // An earlier failure is not this one's. Who was turned away and does not know it
+                // yet asks once more.
+                self.failed.store(0, Relaxed);
+                waits = true;
+            } else if self.failed.load(Relaxed) >= offset {
+                return Poll::Ready(Err(LogFailed));
+            }
+            let mut waiting = self.waiting();
+            waiting.wakers.push(cx.waker().clone());
+            waiting.wanted = waiting.wanted.max(offset);
+            if let Some(flusher) = waiting.flusher.take() {
+                flusher.wake();
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Looks at the sockets again as long as that brings more connections to the gate: a sync takes
+    /// some hundred times as long as a look, and those who come too late for it wait for the next
+    /// one.
+    async fn gather(&self) {
+        let mut before = 0;
+        loop {
+            let now = self.waiting().wakers.len();
+            if now <= before {
+                return;
+            }
+            before = now;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The flusher: settles for those who wait, for ever, and tells how long it took.
+    pub(crate) async fn flush(self: Arc<CommitBarrier>, log: Arc<Aof>, took: impl Fn(Duration)) {
+        loop {
+            poll_fn(|cx| {
+                let mut waiting = self.waiting();
+                if waiting.wakers.is_empty() {
+                    waiting.flusher = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                Poll::Ready(())
+            })
+            .await;
+            if log.fsync() == Fsync::Always {
+                self.gather().await;
+            }
+            let (wanted, wakers) = {
+                let mut waiting = self.waiting();
+                (waiting.wanted, std::mem::take(&mut waiting.wakers))
+            };
+            let begin = Instant::now();
+            let durable = log.sync_up_to(wanted);
+            took(begin.elapsed());
+            match durable {
+                Ok(()) => self.durable.store(wanted, Relaxed),
+                // The log has said why.
+                Err(_) => self.failed.store(wanted, Relaxed),
+            }
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aof::{Fsync, Loader, Options};
+    use std::path::Path;
+
+    fn log(folder: &Path) -> Arc<Aof> {
+        let mut options = Options::new(folder);
+        options.fsync = Fsync::Always;
+        let mut loader = Loader::open(options).expect("a folder");
+        assert!(loader.next().expect("nothing to read").is_none());
+        Arc::new(loader.into_log().expect("a log"))
+    }
+
+    /// Fifty connections append and wait, all ready at once: their syncs, and how many passed.
+    async fn fifty(commit_barrier: &Arc<CommitBarrier>, log: &Arc<Aof>) -> (u64, usize) {
+        let before = log.figures().syncs;
+        let waiting: Vec<_> = (0..50)
+            .map(|_| {
+                let (commit_barrier, log) = (Arc::clone(commit_barrier), Arc::clone(log));
+                tokio::spawn(async move {
+                    let end = log.append(0, 0, b"*1\r\n$4\r\nPING\r\n");
+                    let passed = commit_barrier.pass(end).await;
+                    passed.is_ok() && log.durable() >= end
+                })
+            })
+            .collect();
+        let mut passed = 0;
+        for task in waiting {
+            passed += usize::from(task.await.expect("no panic"));
+        }
+        (log.figures().syncs - before, passed)
+    }
+
+    #[test]
+    fn connections_that_are_ready_together_share_one_sync() {
+        let folder = testkit::Medium::Disk.scratch();
+        let log = log(folder.path());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let commit_barrier = Arc::new(CommitBarrier::default());
+            tokio::spawn(Arc::clone(&commit_barrier).flush(Arc::clone(&log), |_| {}));
+            for _ in 0..3 {
+                assert_eq!(fifty(&commit_barrier, &log).await, (1, 50));
+            }
+        });
+    }
+
+    #[test]
+    fn those_who_wait_are_turned_away_and_those_who_come_later_ask_again() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let commit_barrier = Arc::new(CommitBarrier::default());
+            commit_barrier.durable.store(5, Relaxed);
+            commit_barrier.failed.store(7, Relaxed);
+            assert_eq!(commit_barrier.pass(5).await, Ok(()), "it was settled before");
+            let entered = Arc::clone(&commit_barrier);
+            let waits = tokio::spawn(async move { entered.pass(6).await });
+            tokio::task::yield_now().await;
+            assert!(!waits.is_finished(), "the earlier failure is not its own");
+            let wake = |commit_barrier: &CommitBarrier| {
+                commit_barrier.waiting().wakers.drain(..).for_each(Waker::wake)
+            };
+            commit_barrier.failed.store(6, Relaxed);
+            wake(&commit_barrier);
+            assert_eq!(waits.await.expect("no panic"), Err(LogFailed));
+            let entered = Arc::clone(&commit_barrier);
+            let waits = tokio::spawn(async move { entered.pass(6).await });
+            tokio::task::yield_now().await;
+            commit_barrier.durable.store(6, Relaxed);
+            wake(&commit_barrier);
+            assert_eq!(waits.await.expect("no panic"), Ok(()), "it was written at last");
+        });
+    }
+}

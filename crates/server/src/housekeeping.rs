@@ -1,0 +1,293 @@
+//! Periodic work: expiry and freeing on the workers, the rest on a thread of its own.
+//!
+//! Each worker looks after the shards whose number is its own modulo the number of workers, in
+//! steps that hold a lock for a bounded number of items, and lets its connections run between the
+//! steps. What may block (growing the pool, the append-only file) is done by the housekeeping
+//! thread.
+//!
+//! Each step is contained: a panic in one ends that step, not the task, so that expiry and freeing
+//! go on in the other shards and, at the next round, in this one.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use keyspace::Defragmentation;
+
+use crate::meter::{Totals, add};
+use crate::pool_file;
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+/// Items that one step looks at, times `active-expire-effort`.
+const ITEMS: usize = 20;
+/// Blocks that one step frees.
+const BLOCKS: usize = 64;
+/// Entries that one step of the defragmenter looks at.
+const ENTRIES: usize = 64;
+/// How much of a worker's time expiry may take when much is due, in percent.
+const SHARE: u32 = 25;
+/// How often the housekeeping thread looks.
+const HOUSEKEEPING: Duration = Duration::from_millis(100);
+/// How often clients are looked through for those that were silent too long.
+const IDLE_CLIENTS: Duration = Duration::from_secs(1);
+/// How long free space is kept that nobody takes.
+const REST: Duration = Duration::from_secs(10);
+/// Clients whose memory is worth a walk through all that the allocator keeps.
+const MANY_CLIENTS: u64 = 1000;
+/// How long space is given back before the other work of the thread.
+const GIVE_BACK: Duration = Duration::from_millis(50);
+/// How often it is checked that the pool's file is in its place.
+const POOL_FILE: Duration = Duration::from_secs(1);
+
+/// Runs a step of background work. A panic in it is logged, and the step counts as one that did
+/// nothing: what it held is rolled back or poisoned where it lies, as after the panic of a command.
+pub(crate) fn contained<R>(what: &str, step: impl FnOnce() -> R) -> Option<R> {
+    let done = catch_unwind(AssertUnwindSafe(step));
+    if done.is_err() {
+        tracing::error!("Background work ({what}) panicked; it is tried again later");
+    }
+    done.ok()
+}
+
+/// The periodic work of a worker.
+pub(crate) async fn periodic(worker: Arc<Worker>) {
+    let mut passes: BTreeMap<usize, Defragmentation> = BTreeMap::new();
+    loop {
+        let hz = worker.shared.limits.hz.load(Relaxed).max(1);
+        let period = Duration::from_micros(1_000_000 / hz);
+        tokio::time::sleep(period).await;
+        worker.meter().publish();
+        if !worker.shared.cron.load(Relaxed) || worker.shared.engine.config().loading() {
+            continue;
+        }
+        contained("blocked clients", || worker.shared.engine.retry_deferred(worker.number));
+        let until = Instant::now() + period * SHARE / 100;
+        let (step, shards) = (worker.shared.meters.len(), worker.shared.engine.keyspace().shards());
+        for shard in (worker.number..shards).step_by(step) {
+            expire(&worker, shard, until).await;
+            reclaim(&worker, shard).await;
+            let is_free = !worker.shared.engine.is_locked_by_script(shard);
+            if is_free && worker.shared.limits.defragment.load(Relaxed) {
+                defragment(&worker, shard, passes.entry(shard).or_default());
+            }
+        }
+    }
+}
+
+/// Deletes keys whose time has come, as long as many are found and time is left.
+async fn expire(worker: &Worker, shard: usize, until: Instant) {
+    let shared = &worker.shared;
+    if !shared.active_expire.load(Relaxed) || !shared.engine.takes_writes() {
+        return;
+    }
+    let effort = shared.limits.expire_effort.load(Relaxed).max(1) as usize;
+    while !shared.engine.is_locked_by_script(shard) {
+        let step = || shared.engine.expire_step(shard, ITEMS * effort);
+        if contained("expiry", step) != Some(true) || Instant::now() > until {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Frees what deletes left behind.
+async fn reclaim(worker: &Worker, shard: usize) {
+    let engine = &worker.shared.engine;
+    let keyspace = engine.keyspace();
+    while keyspace.has_garbage(shard) && !engine.is_locked_by_script(shard) {
+        match contained("freeing", || keyspace.reclaim_step(shard, BLOCKS)) {
+            Some(Ok(progress)) if progress.more => tokio::task::yield_now().await,
+            _ => return,
+        }
+    }
+}
+
+/// Moves some entries out of sparse spans, and begins again after a pass over the shard.
+fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation) {
+    let keyspace = worker.shared.engine.keyspace();
+    let step = || keyspace.defragment_step(shard, *pass, ENTRIES).ok().flatten();
+    let next = contained("defragmentation", step).flatten().unwrap_or_default();
+    add(&worker.meter().moved, next.moved.saturating_sub(pass.moved));
+    *pass = next;
+}
+
+/// The housekeeping thread, until the server ends.
+pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
+    let mut idle_checked = Instant::now();
+    let mut pool_checked = Instant::now();
+    let mut space = Space::new();
+    let mut leftovers = Leftovers::default();
+    while !shared.shutdown.is_asked() {
+        std::thread::sleep(HOUSEKEEPING);
+        let heap = shared.engine.keyspace().heap();
+        shared.peak.fetch_max(heap.used(), Relaxed);
+        let totals = Totals::of(&shared.meters);
+        shared.rates.sample([
+            shared.engine.stats().total_calls(),
+            totals.bytes_in,
+            totals.bytes_out,
+        ]);
+        if pool_checked.elapsed() >= POOL_FILE {
+            pool_checked = Instant::now();
+            pool_file::look_at(shared);
+        }
+        if !shared.cron.load(Relaxed) {
+            continue;
+        }
+        contained("growth of the pool", || {
+            while heap.grow_ahead() {
+                tracing::debug!("The pool grew to {} bytes", heap.size());
+            }
+        });
+        contained("free space of the pool", || space.tend(shared));
+        contained("the append-only file", &tick);
+        contained("memory of clients", || evict_clients(shared));
+        if idle_checked.elapsed() >= IDLE_CLIENTS {
+            idle_checked = Instant::now();
+            contained("silent clients", || {
+                let released = idle_clients(shared);
+                let here = shared.engine.clients().len() as u64;
+                leftovers.tend(shared.accepted.load(Relaxed).saturating_sub(here), released);
+            });
+        }
+    }
+}
+
+/// Gives free space of the pool back that nobody takes.
+struct Space {
+    rested: Instant,
+    warned: bool,
+    /// A purge is under way.
+    purges: bool,
+}
+
+impl Space {
+    fn new() -> Space {
+        Space { rested: Instant::now(), warned: false, purges: false }
+    }
+
+    fn tend(&mut self, shared: &Shared) {
+        let keyspace = shared.engine.keyspace();
+        let heap = keyspace.heap();
+        if self.rested.elapsed() >= REST {
+            self.rested = Instant::now();
+            heap.rest();
+        }
+        let before = heap.given_back();
+        let until = Instant::now() + GIVE_BACK;
+        while {
+            self.purges |= heap.is_purging();
+            keyspace.give_back_step()
+        } && Instant::now() < until
+            && !shared.shutdown.is_asked()
+        {}
+        if self.purges && !heap.is_purging() {
+            self.purges = false;
+            heap::trim_allocator();
+        }
+        let given = heap.given_back().saturating_sub(before);
+        if given > 0 {
+            tracing::debug!("Gave {given} bytes of free space in the pool back");
+        }
+        if !self.warned && !heap.gives_space_back() && !heap.region().is_device() {
+            self.warned = true;
+            tracing::info!("The pool's file system makes no holes in files: free space is kept");
+        }
+    }
+}
+
+/// What clients leave in the allocator, which keeps it for the next ones.
+#[derive(Default)]
+struct Leftovers {
+    /// Clients that had gone when memory was last given back.
+    disconnected: u64,
+    /// Buffers that were given to the allocator since.
+    buffers: u64,
+    /// Idle ones that had not given up theirs when they were looked at last.
+    released: u64,
+    /// When memory was last given back.
+    at: Option<Instant>,
+}
+
+impl Leftovers {
+    /// Gives memory back to the kernel when many clients have gone, or many idle ones have given up
+    /// their buffers, and no more do so at the moment.
+    fn tend(&mut self, disconnected: u64, released: u64) {
+        // Some may never do so, such as one that does not read.
+        let more = released.saturating_sub(self.released);
+        self.released = released;
+        self.buffers += more;
+        let many = disconnected.saturating_sub(self.disconnected) + self.buffers >= MANY_CLIENTS;
+        if more == 0 && many && self.at.is_none_or(|at| at.elapsed() >= REST) {
+            heap::trim_allocator();
+            *self = Leftovers { disconnected, buffers: 0, released, at: Some(Instant::now()) };
+        }
+    }
+}
+
+/// Closes the clients that take most memory while all take more than `maxmemory-clients`.
+fn evict_clients(shared: &Shared) {
+    let limit = shared.limits.client_memory.load(Relaxed);
+    if limit == 0 {
+        return;
+    }
+    let engine = &shared.engine;
+    for client in engine.clients().evict(usize::try_from(limit).unwrap_or(usize::MAX)) {
+        let line = commands::admin::describe(engine, &client, engine.clock().unix_ms());
+        tracing::warn!("Evicting client: {line}");
+    }
+}
+
+/// Wakes silent clients, which give their buffers back, and those that do not read, whose replies
+/// may be over their limit for too long; ends those that were silent too long. Returns how many
+/// buffers are given back.
+fn idle_clients(shared: &Shared) -> u64 {
+    const SILENT_MS: u64 = 2000;
+    let mut released = 0;
+    let timeout = shared.limits.timeout_s.load(Relaxed) * 1000;
+    let now = shared.engine.clock().unix_ms();
+    for client in shared.engine.clients().list() {
+        let silent = now.saturating_sub(client.seen_ms.load(Relaxed));
+        let waits =
+            client.monitor.load(Relaxed) || client.blocked.load(Relaxed) || client.is_subscribed();
+        if timeout > 0 && silent > timeout && !waits {
+            tracing::debug!("Closing idle client");
+            client.kill();
+            continue;
+        }
+        let has_buffers =
+            client.query_buffer_free.load(Relaxed) + client.reply_buffer.load(Relaxed) > 0;
+        let is_idle = silent > SILENT_MS && has_buffers;
+        client.release.store(is_idle, Relaxed);
+        released += u64::from(is_idle);
+        if is_idle || client.output.load(Relaxed) > 0 {
+            client.wake();
+        }
+    }
+    released
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::resume_unwind;
+
+    #[test]
+    fn a_panic_in_background_work_ends_one_step_and_no_other() {
+        let mut done = Vec::new();
+        for round in 0..3 {
+            for shard in 0..3 {
+                let step = || match (round, shard) {
+                    (1, 1) => resume_unwind(Box::new("a bug")),
+                    _ => (round, shard),
+                };
+                done.extend(contained("a test", step));
+            }
+        }
+        let all = (0..3).flat_map(|round| (0..3).map(move |shard| (round, shard)));
+        assert!(done.into_iter().eq(all.filter(|at| *at != (1, 1))));
+    }
+}

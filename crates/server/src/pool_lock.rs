@@ -1,0 +1,15 @@
+//! Waiting for a pool that another process holds.
+
+use std::path::Path;
+
+use pmem::{MapError, Region};
+
+/// Maps a pool, which a process that was just killed may hold for a moment.
+pub(crate) fn when_unlocked(
+    pool: &Path,
+    map: impl Fn() -> Result<Region, MapError>,
+) -> Result<Region, MapError> {
+    pmem::when_unlocked(map, || {
+        tracing::info!("Waiting for the process that holds {}", pool.display());
+    })
+}

@@ -1,0 +1,211 @@
+//! The packed form of a small collection: items one behind the other.
+//!
+//! Integers take one to nine bytes, short strings one byte beside their own. There is one way to
+//! write an item, so that two items are equal when their bytes are: who looks for one writes it
+//! once and compares. Nothing leads backwards: who goes from the end reads from the start, which is
+//! short.
+//!
+//! ```text
+//! 0xxxxxxx                      integer 0 to 127
+//! 10llllll            bytes     string of up to 63 bytes
+//! 110xxxxx x8                   integer -4096 to 4095, two's complement, high bits first
+//! 1110llll l8         bytes     string of up to 4095 bytes, high bits of the length first
+//! 11110000 l32        bytes     string of any length
+//! 11110001 x16                  integer; so the next two, all little endian
+//! 11110010 x32
+//! 11110011 x64
+//! ```
+//!
+//! Whether a string that spells an integer becomes one is the caller's to decide, always the same
+//! way.
+
+/// One item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// An integer, kept as one.
+    Int(i64),
+    /// Any bytes.
+    Bytes(&'a [u8]),
+}
+
+const STRING: u8 = 0x80;
+const INT_13: u8 = 0xc0;
+const STRING_12: u8 = 0xe0;
+const STRING_32: u8 = 0xf0;
+const INT_16: u8 = 0xf1;
+const INT_32: u8 = 0xf2;
+const INT_64: u8 = 0xf3;
+
+impl<'a> Item<'a> {
+    /// Writes it behind `out`.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        match self {
+            Item::Int(int) => encode_int(int, out),
+            Item::Bytes(bytes) => {
+                match bytes.len() {
+                    len @ 0..=63 => out.push(STRING | len as u8),
+                    len @ 64..=4095 => out.extend([STRING_12 | (len >> 8) as u8, len as u8]),
+                    len => {
+                        out.push(STRING_32);
+                        out.extend((len as u32).to_le_bytes());
+                    }
+                }
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    /// How many bytes it takes.
+    pub fn encoded_len(self) -> usize {
+        match self {
+            Item::Int(0..=127) => 1,
+            Item::Int(-4096..=4095) => 2,
+            Item::Int(int) if i16::try_from(int).is_ok() => 3,
+            Item::Int(int) if i32::try_from(int).is_ok() => 5,
+            Item::Int(_) => 9,
+            Item::Bytes(bytes) => {
+                let head = match bytes.len() {
+                    0..=63 => 1,
+                    64..=4095 => 2,
+                    _ => 5,
+                };
+                head + bytes.len()
+            }
+        }
+    }
+
+    /// The item that `bytes` begin with, and how many of them it takes; `None` where they are no
+    /// item.
+    #[inline]
+    pub fn decode(bytes: &'a [u8]) -> Option<(Item<'a>, usize)> {
+        let (&head, rest) = bytes.split_first()?;
+        let string =
+            |head: usize, len: usize| Some((Item::Bytes(bytes.get(head..head + len)?), head + len));
+        match head {
+            0..STRING => Some((Item::Int(i64::from(head)), 1)),
+            STRING..INT_13 => string(1, usize::from(head & 63)),
+            INT_13..STRING_12 => {
+                let high = i64::from((head as i8) << 3) << 5;
+                Some((Item::Int(high | i64::from(*rest.first()?)), 2))
+            }
+            STRING_12..STRING_32 => {
+                string(2, usize::from(head & 15) << 8 | usize::from(*rest.first()?))
+            }
+            STRING_32 => string(5, u32::from_le_bytes(*rest.first_chunk()?) as usize),
+            INT_16 => Some((Item::Int(i16::from_le_bytes(*rest.first_chunk()?).into()), 3)),
+            INT_32 => Some((Item::Int(i32::from_le_bytes(*rest.first_chunk()?).into()), 5)),
+            INT_64 => Some((Item::Int(i64::from_le_bytes(*rest.first_chunk()?)), 9)),
+            _ => None,
+        }
+    }
+}
+
+fn encode_int(int: i64, out: &mut Vec<u8>) {
+    match int {
+        0..=127 => out.push(int as u8),
+        -4096..=4095 => out.extend([INT_13 | (int >> 8) as u8 & 31, int as u8]),
+        _ => {
+            if let Ok(int) = i16::try_from(int) {
+                out.push(INT_16);
+                out.extend(int.to_le_bytes());
+            } else if let Ok(int) = i32::try_from(int) {
+                out.push(INT_32);
+                out.extend(int.to_le_bytes());
+            } else {
+                out.push(INT_64);
+                out.extend(int.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// The items of packed bytes, each with the offset at which it begins. It ends where the bytes are
+/// no item.
+#[derive(Clone, Debug)]
+pub struct Items<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Items<'a> {
+    /// The items of these bytes.
+    pub fn of(bytes: &'a [u8]) -> Items<'a> {
+        Items { bytes, at: 0 }
+    }
+
+    /// Where the next item begins.
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = (usize, Item<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, Item<'a>)> {
+        let at = self.at;
+        let (item, len) = Item::decode(self.bytes.get(at..)?)?;
+        self.at += len;
+        Some((at, item))
+    }
+}
+
+/// Whether the bytes are this many items, and nothing else.
+pub fn is_whole(bytes: &[u8], items: usize) -> bool {
+    let mut all = Items::of(bytes);
+    all.by_ref().count() == items && all.offset() == bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(item: Item<'_>) {
+        let mut bytes = vec![7; 3];
+        item.encode(&mut bytes);
+        let own = &bytes[3..];
+        assert_eq!(own.len(), item.encoded_len(), "{item:?}");
+        assert_eq!(Item::decode(own), Some((item, own.len())));
+        assert!((0..own.len()).all(|len| Item::decode(&own[..len]).is_none()), "{item:?} cut");
+    }
+
+    #[test]
+    fn items_read_back_as_written_at_the_edges_of_their_forms() {
+        for edge in [0, 127, 128, 4095, 4096, 32767, 32768, i64::from(i32::MAX), 1 << 31, i64::MAX]
+        {
+            for int in [edge, -edge, edge.wrapping_add(1), -edge - 1] {
+                check(Item::Int(int));
+            }
+        }
+        for len in [0, 1, 63, 64, 255, 256, 4095, 4096, 65536] {
+            check(Item::Bytes(&vec![0xf3; len]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_integer_reads_back(int: i64, shift in 0..64) {
+            check(Item::Int(int >> shift));
+        }
+
+        #[test]
+        fn any_bytes_are_read_safely(bytes: Vec<u8>) {
+            let mut items = Items::of(&bytes);
+            let count = items.by_ref().count();
+            prop_assert!(items.offset() <= bytes.len());
+            prop_assert_eq!(is_whole(&bytes, count), items.offset() == bytes.len());
+        }
+
+        #[test]
+        fn items_stand_one_after_another(all: Vec<Vec<u8>>) {
+            let mut bytes = Vec::new();
+            all.iter().for_each(|item| Item::Bytes(item).encode(&mut bytes));
+            let read: Vec<Item<'_>> = Items::of(&bytes).map(|(_, item)| item).collect();
+            prop_assert!(read.iter().eq(all.iter().map(|item| Item::Bytes(item)).collect::<Vec<_>>().iter()));
+            prop_assert!(is_whole(&bytes, all.len()));
+            prop_assert!(!is_whole(&bytes, all.len() + 1));
+        }
+    }
+}
