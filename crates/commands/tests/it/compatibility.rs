@@ -102,10 +102,6 @@ Known differences:
 
 ";
 
-const SCRIPTS: &str = "
-Software that uses scripts does not run without EVAL: Celery with its kombu, BullMQ, the locks of redis-py.
-";
-
 fn page(engine: &Engine) -> String {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for command in engine.table().all() {
@@ -130,7 +126,6 @@ fn page(engine: &Engine) -> String {
     }
     let lack: Vec<String> = lack.iter().map(|n| n.replace('|', " ").to_uppercase()).collect();
     let _ = writeln!(page, "\nMissing: {}.", lack.join(", "));
-    page.push_str(SCRIPTS);
     page
 }
 
