@@ -43,7 +43,8 @@ const LEFT_OUT: &[&str] = &[
     "ssubscribe",
     "sunsubscribe",
     "info",
-    "docs", // subcommands come in the order of a hash table
+    "debug", // SCRIPT DEBUG: refused in a pipeline, where there is a debugger
+    "docs",  // subcommands come in the order of a hash table
 ];
 /// Commands of the group `server` that are about data; the others are about the process.
 const DATA: &[&str] = &["flushall", "flushdb", "swapdb"];
