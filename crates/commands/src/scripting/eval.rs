@@ -89,11 +89,18 @@ fn eval_within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 fn evalsha(call: &mut Call<'_>) -> Done {
+    check_sha(call)?;
     execute(call, by_sha, run::alone)
 }
 
 fn evalsha_within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    check_sha(call)?;
     execute(call, by_sha, |call, program| run::within(call, txn, program))
+}
+
+/// What can be no SHA-1 is refused before the other arguments are looked at, as in Redis.
+fn check_sha(call: &Call<'_>) -> Done {
+    if call.args[1].len() == 40 { Ok(()) } else { Err(NO_SCRIPT.into()) }
 }
 
 fn by_text(interpreter: &mut ThreadInterpreter, call: &Call<'_>) -> Result<Script, Failure> {
