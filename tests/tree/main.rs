@@ -8,4 +8,5 @@
 mod documents;
 mod layers;
 mod modules;
+mod terms;
 mod tidy;
