@@ -1,7 +1,7 @@
 //! Lua's patterns, matched in steps that can be counted.
 //!
 //! Lua's own matcher runs in C, where no hook reaches it, and a short pattern can keep it busy for
-//! years (`.-.-.-.-b`). This one counts its steps and asks every so many whether to go on. What
+//! years (`.-.-.-.-b`). This one counts its steps and asks at intervals whether to go on. What
 //! matches, and the texts of errors, are those of Lua 5.1: a pattern ends at a zero byte, and
 //! backtracking is recursion, whose depth is that of the pattern's items and bounded.
 

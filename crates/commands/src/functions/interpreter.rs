@@ -18,7 +18,7 @@ use crate::libraries::{FunctionPlace, Known, LibraryInfo, Lookup};
 
 /// Bytes that the interpreter of a thread may use.
 const MEMORY_LIMIT: usize = 512 << 20;
-/// Up to so many compiled libraries, those that are gone are looked for after each change.
+/// Up to this many compiled libraries, those that are gone are looked for after each change.
 const FEW: usize = 64;
 
 thread_local! {
@@ -72,7 +72,7 @@ fn take(engine: &Engine) -> Result<Box<ThreadLibraries>, Failure> {
         if idle.epoch == engine.libraries().epoch() {
             return Ok(idle);
         }
-        // An interpreter without libraries is better made anew: that frees all of its memory.
+        // An interpreter without libraries is better made again: that frees all of its memory.
         if idle.compiled.is_empty() || !is_empty() {
             idle.forget_old(engine);
             return Ok(idle);

@@ -249,7 +249,11 @@ impl script::Host for ScriptHost<'_, '_, '_> {
 
 impl Drop for ScriptHost<'_, '_, '_> {
     fn drop(&mut self) {
-        if let Some(running) = self.running.take().filter(|_| self.is_listed) {
+        let Some(running) = self.running.take() else { return };
+        // Whoever waits for one of its shards waits for a commit from here on. Were it to run
+        // again, it would find its own locks in the way.
+        running.set_locked(std::iter::empty());
+        if self.is_listed {
             self.call.engine.running_scripts().leave(&running);
         }
     }

@@ -13,6 +13,7 @@ use resp::Writer;
 
 use super::interpreter;
 use crate::call::{Call, Next, Outcome};
+use crate::client::Client;
 use crate::engine::Engine;
 use crate::request::{Keys, Request};
 use crate::running_scripts::{LateReply, LongSince, RunningScript};
@@ -25,6 +26,28 @@ const MOVED_AFTER: u64 = 100_000_000;
 /// Between listing a long script and locking its shards: whoever found the list empty has locked
 /// what it needs by then, and waits for no script without knowing it.
 const GRACE: Duration = Duration::from_millis(2);
+
+const PANICKED: &[u8] = b"-ERR the script was ended by a fault of the server: see its log\r\n";
+
+/// What is owed at the end of a script on a thread of its own, also after a panic: others are no
+/// longer refused, and the client gets a reply.
+struct Ending<'e> {
+    engine: &'e Engine,
+    client: Arc<Client>,
+    running: Arc<RunningScript>,
+    reply: Arc<LateReply>,
+    /// The reply, and up to where the log must be durable before it may leave.
+    result: Option<(Vec<u8>, u64)>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.engine.running_scripts().leave(&self.running);
+        let (reply, durable_at) = self.result.take().unwrap_or_else(|| (PANICKED.to_vec(), 0));
+        self.reply.put(reply, durable_at);
+        self.client.wake();
+    }
+}
 
 /// A call on its way to a thread of its own.
 struct LongScript {
@@ -82,6 +105,13 @@ impl Engine {
         let LongScript { mut session, reply, .. } = script;
         let running = Arc::new(RunningScript::new(script.since));
         self.running_scripts().enter(&running);
+        let mut ending = Ending {
+            engine: self,
+            client: Arc::clone(&session.client),
+            running: Arc::clone(&running),
+            reply,
+            result: None,
+        };
         if let Some(host) = self.host() {
             host.sleep(GRACE);
         }
@@ -98,9 +128,7 @@ impl Engine {
         self.keys_of(lookup, &args, |key| keys.push(key));
         let request = Request { args: &args, lookup, keys: &keys };
         let outcome = self.call(&mut session, command, request, &mut out, script.now_ns);
-        self.running_scripts().leave(&running);
-        reply.put(out.take(), outcome.durable_at);
-        session.client.wake();
+        ending.result = Some((out.take(), outcome.durable_at));
     }
 
     /// Takes the reply of the script that a session waits for, if it is there.

@@ -337,6 +337,27 @@ fn a_long_script_has_one_result() {
 }
 
 #[test]
+fn a_long_script_waits_for_a_locked_shard_and_not_for_itself() {
+    let engine = threaded();
+    let keys = of_each_shard(&engine);
+    let script = format!(
+        "local n = 0 for i = 1, 3000000 do n = n + 1 end \
+         redis.call('incr', KEYS[1]) return redis.call('incr', '{}')",
+        keys[1]
+    );
+    let mut client = waiting(&engine);
+    let shard = engine.keyspace().key(keys[1].as_bytes()).shard();
+    let held = engine.keyspace().begin_one(shard, 0);
+    assert_eq!(eval(&mut client, &script, &[&keys[0]]), "");
+    while engine.script_reruns() == 0 {
+        std::thread::yield_now();
+    }
+    drop(held);
+    assert_eq!(ends(&mut client), "(integer) 1");
+    becomes(&mut client, &format!("GET {}", keys[0]), "\"1\"");
+}
+
+#[test]
 fn an_exec_with_a_long_script_is_moved_as_a_whole() {
     let engine = threaded();
     let (mut first, mut second) = (waiting(&engine), Client::new(&engine));

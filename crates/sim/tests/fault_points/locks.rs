@@ -44,7 +44,7 @@ fn account(n: usize) -> Vec<u8> {
     format!("account {n}").into_bytes()
 }
 
-/// The amount, and bytes behind it that follow from it.
+/// The amount, and after it bytes that follow from it.
 fn value(amount: u64, space: usize) -> Vec<u8> {
     let mut value = amount.to_le_bytes().to_vec();
     value.resize(8 + space, amount as u8);
