@@ -136,6 +136,11 @@ impl Engine {
         scope: Scope,
     ) -> Result<Option<Prepared<'_>>, Failure> {
         let (Scope::Keys, [key]) = (scope, call.keys) else { return Ok(None) };
+        // To reserve blocks takes the shard's lock for a moment, which a script that runs long may
+        // have.
+        if self.is_locked_by_script(key.shard()) {
+            return Ok(None);
+        }
         let value = call.command.spec.value.and_then(|at| call.args.get(at));
         match value.filter(|value| value.len() >= Keyspace::LARGE) {
             Some(value) => Ok(Some(self.keyspace().prepare(key, value)?)),

@@ -300,6 +300,8 @@ fn others_are_served_while_a_script_runs_long() {
     second.check("SCRIPT KILL", "(error) NOTBUSY No scripts in execution right now.");
     eval(&mut first, "redis.call('get', KEYS[1]) while true do end", &[&keys[0]]);
     becomes(&mut second, &format!("GET {}", keys[0]), BUSY);
+    // A large value is written before its shard is locked, unless it would wait for that.
+    second.check(&format!("SET {} {}", keys[0], "v".repeat(40_000)), BUSY);
     second.check(&format!("SET {} v", keys[1]), "OK");
     second.check("PING", "PONG");
     second.check("SCRIPT KILL", "OK");
