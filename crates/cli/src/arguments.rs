@@ -16,7 +16,7 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Verify a pool: every checksum, count and place, and that no room is lost
+    /// Verify a pool: every checksum, count and place, and that no space is lost
     Check(Check),
     /// Copy what is sound in a damaged pool into a new one, and name what is not
     Salvage(SalvageArguments),
@@ -46,7 +46,7 @@ pub struct Dump {
     pub quiet: bool,
 }
 
-/// Verify a pool: every checksum, count and place, and that no room is lost.
+/// Verify a pool: every checksum, count and place, and that no space is lost.
 #[derive(Debug, Args)]
 #[command(
     long_about = "Verify a pool: headers, logs, span tables, indexes, every key and value, counts and expiry times, \

@@ -109,7 +109,7 @@ fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A type's name, as TYPE tells it.
+/// Returns a type's name, as TYPE tells it.
 fn type_name(kind: Kind) -> &'static str {
     use Kind::*;
     match kind {
@@ -123,7 +123,7 @@ fn type_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Elements, and bytes of these, that a part of a value is.
+/// Returns elements, and bytes of these, that a part of a value is.
 fn size(part: &Part<'_>) -> (u64, usize) {
     match part {
         Part::String(word) | Part::Element(word) | Part::Member(word) => (1, word.len()),

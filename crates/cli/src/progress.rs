@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over the bytes that are to be verified. It shows on a terminal only.
+/// Returns a bar over the bytes that are to be verified. It shows on a terminal only.
 pub(crate) fn bar(bytes: u64, quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();

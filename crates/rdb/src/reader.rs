@@ -100,12 +100,12 @@ impl<R: Read> Reader<R> {
         Ok(Reader { source, origin, value: None, is_at_end: false })
     }
 
-    /// Whose format it is.
+    /// Returns whose format it is.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// The version of the format.
+    /// Returns the version of the format.
     pub fn version(&self) -> u16 {
         self.source.version()
     }
@@ -169,7 +169,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Passes over what a module had written beside the keys; its parts say what they are.
+    /// Passes over what a module had written in addition to the keys; its parts say what they are.
     fn skip_module(&mut self) -> Result<(), Error> {
         let refusal = module(&mut self.source)?;
         loop {
@@ -203,7 +203,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// A time, or none where it is before 1970: it has passed, whatever it was.
+/// Returns a time, or none where it is before 1970: it has passed, whatever it was.
 fn time(millis: i64) -> Option<u64> {
     Some(u64::try_from(millis).unwrap_or(0))
 }

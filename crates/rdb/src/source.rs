@@ -48,7 +48,7 @@ impl<R: Read> Source<R> {
         self.at
     }
 
-    /// The version of the format.
+    /// Returns the version of the format.
     pub fn version(&self) -> u16 {
         self.version
     }

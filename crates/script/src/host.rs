@@ -40,7 +40,7 @@ pub trait Host {
     /// replicas (2).
     fn set_replication(&mut self, flags: u8);
 
-    /// Called every few thousand instructions: the time to serve others, and to end the script.
+    /// Serves others and decides whether to end the script: called every few thousand instructions.
     fn poll(&mut self) -> Continue;
 }
 

@@ -75,7 +75,7 @@ fn alone(call: &mut Call<'_>) -> Done {
     show_durable(call)
 }
 
-/// What is shown was logged before: the reply waits for the log as that of a read does.
+/// Makes the reply wait for the log as that of a read does.
 pub(super) fn show_durable(call: &mut Call<'_>) -> Done {
     call.durable_at = call.engine.check_read(&[], call.engine.logged_until(&[]))?;
     Ok(())
