@@ -18,9 +18,9 @@ use crate::arguments::Dump;
 use crate::progress;
 
 /// Bytes that are read at once.
-const BUFFER: usize = 1 << 20;
+pub(crate) const BUFFER: usize = 1 << 20;
 /// The longest string, and the longest packed value, that a dump of Redis can have.
-const LONGEST: u64 = 4 << 30;
+pub(crate) const LONGEST: u64 = 4 << 30;
 
 /// What there is of a type in a database.
 #[derive(Clone, Copy, Default)]
@@ -110,7 +110,7 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 /// Returns a type's name, as TYPE tells it.
-fn type_name(kind: Kind) -> &'static str {
+pub(crate) fn type_name(kind: Kind) -> &'static str {
     use Kind::*;
     match kind {
         String => "string",

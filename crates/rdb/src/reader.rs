@@ -7,7 +7,7 @@ use std::io::Read;
 
 use crate::source::Source;
 use crate::value::module;
-use crate::{Error, Kind, Part, is_known_version, read_value};
+use crate::{Error, Kind, Part, is_known_version, payload, read_value};
 
 /// The numbers of records that are no keys.
 const SLOT: u8 = 244;
@@ -167,6 +167,19 @@ impl<R: Read> Reader<R> {
             Some(kind) => read_value(&mut self.source, kind, show),
             None => Ok(()),
         }
+    }
+
+    /// Reads the value of the key that [`Reader::next`] returned, verifies it, and returns it as
+    /// DUMP answers it: with type, version and checksum. Its encoding stays as it is. `None` where
+    /// the value was read already.
+    pub fn payload(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let Some(kind) = self.value.take() else { return Ok(None) };
+        self.source.begin_copy(vec![kind.number()]);
+        let read = read_value(&mut self.source, kind, |_| Ok::<_, Error>(()));
+        let mut payload = self.source.end_copy();
+        read?;
+        payload::append_footer(&mut payload, self.source.version());
+        Ok(Some(payload))
     }
 
     /// Passes over what a module had written in addition to the keys; its parts say what they are.
