@@ -375,3 +375,33 @@ fn an_exec_with_a_long_script_is_moved_as_a_whole() {
     assert!(reply.starts_with("[(integer) 1, (error) ") && reply.ends_with(", (integer) 2]"));
     becomes(&mut second, "GET k", "\"2\"");
 }
+
+#[test]
+fn nothing_is_watched_after_an_exec_that_was_moved() {
+    let engine = threaded();
+    let mut client = waiting(&engine);
+    let long = "local n = 0 for i = 1, 1000000 do n = n + 1 end return n";
+    client.check("WATCH k", "OK");
+    client.check("MULTI", "OK");
+    client.check("SET k v", "QUEUED");
+    eval(&mut client, long, &[]);
+    client.check("EXEC", "(blocked)");
+    assert_eq!(ends(&mut client), "[OK, (integer) 1000000]");
+    client.check("MULTI", "OK");
+    client.check("GET k", "QUEUED");
+    client.check("EXEC", "[\"v\"]");
+}
+
+#[test]
+fn an_exec_that_changes_its_session_stays_in_it() {
+    let engine = threaded();
+    let mut client = waiting(&engine);
+    let long = "local n = 0 for i = 1, 1000000 do n = n + 1 end return n";
+    client.check("MULTI", "OK");
+    client.check("SELECT 5", "QUEUED");
+    eval(&mut client, long, &[]);
+    client.check("EXEC", "[OK, (integer) 1000000]");
+    client.check("SET k v", "OK");
+    client.check("SELECT 0", "OK");
+    client.check("GET k", "(nil)");
+}
