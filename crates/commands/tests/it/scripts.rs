@@ -1,6 +1,7 @@
 //! Scripts: what they may call, what is left of them, and what others see meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::support::{Client, MemoryLog, engine, volatile, wire};
@@ -218,7 +219,10 @@ fn a_script_in_exec_is_a_part_of_it() {
 }
 
 /// A server in which only waiting takes time.
-struct Patience;
+#[derive(Default)]
+struct Patience {
+    lines: AtomicUsize,
+}
 
 impl Host for Patience {
     fn config_matching(&self, _: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
@@ -245,7 +249,9 @@ impl Host for Patience {
     }
     fn set_active_expire(&self, _: bool) {}
     fn set_cron(&self, _: bool) {}
-    fn log(&self, _: &str) {}
+    fn log(&self, _: &str) {
+        self.lines.fetch_add(1, Relaxed);
+    }
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
@@ -253,9 +259,13 @@ impl Host for Patience {
 
 /// An engine whose long scripts have threads of their own, and refuse others after 1 ms.
 fn threaded() -> Arc<Engine> {
+    threaded_with(Arc::default())
+}
+
+fn threaded_with(host: Arc<Patience>) -> Arc<Engine> {
     let engine = engine();
     let of_jobs = Arc::clone(&engine);
-    assert!(engine.set_host(Arc::new(Patience)));
+    assert!(engine.set_host(host));
     assert!(engine.set_spawn(move |job| {
         let engine = Arc::clone(&of_jobs);
         std::thread::spawn(move || job(&engine));
@@ -404,4 +414,20 @@ fn an_exec_that_changes_its_session_stays_in_it() {
     client.check("SET k v", "OK");
     client.check("SELECT 0", "OK");
     client.check("GET k", "(nil)");
+}
+
+#[test]
+fn a_script_that_logs_without_end_is_not_kept_until_it_ends() {
+    let host = Arc::<Patience>::default();
+    let engine = threaded_with(Arc::clone(&host));
+    let (mut first, mut second) = (waiting(&engine), Client::new(&engine));
+    let script = "redis.call('get', KEYS[1]) local line = ('x'):rep(1000) \
+                  while true do redis.log(redis.LOG_NOTICE, line) end";
+    eval(&mut first, script, &["k"]);
+    becomes(&mut second, "GET k", BUSY);
+    while host.lines.load(Relaxed) < 5000 {
+        std::thread::yield_now();
+    }
+    second.check("SCRIPT KILL", "OK");
+    assert!(ends(&mut first).contains(KILLED));
 }
