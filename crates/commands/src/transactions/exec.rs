@@ -157,6 +157,10 @@ fn attempt(
             call.long_script = Some(since);
             return Err("ERR a script takes long".into());
         }
+        // A script that the shutdown ended is no reason to execute the commands beside it.
+        if failed.is_some() && inner.engine.running_scripts().is_ending() {
+            return Err("ERR the server is shutting down".into());
+        }
         inner.engine.finish(&mut inner, started_ns, failed.is_some());
         inner.waited_ns = heap::waited_ns();
         // Where a part of the span table may be lost, no span is known to be free.
