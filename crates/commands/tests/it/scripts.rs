@@ -314,8 +314,11 @@ fn others_are_served_while_a_script_runs_long() {
     second.check(&format!("SET {} {}", keys[0], "v".repeat(40_000)), BUSY);
     second.check(&format!("SET {} v", keys[1]), "OK");
     second.check("PING", "PONG");
+    // It is not closed for being silent.
+    assert!(first.session.client.blocked.load(Relaxed));
     second.check("SCRIPT KILL", "OK");
     assert!(ends(&mut first).contains(KILLED));
+    assert!(!first.session.client.blocked.load(Relaxed));
     becomes(&mut second, &format!("SET {} v", keys[0]), "OK");
     becomes(&mut second, "SCRIPT KILL", "(error) NOTBUSY No scripts in execution right now.");
     // The interpreter of the connection's thread is as good as before.
