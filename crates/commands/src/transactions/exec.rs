@@ -92,7 +92,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     engine.unlocked(call)
 }
 
-/// Whether a command may change the session (SELECT, SUBSCRIBE) or end it.
+/// Returns true if a command may change the session (SELECT, SUBSCRIBE) or end it.
 fn changes_session(engine: &Engine, queue: &Queue) -> bool {
     queue.commands.iter().any(|args| {
         let args: SmallVec<[&[u8]; 4]> = args.iter().take(2).map(|arg| &**arg).collect();
@@ -101,13 +101,13 @@ fn changes_session(engine: &Engine, queue: &Queue) -> bool {
     })
 }
 
-/// The database that a step selects.
+/// Returns the database that a step selects.
 fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
     let number = step.args.get(1).filter(|_| step.command.spec.is(SELECTS))?;
     engine.config().database(resp::number::parse_i64(number)?.try_into().ok()?)
 }
 
-/// Whether a key changed that the session watches.
+/// Returns true if a key changed that the session watches.
 fn is_broken(call: &Call<'_>, txn: &Txn<'_>) -> bool {
     call.session.is_touched() || call.session.watches.iter().any(|watch| txn.has_expired(watch))
 }
@@ -157,7 +157,7 @@ fn attempt(
             call.long_script = Some(since);
             return Err("ERR a script takes long".into());
         }
-        // A script that the shutdown ended is no reason to execute the commands beside it.
+        // A script that the shutdown ended is no reason to execute the commands next to it.
         if failed.is_some() && inner.engine.running_scripts().is_ending() {
             return Err("ERR the server is shutting down".into());
         }

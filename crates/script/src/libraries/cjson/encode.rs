@@ -10,7 +10,7 @@ use mlua::{Table, Value};
 /// Bytes of a string between two looks at the length.
 const PIECE: usize = 64 << 10;
 
-/// `cjson.encode(value)`
+/// Implements `cjson.encode(value)`
 pub(super) fn encode(call: &Arguments<'_>, settings: Settings) -> Results {
     if call.len() != 1 {
         return Err(call.bad(1, "expected 1 argument"));
@@ -110,7 +110,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The largest index if all keys are indices, and not too few of them are there.
+    /// Returns the largest index if all keys are indices, and not too few of them are there.
     fn array_length(&self, table: &Table) -> Result<Option<i64>, Raise> {
         let (mut items, mut largest) = (0, 0);
         for entry in table.pairs::<Value, Value>() {
