@@ -86,7 +86,7 @@ pub struct Client {
     pub push_bytes: AtomicUsize,
     /// Its buffers are to be released when it is next found idle.
     pub release: AtomicBool,
-    /// It waits: for a key, or for a pause of clients to end.
+    /// It waits: for a key, for a pause of clients to end, or for a script that runs long.
     pub blocked: AtomicBool,
     /// Channels, patterns and shard channels that it listens to.
     pub subscriptions: [AtomicUsize; 3],

@@ -101,6 +101,8 @@ impl LateReply {
 pub(crate) struct RunningScripts {
     list: Mutex<Vec<Arc<RunningScript>>>,
     len: AtomicUsize,
+    /// The server is shutting down.
+    is_ending: AtomicBool,
 }
 
 impl RunningScripts {
@@ -110,9 +112,10 @@ impl RunningScripts {
         self.len.load(SeqCst) == 0
     }
 
-    /// Lists a script.
+    /// Lists a script. While the server is shutting down, it ends at once.
     pub(crate) fn enter(&self, script: &Arc<RunningScript>) {
         let mut list = lock(&self.list);
+        script.is_killed.fetch_or(self.is_ending(), Relaxed);
         list.push(Arc::clone(script));
         self.len.store(list.len(), SeqCst);
     }
@@ -150,9 +153,16 @@ impl RunningScripts {
         if has_killed { Ok(()) } else { Err(UNKILLABLE.into()) }
     }
 
-    /// Ends all scripts, and what they wrote is undone.
+    /// Returns true if no script may run long, since the server is shutting down.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
+    }
+
+    /// Ends all scripts, those too that begin later, and what they wrote is undone.
     pub(crate) fn kill_all(&self) {
-        lock(&self.list).iter().for_each(|script| script.is_killed.store(true, Relaxed));
+        let list = lock(&self.list);
+        self.is_ending.store(true, Relaxed);
+        list.iter().for_each(|script| script.is_killed.store(true, Relaxed));
     }
 }
 

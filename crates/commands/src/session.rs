@@ -149,12 +149,13 @@ impl Session {
         }
     }
 
-    /// Returns a session for an EXEC of this one, on another thread: it has what this one watches.
+    /// Returns a session for an EXEC of this one, on another thread: it takes over what this one
+    /// watches, since nothing is watched after an EXEC.
     pub(crate) fn for_exec(&mut self, queue: Queue) -> Session {
         Session {
             multi: Some(queue),
             watches: std::mem::take(&mut self.watches),
-            touched: Arc::clone(&self.touched),
+            touched: std::mem::take(&mut self.touched),
             ..self.for_script()
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::Reply;
 use crate::number::truncate;
+use crate::state::check_length;
 use mlua::{IntoLua, Lua, LuaString, Table, Value};
 
 /// Nesting of what a script returns; redis-server's limit follows from its Lua stack.
@@ -40,71 +41,94 @@ pub(crate) fn set_entry(table: &Table, key: Value, value: Value) -> mlua::Result
 
 /// Returns the reply for what a script returned.
 pub(crate) fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Reply> {
-    from_lua_at(value, resp3, 0)
+    Converter { resp3, bytes: 0 }.value(value, 0)
 }
 
-fn from_lua_at(value: &Value, resp3: bool, depth: usize) -> mlua::Result<Reply> {
-    if depth > DEEPEST {
-        return Ok(Reply::error("ERR reached lua stack limit"));
-    }
-    Ok(match value {
-        Value::String(text) => Reply::Bulk(text.as_bytes().to_vec()),
-        Value::Integer(number) => Reply::Integer(*number),
-        Value::Number(number) => Reply::Integer(truncate(*number)),
-        Value::Boolean(flag) if resp3 => Reply::Bool(*flag),
-        Value::Boolean(true) => Reply::Integer(1),
-        Value::Table(table) => table_to_reply(table, resp3, depth)?,
-        _ => Reply::Nil,
-    })
+/// Makes a reply, which may be as large as Lua's memory.
+struct Converter {
+    resp3: bool,
+    /// What the reply takes so far.
+    bytes: usize,
 }
 
-fn table_to_reply(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
-    if let Value::String(text) = table.raw_get("err")? {
-        let counted: Value = table.raw_get("ignore_error_stats_update")?;
-        let message = text.as_bytes().to_vec();
-        return Ok(Reply::Error { message, is_counted: counted == Value::Boolean(true) });
-    }
-    if let Value::String(text) = table.raw_get("ok")? {
-        return Ok(Reply::Status(one_line(&text.as_bytes())));
-    }
-    match table.raw_get("double")? {
-        Value::Integer(number) => return Ok(Reply::Double(number as f64)),
-        Value::Number(number) => return Ok(Reply::Double(number)),
-        _ => (),
-    }
-    if let Value::String(digits) = table.raw_get("big_number")? {
-        return Ok(Reply::BigNumber(one_line(&digits.as_bytes())));
-    }
-    if let Value::Table(inner) = table.raw_get("verbatim_string")?
-        && let (Value::String(format), Value::String(text)) =
-            (inner.raw_get("format")?, inner.raw_get("string")?)
-    {
-        let mut format = format.as_bytes().to_vec();
-        format.resize(3, b' ');
-        return Ok(Reply::Verbatim { format, text: text.as_bytes().to_vec() });
-    }
-    if let Value::Table(map) = table.raw_get("map")? {
-        let mut entries = Vec::new();
-        for entry in map.pairs::<Value, Value>() {
-            let (key, value) = entry?;
-            let key = from_lua_at(&key, resp3, depth + 1)?;
-            entries.push((key, from_lua_at(&value, resp3, depth + 1)?));
+impl Converter {
+    fn value(&mut self, value: &Value, depth: usize) -> mlua::Result<Reply> {
+        self.count(size_of::<Reply>())?;
+        if depth > DEEPEST {
+            return Ok(Reply::error("ERR reached lua stack limit"));
         }
-        return Ok(Reply::Map(entries));
+        Ok(match value {
+            Value::String(text) => {
+                self.count(text.as_bytes().len())?;
+                Reply::Bulk(text.as_bytes().to_vec())
+            }
+            Value::Integer(number) => Reply::Integer(*number),
+            Value::Number(number) => Reply::Integer(truncate(*number)),
+            Value::Boolean(flag) if self.resp3 => Reply::Bool(*flag),
+            Value::Boolean(true) => Reply::Integer(1),
+            Value::Table(table) => self.table(table, depth)?,
+            _ => Reply::Nil,
+        })
     }
-    if let Value::Table(set) = table.raw_get("set")? {
+
+    fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<Reply> {
+        if let Value::String(text) = table.raw_get("err")? {
+            let counted: Value = table.raw_get("ignore_error_stats_update")?;
+            self.count(text.as_bytes().len())?;
+            let message = text.as_bytes().to_vec();
+            return Ok(Reply::Error { message, is_counted: counted == Value::Boolean(true) });
+        }
+        if let Value::String(text) = table.raw_get("ok")? {
+            self.count(text.as_bytes().len())?;
+            return Ok(Reply::Status(one_line(&text.as_bytes())));
+        }
+        match table.raw_get("double")? {
+            Value::Integer(number) => return Ok(Reply::Double(number as f64)),
+            Value::Number(number) => return Ok(Reply::Double(number)),
+            _ => (),
+        }
+        if let Value::String(digits) = table.raw_get("big_number")? {
+            self.count(digits.as_bytes().len())?;
+            return Ok(Reply::BigNumber(one_line(&digits.as_bytes())));
+        }
+        if let Value::Table(inner) = table.raw_get("verbatim_string")?
+            && let (Value::String(format), Value::String(text)) =
+                (inner.raw_get("format")?, inner.raw_get("string")?)
+        {
+            self.count(format.as_bytes().len() + text.as_bytes().len())?;
+            let mut format = format.as_bytes().to_vec();
+            format.resize(3, b' ');
+            return Ok(Reply::Verbatim { format, text: text.as_bytes().to_vec() });
+        }
+        if let Value::Table(map) = table.raw_get("map")? {
+            let mut entries = Vec::new();
+            for entry in map.pairs::<Value, Value>() {
+                let (key, value) = entry?;
+                let key = self.value(&key, depth + 1)?;
+                entries.push((key, self.value(&value, depth + 1)?));
+            }
+            return Ok(Reply::Map(entries));
+        }
+        if let Value::Table(set) = table.raw_get("set")? {
+            let mut items = Vec::new();
+            for entry in set.pairs::<Value, Value>() {
+                items.push(self.value(&entry?.0, depth + 1)?);
+            }
+            return Ok(Reply::Set(items));
+        }
         let mut items = Vec::new();
-        for entry in set.pairs::<Value, Value>() {
-            items.push(from_lua_at(&entry?.0, resp3, depth + 1)?);
+        loop {
+            match table.raw_get(items.len() + 1)? {
+                Value::Nil => return Ok(Reply::Array(items)),
+                item => items.push(self.value(&item, depth + 1)?),
+            }
         }
-        return Ok(Reply::Set(items));
     }
-    let mut items = Vec::new();
-    loop {
-        match table.raw_get(items.len() + 1)? {
-            Value::Nil => return Ok(Reply::Array(items)),
-            item => items.push(from_lua_at(&item, resp3, depth + 1)?),
-        }
+
+    fn count(&mut self, bytes: usize) -> mlua::Result<()> {
+        self.bytes += bytes;
+        // A string that fits into Lua's memory can be returned.
+        check_length(self.bytes / 2)
     }
 }
 

@@ -7,6 +7,11 @@ use mlua::{Lua, Value};
 /// The text of a killed script's error.
 pub(crate) const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
+/// Returns true if a function of Rust raised this since the host has ended the script.
+pub(crate) fn is_kill(error: &Value) -> bool {
+    matches!(error, Value::Error(error) if text_of(error) == KILLED)
+}
+
 /// Returns source and line of the innermost function that belongs to a script, `@user_script:3`.
 pub(crate) fn position(lua: &Lua) -> Option<String> {
     for level in 1..64 {
@@ -65,7 +70,7 @@ pub(crate) fn record(lua: &Lua, state: &State, error: &Value) -> mlua::Result<()
         message
     };
     let message = match error {
-        _ if state.is_killed.get() => KILLED.as_bytes().to_vec(),
+        _ if state.is_killed.get() || is_kill(error) => KILLED.as_bytes().to_vec(),
         Value::Table(table) => {
             is_counted =
                 table.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true);

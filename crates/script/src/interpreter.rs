@@ -220,6 +220,9 @@ impl Interpreter {
     /// handler: it had no memory or no stack left.
     fn failure(&self, name: &str, value: &Value) -> Reply {
         let Some(failure) = self.state.failure.borrow_mut().take() else {
+            if errors::is_kill(value) {
+                return Reply::error(errors::KILLED);
+            }
             let text = match value {
                 Value::String(text) => text.to_string_lossy(),
                 Value::Error(error) => errors::text_of(error),

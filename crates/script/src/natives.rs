@@ -37,14 +37,6 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>, memory_limit: usize) -> mlua::
             }
         })?,
     )?;
-    // Level 0 is this function, level 1 the sandbox's, level 2 the script that called it.
-    table.raw_set(
-        "function_at",
-        lua.create_function(|lua, level: f64| {
-            let level = level.clamp(0.0, 1e6) as usize + 1;
-            Ok(lua.inspect_stack(level, |debug| debug.function()))
-        })?,
-    )?;
     Ok(table)
 }
 

@@ -3,7 +3,7 @@
 use crate::arguments::{Arguments, Raise, Raised, Results, error_table, native};
 use crate::convert::error_to_lua;
 use crate::number::append_general;
-use crate::state::State;
+use crate::state::{State, check_length};
 use crate::wire::{self, Replied};
 use crate::{LogLevel, host};
 use mlua::{BorrowedBytes, Function, Lua, MultiValue, Table, Value};
@@ -221,6 +221,7 @@ fn log(arguments: &Arguments<'_>) -> Results {
                 line.push(b' ');
             }
             line.extend_from_slice(&text.as_bytes());
+            check_length(line.len())?;
         }
     }
     host::with(|host| host.log(level, &line));

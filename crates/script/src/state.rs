@@ -1,11 +1,38 @@
 //! What the functions of one interpreter share.
 
-use crate::Function;
 use crate::libraries::CjsonSettings;
 use crate::random::Lrand48;
+use crate::{Continue, Function, errors, host};
 use mlua::{Lua, RegistryKey};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+/// Bytes of the largest value that a function of Rust makes for a script.
+const LONGEST_RESULT: usize = 256 << 20;
+
+/// Calls of [`check_length`] between two questions to the host.
+const CHECKS_PER_POLL: u32 = 10_000;
+
+thread_local! {
+    static CHECKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Fails as Lua does if a function of Rust has made this many bytes, and they are too many: a table
+/// that is in a table many times fits into Lua's memory, and what is made of it does not. Asks the
+/// host as well whether the script is to go on.
+pub(crate) fn check_length(length: usize) -> mlua::Result<()> {
+    if length > LONGEST_RESULT {
+        return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+    }
+    let checks = CHECKS.get().wrapping_add(1);
+    CHECKS.set(checks);
+    if checks.is_multiple_of(CHECKS_PER_POLL)
+        && host::with(|host| host.poll()) == Some(Continue::Kill)
+    {
+        return Err(mlua::Error::runtime(errors::KILLED));
+    }
+    Ok(())
+}
 
 /// State of one interpreter; the part that belongs to a run is reset when it starts.
 pub(crate) struct State {

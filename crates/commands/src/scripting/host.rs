@@ -32,6 +32,10 @@ const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scrip
 /// What a script gets that was halted; nobody else sees it.
 const HALTED: &str = "ERR the script was halted";
 
+/// Bytes of lines for the log that are kept until a run counts. Of a run that does not, and says
+/// more, some lines are written twice.
+const MAX_LINE_BYTES: usize = 1 << 20;
+
 /// Why a script was ended, and what it did is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
@@ -64,8 +68,9 @@ pub(super) struct ScriptHost<'h, 'c, 'k> {
     /// A command was executed that changes whole databases.
     pub(super) changed_databases: bool,
     pub(super) halt: Option<Halt>,
-    /// Lines for the server's log, written when the run counts.
+    /// Lines for the server's log, written when the run counts, or when they are many.
     pub(super) lines: Vec<(LogLevel, Vec<u8>)>,
+    line_bytes: usize,
 }
 
 impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
@@ -92,6 +97,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
             changed_databases: false,
             halt: None,
             lines: Vec::new(),
+            line_bytes: 0,
         }
     }
 
@@ -208,7 +214,15 @@ impl script::Host for ScriptHost<'_, '_, '_> {
     }
 
     fn log(&mut self, level: LogLevel, message: &[u8]) {
+        if level < LogLevel::Notice {
+            return;
+        }
         self.lines.push((level, message.to_vec()));
+        self.line_bytes += message.len() + size_of::<(LogLevel, Vec<u8>)>();
+        if self.line_bytes > MAX_LINE_BYTES {
+            self.line_bytes = 0;
+            self.lines.drain(..).for_each(|(level, line)| self.call.engine.log_line(level, &line));
+        }
     }
 
     fn acl_check(&mut self, arguments: &[&[u8]]) -> Option<bool> {

@@ -7,6 +7,7 @@
 //! with such a script is moved as a whole.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use resp::Writer;
@@ -87,10 +88,12 @@ impl Engine {
         };
         call.session.late_reply = Some(reply);
         call.next = Next::Block;
+        call.session.client.blocked.store(true, Relaxed);
         let is_moved = self.spawn(Box::new(move |engine| engine.run_long_script(script)));
         if !is_moved {
             call.session.late_reply = None;
             call.next = Next::Reply;
+            call.session.client.blocked.store(false, Relaxed);
         }
         is_moved
     }
@@ -139,6 +142,9 @@ impl Engine {
     ) -> Option<Outcome> {
         let (reply, durable_at) = session.late_reply.as_ref()?.take()?;
         session.late_reply = None;
+        // Its silence begins now.
+        session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
+        session.client.blocked.store(false, Relaxed);
         session.written_to = session.written_to.max(durable_at);
         if session.reply == ReplyMode::On {
             out.raw(&reply);

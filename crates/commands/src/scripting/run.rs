@@ -185,7 +185,7 @@ fn failure_of(halt: Halt, reply: &Reply) -> Failure {
 
 impl Engine {
     /// Writes what a script says into the server's log, from the default level on.
-    fn log_line(&self, level: LogLevel, text: &[u8]) {
+    pub(super) fn log_line(&self, level: LogLevel, text: &[u8]) {
         if level >= LogLevel::Notice
             && let Some(host) = self.host()
         {

@@ -1,6 +1,7 @@
 //! EXEC: all queued commands in one transaction of the keyspace.
 
 use keyspace::{Db, Key, Losses, Txn};
+use smallvec::SmallVec;
 
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
@@ -9,6 +10,7 @@ use crate::failure::{Done, Failure};
 use crate::queue::take;
 use crate::session::Queue;
 use crate::spec::*;
+use crate::table::Lookup;
 
 pub(crate) const EXEC: CommandSpec = CommandSpec {
     name: "exec",
@@ -29,7 +31,11 @@ fn exec(call: &mut Call<'_>) -> Done {
         return Err("ERR EXEC without MULTI".into());
     };
     let (mark, db) = (call.out.mark(), call.db());
+    // On a thread of its own it would run in another session than the one that it changes.
+    let can_walk = call.session.can_walk;
+    call.session.can_walk &= !changes_session(call.engine, &queue);
     let done = execute(call, &queue);
+    call.session.can_walk = can_walk;
     if let Some(since) = call.long_script.take() {
         // Nothing has happened: a thread of its own begins again.
         call.session.select(db);
@@ -84,6 +90,15 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     }
     // An EXEC ends with no large string that could be untrue.
     engine.unlocked(call)
+}
+
+/// Returns true if a command may change the session (SELECT, SUBSCRIBE) or end it.
+fn changes_session(engine: &Engine, queue: &Queue) -> bool {
+    queue.commands.iter().any(|args| {
+        let args: SmallVec<[&[u8]; 4]> = args.iter().take(2).map(|arg| &**arg).collect();
+        let found = engine.table().find(&args);
+        matches!(found, Lookup::Found(command) if matches!(command.spec.run, Run::Session(_)))
+    })
 }
 
 /// Returns the database that a step selects.
@@ -141,6 +156,10 @@ fn attempt(
         if let Some(since) = inner.long_script {
             call.long_script = Some(since);
             return Err("ERR a script takes long".into());
+        }
+        // A script that the shutdown ended is no reason to execute the commands next to it.
+        if failed.is_some() && inner.engine.running_scripts().is_ending() {
+            return Err("ERR the server is shutting down".into());
         }
         inner.engine.finish(&mut inner, started_ns, failed.is_some());
         inner.waited_ns = heap::waited_ns();

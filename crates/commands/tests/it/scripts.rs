@@ -1,6 +1,7 @@
 //! Scripts: what they may call, what is left of them, and what others see meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::support::{Client, MemoryLog, engine, volatile, wire};
@@ -218,7 +219,10 @@ fn a_script_in_exec_is_a_part_of_it() {
 }
 
 /// A server in which only waiting takes time.
-struct Patience;
+#[derive(Default)]
+struct Patience {
+    lines: AtomicUsize,
+}
 
 impl Host for Patience {
     fn config_matching(&self, _: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
@@ -245,7 +249,9 @@ impl Host for Patience {
     }
     fn set_active_expire(&self, _: bool) {}
     fn set_cron(&self, _: bool) {}
-    fn log(&self, _: &str) {}
+    fn log(&self, _: &str) {
+        self.lines.fetch_add(1, Relaxed);
+    }
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
@@ -253,9 +259,13 @@ impl Host for Patience {
 
 /// An engine whose long scripts have threads of their own, and refuse others after 1 ms.
 fn threaded() -> Arc<Engine> {
+    threaded_with(Arc::default())
+}
+
+fn threaded_with(host: Arc<Patience>) -> Arc<Engine> {
     let engine = engine();
     let of_jobs = Arc::clone(&engine);
-    assert!(engine.set_host(Arc::new(Patience)));
+    assert!(engine.set_host(host));
     assert!(engine.set_spawn(move |job| {
         let engine = Arc::clone(&of_jobs);
         std::thread::spawn(move || job(&engine));
@@ -304,8 +314,11 @@ fn others_are_served_while_a_script_runs_long() {
     second.check(&format!("SET {} {}", keys[0], "v".repeat(40_000)), BUSY);
     second.check(&format!("SET {} v", keys[1]), "OK");
     second.check("PING", "PONG");
+    // It is not closed for being silent.
+    assert!(first.session.client.blocked.load(Relaxed));
     second.check("SCRIPT KILL", "OK");
     assert!(ends(&mut first).contains(KILLED));
+    assert!(!first.session.client.blocked.load(Relaxed));
     becomes(&mut second, &format!("SET {} v", keys[0]), "OK");
     becomes(&mut second, "SCRIPT KILL", "(error) NOTBUSY No scripts in execution right now.");
     // The interpreter of the connection's thread is as good as before.
@@ -317,9 +330,17 @@ fn a_script_that_has_written_is_killed_only_if_that_undoes_it() {
     let engine = threaded();
     let (mut first, mut second) = (waiting(&engine), Client::new(&engine));
     let script = "redis.call('set', KEYS[1], 'v') while true do end";
-    eval(&mut first, script, &["k"]);
-    becomes(&mut second, "GET k", BUSY);
-    assert!(second.run("SCRIPT KILL").starts_with("(error) UNKILLABLE"));
+    loop {
+        eval(&mut first, script, &["k"]);
+        becomes(&mut second, "GET k", BUSY);
+        let reply = second.run("SCRIPT KILL");
+        if reply.starts_with("(error) UNKILLABLE") {
+            break;
+        }
+        // It had not come to its first command yet.
+        assert_eq!(reply, "OK");
+        assert!(ends(&mut first).contains(KILLED));
+    }
     engine.config().set_script_kill_rollback(true);
     second.check("SCRIPT KILL", "OK");
     assert!(ends(&mut first).contains(KILLED));
@@ -374,4 +395,68 @@ fn an_exec_with_a_long_script_is_moved_as_a_whole() {
     let reply = ends(&mut first);
     assert!(reply.starts_with("[(integer) 1, (error) ") && reply.ends_with(", (integer) 2]"));
     becomes(&mut second, "GET k", "\"2\"");
+}
+
+#[test]
+fn nothing_is_watched_after_an_exec_that_was_moved() {
+    let engine = threaded();
+    let mut client = waiting(&engine);
+    let long = "local n = 0 for i = 1, 1000000 do n = n + 1 end return n";
+    client.check("WATCH k", "OK");
+    client.check("MULTI", "OK");
+    client.check("SET k v", "QUEUED");
+    eval(&mut client, long, &[]);
+    client.check("EXEC", "(blocked)");
+    assert_eq!(ends(&mut client), "[OK, (integer) 1000000]");
+    client.check("MULTI", "OK");
+    client.check("GET k", "QUEUED");
+    client.check("EXEC", "[\"v\"]");
+}
+
+#[test]
+fn an_exec_that_changes_its_session_stays_in_it() {
+    let engine = threaded();
+    let mut client = waiting(&engine);
+    let long = "local n = 0 for i = 1, 1000000 do n = n + 1 end return n";
+    client.check("MULTI", "OK");
+    client.check("SELECT 5", "QUEUED");
+    eval(&mut client, long, &[]);
+    client.check("EXEC", "[OK, (integer) 1000000]");
+    client.check("SET k v", "OK");
+    client.check("SELECT 0", "OK");
+    client.check("GET k", "(nil)");
+}
+
+#[test]
+fn a_script_that_logs_without_end_is_not_kept_until_it_ends() {
+    let host = Arc::<Patience>::default();
+    let engine = threaded_with(Arc::clone(&host));
+    let (mut first, mut second) = (waiting(&engine), Client::new(&engine));
+    let script = "redis.call('get', KEYS[1]) local line = ('x'):rep(1000) \
+                  while true do redis.log(redis.LOG_NOTICE, line) end";
+    eval(&mut first, script, &["k"]);
+    becomes(&mut second, "GET k", BUSY);
+    while host.lines.load(Relaxed) < 5000 {
+        std::thread::yield_now();
+    }
+    second.check("SCRIPT KILL", "OK");
+    assert!(ends(&mut first).contains(KILLED));
+}
+
+#[test]
+fn a_shutdown_leaves_nothing_of_an_exec_whose_script_it_ends() {
+    let engine = threaded();
+    let (mut first, mut second) = (waiting(&engine), Client::new(&engine));
+    first.check("MULTI", "OK");
+    first.check("SET a 1", "QUEUED");
+    eval(&mut first, "redis.call('set', KEYS[1], 2) while true do end", &["b"]);
+    first.check("SET c 3", "QUEUED");
+    first.run("EXEC");
+    becomes(&mut second, "GET a", BUSY);
+    engine.kill_scripts();
+    assert_eq!(ends(&mut first), "(error) ERR the server is shutting down");
+    becomes(&mut second, "MGET a b c", "[(nil), (nil), (nil)]");
+    // One that takes long from then on ends, too.
+    eval(&mut first, "while true do end", &[]);
+    assert!(ends(&mut first).contains(KILLED));
 }

@@ -2,6 +2,7 @@
 
 use crate::arguments::{Arguments, Raise, Results, native};
 use crate::number::truncate;
+use crate::state::check_length;
 use mlua::{Lua, Table, Value};
 
 /// The alignment of `!` without a number.
@@ -124,6 +125,7 @@ fn pack(call: &Arguments<'_>) -> Results {
     let mut out: Vec<u8> = Vec::new();
     let mut at = 2;
     while let Some(item) = format.next(call, out.len())? {
+        check_length(out.len())?;
         out.resize(out.len() + item.padding, 0);
         match item.letter {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'i' | b'I' | b'T' => {
@@ -183,6 +185,7 @@ fn unpack(call: &Arguments<'_>) -> Results {
     let mut results: Vec<Value> = Vec::new();
     let short = || call.bad(2, "data string too short");
     while let Some(item) = format.next(call, position)? {
+        check_length(size_of_val(results.as_slice()))?;
         position = position.checked_add(item.padding).ok_or_else(short)?;
         let end = position.checked_add(item.size).filter(|end| *end <= data.len());
         let mut end = end.ok_or_else(short)?;

@@ -10,10 +10,10 @@
 
 local native = ...
 
-local error, getfenv, getmetatable, next, pairs, pcall, rawget, rawset, select, setfenv,
-    setmetatable, type, unpack, xpcall, collectgarbage, newproxy, tostring =
-    error, getfenv, getmetatable, next, pairs, pcall, rawget, rawset, select, setfenv,
-    setmetatable, type, unpack, xpcall, collectgarbage, newproxy, tostring
+local error, getmetatable, next, pairs, pcall, rawget, rawset, select, setmetatable, tonumber,
+    tostring, type, unpack, xpcall, collectgarbage =
+    error, getmetatable, next, pairs, pcall, rawget, rawset, select, setmetatable, tonumber,
+    tostring, type, unpack, xpcall, collectgarbage
 local byte, rep, sub = string.byte, string.rep, string.sub
 local insert, remove, sort, setn = table.insert, table.remove, table.sort, table.setn
 local foreach, foreachi = table.foreach, table.foreachi
@@ -90,16 +90,15 @@ function base.pairs(t)
   return pairs(t)
 end
 
+-- Lua's own counts in 32 bits, which overflow. It takes the digits of a number for the number.
 function base.unpack(t, first, last)
-  -- Lua's own counts in 32 bits, which overflow.
-  if type(first) == 'number' and type(last) == 'number' and last - first >= 1000000 then
-    error('too many results to unpack', 2)
+  local from, to = tonumber(first) or 1, tonumber(last) or 1
+  -- Not a number is neither less nor more.
+  if to - from < 1000000 and from > -2147483000 and from < 2147483000
+      and to > -2147483000 and to < 2147483000 then
+    return unpack(t, first, last)
   end
-  if (type(first) == 'number' and (first > 2147483000 or first < -2147483000))
-      or (type(last) == 'number' and (last > 2147483000 or last < -2147483000)) then
-    error('too many results to unpack', 2)
-  end
-  return unpack(t, first, last)
+  error('too many results to unpack', 2)
 end
 
 local function compile(text, name)
@@ -132,44 +131,11 @@ function base.load(reader, name)
   return f
 end
 
--- Functions of this file and of Lua's libraries: their environments are not for scripts.
-local shared = {}
-
-function base.getfenv(f)
-  if f == nil then f = 1 end
-  if type(f) == 'number' then
-    if f <= 0 then return G end
-    f = native.function_at(f)
-    if f == nil then error("bad argument #1 to 'getfenv' (invalid level)", 2) end
-  end
-  local env = getfenv(f)
-  if env == original or shared[f] then return G end
-  return env
-end
-
-function base.setfenv(f, env)
-  if type(f) == 'number' then
-    if f <= 0 then error(READONLY, 2) end
-    f = native.function_at(f)
-    if f == nil then error("bad argument #1 to 'setfenv' (invalid level)", 2) end
-  end
-  if type(f) == 'function' and shared[f] then
-    error("'setfenv' cannot change environment of given object", 2)
-  end
-  return setfenv(f, env)
-end
-
 function base.collectgarbage(option, argument)
   -- A script must not be able to switch the collector off for those that follow.
   if option == 'stop' or option == 'restart' then return 0 end
   if option == 'setpause' or option == 'setstepmul' then return 200 end
   return collectgarbage(option, argument)
-end
-
-function base.newproxy(model)
-  -- A metatable would bring finalizers: code that runs where no hook can end it.
-  if model then error('newproxy with a metatable is not available to scripts', 2) end
-  return newproxy(false)
 end
 
 -- Errors that must not be caught, and those that are shown as plain text.
@@ -347,12 +313,6 @@ local of_strings = getmetatable('')
 of_strings.__index = strings
 of_strings.__metatable = false
 metatables.string = readonly { __index = base.string }
-
-for _, content in pairs(contents) do
-  for _, value in pairs(content) do
-    if type(value) == 'function' then shared[value] = true end
-  end
-end
 
 -- What functions of C were created with: empty, so that nothing is found there.
 for name in pairs(original) do original[name] = nil end

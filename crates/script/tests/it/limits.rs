@@ -28,6 +28,10 @@ fn a_kill_cannot_be_caught() {
         "table.sort({3, 2, 1}, function() while true do end end)",
         "string.gsub('aaa', 'a', function() while true do end end)",
         "while true do loadstring('while true do end')() end",
+        "local t = {1} for i = 1, 60 do t = {t, t} end return t",
+        "local t = {1} for i = 1, 60 do t = {t, t} end return cjson.encode(t)",
+        "local t = {} for i = 1, 1e4 do t[i] = 1 end for i = 1, 9 do t = {t, t, t, t, t, t} end \
+         return cmsgpack.pack(t)",
     ] {
         assert_eq!(killed(script), "-ERR Script killed by user with SCRIPT KILL...", "{script}");
     }
@@ -80,6 +84,22 @@ fn memory_is_limited_and_comes_back() {
         let is_refused = reply.contains("not enough memory") || reply.contains("Missing bytes");
         assert!(reply.starts_with("-ERR") && is_refused, "{script}: {reply:.200}");
         assert_eq!(eval_in(&mut interpreter, "return 1", &mut host), "1", "after {script}");
+    }
+    // What functions of Rust make is not in Lua's memory.
+    let shared = "local s = ('\\1'):rep(1e6) local t = {} for i = 1, 600 do t[i] = s end return ";
+    for made in [
+        "t",
+        "{map = t}",
+        "{{err = s}, t}",
+        "cjson.encode(t)",
+        "cmsgpack.pack(t)",
+        "struct.pack(('s'):rep(600), unpack(t))",
+        "redis.log(2, unpack(t))",
+        "cmsgpack.unpack(('\\1'):rep(2e7))",
+        "struct.unpack(('B'):rep(2e7), ('\\1'):rep(2e7))",
+    ] {
+        let reply = eval_in(&mut interpreter, &format!("{shared}{made}"), &mut host);
+        assert_eq!(reply, "-ERR Error running script SHA, not enough memory", "{made}");
     }
     interpreter.flush();
     // Lua's table of strings shrinks by half in each collection.

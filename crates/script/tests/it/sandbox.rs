@@ -23,6 +23,10 @@ fn there_is_no_way_to_files_packages_or_the_debugger() {
         "dofile",
         "print",
         "__redis__err__handler",
+        // Not among Redis's either: they reach what other scripts run with.
+        "getfenv",
+        "setfenv",
+        "newproxy",
     ] {
         let missing = format!(
             "-ERR user_script:1: Script attempted to access nonexistent global variable '{name}'"
@@ -31,8 +35,6 @@ fn there_is_no_way_to_files_packages_or_the_debugger() {
     }
     // CVE-2022-0543: the table `package` that a distribution's build left in place.
     assert_eq!(eval("return rawget(_G, 'package') == nil"), "1");
-    assert_eq!(eval("return rawget(getfenv(0), 'package') == nil"), "1");
-    assert_eq!(eval("return rawget(getfenv(redis.call), 'os') == nil"), "1");
     assert_eq!(eval("local n = 0 for name in pairs(_G) do n = n + 1 end return n > 20"), "1");
 }
 
@@ -52,11 +54,6 @@ fn shared_tables_cannot_be_changed() {
         "getmetatable(_G).__index = nil",
         "getmetatable('').__index = nil",
         "getmetatable('').__index.upper = nil",
-        "getfenv(0).x = 1",
-        "getfenv(1).x = 1",
-        "getfenv(redis.call).x = 1",
-        "getfenv(pcall).x = 1",
-        "setfenv(0, {})",
         "bit.x = 1",
         "cjson.x = 1",
         "server.x = 1",
@@ -64,10 +61,6 @@ fn shared_tables_cannot_be_changed() {
     ] {
         let error = error_of(script);
         assert!(error.ends_with("Attempt to modify a readonly table"), "{script}: {error}");
-    }
-    let refused = "'setfenv' cannot change environment of given object";
-    for script in ["setfenv(redis.call, {})", "setfenv(pcall, {})", "setfenv(string.rep, {})"] {
-        assert!(error_of(script).ends_with(refused), "{script}");
     }
 }
 
@@ -80,7 +73,8 @@ fn nothing_stays_for_the_next_script() {
         "pcall(rawset, _G, 'x', 1)",
         "pcall(table.insert, _G, 1)",
         "pcall(function() getmetatable('').__index = { upper = function() return 1 end } end)",
-        "setfenv(1, { }) ; x = 1",
+        // The digits of a number are one, and level 0 is the thread.
+        "setfenv('0', { redis = {}, tostring = tostring })",
         "collectgarbage('stop')",
         "redis.setresp(3)",
         "math.randomseed(7)",
@@ -124,9 +118,17 @@ fn tohex_takes_any_number_of_digits() {
 /// CVE-2025-46817: the number of results overflowed.
 #[test]
 fn unpack_counts_without_overflow() {
-    for range in
-        ["0, 2147483647", "-2147483648, 0", "1, 1e9", "-1e18, 1e18", "2147483647, 2147483648"]
-    {
+    for range in [
+        "0, 2147483647",
+        "-2147483648, 0",
+        "1, 1e9",
+        "-1e18, 1e18",
+        "2147483647, 2147483648",
+        "'0', '2147483647'",
+        "'-2147483648', 2147483647",
+        "0/0, 2147482000",
+        "'nan', 1",
+    ] {
         let error = error_of(&format!("return unpack({{}}, {range})"));
         assert!(error.ends_with("too many results to unpack"), "{range}: {error}");
     }
@@ -164,9 +166,6 @@ fn compiling_while_the_collector_works_is_safe() {
 /// CVE-2024-46981: finalizers ran when the interpreter was closed.
 #[test]
 fn there_are_no_finalizers() {
-    assert!(error_of("newproxy(true)").contains("newproxy with a metatable is not available"));
-    assert_eq!(eval("return type(newproxy())"), "\"userdata\"");
-    assert_eq!(eval("return getmetatable(newproxy(false))"), "nil");
     assert_eq!(
         eval("setmetatable({}, {__gc = function() error('x') end}) collectgarbage() return 1"),
         "1"

@@ -4,7 +4,11 @@ use super::Settings;
 use super::settings::DEEPEST;
 use crate::arguments::{Arguments, Raise, Results, type_name};
 use crate::number::append_general;
+use crate::state::check_length;
 use mlua::{Table, Value};
+
+/// Bytes of a string between two looks at the length.
+const PIECE: usize = 64 << 10;
 
 /// Implements `cjson.encode(value)`
 pub(super) fn encode(call: &Arguments<'_>, settings: Settings) -> Results {
@@ -23,8 +27,9 @@ struct Encoder {
 
 impl Encoder {
     fn value(&mut self, value: &Value, depth: i64) -> Result<(), Raise> {
+        check_length(self.out.len())?;
         match value {
-            Value::String(text) => self.string(&text.as_bytes()),
+            Value::String(text) => self.string(&text.as_bytes())?,
             Value::Integer(number) => self.number(*number as f64)?,
             Value::Number(number) => self.number(*number)?,
             Value::Boolean(flag) => {
@@ -43,8 +48,17 @@ impl Encoder {
         Ok(())
     }
 
-    fn string(&mut self, text: &[u8]) {
+    fn string(&mut self, text: &[u8]) -> Result<(), Raise> {
         self.out.push(b'"');
+        for piece in text.chunks(PIECE) {
+            self.escape(piece);
+            check_length(self.out.len())?;
+        }
+        self.out.push(b'"');
+        Ok(())
+    }
+
+    fn escape(&mut self, text: &[u8]) {
         for &byte in text {
             match byte {
                 b'"' | b'\\' | b'/' => self.out.extend_from_slice(&[b'\\', byte]),
@@ -57,7 +71,6 @@ impl Encoder {
                 _ => self.out.push(byte),
             }
         }
-        self.out.push(b'"');
     }
 
     fn number(&mut self, number: f64) -> Result<(), Raise> {
@@ -129,7 +142,7 @@ impl Encoder {
             }
             is_first = false;
             match &key {
-                Value::String(text) => self.string(&text.as_bytes()),
+                Value::String(text) => self.string(&text.as_bytes())?,
                 Value::Integer(_) | Value::Number(_) => {
                     self.out.push(b'"');
                     self.value(&key, depth)?;

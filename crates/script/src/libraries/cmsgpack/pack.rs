@@ -3,6 +3,7 @@
 use super::MAX_NESTING;
 use crate::arguments::{Arguments, Results};
 use crate::number::truncate;
+use crate::state::check_length;
 use mlua::{Table, Value};
 
 /// Implements `cmsgpack.pack(...)`: all arguments, one after the other.
@@ -18,6 +19,7 @@ pub(super) fn pack(call: &Arguments<'_>) -> Results {
 }
 
 fn append(out: &mut Vec<u8>, value: &Value, level: usize) -> mlua::Result<()> {
+    check_length(out.len())?;
     match value {
         Value::String(text) => append_bytes(out, &text.as_bytes()),
         Value::Boolean(flag) => out.push(if *flag { 0xc3 } else { 0xc2 }),

@@ -2,6 +2,7 @@
 //! and depth is limited.
 
 use crate::arguments::{Arguments, Raise, Results};
+use crate::state::check_length;
 use mlua::{Lua, Table, Value};
 
 /// Arrays and maps inside of each other.
@@ -57,6 +58,7 @@ fn unpack_some(call: &Arguments<'_>, limit: Option<usize>, offset: i64) -> Resul
     let mut values = Vec::new();
     while !input.rest.is_empty() && limit.is_none_or(|limit| values.len() < limit) {
         values.push(input.value(0)?);
+        check_length(size_of_val(values.as_slice()))?;
     }
     if limit.is_some() {
         let next = if input.rest.is_empty() { -1 } else { (text.len() - input.rest.len()) as i64 };
