@@ -2,7 +2,8 @@
 //!
 //! There are two limits. `maxmemory` is looked at before a command is executed. The heap's own (the
 //! limit of the pool, or the space of its file system) shows only when a block is asked for: then
-//! what deletes left is freed, then keys are evicted by the policy, and the command is run again.
+//! what snapshots held is returned, what deletes left is freed, a snapshot that holds blocks is
+//! given up, then keys are evicted by the policy, and the command is run again.
 //! Each limit has its own error text, and a store that is full says so in the server's log and in
 //! INFO.
 
@@ -20,6 +21,9 @@ const EVICTED_AT_ONCE: u64 = 4 << 20;
 const TRIES: usize = 8;
 /// Steps in which garbage is freed before a command is run again.
 const STEPS: usize = 1000;
+/// Steps in which held blocks are returned before a command is run again for the first time; four
+/// times as many before each further try.
+const HELD_STEPS: usize = 64;
 
 impl Engine {
     /// Evicts where a limit is exceeded, and refuses what takes memory over `maxmemory`.
@@ -50,19 +54,30 @@ impl Engine {
     }
 
     /// Makes space for a command of this many bytes that found no block for the `tries`-th time:
-    /// frees what deletes left, lets all shards have what each has to spare, else evicts; true if
-    /// that may have helped. No shard may be locked by this thread.
+    /// returns what a snapshot held, frees what deletes left, lets all shards have what each has to
+    /// spare, else gives the snapshot up, else evicts; true if that may have helped. No shard may
+    /// be locked by this thread.
     pub(crate) fn free_memory_for(&self, bytes: usize, tries: usize) -> bool {
         // A script that runs long may have any shard.
         if tries >= TRIES || !self.running_scripts().is_empty() {
             return false;
         }
+        let held_steps = HELD_STEPS << (2 * tries);
+        let returned = self.keyspace().return_held(held_steps);
         let freed = self.free_garbage();
         let shared = self.keyspace().heap().share_free_spans();
         // What was reserved without effect is among what is shared: after the first try that alone
         // helps nobody.
-        let helped = freed || shared;
+        let helped = returned || freed || shared;
         if helped && tries == 0 {
+            return true;
+        }
+        // No write is refused, and no key evicted, for what a snapshot holds.
+        if self.keyspace().heap().give_snapshot_up() {
+            self.keyspace().return_held(held_steps);
+            return true;
+        }
+        if returned && tries < TRIES / 2 {
             return true;
         }
         self.evict_from_full(2 * bytes as u64, tries) || helped

@@ -6,7 +6,7 @@
 //! thread of its own.
 
 use aof::{Aof, RewriteError, Rewritten};
-use keyspace::{Content, Item, StreamId, StreamPart, TimedField, Type};
+use keyspace::{Content, Item, SnapshotLost, StreamId, StreamPart, TimedField, Type};
 
 use crate::engine::Engine;
 use crate::log::CommandLog;
@@ -21,6 +21,9 @@ pub enum RewriteLogError {
     /// Something else reads a snapshot.
     #[error("another snapshot of the data is being read")]
     Busy,
+    /// The snapshot held too much.
+    #[error(transparent)]
+    GivenUp(#[from] SnapshotLost),
 }
 
 impl Engine {
@@ -35,9 +38,11 @@ impl Engine {
         let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
         let (mut snapshot, _) =
             self.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;
-        snapshot.for_each_library(|code| rewrite.write(0, &[b"FUNCTION", b"LOAD", code]))?;
+        snapshot.for_each_library(|code| {
+            Ok::<_, RewriteLogError>(rewrite.write(0, &[b"FUNCTION", b"LOAD", code])?)
+        })?;
         let mut items = Vec::new();
-        while snapshot.next(&mut items) {
+        while snapshot.next(&mut items)? {
             if !go_on() {
                 return Ok(None);
             }

@@ -121,8 +121,22 @@ pmem::fault_points! { 32:
     ReuseAfterFence,
     /// ... and after every reader pinned before it has gone.
     ReuseAfterPins,
-    /// The first change of a word after a snapshot's cut saves the word's old value.
+    /// ... those that were held meanwhile too,
+    ReturnAfterPins,
+    /// ... and not all of them under one lock.
+    ReturnInSteps,
+    /// The first change of a word after a snapshot's cut saves the word's old value,
     SaveOverlay,
+    /// ... of each word that a commit changes,
+    SaveEachWord,
+    /// ... and no later change saves another one.
+    SaveFirstValue,
+    /// A part of a snapshot that was released is not read any more.
+    RefuseReleased,
+    /// A snapshot is given up when it holds more than its limit,
+    GiveUpOverLimit,
+    /// ... and when a writer finds no block.
+    GiveUpFull,
     /// A long record's body is flushed.
     FlushLong,
     /// A long record's spans stay reserved until it is retired.

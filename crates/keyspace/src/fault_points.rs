@@ -8,4 +8,6 @@ heap::fault_points! { 176:
     MoveWithoutSpace,
     /// The shards of a transaction are locked in ascending order.
     LockAscending,
+    /// A shard of a snapshot is released when the last of its entries has been read.
+    ReleaseAfterRead,
 }

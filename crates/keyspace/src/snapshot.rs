@@ -5,15 +5,21 @@
 //! each key once, and an entry's address stays good between two locks. Hence every lock is held for
 //! a bounded number of keys and bytes, and a large value is read in pieces.
 //!
+//! The walk goes shard by shard, through all databases of each, and releases a shard when its last
+//! key has been read: what the snapshot held of it goes back then. The function libraries of all
+//! shards are to be read before that. The heap may give a snapshot up ([`heap::SnapshotLost`]):
+//! then what was read so far is not all there was, and is to be thrown away.
+//!
 //! A key whose time has passed is given like any other: whoever loads it lets it expire.
 
-use heap::{Ptr, SnapshotError, View};
+use heap::{Ptr, SnapshotError, SnapshotLost, View};
 use structures::index::Index;
 
 use crate::collection::Layout;
+use crate::fault_points::FaultPoint;
 use crate::layout::{FIELDS, Kind, LIBRARIES, MAP_ROOT, int_of, keys_root, map_word, physical};
 use crate::streams::{self, StreamPart};
-use crate::{Db, Entry, Error, Keyspace, TimedField, Txn, Type, collection, entry};
+use crate::{DATABASES, Db, Entry, Error, Keyspace, TimedField, Txn, Type, collection, entry};
 
 /// Keys, and bytes of values, that are read under one lock.
 const KEYS_AT_ONCE: usize = 64;
@@ -100,12 +106,12 @@ impl Txn<'_> {
     }
 }
 
-/// All keys as they were at the cut. Dropped, it gives back the memory that it held.
+/// All keys as they were at the cut. Dropped, it gives back the memory that it still holds.
 pub struct Snapshot {
     heap: heap::Snapshot,
     shards: usize,
     map: u64,
-    /// Where to go on: database, shard, cursor of its index.
+    /// Where to go on: shard, database, cursor of its index.
     at: (usize, usize, u64),
     /// Entries that are still to be read, the next one last, and where they were found.
     found: Vec<Ptr>,
@@ -117,11 +123,11 @@ pub struct Snapshot {
 impl Keyspace {
     /// Cuts: everything is locked for a moment, in which `at_cut` runs. One snapshot at a time.
     pub fn snapshot<T>(&self, at_cut: impl FnOnce() -> T) -> Result<(Snapshot, T), SnapshotError> {
-        let (heap, made) = self.heap.snapshot(at_cut)?;
-        let map = {
-            let first = heap.lock(0);
-            map_word(first.word(first.root(MAP_ROOT)))
-        };
+        let mut map = 0;
+        let (heap, made) = self.heap.snapshot(|| {
+            map = map_word(self.root_word(0, MAP_ROOT));
+            at_cut()
+        })?;
         let shards = self.shards();
         Ok((
             Snapshot {
@@ -139,24 +145,35 @@ impl Keyspace {
 }
 
 impl Snapshot {
-    /// Puts the next keys into `items`, whose former content goes; `false` when there are no more.
-    /// Databases come in ascending order.
-    pub fn next(&mut self, items: &mut Vec<Item>) -> bool {
+    /// Puts the next keys into `items`, whose former content goes; `false` when there are no more,
+    /// so that all were read. Keys come shard by shard: databases come in ascending order within a
+    /// shard, and again in the next one. An error says that the snapshot was given up, and that
+    /// what it gave so far is not all.
+    pub fn next(&mut self, items: &mut Vec<Item>) -> Result<bool, SnapshotLost> {
         items.clear();
         while items.is_empty() {
             if !self.found.is_empty() {
-                self.read(items);
+                self.read(items)?;
                 continue;
             }
-            let (db, shard, cursor) = self.at;
-            let Some(db) = Db::new(db) else { return false };
-            self.step(db, shard, cursor);
+            let (shard, db, cursor) = self.at;
+            if shard == self.shards {
+                return Ok(false);
+            }
+            match Db::new(db) {
+                Some(db) => self.step(shard, db, cursor)?,
+                None => {
+                    self.heap.release(shard);
+                    self.at = (shard + 1, 0, 0);
+                }
+            }
         }
-        true
+        Ok(true)
     }
 
-    /// Shows the code of each function library; one that is damaged is left out.
-    pub fn for_each_library<E>(
+    /// Shows the code of each function library; one that is damaged is left out. To be called
+    /// before [`Snapshot::next`], which releases shards.
+    pub fn for_each_library<E: From<SnapshotLost>>(
         &self,
         mut show: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -164,12 +181,12 @@ impl Snapshot {
             let mut cursor = 0;
             loop {
                 let mut found = Vec::new();
-                let view = self.heap.lock(shard);
+                let view = self.heap.lock(shard)?;
                 let index = Index::at(view.root(keys_root(LIBRARIES)));
                 cursor = index.scan(&view, cursor, KEYS_AT_ONCE, |at| found.push(at));
                 drop(view);
                 for at in found {
-                    let code = library(&self.heap.lock(shard), at);
+                    let code = library(&self.heap.lock(shard)?, at);
                     code.map_or(Ok(()), |code| show(&code))?;
                 }
                 if cursor == 0 {
@@ -180,56 +197,66 @@ impl Snapshot {
         Ok(())
     }
 
-    fn step(&mut self, db: Db, shard: usize, cursor: u64) {
-        let view = self.heap.lock(shard);
+    fn step(&mut self, shard: usize, db: Db, cursor: u64) -> Result<(), SnapshotLost> {
+        let view = self.heap.lock(shard)?;
         let root = view.root(keys_root(physical(self.map, db.number())));
         let found = &mut self.found;
         let cursor = Index::at(root).scan(&view, cursor, KEYS_AT_ONCE, |at| found.push(at));
         drop(view);
         self.found_in = (db, shard);
-        self.at = match (cursor, shard + 1 < self.shards) {
-            (0, false) => (db.number() + 1, 0, 0),
-            (0, true) => (db.number(), shard + 1, 0),
-            (cursor, _) => (db.number(), shard, cursor),
-        };
+        let next = db.number() + usize::from(cursor == 0);
+        self.at = (shard, next, cursor);
+        if next == DATABASES && !FaultPoint::ReleaseAfterRead.is_enabled() {
+            self.heap.release(shard);
+        }
+        Ok(())
     }
 
     /// Reads entries up to the bound of one lock, at least one, or a part of one.
-    fn read(&mut self, items: &mut Vec<Item>) {
+    fn read(&mut self, items: &mut Vec<Item>) -> Result<(), SnapshotLost> {
         let (db, shard) = self.found_in;
-        let view = self.heap.lock(shard);
+        let view = self.heap.lock(shard)?;
         let mut bytes = 0;
         while let Some(&at) = self.found.last() {
             let (mut item, rest) = begin(&view, db, at, &mut self.within);
             if self.within != 0 {
                 items.push(item);
-                return;
+                return Ok(());
             }
             self.found.pop();
             bytes += item.size();
             if let (Some(len), Content::String(value)) = (rest, &mut item.value) {
                 drop(view);
-                self.read_blob(shard, at, len, value);
+                self.read_blob(shard, at, len, value)?;
                 items.push(item);
-                return;
+                return Ok(());
             }
             items.push(item);
             if bytes >= BYTES_AT_ONCE {
-                return;
+                return Ok(());
             }
         }
+        Ok(())
     }
 
-    fn read_blob(&self, shard: usize, at: Ptr, len: u64, value: &mut Vec<u8>) {
+    fn read_blob(
+        &self,
+        shard: usize,
+        at: Ptr,
+        len: u64,
+        value: &mut Vec<u8>,
+    ) -> Result<(), SnapshotLost> {
         for from in (0..len).step_by(BYTES_AT_ONCE as usize) {
-            let view = self.heap.lock(shard);
+            let view = self.heap.lock(shard)?;
             let to = len.min(from + BYTES_AT_ONCE);
             let read = |piece: &[u8]| value.extend_from_slice(piece);
             entry::blob(&view, at).read(&view, from..to, read).ok();
         }
+        Ok(())
     }
 
-    /// Returns how many words have changed since the cut: their old values are held in DRAM.
+    /// Returns how many words have changed since the cut, of the shards that were not read to their
+    /// end: their old values are held in DRAM.
     pub fn held_words(&self) -> usize {
         self.heap.held_words()
     }

@@ -55,12 +55,25 @@ fn engine(engine: &Engine, values: &Values) {
     if engine.keyspace().heap().is_durable() {
         engine.keyspace().heap().set_read_cache(values.size("read-cache"));
     }
+    engine.keyspace().heap().set_snapshot_limit(snapshot_limit(engine, values));
     let admin = engine.admin();
     admin.slow_log.set_slower_than(values.int("slowlog-log-slower-than"));
     admin.slow_log.set_max_len(values.size("slowlog-max-len") as usize);
     admin.latency.set_threshold_ms(values.size("latency-monitor-threshold"));
     let tracking = values.yes("latency-tracking");
     admin.tracking.store(tracking, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// Returns what a snapshot may hold: 0 represents a half of the heap's limit, or of the machine's
+/// memory if that is less.
+fn snapshot_limit(engine: &Engine, values: &Values) -> u64 {
+    match values.size("snapshot-memory-limit") {
+        0 => match (engine.keyspace().heap().limit(), machine::memory()) {
+            (limit, 0) => limit / 2,
+            (limit, memory) => limit.min(memory) / 2,
+        },
+        bytes => bytes,
+    }
 }
 
 fn eviction(values: &Values) -> Eviction {

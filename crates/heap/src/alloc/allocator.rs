@@ -30,7 +30,8 @@ pub(crate) struct Span {
     pub(crate) class: u8,
     /// Whether the span table says that it is ours.
     pub(crate) published: bool,
-    /// Whether it is in the list of spans with free blocks.
+    /// Whether it is in the list of spans with free blocks. An entry of that list for a span that
+    /// is not is left from a span that is gone, or from an earlier one in its place.
     listed: bool,
     pub(crate) free: u32,
     hint: usize,
@@ -297,9 +298,11 @@ impl BlockAllocator {
         free * 2 > shape.count && !filling
     }
 
-    /// Takes the spans that a commit may release: empty, published, and not the one being filled.
-    pub(crate) fn releasable(&mut self) -> Vec<u32> {
-        let mut emptied = std::mem::take(&mut self.emptied);
+    /// Takes up to `most` of the spans that a commit may release: empty, published, and not the one
+    /// being filled.
+    pub(crate) fn releasable(&mut self, most: usize) -> Vec<u32> {
+        let from = self.emptied.len().saturating_sub(most);
+        let mut emptied = self.emptied.split_off(from);
         emptied.retain(|&at| {
             self.span(at).is_some_and(|s| {
                 s.published
@@ -317,7 +320,8 @@ impl BlockAllocator {
         pmem::panic_point();
         let Some(span) = self.spans[at as usize].take() else { return };
         self.span_map.remove(span.number);
-        self.partial[span.class as usize].retain(|&other| other != at);
+        // It may still be in the list of spans with free blocks, as may the next span in its place:
+        // who takes one from there asks whether it is `listed`.
         self.vacant.push(at);
         self.free_spans.push(span.number);
     }
@@ -400,11 +404,12 @@ impl BlockAllocator {
         self.current[c] = None;
         loop {
             while let Some(at) = self.partial[c].pop() {
-                if let Some(span) = self.span_mut(at) {
-                    span.listed = false;
-                    if span.free > 0 {
-                        return Some(at);
-                    }
+                if let Some(span) = self.span_mut(at)
+                    && span.class == class
+                    && std::mem::take(&mut span.listed)
+                    && span.free > 0
+                {
+                    return Some(at);
                 }
             }
             if let Some(number) = self.unvisited[c].pop() {

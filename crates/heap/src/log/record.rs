@@ -268,6 +268,11 @@ pub(crate) struct Word {
 }
 
 impl Word {
+    /// Returns true if a bit of a bitmap changes.
+    pub(crate) fn is_bit(&self) -> bool {
+        self.keep != 0
+    }
+
     /// Returns the word's new value.
     #[inline(always)]
     pub(crate) fn applied_to(&self, old: u64) -> u64 {

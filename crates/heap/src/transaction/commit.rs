@@ -10,16 +10,17 @@
 
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
-use super::heap::{Heap, Slot};
+use super::heap::Heap;
 use super::plan;
 use super::read_cache::ReadCache;
+use super::release;
 use super::state::ShardState;
 use super::write_record;
 use crate::alloc::place::BlockPlace;
 use crate::error::CommitError;
 use crate::fault_points::{self, FaultPoint};
 use crate::layout::size_class::TABLE;
-use crate::log::record::{self, RecordKind};
+use crate::log::record::{self, RecordKind, Word};
 use std::sync::atomic::Ordering;
 
 /// Commits the open transaction of one shard.
@@ -88,8 +89,8 @@ pub(crate) fn planned(
 #[inline]
 pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut ShardState) {
     let region = &heap.region;
-    if state.overlay.is_some() && FaultPoint::SaveOverlay.is_enabled() {
-        save_words(heap, state);
+    if state.is_in_snapshot() && FaultPoint::SaveOverlay.is_enabled() {
+        save_words(heap, shard, state);
     }
     let ShardState { plan, ring, .. } = state;
     for word in &plan.words {
@@ -106,19 +107,30 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut ShardState) {
     unsafe { region.store(heap.area(shard).fenced(), fenced) };
 }
 
-/// Saves the words that are about to change for the first time since a snapshot's cut.
+/// Saves the words that are about to change for the first time since a snapshot's cut, but those
+/// that only the allocator reads: bits of bitmaps, the span table, the count of bytes.
 #[cold]
-fn save_words(heap: &Heap, state: &mut ShardState) {
-    let Some(overlay) = &mut state.overlay else { return };
-    for word in &state.plan.words {
-        overlay.entry(word.at).or_insert_with(|| heap.region.load(word.at));
+fn save_words(heap: &Heap, shard: usize, state: &mut ShardState) {
+    let ShardState { plan, snapshot: Some(part), .. } = state else { return };
+    let (geometry, used) = (&heap.geometry, heap.area(shard).used());
+    let is_table = |at| geometry.span_of(at).is_some_and(|span| geometry.is_table(span));
+    let is_read = |word: &&Word| !word.is_bit() && word.at != used && !is_table(word.at);
+    let bytes = part.overlay.bytes();
+    let skipped = usize::from(!FaultPoint::SaveEachWord.is_enabled());
+    for word in plan.words.iter().filter(is_read).skip(skipped) {
+        let value = heap.region.load(word.at);
+        part.overlay.save(word.at, value, !FaultPoint::SaveFirstValue.is_enabled());
+    }
+    let grown = part.overlay.bytes() - bytes;
+    if grown > 0 {
+        let is_over = heap.snapshots.add(0, grown);
+        release::limit(heap, state, is_over);
     }
 }
 
 /// Brings the free blocks up to date with a transaction that is in effect, and opens a new one.
 #[inline]
 pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut ShardState) {
-    let slot = &heap.slots[shard];
     forget_copies(state);
     let ShardState { tx, plan, alloc, ring, .. } = state;
     for &span in &plan.publishing {
@@ -132,11 +144,11 @@ pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut ShardState) {
     for span in ring.released.drain(..) {
         alloc.give_span(span);
     }
-    reuse_freed(slot, state);
+    release::reuse_freed(heap, shard, state);
     for &span in &state.plan.releasing {
         state.alloc.forget(span);
     }
-    slot.used.store(state.used, Ordering::Relaxed);
+    heap.slots[shard].used.store(state.used, Ordering::Relaxed);
     state.tx.clear();
     state.committing = false;
 }
@@ -160,25 +172,6 @@ fn forget_changed(state: &mut ShardState) {
     words.chain(appended).filter_map(|at| alloc.block_start(at)).for_each(|at| cache.forget(at));
 }
 
-/// Lets freed blocks be used again when no reader can look at them any more.
-pub(crate) fn reuse_freed(slot: &Slot, state: &mut ShardState) {
-    let ShardState { tx, alloc, limbo, .. } = state;
-    if !tx.freed.is_empty() {
-        match slot.pins.mark() {
-            Some(mark) if FaultPoint::ReuseAfterPins.is_enabled() => {
-                limbo.extend(tx.freed.iter().map(|freed| (mark, freed.place)));
-            }
-            _ => alloc.reuse(tx.freed.iter().map(|freed| freed.place), tx.reserved.len()),
-        }
-    }
-    while let Some(&(mark, block)) = limbo.front()
-        && slot.pins.allows(mark)
-    {
-        limbo.pop_front();
-        alloc.release(block);
-    }
-}
-
 /// Drops the open transaction. In a poisoned heap its blocks stay taken: its record may have been
 /// written and count after all, so that nobody may write into what it publishes.
 #[cold]
@@ -196,12 +189,15 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut ShardState) {
 }
 
 /// Runs pending maintenance: gives blocks back that were reserved outside a transaction and
-/// dropped, and resizes the read cache.
+/// dropped, resizes the read cache, and releases the part of a snapshot that was given up.
 #[cold]
 pub(crate) fn run_pending_maintenance(heap: &Heap, shard: usize, state: &mut ShardState) {
     let slot = &heap.slots[shard];
     if slot.maintenance_pending.swap(false, Ordering::AcqRel) {
         resize_read_cache(heap, shard, state);
+        if heap.snapshots.lost().is_some() {
+            release::release(heap, state);
+        }
         let mut returned = slot.returned.lock().unwrap_or_else(|e| e.into_inner());
         let returned: Vec<BlockPlace> = std::mem::take(&mut *returned);
         returned.into_iter().for_each(|block| state.alloc.release(block));

@@ -2,6 +2,7 @@
 
 use super::pins::Pins;
 use super::read_cache;
+use super::snapshot_memory::SnapshotMemory;
 use super::state::ShardState;
 use crate::alloc::place::BlockPlace;
 use crate::alloc::spans::SpanAllocator;
@@ -53,6 +54,7 @@ pub struct Heap {
     pub(crate) purge_stage: AtomicUsize,
     /// Bytes that the read caches of all shards together may take.
     pub(crate) read_cache: AtomicU64,
+    pub(crate) snapshots: SnapshotMemory,
 }
 
 impl Heap {
@@ -64,11 +66,13 @@ impl Heap {
     ) -> Heap {
         let geometry = header.geometry;
         let max_zones = geometry.zones_in(region.reserved()).max(zones);
+        let spans = SpanAllocator::new(&region, geometry, (zones, max_zones), is_new);
         Heap {
             geometry,
             epoch: header.epoch,
             volatile: region.domain() == Domain::Volatile,
-            spans: SpanAllocator::new(&region, geometry, (zones, max_zones), is_new),
+            snapshots: SnapshotMemory::new(spans.limit() / 2),
+            spans,
             slots: states.into_iter().map(Slot::new).collect(),
             next_lsn: AtomicU64::new(header.lsn),
             poisoned: AtomicBool::new(false),

@@ -7,22 +7,27 @@
 //! (`write_record`), fences, and stores the words. `docs/commit-protocol.md` argues for this order.
 //!
 //! In addition to that: blocks that are filled without the lock (`detached`), readers without the
-//! lock (`pins`, `pinned`), a view of the heap as it was (`snapshot`), copies in DRAM of what is
-//! read often (`read_cache`, `cached_reads`), and free spans that move from one shard to another
-//! (`span_transfer`).
+//! lock (`pins`, `pinned`), a view of the heap as it was (`snapshot`, with the words that changed
+//! since in an `overlay`, and what it costs in `snapshot_memory`), the freed blocks that both hold
+//! (`held_blocks`, `release`), copies in DRAM of what is read often (`read_cache`, `cached_reads`),
+//! and free spans that move from one shard to another (`span_transfer`).
 
 mod cached_reads;
 mod commit;
 mod commit_many;
 pub(crate) mod detached;
 pub(crate) mod heap;
+mod held_blocks;
 mod lock;
+mod overlay;
 mod pinned;
 pub(crate) mod pins;
 mod plan;
 pub(crate) mod read_cache;
+mod release;
 pub(crate) mod shard;
 pub(crate) mod snapshot;
+pub(crate) mod snapshot_memory;
 pub(crate) mod span_transfer;
 mod staged;
 pub(crate) mod state;

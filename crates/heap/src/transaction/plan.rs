@@ -21,20 +21,28 @@ use crate::fault_points::FaultPoint;
 use crate::layout::size_class::{TABLE, WHOLE};
 use crate::layout::span::span_word;
 use crate::log::record::{Change, Entry, FreshRange, RecordKind};
+use crate::log::ring::Ring;
+
+/// Empty spans that a commit releases, and four for each block that it frees.
+const RELEASED: usize = 64;
+/// Words of a record that release a span.
+const WORDS_OF_RELEASE: usize = 2;
+/// Words that a record may need after its releases.
+const OTHER_WORDS: usize = 8;
 
 /// Fills `state.plan` from `state.tx`.
 pub(crate) fn make(heap: &Heap, shard: usize, state: &mut ShardState, kind: RecordKind) {
-    let ShardState { tx, plan, alloc, used, overlay, .. } = state;
+    let ShardState { tx, plan, alloc, ring, used, snapshot, .. } = state;
     plan.begin(kind);
     drop_own_frees(tx);
-    let in_place = heap.volatile && overlay.is_none();
-    let mut planner = Planner { heap, shard, in_place, alloc, plan, used: *used };
+    let in_place = heap.volatile && snapshot.is_none();
+    let mut planner = Planner { heap, shard, in_place, alloc, ring, plan, used: *used };
     planner.publish_blocks(&tx.reserved);
     planner.publish_spans();
     planner.publish_appended(tx);
     tx.staged.iter().for_each(|(at, value)| planner.set(at, value));
     planner.free_blocks(&tx.freed);
-    planner.release_spans();
+    planner.release_spans(tx.freed.len());
     if planner.used != *used {
         *used = planner.used;
         planner.set(heap.area(shard).used(), *used);
@@ -61,6 +69,7 @@ struct Planner<'a> {
     /// Whether words are stored at once.
     in_place: bool,
     alloc: &'a mut BlockAllocator,
+    ring: &'a Ring,
     plan: &'a mut Plan,
     /// Bytes in allocated blocks, after the transaction.
     used: u64,
@@ -170,12 +179,19 @@ impl Planner<'_> {
         }
     }
 
-    /// Spans that earlier commits emptied become free for any class.
-    fn release_spans(&mut self) {
-        if self.alloc.emptied.is_empty() {
-            return;
+    #[inline(always)]
+    fn release_spans(&mut self, freed: usize) {
+        if !self.alloc.emptied.is_empty() {
+            self.release_some_spans(freed);
         }
-        self.plan.releasing = self.alloc.releasable();
+    }
+
+    /// Spans that earlier commits emptied become free for any class: some of them, and no more than
+    /// the record has space for. A full pool has no space for a longer one.
+    fn release_some_spans(&mut self, freed: usize) {
+        let space = self.ring.part_words().saturating_sub(self.plan.record.len() + OTHER_WORDS);
+        let most = (RELEASED + 4 * freed).min(space / WORDS_OF_RELEASE);
+        self.plan.releasing = self.alloc.releasable(most);
         for i in 0..self.plan.releasing.len() {
             if let Some(span) = self.alloc.span(self.plan.releasing[i]) {
                 self.give_up(span.number);

@@ -11,6 +11,7 @@
 use super::commit;
 use super::heap::Heap;
 use super::pins::Pin;
+use super::release;
 use super::span_transfer;
 use super::state::{FEW, Freed, Reserved, ShardState, span_group};
 use crate::alloc::place::BlockPlace;
@@ -201,15 +202,29 @@ impl<'h> Shard<'h> {
         alloc.reserve(&self.heap.region, &self.heap.spans, class, tx.may_use_reserve)
     }
 
+    /// Takes a block that a reader held, or one of a span of another shard. A snapshot that holds
+    /// any is given up before there is no space.
     #[cold]
     fn take_block_of_others(&mut self, class: u8) -> Result<BlockPlace, Full> {
         self.state.alloc.empty_caches();
-        while span_transfer::from_others(self.heap, self.id) {
-            if let Some(place) = self.try_take_block(class) {
+        loop {
+            let returned =
+                release::return_held(self.heap, self.id, &mut self.state, release::FOR_SPANS);
+            if returned > 0
+                && let Some(place) = self.try_take_block(class)
+            {
                 return Ok(place);
             }
+            while span_transfer::from_others(self.heap, self.id) {
+                if let Some(place) = self.try_take_block(class) {
+                    return Ok(place);
+                }
+            }
+            if !self.heap.give_snapshot_up() {
+                return Err(Full);
+            }
+            release::release(self.heap, &mut self.state);
         }
-        Err(Full)
     }
 
     /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's

@@ -8,6 +8,7 @@
 use super::commit;
 use super::heap::Heap;
 use super::plan;
+use super::release;
 use super::state::ShardState;
 use crate::fault_points::{self, FaultPoint};
 use crate::log::record::RecordKind;
@@ -78,6 +79,9 @@ enum Which {
 
 /// Spans of a shard that are worth the fences of a collection.
 const MANY: usize = 16;
+/// Records by which a shard releases its empty spans at once: a full pool has no space for a long
+/// one.
+const RECORDS: usize = 64;
 
 /// Releases the empty spans of a shard and takes its free ones, with its log retired.
 fn collect(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> Vec<u32> {
@@ -85,13 +89,20 @@ fn collect(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> V
     if heap.check_open().is_err() {
         return Vec::new();
     }
-    commit::reuse_freed(&heap.slots[shard], state);
+    release::return_held(heap, shard, state, release::FOR_SPANS);
     if which == Which::All {
         state.alloc.stop_filling_empty();
     }
-    if which == Which::All || state.alloc.emptied.len() >= MANY {
+    let least = if which == Which::All { 1 } else { MANY };
+    for _ in 0..RECORDS {
+        if state.alloc.emptied.len() < least {
+            break;
+        }
         plan::make(heap, shard, state, RecordKind::default());
-        if !state.plan.releasing.is_empty() && commit::planned(heap, shard, state).is_err() {
+        if state.plan.releasing.is_empty() {
+            continue;
+        }
+        if commit::planned(heap, shard, state).is_err() {
             return Vec::new();
         }
     }

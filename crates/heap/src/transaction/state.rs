@@ -1,6 +1,9 @@
 //! What a shard keeps in DRAM after its lock: the open transaction, the log's state, the free
 //! blocks.
 
+use super::held_blocks::HeldBlocks;
+use super::overlay::Overlay;
+use super::pins::Pin;
 use super::read_cache::ReadCache;
 use super::staged::Staged;
 use crate::alloc::allocator::BlockAllocator;
@@ -11,7 +14,6 @@ use crate::log::record::{FreshRange, HEADER_WORDS, RecordKind, Word};
 use crate::log::ring::Ring;
 use pmem::Region;
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
 
 /// How many reserved blocks are searched one by one.
 pub(crate) const FEW: usize = 8;
@@ -207,6 +209,15 @@ impl Plan {
     }
 }
 
+/// What a shard keeps while a snapshot reads it.
+#[derive(Debug)]
+pub(crate) struct SnapshotPart {
+    /// Old values of the words that changed since the cut.
+    pub(crate) overlay: Overlay,
+    /// Holds the blocks that are freed since.
+    pub(crate) _pin: Pin,
+}
+
 /// A shard.
 #[derive(Debug)]
 pub(crate) struct ShardState {
@@ -214,14 +225,13 @@ pub(crate) struct ShardState {
     pub(crate) plan: Plan,
     pub(crate) ring: Ring,
     pub(crate) alloc: BlockAllocator,
-    /// Freed blocks that a reader may still look at, with the pin that was newest when they were
-    /// freed.
-    pub(crate) limbo: VecDeque<(u64, BlockPlace)>,
+    /// Freed blocks that a reader may still look at.
+    pub(crate) held: HeldBlocks,
     pub(crate) used: u64,
     /// Copies of what is read often.
     pub(crate) cache: Option<Box<ReadCache>>,
-    /// Old values of words changed since the snapshot's cut, while there is a snapshot.
-    pub(crate) overlay: Option<FxHashMap<u64, u64>>,
+    /// The shard's part of a snapshot, while there is one that reads it.
+    pub(crate) snapshot: Option<SnapshotPart>,
     /// Set during a commit: a panic then leaves the shard half changed.
     pub(crate) committing: bool,
 }
@@ -239,10 +249,10 @@ impl ShardState {
             plan: Plan::default(),
             ring: Ring::new(geometry, shard, line, seq),
             alloc: BlockAllocator::new(*geometry, shard),
-            limbo: VecDeque::new(),
+            held: HeldBlocks::default(),
             used: region.load(geometry.shard_area(shard).used()),
             cache: None,
-            overlay: None,
+            snapshot: None,
             committing: false,
         }
     }

@@ -7,5 +7,6 @@ mod fences;
 mod many_blocks;
 mod media;
 mod regressions;
+mod snapshots;
 mod space;
 mod transactions;

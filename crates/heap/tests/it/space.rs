@@ -199,7 +199,7 @@ fn so_does_what_a_snapshot_shows() {
     empty(&heap);
     heap.purge();
     for shard in 0..heap.shards() {
-        let shard = snapshot.lock(shard);
+        let shard = snapshot.lock(shard).expect("it is held");
         for n in 0..BLOCKS {
             let block = Ptr::from_raw(shard.word(shard.root(n)));
             assert!(shard.bytes(block, LEN) == bytes(n), "block {n}");

@@ -330,7 +330,7 @@ fn a_snapshot_sees_the_heap_as_it_was_while_writers_go_on() {
         shard.commit().unwrap();
     }
     drop(shard);
-    let then = snapshot.lock(0);
+    let then = snapshot.lock(0).unwrap();
     let block = Ptr::from_raw(then.word(then.root(0)));
     assert_eq!(then.bytes(block.add(8), then.word(block) as usize), b"before");
     drop(then);

@@ -24,6 +24,8 @@ use crate::{CommitError, Keyspace, Progress, Txn, entry};
 
 /// Blocks that a step frees for somebody who waits for space.
 const BLOCKS: usize = 256;
+/// Held blocks whose return is a step of its own: where readers come and go, there are always some.
+const MANY_HELD: usize = 256;
 
 /// Measures how long a step holds a lock.
 pub struct LockHold<'k> {
@@ -77,10 +79,16 @@ impl Keyspace {
         Ok(Progress { looked_at: done, done, more: more && done > 0 })
     }
 
-    /// Frees what deletes left  in all shards, in steps, until nothing waits or `enough` says
+    /// Returns held blocks to the free ones, in at most this many steps; true if there were any.
+    /// For a writer that found none: it holds no shard.
+    pub fn return_held(&self, steps: usize) -> bool {
+        (0..steps).take_while(|_| self.heap.return_held_step() > 0).count() > 0
+    }
+
+    /// Frees what deletes left in all shards, in steps, until nothing waits or `enough` says
     /// so; whether anything was freed. For a writer that found no space: it holds no shard.
     pub fn reclaim_until(&self, mut enough: impl FnMut() -> bool) -> bool {
-        let mut freed = false;
+        let mut freed = !enough() && self.heap.return_held_step() > 0;
         for shard in 0..self.shards() {
             while self.has_garbage(shard) && !enough() {
                 match self.reclaim_step(shard, BLOCKS) {
@@ -92,17 +100,22 @@ impl Keyspace {
         freed
     }
 
-    /// Frees what deletes left  and gives the space of all that is free back to the medium,
+    /// Frees what deletes left and gives the space of all that is free back to the medium,
     /// now; the bytes that were given back. The caller holds no shard. May take long where much is
     /// to be freed.
     pub fn purge(&self) -> u64 {
         self.reclaim_until(|| false);
+        self.return_held(usize::MAX);
         self.heap.purge()
     }
 
-    /// Returns a bounded step of giving space back that nobody needed for a while
-    /// ([`heap::Heap::rest`]), or a purge that was asked for; true if there is more to do.
+    /// Takes a bounded step of returning blocks that a snapshot held, or of giving space back
+    /// that nobody needed for a while ([`heap::Heap::rest`]), or a purge that was asked for; true
+    /// if there is more to do.
     pub fn give_back_step(&self) -> bool {
+        if self.heap.return_held_step() >= MANY_HELD {
+            return true;
+        }
         if self.heap.is_purge_asked() {
             let mut steps = 0;
             let enough = || {

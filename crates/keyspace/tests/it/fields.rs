@@ -290,7 +290,7 @@ fn what_takes_the_place_of_a_hash_has_no_fields() {
 
 fn snapshot_of(ks: &Keyspace, snapshot: &mut Snapshot, key: &str) -> Fields {
     let (mut fields, mut items) = (Fields::new(), Vec::new());
-    while common::goes_on() && snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
         for item in items.drain(..).filter(|item| item.key == key.as_bytes()) {
             let Content::Fields(more) = item.value else { panic!("fields") };
             for one in more {

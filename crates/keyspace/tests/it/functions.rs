@@ -6,7 +6,7 @@ use std::fs;
 
 use crate::common::{NOW, SEED, db, emulated, set, volatile};
 use heap::{CreateOptions, Geometry, Heap, Salvage};
-use keyspace::{CheckError, Defragmentation, Keyspace, SalvageOptions, Scrub};
+use keyspace::{CheckError, Defragmentation, Keyspace, SalvageOptions, Scrub, SnapshotLost};
 use pmem::Region;
 use sim::{Crash, Effort, Subject, explore};
 
@@ -359,7 +359,7 @@ fn a_snapshot_shows_the_libraries_of_its_moment() {
     txn.commit().expect("a commit");
     drop(txn);
     let mut shown = Vec::new();
-    let done: Result<(), ()> = snapshot.for_each_library(|code| {
+    let done: Result<(), SnapshotLost> = snapshot.for_each_library(|code| {
         shown.push(code.to_vec());
         Ok(())
     });

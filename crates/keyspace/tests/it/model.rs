@@ -138,7 +138,7 @@ fn check_snapshot(
     now: u64,
 ) {
     let (mut found, mut items) = (BTreeMap::new(), Vec::new());
-    while common::goes_on() && snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
         for item in items.drain(..) {
             let known = KEYS.iter().find(|k| k.as_bytes() == item.key).expect("a key of ours");
             let Content::String(value) = item.value else { panic!("a string") };
@@ -192,7 +192,7 @@ fn run(ks: &Keyspace, steps: &[Step]) {
                 assert!(ks.snapshot(|| ()).is_err(), "one at a time");
                 commit(ks, first, &mut model);
                 let mut items = Vec::new();
-                let _ = (0..*read).take_while(|_| given_up.next(&mut items)).count();
+                let _ = (0..*read).take_while(|_| given_up.next(&mut items) == Ok(true)).count();
                 drop(given_up);
                 let keys = model.keys.clone();
                 let (mut snapshot, ()) = ks.snapshot(|| ()).expect("the other was given up");

@@ -119,7 +119,7 @@ fn model(ks: &Keyspace) -> Model {
     let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a snapshot");
     let mut names = Vec::new();
     let mut items = Vec::new();
-    while snapshot.next(&mut items) {
+    while snapshot.next(&mut items).expect("it is held") {
         names.extend(items.iter().map(|item| (item.db, item.key.clone())));
     }
     drop(snapshot);

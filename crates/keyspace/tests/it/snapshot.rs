@@ -24,7 +24,7 @@ fn state(ks: &Keyspace) -> State {
 fn read(snapshot: &mut Snapshot, mut between: impl FnMut()) -> State {
     let mut state = State::new();
     let mut items = Vec::new();
-    while common::goes_on() && snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
         for item in items.drain(..) {
             let place = (item.db.number(), item.key);
             let value = match (state.remove(&place), item.value) {

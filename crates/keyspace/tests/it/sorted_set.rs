@@ -195,7 +195,7 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
 fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
     let (mut items, mut found) = (Vec::new(), BTreeMap::new());
-    while common::goes_on() && snapshot.next(&mut items) {
+    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
         for item in items.drain(..) {
             let Content::Elements(Type::SortedSet, more) = item.value else {
                 panic!("a sorted set")

@@ -16,6 +16,7 @@ pub fn page() -> String {
     );
     page.push_str(OTHER_STORES);
     page.push_str(REFUSED);
+    page.push_str(SNAPSHOTS);
     for (title, rows) in table::groups() {
         page.push_str(&format!(
             "\n## {title}\n\n| directive | value | default | change | effect |\n|---|---|---|---|---|\n"
@@ -46,6 +47,17 @@ const REFUSED: &str = "
 Directives about permissions, replication or routing that are not implemented are not ignored: any value except
 the default is refused, at start and by `CONFIG SET`. So are the lines `user`, `rename-command`, `loadmodule` and
 `sentinel`, and a start that would listen nowhere (`port 0` or `bind \"\"`, and no `unixsocket`).
+";
+
+/// What a snapshot may hold.
+const SNAPSHOTS: &str = "
+## What a snapshot may hold
+
+While the append-only file is rewritten, or a dump is made, from a snapshot, the old values of what changes are kept: words in DRAM, freed
+blocks in the heap. `snapshot-memory-limit` says how many bytes both may take together. A snapshot that exceeds it is
+given up, and the rewrite or dump fails with a line in the log; no write is ever refused because of a snapshot. The default, 0, stands for
+half of the heap's limit, or half of the machine's memory if that is less. `INFO persistence` shows the limit in effect and what is held
+([commit-protocol.md](commit-protocol.md#snapshots)).
 ";
 
 fn line(row: &Row) -> String {

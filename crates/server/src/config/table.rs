@@ -182,6 +182,7 @@ const OWN: &[Row] = &[
     row("threads", Int(0, 1024), "0", Pinned, Used),
     row("read-cache", Memory(0, I64), "0", Live, Used),
     row("script-kill-rollback", Bool, "no", Live, Used),
+    row("snapshot-memory-limit", Memory(0, I64), "0", Live, Used),
     row("scrub-rate", Memory(0, I64), "8388608", Live, Used),
     row("scrub-every", Int(0, I32), "3600", Live, Used),
 ];

@@ -6,7 +6,7 @@ use super::journal::{Feed, Journal, TestClock, Words};
 use super::state::{self, State, brief};
 use commands::{CommandSpec, Engine, Peer, Session};
 use fastrand::Rng;
-use keyspace::{Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot};
+use keyspace::{Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot, SnapshotLost};
 use resp::{Protocol, Writer};
 use sim::Incarnation;
 use std::collections::BTreeMap;
@@ -391,7 +391,13 @@ impl<'a> Actor<'a> {
         let mut items = Vec::new();
         let mut more = true;
         for _ in 0..3 {
-            more = more && snapshot.next(&mut items);
+            more = more
+                && match snapshot.next(&mut items) {
+                    Err(SnapshotLost::Released) => return Err("it was released too early".into()),
+                    // What it gave is nothing.
+                    Err(_) => return Ok(()),
+                    Ok(more) => more,
+                };
             items.drain(..).for_each(|item| taken.add(item));
         }
         let mut snapshots = pmem::lock(self.snapshots).expect("no panic");

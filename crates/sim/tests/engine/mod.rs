@@ -46,6 +46,8 @@ pub(crate) struct Commands {
     /// Bytes of the read cache, 0 for none. With one, every key is read through it after each
     /// action.
     pub(crate) read_cache: u64,
+    /// What a snapshot may hold.
+    snapshot_limit: u64,
     /// How often a command changed anything, by name.
     pub(crate) changed: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -76,7 +78,19 @@ impl Commands {
         let zones = rng.u64(1..4);
         let read_cache = [0, 40_000 * shards as u64, 1 << 20][rng.usize(..3)];
         let changed = Mutex::default();
-        Commands { geometry, zones, threads, log, maxmemory, taste, read_cache, changed }
+        // Some that are given up soon, some never.
+        let snapshot_limit = [u64::MAX, u64::MAX, 60_000, 200_000][rng.usize(..4)];
+        Commands {
+            geometry,
+            zones,
+            threads,
+            log,
+            maxmemory,
+            taste,
+            read_cache,
+            snapshot_limit,
+            changed,
+        }
     }
 
     /// Several threads that pipeline, on a pool without a log.
@@ -101,6 +115,7 @@ impl Commands {
             keyspace.set_eviction(Eviction { maxmemory, policy, ..Eviction::default() }, 0);
         }
         keyspace.heap().set_read_cache(self.read_cache);
+        keyspace.heap().set_snapshot_limit(self.snapshot_limit);
         let engine = Engine::new(EngineOptions {
             clock: clock.clone(),
             threads: self.threads,

@@ -21,6 +21,9 @@ mod pool;
 mod rewrite;
 #[path = "../scheduled/mod.rs"]
 mod scheduled;
+mod snapshot_points;
+#[path = "../snapshots/mod.rs"]
+mod snapshots;
 mod threads;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -5,6 +5,8 @@
 pub(crate) mod log;
 #[path = "../losses/mod.rs"]
 pub(crate) mod losses;
+#[path = "../snapshots/mod.rs"]
+pub(crate) mod snapshots;
 
 use heap::{CreateOptions, Geometry, Heap, OpenError};
 use keyspace::{Db, Defragmentation, Expire, Keyspace};
@@ -13,6 +15,11 @@ use sim::{Choose, Crash, Durability, Event, Medium};
 use std::sync::Arc;
 
 /// All of them, by name.
+#[allow(dead_code, reason = "not every program goes through all of them")]
+pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, fn())> {
+    ALL.iter().chain(snapshots::ALL)
+}
+
 pub(crate) const ALL: &[(&str, fn())] = &[
     (
         "an_append_to_a_moved_string_leaves_the_move_whole",

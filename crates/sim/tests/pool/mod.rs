@@ -9,10 +9,13 @@
 //! The pool is tiny, so that every ring wraps and retires often, spans run out, change hands and
 //! are found again.
 
-use heap::{Detached, Fresh, Geometry, Heap, Pin, Ptr, Savepoint, Shard, View};
+use heap::{
+    Detached, Fresh, Geometry, Heap, Pin, Ptr, Savepoint, Shard, Snapshot, SnapshotLost, View,
+};
 use pmem::Region;
 use sim::Subject;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Slots of a shard; the roots after them are its words.
 const SLOTS: usize = 10;
@@ -118,6 +121,8 @@ pub(crate) struct Plan {
     unpin: bool,
     /// Give the space of free spans back, after.
     purge: bool,
+    /// Take a snapshot, or read one more shard of the one that was taken, after.
+    snapshot: bool,
 }
 
 impl Plan {
@@ -130,8 +135,54 @@ impl Plan {
 
 /// A heap in use, with the pins that a test holds.
 pub(crate) struct Open {
-    pub(crate) heap: Heap,
+    pub(crate) heap: Arc<Heap>,
     pins: Vec<(Pin, Ptr, Vec<u8>)>,
+    snapshot: Option<Taken>,
+}
+
+/// A snapshot, what there was at its cut, and the shard that is read next.
+struct Taken {
+    snapshot: Snapshot,
+    state: Vec<Contents>,
+    next: usize,
+}
+
+/// Reads a shard of a snapshot, compares it with what there was at the cut, and releases it. False
+/// if the snapshot was given up.
+pub(crate) fn read_snapshot(
+    snapshot: &Snapshot,
+    shard: usize,
+    expected: &Contents,
+) -> Result<bool, String> {
+    let view = match snapshot.lock(shard) {
+        Ok(view) => view,
+        Err(SnapshotLost::Released) => return Err(format!("shard {shard} was not released")),
+        Err(_) => return Ok(false),
+    };
+    let found = read_contents(&view, shard, |n| view.root(n), &mut BTreeSet::new())?;
+    drop(view);
+    if found != *expected {
+        let difference = expected.difference(&found, &format!("shard {shard}"));
+        return Err(format!("a snapshot differs from its cut:{difference}"));
+    }
+    snapshot.release(shard);
+    Ok(true)
+}
+
+/// Takes a snapshot, or reads one more shard of the one that was taken.
+fn go_on_with_snapshot(store: &mut Open) -> Result<(), String> {
+    let heap = &store.heap;
+    let Some(Taken { snapshot, state, next }) = store.snapshot.take() else {
+        let read = |shard| read_shard(&heap.lock(shard), &mut BTreeSet::new());
+        let state = (0..heap.shards()).map(read).collect::<Result<_, _>>()?;
+        let (snapshot, ()) = heap.snapshot(|| ()).map_err(|error| error.to_string())?;
+        store.snapshot = Some(Taken { snapshot, state, next: 0 });
+        return Ok(());
+    };
+    if read_snapshot(&snapshot, next, &state[next])? && next + 1 < state.len() {
+        store.snapshot = Some(Taken { snapshot, state, next: next + 1 });
+    }
+    Ok(())
 }
 
 /// The heap.
@@ -178,7 +229,7 @@ impl Subject for Pool {
         } else {
             Heap::open(region, [0; 16]).map_err(|error| error.to_string())?.0
         };
-        Ok(Open { heap, pins: Vec::new() })
+        Ok(Open { heap: Arc::new(heap), pins: Vec::new(), snapshot: None })
     }
 
     fn read(&self, store: &mut Open) -> Result<Vec<Contents>, String> {
@@ -224,6 +275,7 @@ impl Subject for Pool {
             pin: (rng.usize(..8) == 0).then(|| rng.usize(..SLOTS)),
             unpin: rng.usize(..4) == 0,
             purge: self.purges && rng.usize(..3) == 0,
+            snapshot: rng.usize(..4) == 0,
         };
         (plan, after)
     }
@@ -244,7 +296,7 @@ impl Subject for Pool {
     }
 
     fn run(&self, store: &mut Open, plan: &Plan) -> Result<bool, String> {
-        let Open { heap, pins } = store;
+        let Open { heap, pins, .. } = store;
         if let Some(slot) = plan.pin {
             pin(heap, plan.parts[0].0, slot, pins);
         }
@@ -264,6 +316,9 @@ impl Subject for Pool {
         }
         if plan.purge {
             heap.purge();
+        }
+        if plan.snapshot {
+            go_on_with_snapshot(store)?;
         }
         Ok(done)
     }
@@ -373,15 +428,24 @@ fn read_shard(
     shard: &Shard<'_>,
     reachable: &mut BTreeSet<(usize, Ptr)>,
 ) -> Result<Contents, String> {
-    let words = (SLOTS..SLOTS + WORDS).map(|n| shard.word(shard.root(n))).collect();
+    read_contents(shard, shard.id(), |n| shard.root(n), reachable)
+}
+
+fn read_contents<V: View>(
+    shard: &V,
+    id: usize,
+    root: impl Fn(usize) -> Ptr,
+    reachable: &mut BTreeSet<(usize, Ptr)>,
+) -> Result<Contents, String> {
+    let words = (SLOTS..SLOTS + WORDS).map(|n| shard.word(root(n))).collect();
     let mut slots = Vec::with_capacity(SLOTS);
     for slot in 0..SLOTS {
-        let block = Ptr::from_raw(shard.word(shard.root(slot)));
+        let block = Ptr::from_raw(shard.word(root(slot)));
         if block.is_null() {
             slots.push(None);
             continue;
         }
-        if !reachable.insert((shard.id(), block)) {
+        if !reachable.insert((id, block)) {
             return Err(format!("{block:?} is reached twice"));
         }
         let [len, word, capacity] = [0, 8, 16].map(|at| shard.word(block.add(at)));

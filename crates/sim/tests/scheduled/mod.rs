@@ -8,13 +8,13 @@
 //! all the while. So those under way at a crash have no shard in common, and each may be in effect
 //! or not: whole.
 
-use crate::pool::{Contents, Open, Pool, Prepared, perform};
+use crate::pool::{Contents, Open, Pool, Prepared, perform, read_snapshot};
 use heap::{Detached, Heap};
 use pmem::Region;
 use sim::{Incarnation, Promise, Promises, Subject, Workload, run_scheduled};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 /// The heap, used by this many threads.
 pub(crate) struct Threads {
@@ -71,7 +71,10 @@ impl Shared<'_> {
         marks.push((self.incarnation.mark(), meaning));
     }
 
-    fn run(&self, heap: &Heap, thread: usize, n: usize) -> Result<(), String> {
+    fn run(&self, heap: &Arc<Heap>, thread: usize, n: usize) -> Result<(), String> {
+        if n % 16 == 5 {
+            self.read_snapshot(heap)?;
+        }
         let mut rng = self.incarnation.rng_of(n);
         let mut ids: Vec<usize> = (0..heap.shards()).collect();
         rng.shuffle(&mut ids);
@@ -130,6 +133,19 @@ impl Shared<'_> {
 }
 
 impl Shared<'_> {
+    /// Takes a snapshot, unless another thread reads one, and reads all of it, while others go on.
+    fn read_snapshot(&self, heap: &Arc<Heap>) -> Result<(), String> {
+        // The contents change under the locks that the cut takes.
+        let contents = || self.shards.iter().map(|shard| shard.lock().unwrap().clone()).collect();
+        let Ok((snapshot, state)) = heap.snapshot::<Vec<Contents>>(contents) else { return Ok(()) };
+        for (shard, expected) in state.iter().enumerate() {
+            if !read_snapshot(&snapshot, shard, expected)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Prepares a few values in a shard; none where they are abandoned, or where there is no space.
     fn prepare<'h>(
         &self,

@@ -36,7 +36,7 @@ pub(crate) struct Found {
 impl Search {
     /// Goes through the known histories, then explores seeds until time is up or one fails.
     pub(crate) fn run(&self) -> Found {
-        for (name, history) in histories::ALL {
+        for (name, history) in histories::all() {
             if catch_unwind(history).is_err() {
                 let what = format!("a known history\n{name}");
                 return Found { violation: Some((0, what)), ..Found::default() };

@@ -95,6 +95,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("pool_limit", heap.largest_size());
     page.line("pool_shards", heap.shards());
     page.line("pool_damaged", heap.damaged());
+    snapshot(page);
     damage(page);
     page.flag("recovery_clean", facts.clean);
     page.line("recovery_usec", facts.recovery_us);
@@ -127,6 +128,17 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     aof(page, &facts.aof.unwrap_or_else(idle));
     page.line("module_fork_in_progress", 0);
     page.line("module_fork_last_cow_size", 0);
+}
+
+/// What the snapshot of a rewrite or a dump holds.
+fn snapshot(page: &mut Page<'_, '_>) {
+    let stats = page.call.engine.keyspace().heap().snapshot_stats();
+    page.flag("snapshot_in_progress", stats.is_taken);
+    page.line("snapshot_held_bytes", stats.held);
+    page.line("snapshot_overlay_bytes", stats.overlay);
+    page.line("snapshot_memory_peak", stats.peak);
+    page.line("snapshot_memory_limit", stats.limit);
+    page.line("snapshots_given_up", stats.given_up);
 }
 
 fn damage(page: &mut Page<'_, '_>) {

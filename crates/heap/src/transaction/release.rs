@@ -1,0 +1,140 @@
+//! Blocks and words that a snapshot or a pin held are given back, in bounded steps.
+//!
+//! A block that was freed while somebody without the lock could read it is held. When nobody can
+//! any more it returns to the free blocks: some of them with each commit of the shard, some with
+//! each step of the background task, some whenever a writer finds no block. Nobody returns all of
+//! them under one lock: a snapshot may have held millions.
+
+use super::heap::Heap;
+use super::snapshot_memory::{SnapshotLost, SnapshotStats};
+use super::state::ShardState;
+use crate::fault_points::FaultPoint;
+
+/// Blocks that a commit returns, or twice as many as it frees.
+const BY_COMMIT: usize = 32;
+/// Blocks that a step of the background, or a writer that finds no block, returns under one lock.
+const AT_ONCE: usize = 256;
+/// Blocks of a shard that are returned for a span.
+pub(crate) const FOR_SPANS: usize = 1024;
+
+impl Heap {
+    /// Returns what the snapshot holds, and how often one was given up. Takes no lock.
+    pub fn snapshot_stats(&self) -> SnapshotStats {
+        self.snapshots.stats()
+    }
+
+    /// Lets a snapshot hold this many bytes, of DRAM and of freed blocks together, before it is
+    /// given up. A half of the pool's limit unless set.
+    pub fn set_snapshot_limit(&self, bytes: u64) {
+        self.snapshots.set_limit(bytes);
+    }
+
+    /// Gives the snapshot up if it holds blocks: for a writer that found none. Returns true if that
+    /// lets some return, by [`Heap::return_held_step`].
+    pub fn give_snapshot_up(&self) -> bool {
+        let gives = self.snapshots.held() > 0 && FaultPoint::GiveUpFull.is_enabled();
+        gives && self.give_up(SnapshotLost::Full)
+    }
+
+    /// Returns some of the held blocks of each shard that nobody can read any more to the free
+    /// blocks; how many. Locks one shard after the other: the caller holds none.
+    pub fn return_held_step(&self) -> usize {
+        self.snapshots.free_discarded();
+        match self.snapshots.held() {
+            0 => 0,
+            _ => (0..self.shards()).map(|shard| self.return_held_of(shard)).sum(),
+        }
+    }
+
+    /// Returns some of the held blocks of one shard; how many.
+    pub(crate) fn return_held_of(&self, shard: usize) -> usize {
+        let mut state = self.lock_state(shard);
+        return_held(self, shard, &mut state, AT_ONCE)
+    }
+
+    /// Gives the snapshot up: each shard's next holder releases its part.
+    pub(crate) fn give_up(&self, why: SnapshotLost) -> bool {
+        let is_new = self.snapshots.give_up(why);
+        if is_new {
+            (0..self.shards()).for_each(|shard| self.defer_to_next_holder(shard));
+        }
+        is_new
+    }
+}
+
+impl ShardState {
+    /// Returns true if a snapshot is reading this shard.
+    #[inline]
+    pub(crate) fn is_in_snapshot(&self) -> bool {
+        self.snapshot.is_some()
+    }
+}
+
+/// Lets freed blocks be used again when no reader can look at them any more: those of the open
+/// transaction, which is in effect, and some of those that were held.
+#[inline]
+pub(crate) fn reuse_freed(heap: &Heap, shard: usize, state: &mut ShardState) {
+    let freed = state.tx.freed.len();
+    if freed > 0 {
+        match heap.slots[shard].pins.mark() {
+            Some(mark) if FaultPoint::ReuseAfterPins.is_enabled() => hold(heap, state, mark),
+            _ => {
+                let ShardState { tx, alloc, .. } = state;
+                alloc.reuse(tx.freed.iter().map(|freed| freed.place), tx.reserved.len());
+            }
+        }
+    }
+    if !state.held.is_empty() {
+        return_held(heap, shard, state, BY_COMMIT.max(2 * freed));
+    }
+}
+
+/// Holds what the open transaction frees.
+#[cold]
+fn hold(heap: &Heap, state: &mut ShardState, mark: u64) {
+    let ShardState { tx, held, .. } = state;
+    let (bytes, list) = (held.bytes(), held.list_bytes());
+    tx.freed.iter().for_each(|freed| held.push(mark, freed.place));
+    let (bytes, list) = (held.bytes() - bytes, held.list_bytes() - list);
+    let is_over = heap.snapshots.add(bytes, list);
+    limit(heap, state, is_over);
+}
+
+/// Gives the snapshot up where what it holds exceeds its limit.
+pub(crate) fn limit(heap: &Heap, state: &mut ShardState, is_over: bool) {
+    if is_over && state.is_in_snapshot() && FaultPoint::GiveUpOverLimit.is_enabled() {
+        heap.give_up(SnapshotLost::OverLimit);
+        release(heap, state);
+    }
+}
+
+/// Releases the shard's part of a snapshot, if it has one: its saved words are freed by somebody
+/// without a lock, and what it holds can return.
+pub(crate) fn release(heap: &Heap, state: &mut ShardState) {
+    if let Some(part) = state.snapshot.take() {
+        heap.snapshots.discard(part.overlay);
+    }
+}
+
+/// Returns up to `most` held blocks that nobody can read any more to the free blocks; how many.
+#[cold]
+pub(crate) fn return_held(heap: &Heap, shard: usize, state: &mut ShardState, most: usize) -> usize {
+    let ShardState { alloc, held, .. } = state;
+    let (bytes, list) = (held.bytes(), held.list_bytes());
+    let before = match FaultPoint::ReturnAfterPins.is_enabled() {
+        true => heap.slots[shard].pins.oldest(),
+        false => u64::MAX,
+    };
+    let most = if FaultPoint::ReturnInSteps.is_enabled() { most } else { usize::MAX };
+    let mut returned = 0;
+    while returned < most
+        && let Some(block) = held.pop(before)
+    {
+        alloc.release(block);
+        returned += 1;
+    }
+    if returned > 0 {
+        heap.snapshots.subtract(bytes - held.bytes(), list - held.list_bytes());
+    }
+    returned
+}
