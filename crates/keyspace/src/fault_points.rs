@@ -8,4 +8,8 @@ heap::fault_points! { 176:
     MoveWithoutSpace,
     /// The shards of a transaction are locked in ascending order.
     LockAscending,
+    /// Whoever has shards locked never waits for one more.
+    TryExtend,
+    /// A shard that is locked later has its place in the order of the others.
+    ExtendInOrder,
 }
