@@ -1,16 +1,16 @@
 //! The check of `tests/kill` can fail: each way to lose or tear what was acknowledged that is
 //! injected here is noticed.
 //!
-//! The servers are whole ones; what is injected is outside of them: a server that keeps nothing,
+//! The servers are whole ones; what is planted is outside of them: a server that keeps nothing,
 //! a log whose tail is gone, a pool as it was some moments ago, a connection that acknowledges a
-//! write and drops it.
+//! write and drops it, one that executes a script as two.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use testkit::load::{Crew, Habits, Violation};
@@ -134,6 +134,26 @@ fn a_write_that_is_acknowledged_and_dropped_is_noticed() {
     check_lost(noticed, crew.steps());
 }
 
+/// The server is killed between the halves: what is there is neither the state before the script
+/// nor the one after it.
+#[test]
+fn a_script_that_is_executed_as_two_is_noticed() {
+    let (mut server, mut crew) = (Launch::perdura_pmem().start(), crew());
+    let (began, is_halved) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+    let says = Arc::clone(&is_halved);
+    let serve = move |client, server| drop(halve_a_script(client, server, &says));
+    let proxy = listen(server.address(), serve);
+    let kill = || {
+        while !is_halved.load(Ordering::Relaxed) && began.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(2));
+        }
+        server.kill();
+    };
+    crew.run(|| Client::connect(proxy), kill).expect("nothing is wrong yet");
+    server.start_again();
+    check_lost(crew.verify(&mut server.client()), crew.steps());
+}
+
 #[test]
 fn a_proxy_that_drops_nothing_is_not_blamed() {
     let (mut server, mut crew) = (Launch::perdura_pmem().start(), crew());
@@ -148,20 +168,63 @@ fn forgetful_proxy(server: SocketAddr) -> SocketAddr {
     proxy(server, 10)
 }
 
-/// Relays between clients and a server, and forgets every N SETs. It goes on until the test's
-/// process ends.
+/// Stands between clients and a server, and forgets every N SETs.
 fn proxy(server: SocketAddr, drop_every: usize) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
     let sets = Arc::new(AtomicUsize::new(0));
     let forgets = move || sets.fetch_add(1, Ordering::Relaxed) % drop_every == drop_every - 1;
+    listen(server, move |client, server| drop(pass_on(client, server, forgets.clone())))
+}
+
+/// Serves clients, each in a thread, until the test's process ends.
+fn listen(
+    server: SocketAddr,
+    serve: impl Fn(TcpStream, SocketAddr) + Clone + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            let forgets = forgets.clone();
-            thread::spawn(move || drop(pass_on(client, server, forgets)));
+            let serve = serve.clone();
+            thread::spawn(move || serve(client, server));
         }
     });
     address
+}
+
+/// Passes on what comes, up to a script that can be halved: of that one, the first commands only,
+/// and no reply.
+fn halve_a_script(client: TcpStream, server: SocketAddr, is_halved: &AtomicBool) -> io::Result<()> {
+    let mut server = TcpStream::connect(server)?;
+    let mut answers = client.try_clone()?;
+    let (mut requests, mut replies) = (BufReader::new(client), BufReader::new(server.try_clone()?));
+    loop {
+        let (request, words) = frame(&mut requests)?;
+        let Some(half) = half_of_script(&words) else {
+            server.write_all(&request)?;
+            answers.write_all(&frame(&mut replies)?.0)?;
+            continue;
+        };
+        let mut request = format!("*{}\r\n", half.len()).into_bytes();
+        for word in half {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        server.write_all(&request)?;
+        frame(&mut replies)?;
+        is_halved.store(true, Ordering::Relaxed);
+        // Until the server is killed.
+        return frame(&mut replies).map(drop);
+    }
+}
+
+/// All commands of a script but the last, if the one before that is a SET, which changes something.
+fn half_of_script(words: &[Vec<u8>]) -> Option<&[Vec<u8>]> {
+    let (call, last) = (words.first()?, words.len().checked_sub(4)?);
+    let is_script = [&b"EVAL"[..], b"FCALL"].contains(&call.as_slice());
+    let [.., count, set, _, _] = &words[..last] else { return None };
+    let counts_last = words[last + 2] == b"INCR" && words[last + 3].ends_with(b":counter");
+    (is_script && counts_last && count == b"3" && set == b"SET").then(|| &words[..last])
 }
 
 /// One command and its reply after the other.
@@ -173,8 +236,9 @@ fn pass_on(client: TcpStream, server: SocketAddr, forgets: impl Fn() -> bool) ->
     let (mut requests, mut replies) = (BufReader::new(client), BufReader::new(server.try_clone()?));
     let (mut server, mut in_transaction) = (server, false);
     loop {
-        let (request, name) = frame(&mut requests)?;
-        in_transaction = match name.as_slice() {
+        let (request, words) = frame(&mut requests)?;
+        let name = words.first().map(Vec::as_slice).unwrap_or_default();
+        in_transaction = match name {
             b"MULTI" => true,
             b"EXEC" => false,
             _ => in_transaction,
@@ -189,9 +253,9 @@ fn pass_on(client: TcpStream, server: SocketAddr, forgets: impl Fn() -> bool) ->
     }
 }
 
-/// The bytes of one request or reply, and the first bulk string in it.
-fn frame(from: &mut impl BufRead) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let (mut bytes, mut first) = (Vec::new(), Vec::new());
+/// The bytes of one request or reply, and the bulk strings in it.
+fn frame(from: &mut impl BufRead) -> io::Result<(Vec<u8>, Vec<Vec<u8>>)> {
+    let (mut bytes, mut words) = (Vec::new(), Vec::new());
     let mut left = 1;
     while left > 0 {
         let begin = bytes.len();
@@ -206,13 +270,11 @@ fn frame(from: &mut impl BufRead) -> io::Result<(Vec<u8>, Vec<u8>)> {
                 let mut body = vec![0; length as usize + 2];
                 from.read_exact(&mut body)?;
                 bytes.extend_from_slice(&body);
-                if first.is_empty() {
-                    body.truncate(length as usize);
-                    first = body;
-                }
+                body.truncate(length as usize);
+                words.push(body);
             }
             _ => {}
         }
     }
-    Ok((bytes, first))
+    Ok((bytes, words))
 }

@@ -142,7 +142,8 @@ fn run(scenario: &Scenario, rounds: u64, seed: u64) -> Result<Option<Figures>, V
     }
     let Run { crew, mut figures, server, .. } = run;
     drop(server);
-    (figures.steps, figures.refused) = (crew.steps(), crew.refused());
+    (figures.steps, figures.scripts) = (crew.steps(), crew.scripts());
+    figures.refused = crew.refused();
     figures.seconds = began.elapsed().as_secs_f64();
     Ok(Some(figures))
 }

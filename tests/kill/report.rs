@@ -11,6 +11,8 @@ pub(crate) struct Figures {
     pub(crate) starts_killed: u64,
     /// Steps acknowledged.
     pub(crate) steps: u64,
+    /// Scripts among them.
+    pub(crate) scripts: u64,
     /// Commands refused for want of space.
     pub(crate) refused: u64,
     /// Clients that were told that nothing more can be written.
@@ -23,7 +25,7 @@ impl fmt::Display for Figures {
         let Figures { kills, terminations, starts_killed, steps, refused, .. } = self;
         let Figures { out_of_service, seconds, .. } = self;
         write!(f, "kills={kills} terminations={terminations} starts_killed={starts_killed} ")?;
-        write!(f, "steps={steps} refused={refused} ")?;
+        write!(f, "steps={steps} scripts={} refused={refused} ", self.scripts)?;
         write!(f, "out_of_service={out_of_service} seconds={seconds:.1} lost=0")
     }
 }

@@ -87,6 +87,7 @@ const AOF: &[&str] = &[
 /// description has the command's function, and the function gets a call, which has the engine and
 /// the description. What sessions share besides comes before it and knows neither engine nor call.
 const COMMANDS: &[&str] = &[
+    "fault_points",
     "failure",
     "walk",
     "clock",

@@ -231,15 +231,21 @@ impl Effects {
         Some(end)
     }
 
-    fn forget_commands(&mut self) {
+    /// Forgets what was to go into the log.
+    pub(crate) fn forget_commands(&mut self) {
         self.bytes.clear();
         (self.count, self.seen, self.group) = (0, 0, Group::default());
+    }
+
+    /// Forgets what was to be sent to clients.
+    pub(crate) fn forget_deliveries(&mut self) {
+        self.deliveries.clear();
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.forget_commands();
-        self.deliveries.clear();
+        self.forget_deliveries();
     }
 
     /// Gives the space back.

@@ -10,4 +10,8 @@ heap::fault_points! { 176:
     LockAscending,
     /// A shard of a snapshot is released when the last of its entries has been read.
     ReleaseAfterRead,
+    /// Whoever has shards locked never waits for one more.
+    TryExtend,
+    /// A shard that is locked later has its place in the order of the others.
+    ExtendInOrder,
 }

@@ -21,6 +21,7 @@ use structures::reclaim::Queue;
 use crate::changes::Changes;
 use crate::eviction::access::Which;
 use crate::expiry::lazy::LazilyExpired;
+use crate::fault_points::FaultPoint;
 use crate::layout::{
     Counts, FIELDS, FieldCounts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
     keys_root, map_word, physical,
@@ -158,8 +159,15 @@ impl<'k> Txn<'k> {
         if self.position(shard).is_some() {
             return true;
         }
-        let Some(locked) = self.keyspace.heap().try_lock(shard) else { return false };
-        let at = self.shards.partition_point(|other| other.id() < shard);
+        let locked = match FaultPoint::TryExtend.is_enabled() {
+            true => self.keyspace.heap().try_lock(shard),
+            false => Some(self.keyspace.heap().lock(shard)),
+        };
+        let Some(locked) = locked else { return false };
+        let at = match FaultPoint::ExtendInOrder.is_enabled() {
+            true => self.shards.partition_point(|other| other.id() < shard),
+            false => self.shards.len(),
+        };
         self.shards.insert(at, locked);
         if let Some(changes) = &mut self.changes {
             changes.insert_shard(at);

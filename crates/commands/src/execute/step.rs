@@ -5,6 +5,7 @@ use keyspace::{Key, Txn};
 
 use crate::call::{Call, Next, Run};
 use crate::failure::{Failure, SYNTAX};
+use crate::fault_points::FaultPoint;
 use crate::request::Request;
 use crate::spec::{FAST, READONLY};
 use crate::table::{Command, Lookup};
@@ -75,7 +76,9 @@ impl<'a> Step<'a> {
             call.effects.put_at(effects, txn.changes(), txn.pending_changes());
         }
         done.map_err(|failure| {
-            if let Some(savepoint) = savepoint {
+            if let Some(savepoint) = savepoint
+                && FaultPoint::RollBackStep.is_enabled()
+            {
                 txn.rollback_to(savepoint);
             }
             call.effects.truncate(effects);

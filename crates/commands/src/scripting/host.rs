@@ -20,6 +20,7 @@ use super::run::Rights;
 use crate::call::{Call, Run};
 use crate::execute::Step;
 use crate::failure::{Done, OOM};
+use crate::fault_points::FaultPoint;
 use crate::request::Keys;
 use crate::running_scripts::{LongSince, RunningScript};
 use crate::spec::{DENYOOM, NOSCRIPT, WRITE};
@@ -184,6 +185,9 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         let inner = Call::new(engine, call.session, command, out, call.now_ns, call.effects);
         let mut inner = Call { may_pin: false, may_block: false, losses, ..inner };
         let failed = step.run(&mut inner, self.txn).err();
+        if !FaultPoint::CommitAtEnd.is_enabled() {
+            let _ = inner.commit_part(self.txn);
+        }
         engine.finish(&mut inner, started_ns, failed.is_some());
         if !self.is_logged {
             call.effects.truncate_commands(mark);

@@ -18,6 +18,7 @@ use crate::call::Call;
 use crate::engine::Engine;
 use crate::execute::Scope;
 use crate::failure::{Done, Failure};
+use crate::fault_points::FaultPoint;
 use crate::running_scripts::ScriptKind;
 use crate::spec::READONLY;
 
@@ -92,6 +93,9 @@ pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
         let mut halt = None;
         let done = engine.transact(call, scope, |call, txn| {
             let ended = execute(call, txn, program, rights, may_move);
+            if ended.is_err() && !FaultPoint::DiscardHalted.is_enabled() {
+                call.commit_part(txn)?;
+            }
             ended.map_err(|(why, failure)| {
                 halt = Some(why);
                 failure
@@ -137,8 +141,18 @@ struct Start {
 impl Start {
     fn restore(&self, call: &mut Call<'_>) {
         call.out.truncate(self.mark);
-        call.effects.clear();
-        call.session.random = self.random.clone();
+        if FaultPoint::ForgetEffects.is_enabled() {
+            call.effects.forget_commands();
+        }
+        if FaultPoint::ForgetMessages.is_enabled() {
+            call.effects.forget_deliveries();
+        }
+        if FaultPoint::SameRandom.is_enabled() {
+            call.session.random = self.random.clone();
+        }
+        if !FaultPoint::SameTime.is_enabled() {
+            call.now_ns = call.engine.clock().unix_ns();
+        }
     }
 }
 

@@ -3,8 +3,11 @@
 
 use super::generate::{self, DATABASES, Taste};
 use super::journal::{Feed, Journal, TestClock, Words};
+use super::replies::{bulk, elements, is_error, replies};
+use super::scripts::{self, Script};
 use super::state::{self, State, brief};
-use commands::{CommandSpec, Engine, Peer, Session};
+use commands::spec::Group;
+use commands::{CommandSpec, Engine, Next, Peer, Session};
 use fastrand::Rng;
 use keyspace::{Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot, SnapshotLost};
 use resp::{Protocol, Writer};
@@ -16,24 +19,12 @@ use std::sync::{Arc, Mutex, atomic::Ordering::Relaxed};
 /// Keys of a request that fills.
 const KEYS_AT_ONCE: usize = 70;
 
-/// A script that executes the commands in its arguments, each after the number of its words, and
-/// returns their replies.
-const SCRIPT: &str = "\
-    local replies, at = {}, 1 \
-    while at <= #ARGV do \
-        local count = tonumber(ARGV[at]) \
-        replies[#replies + 1] = redis.pcall(unpack(ARGV, at + 1, at + count)) \
-        at = at + count + 1 \
-    end \
-    return replies";
-
 /// One thing to do.
 pub(crate) enum Action {
     Request(Words, &'static str),
     /// All in one MULTI and EXEC.
-    Exec(Vec<(Words, &'static str)>),
-    /// All in one script. The key that is declared, if any, is the first of the first command.
-    Script(Vec<(Words, &'static str)>, bool),
+    Exec(Vec<Part>),
+    Script(Script),
     /// Sent without waiting for replies.
     Pipeline(Vec<(Words, &'static str)>),
     Select(usize),
@@ -46,6 +37,12 @@ pub(crate) enum Action {
     Grow,
 }
 
+/// A part of an EXEC.
+pub(crate) enum Part {
+    Request(Words, &'static str),
+    Script(Script),
+}
+
 impl fmt::Debug for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line =
@@ -55,10 +52,14 @@ impl fmt::Debug for Action {
         };
         match self {
             Action::Request(words, _) => f.write_str(&line(words)),
-            Action::Exec(all) => write!(f, "MULTI; {}; EXEC", lines(all)),
-            Action::Script(all, declares) => {
-                write!(f, "script, a key declared: {declares}: {}", lines(all))
+            Action::Exec(all) => {
+                let parts = all.iter().map(|part| match part {
+                    Part::Request(words, _) => line(words),
+                    Part::Script(script) => format!("{script:?}"),
+                });
+                write!(f, "MULTI; {}; EXEC", parts.collect::<Vec<_>>().join("; "))
             }
+            Action::Script(script) => write!(f, "{script:?}"),
             Action::Pipeline(all) => write!(f, "pipelined: {}", lines(all)),
             Action::Select(db) => write!(f, "SELECT {db}"),
             Action::Tick(ms) => write!(f, "{ms} ms pass"),
@@ -77,6 +78,8 @@ pub(crate) struct Draw<'a> {
     pub(crate) writers: &'a [(Vec<&'static str>, &'static CommandSpec)],
     pub(crate) taste: Taste,
     pub(crate) shards: usize,
+    /// Scripts may take long. (While one does, nothing is evicted.)
+    pub(crate) may_pause: bool,
 }
 
 impl Draw<'_> {
@@ -97,7 +100,7 @@ impl Draw<'_> {
     fn any_action(&self, now: u64, rng: &mut Rng) -> Action {
         let shard = rng.usize(..self.shards);
         match rng.usize(..100) {
-            0..8 => Action::Exec((0..rng.usize(1..5)).map(|_| self.request(now, rng)).collect()),
+            0..8 => Action::Exec((0..rng.usize(1..5)).map(|_| self.part(now, rng)).collect()),
             8..18 => {
                 Action::Pipeline((0..rng.usize(2..6)).map(|_| self.request(now, rng)).collect())
             }
@@ -109,9 +112,10 @@ impl Draw<'_> {
             37..39 => Action::Evict(rng.u64(..)),
             39..43 => Action::Snapshot,
             43 => Action::Grow,
-            44..49 => {
-                let requests = (0..rng.usize(1..6)).map(|_| self.request(now, rng));
-                Action::Script(requests.collect(), rng.bool())
+            44..53 => Action::Script(self.script(now, rng)),
+            53..56 => {
+                let (words, name) = self.of_libraries(now, rng);
+                Action::Request(words, name)
             }
             _ => {
                 let (words, name) = self.request(now, rng);
@@ -127,9 +131,43 @@ impl Draw<'_> {
         Action::Request([b"MSET".to_vec()].into_iter().chain(pairs).collect(), "mset")
     }
 
+    fn part(&self, now: u64, rng: &mut Rng) -> Part {
+        match rng.usize(..6) {
+            0 => Part::Script(self.script(now, rng)),
+            1 => {
+                let (words, name) = self.of_libraries(now, rng);
+                Part::Request(words, name)
+            }
+            _ => {
+                let (words, name) = self.request(now, rng);
+                Part::Request(words, name)
+            }
+        }
+    }
+
+    fn script(&self, now: u64, rng: &mut Rng) -> Script {
+        let commands = (0..rng.usize(1..6)).map(|_| self.request(now, rng)).collect();
+        Script::draw(commands, &self.taste, self.may_pause, rng)
+    }
+
+    /// A change of the function libraries. What changes those of all is left to those that share
+    /// them.
+    fn of_libraries(&self, now: u64, rng: &mut Rng) -> (Words, &'static str) {
+        let others = ["delete", "restore", "flush"];
+        let most = if self.taste.owner.is_some() { 1 } else { others.len() };
+        let name = if rng.bool() { "load" } else { others[rng.usize(..most)] };
+        let is_it = |spec: &CommandSpec| spec.group == Group::Scripting && spec.name == name;
+        let found = self.writers.iter().find(|(_, spec)| is_it(spec));
+        let (words, spec) = found.expect("a command of FUNCTION");
+        (generate::request(words, spec, now, &self.taste, rng), name)
+    }
+
     fn request(&self, now: u64, rng: &mut Rng) -> (Words, &'static str) {
         let (words, spec) = loop {
             let (words, spec) = &self.writers[rng.usize(..self.writers.len())];
+            if spec.group == Group::Scripting {
+                continue;
+            }
             // What empties whole databases would leave nothing to do for the others.
             let is_owned = self.taste.owner.is_some();
             if !spec.keys.is_empty() || (!is_owned && rng.usize(..6) == 0) {
@@ -155,9 +193,13 @@ pub(crate) struct Actor<'a> {
     pub(crate) journal: &'a Journal,
     pub(crate) clock: &'a TestClock,
     pub(crate) incarnation: &'a Incarnation<'a>,
+    /// The last one waits for scripts that are moved.
     pub(crate) sessions: Vec<Session>,
     /// The number of its first connection among those of all threads.
     first: usize,
+    /// Receives the messages of its scripts, on a channel of its own.
+    listener: Session,
+    channel: String,
     pub(crate) writer: Writer,
     pub(crate) defragmentation: BTreeMap<usize, Defragmentation>,
     pub(crate) snapshots: &'a Mutex<Snapshots>,
@@ -186,14 +228,29 @@ impl<'a> Actor<'a> {
         connections: std::ops::Range<usize>,
         snapshots: &'a Mutex<Snapshots>,
     ) -> Actor<'a> {
+        let (first, channel) = (connections.start, format!("scripts {}", connections.start));
+        let mut sessions: Vec<Session> =
+            connections.map(|n| engine.connect(Peer::default(), n)).collect();
+        if let Some(patient) = sessions.last_mut() {
+            patient.set_can_block();
+            patient.set_can_walk();
+        }
+        let (mut listener, mut writer) =
+            (engine.connect(Peer::default(), first), Writer::new(Protocol::Resp2));
+        listener.set_can_block();
+        let subscribe: [&[u8]; 2] = [b"SUBSCRIBE", channel.as_bytes()];
+        let _ = engine.execute(&mut listener, &subscribe, &mut writer);
+        let _ = listener.client.take_pushes(&mut writer.take());
         Actor {
             engine,
             journal,
             clock,
             incarnation,
-            first: connections.start,
-            sessions: connections.map(|n| engine.connect(Peer::default(), n)).collect(),
-            writer: Writer::new(Protocol::Resp2),
+            first,
+            sessions,
+            listener,
+            channel,
+            writer,
             defragmentation: BTreeMap::new(),
             snapshots,
         }
@@ -213,7 +270,7 @@ impl<'a> Actor<'a> {
             }
             Action::Request(words, name) => self.alone(connection, words, vec![name]),
             Action::Exec(all) => self.exec(connection, all)?,
-            Action::Script(all, declares) => self.script(connection, all, *declares),
+            Action::Script(script) => self.script(connection, script)?,
             Action::Pipeline(all) => self.pipeline(connection, all),
             Action::Expire(shard) => self.background_step("expiry", |actor| {
                 let now = actor.clock.now();
@@ -254,7 +311,11 @@ impl<'a> Actor<'a> {
     fn request(&mut self, connection: usize, words: &Words) -> Vec<u8> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let session = &mut self.sessions[connection];
-        let _ = self.engine.execute(session, &words, &mut self.writer);
+        let outcome = self.engine.execute(session, &words, &mut self.writer);
+        if outcome.next == Next::Block {
+            scripts::run_moved(self.engine, session, &mut self.writer);
+        }
+        scripts::end_request();
         let reply = self.writer.take();
         if reply.starts_with(b"-OOM") {
             self.incarnation.refused();
@@ -267,46 +328,88 @@ impl<'a> Actor<'a> {
         self.journal.begun(names);
         let reply = self.request(connection, words);
         if self.engine.log().is_none() && !is_error(&reply) {
-            self.journal.effective(Feed::Requests(self.first + connection, vec![words.clone()]));
-        }
-        self.journal.acknowledged();
-    }
-
-    fn exec(&mut self, connection: usize, all: &[(Words, &'static str)]) -> Result<(), String> {
-        self.journal.begun(all.iter().map(|(_, name)| *name).chain(["exec"]).collect());
-        self.request(connection, &vec![b"MULTI".to_vec()]);
-        for (words, _) in all {
-            self.request(connection, words);
-        }
-        let reply = self.request(connection, &vec![b"EXEC".to_vec()]);
-        self.done_together(connection, all, &reply);
-        Ok(())
-    }
-
-    /// As [`Actor::exec`], by a script.
-    fn script(&mut self, connection: usize, all: &[(Words, &'static str)], declares: bool) {
-        self.journal.begun(all.iter().map(|(_, name)| *name).chain(["eval"]).collect());
-        let key = all.first().and_then(|(words, _)| words.get(1)).filter(|_| declares);
-        let keys = if key.is_some() { "1" } else { "0" };
-        let mut eval: Words = ["EVAL", SCRIPT, keys].map(|word| word.as_bytes().to_vec()).into();
-        eval.extend(key.cloned());
-        for (words, _) in all {
-            eval.push(words.len().to_string().into_bytes());
-            eval.extend(words.iter().cloned());
-        }
-        let reply = self.request(connection, &eval);
-        self.done_together(connection, all, &reply);
-    }
-
-    /// Notes those of several commands in one transaction that came to something.
-    fn done_together(&self, connection: usize, all: &[(Words, &'static str)], reply: &[u8]) {
-        if self.engine.log().is_none() && reply.first() == Some(&b'*') {
-            let mut replies = elements(reply);
-            let done = all.iter().filter(|_| replies.next().is_some_and(|reply| !is_error(reply)));
-            let done = done.map(|(words, _)| words.clone()).collect();
+            let done = vec![as_done(words, &reply)];
             self.journal.effective(Feed::Requests(self.first + connection, done));
         }
         self.journal.acknowledged();
+    }
+
+    fn exec(&mut self, connection: usize, all: &[Part]) -> Result<(), String> {
+        let names = all.iter().flat_map(|part| match part {
+            Part::Request(_, name) => vec![*name],
+            Part::Script(script) => script.names().collect(),
+        });
+        self.journal.begun(names.chain(["exec"]).collect());
+        let scripts = || {
+            all.iter().filter_map(|part| match part {
+                Part::Script(script) => Some(script),
+                Part::Request(..) => None,
+            })
+        };
+        let long = scripts().find(|script| script.pauses());
+        let connection = if long.is_some() { self.sessions.len() - 1 } else { connection };
+        self.request(connection, &vec![b"MULTI".to_vec()]);
+        for part in all {
+            match part {
+                Part::Request(words, _) => self.request(connection, words),
+                Part::Script(script) => self.request(connection, &script.words(&self.channel)),
+            };
+        }
+        if let Some(long) = long {
+            long.set_up();
+        }
+        let reply = self.request(connection, &vec![b"EXEC".to_vec()]);
+        let (mut done, mut messages) = (Vec::new(), 0);
+        if reply.first() == Some(&b'*') {
+            for (part, reply) in all.iter().zip(elements(&reply)) {
+                match part {
+                    Part::Request(words, _) if !is_error(reply) => done.push(as_done(words, reply)),
+                    Part::Request(..) => {}
+                    Part::Script(script) => {
+                        messages += usize::from(self.add_done(script, reply, &mut done));
+                    }
+                }
+            }
+            if self.engine.log().is_none() {
+                self.journal.effective(Feed::Requests(self.first + connection, done));
+            }
+        }
+        self.journal.acknowledged();
+        self.check_messages(messages)
+    }
+
+    fn script(&mut self, connection: usize, script: &Script) -> Result<(), String> {
+        self.journal.begun(script.names().collect());
+        let connection = if script.pauses() { self.sessions.len() - 1 } else { connection };
+        let words = script.words(&self.channel);
+        script.set_up();
+        let reply = self.request(connection, &words);
+        let mut done = Vec::new();
+        let counts = self.add_done(script, &reply, &mut done);
+        if counts && self.engine.log().is_none() {
+            self.journal.effective(Feed::Requests(self.first + connection, done));
+        }
+        self.journal.acknowledged();
+        self.check_messages(usize::from(counts))
+    }
+
+    /// Adds what a script did that gave this reply. Returns false if nothing of it counts.
+    fn add_done(&self, script: &Script, reply: &[u8], done: &mut Vec<Words>) -> bool {
+        self.journal.count(script.outcome(reply));
+        let Some(commands) = script.done(reply) else { return false };
+        done.extend(commands.into_iter().map(|(words, reply)| as_done(words, reply)));
+        true
+    }
+
+    /// Each script that counts has sent its message once.
+    fn check_messages(&mut self, expected: usize) -> Result<(), String> {
+        let mut pushes = Vec::new();
+        let _ = self.listener.client.take_pushes(&mut pushes);
+        let found = pushes.windows(8).filter(|bytes| bytes == b"a script").count();
+        match found == expected {
+            true => Ok(()),
+            false => Err(format!("{found} messages of {expected} scripts")),
+        }
     }
 
     /// As the server executes what arrived at once: runs share a transaction where they can.
@@ -332,10 +435,9 @@ impl<'a> Actor<'a> {
                     Ok(run) => {
                         let count = run.requests;
                         let mut replies = replies(&reply);
-                        let done = rest[..count]
-                            .iter()
-                            .filter(|_| replies.next().is_some_and(|reply| !is_error(reply)));
-                        let done = done.map(|(words, _)| words.clone()).collect();
+                        let both = rest[..count].iter().zip(&mut replies);
+                        let done = both.filter(|(_, reply)| !is_error(reply));
+                        let done = done.map(|((words, _), reply)| as_done(words, reply)).collect();
                         if self.engine.log().is_none() {
                             let feed = Feed::Requests(self.first + connection, done);
                             self.journal.effective(feed);
@@ -400,6 +502,14 @@ impl<'a> Actor<'a> {
                 };
             items.drain(..).for_each(|item| taken.add(item));
         }
+        if !more {
+            let shown = snapshot.for_each_library(|code| {
+                let library = (state::LIBRARIES, scripts::name_in(code));
+                taken.keys.insert(library, (Content::String(code.to_vec()), 0));
+                Ok::<(), String>(())
+            });
+            shown?;
+        }
         let mut snapshots = pmem::lock(self.snapshots).expect("no panic");
         if more {
             snapshots.current = Some((snapshot, taken));
@@ -447,45 +557,19 @@ impl Taken {
     }
 }
 
+/// A request as another engine can repeat it that draws other random numbers.
+fn as_done(words: &Words, reply: &[u8]) -> Words {
+    let members: Words = match reply.first() {
+        Some(b'$') if !reply.starts_with(b"$-1") => vec![bulk(reply).to_vec()],
+        Some(b'*') => elements(reply).map(|member| bulk(member).to_vec()).collect(),
+        _ => Vec::new(),
+    };
+    if words[0] != b"spop" || members.is_empty() {
+        return words.clone();
+    }
+    [b"SREM".to_vec(), words[1].clone()].into_iter().chain(members).collect()
+}
+
 fn text_of(error: impl fmt::Display) -> String {
     error.to_string()
-}
-
-fn is_error(reply: &[u8]) -> bool {
-    reply.first() == Some(&b'-')
-}
-
-/// The replies in a buffer.
-fn replies(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let len = reply_len(rest)?;
-        let (reply, following) = rest.split_at(len);
-        rest = following;
-        Some(reply)
-    })
-}
-
-/// The replies in an array.
-fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let line = array.iter().position(|byte| *byte == b'\n').map_or(array.len(), |at| at + 1);
-    replies(&array[line..])
-}
-
-fn reply_len(bytes: &[u8]) -> Option<usize> {
-    let line = bytes.iter().position(|byte| *byte == b'\n')? + 1;
-    let number =
-        || std::str::from_utf8(&bytes[1..line - 2]).ok().and_then(|text| text.parse::<i64>().ok());
-    Some(match bytes[0] {
-        b'$' => line + usize::try_from(number()?).map_or(0, |len| len + 2),
-        b'*' => {
-            let count = number()?.max(0) as usize;
-            let mut end = line;
-            for _ in 0..count {
-                end += reply_len(&bytes[end..])?;
-            }
-            end
-        }
-        _ => line,
-    })
 }

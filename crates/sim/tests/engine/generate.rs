@@ -5,6 +5,7 @@
 //! small; expiry times are around the clock's next ticks. What a command's arguments mean is told
 //! by their kinds and names alone.
 
+use super::scripts;
 use commands::CommandSpec;
 use commands::spec::{Arg, ArgKind, Find, Group, WRITE};
 use fastrand::Rng;
@@ -115,6 +116,7 @@ impl Request<'_> {
     /// Returns true if a command would fail, or change nothing, without this.
     fn is_wanted(&self, arg: &Arg) -> bool {
         self.spec.name == "sort" && ["ALPHA", "STORE"].contains(&arg.token)
+            || self.spec.group == Group::Scripting
     }
 
     fn word(&mut self, arg: &Arg) -> Vec<u8> {
@@ -142,6 +144,15 @@ impl Request<'_> {
             }
             ArgKind::Integer if self.rng.bool() => number(self.rng.i64(0..300)),
             ArgKind::Integer => number(self.rng.i64(-3..10)),
+            _ if name == "library-name" => scripts::library(self.taste, self.rng).into_bytes(),
+            _ if name == "function-code" => {
+                let (library, text) = (scripts::library(self.taste, self.rng), self.text());
+                scripts::code(&library, &text)
+            }
+            _ if self.spec.group == Group::Scripting && name == "serialized-value" => {
+                let text = self.text();
+                scripts::dump(self.taste, &text, self.rng)
+            }
             _ if name == "encoding" => self.one_of(&["u1", "i8", "u13", "i64"]),
             _ if self.spec.group == Group::SortedSet && ["min", "max"].contains(&name) => {
                 self.end_of_range()
@@ -201,6 +212,12 @@ impl Request<'_> {
             Some(thread) => format!("{tag}{}{kind}{n}", char::from(b'a' + thread)).into_bytes(),
             None => format!("{tag}{kind}{n}").into_bytes(),
         }
+    }
+
+    /// Letters, as many as a value has.
+    fn text(&mut self) -> String {
+        let len = self.value().len();
+        (0..len).map(|_| self.rng.lowercase()).collect()
     }
 
     fn value(&mut self) -> Vec<u8> {

@@ -13,7 +13,7 @@
 use super::state::{self, State};
 use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session, commands_of};
 use heap::{CreateOptions, Geometry, Heap};
-use keyspace::{Db, Keyspace};
+use keyspace::{Content, Db, Keyspace};
 use resp::{Limits, Next, Parser, Protocol, Writer};
 use sim::{Incarnation, Marker, Promise, Promises};
 use std::cell::Cell;
@@ -34,9 +34,37 @@ impl TestClock {
     }
 }
 
+thread_local! {
+    /// How far ahead of the time of actions this thread's time is, in ns.
+    static AHEAD: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// By how much each look at a running clock advances it, in ns: a script that looks twice takes
+/// long.
+const LOOK: u64 = 200_000_000;
+
+impl TestClock {
+    /// Lets time pass for this thread, whenever it has looked at the clock.
+    pub(crate) fn run() {
+        AHEAD.set(Some(0));
+    }
+
+    /// Returns true if it is running for this thread.
+    pub(crate) fn is_running() -> bool {
+        AHEAD.get().is_some()
+    }
+
+    /// Gives this thread the time of actions again.
+    pub(crate) fn stop() {
+        AHEAD.set(None);
+    }
+}
+
 impl Clock for TestClock {
     fn unix_ns(&self) -> u64 {
-        self.now() * 1_000_000
+        let ahead = AHEAD.get();
+        AHEAD.set(ahead.map(|ahead| ahead + LOOK));
+        self.now() * 1_000_000 + ahead.unwrap_or(0)
     }
 }
 
@@ -79,11 +107,18 @@ pub(crate) struct Journal {
     marker: Marker,
     clock: Arc<TestClock>,
     entries: Mutex<Vec<Entry>>,
+    /// How often something happened that is worth a count.
+    pub(crate) counted: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Journal {
     pub(crate) fn new(incarnation: &Incarnation<'_>, clock: Arc<TestClock>) -> Journal {
-        Journal { marker: incarnation.marker(), clock, entries: Mutex::default() }
+        let (entries, counted) = Default::default();
+        Journal { marker: incarnation.marker(), clock, entries, counted }
+    }
+
+    pub(crate) fn count(&self, what: &'static str) {
+        *self.counted.lock().expect("no panic").entry(what).or_default() += 1;
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -121,7 +156,8 @@ impl Journal {
     ) -> Result<Vec<State>, String> {
         let mut reference = Reference::holding(&before)?;
         let mut names: BTreeMap<usize, &[&'static str]> = BTreeMap::new();
-        let mut states = vec![before];
+        // The reference has nothing that has expired: no transaction is to seem to delete it.
+        let mut states = vec![before.without_expired()];
         let entries = self.entries();
         for entry in entries.iter() {
             match &entry.meaning {
@@ -219,6 +255,15 @@ impl CommandLog for Journal {
     }
 }
 
+/// An engine in DRAM.
+pub(crate) fn volatile_engine(clock: Arc<TestClock>) -> Result<Engine, String> {
+    let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 512, zone_spans: 64 };
+    let options = CreateOptions { geometry, ..CreateOptions::default() };
+    let heap = Heap::volatile(64 << 20, &options).map_err(|error| error.to_string())?;
+    let keyspace = Arc::new(Keyspace::new(heap, clock.now()));
+    Ok(Engine::new(EngineOptions { clock, ..EngineOptions::new(keyspace) }))
+}
+
 /// An engine without the code under the structures: in DRAM, by the same commands.
 struct Reference {
     engine: Engine,
@@ -231,17 +276,16 @@ struct Reference {
 impl Reference {
     /// One that holds this.
     fn holding(state: &State) -> Result<Reference, String> {
-        let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 512, zone_spans: 64 };
-        let options = CreateOptions { geometry, ..CreateOptions::default() };
-        let heap = Heap::volatile(64 << 20, &options).map_err(|error| error.to_string())?;
-        let keyspace = Arc::new(Keyspace::new(heap, state.now));
         let clock = TestClock::at(state.now);
-        let engine =
-            Engine::new(EngineOptions { clock: clock.clone(), ..EngineOptions::new(keyspace) });
+        let engine = volatile_engine(clock.clone())?;
         let replay = engine.connect_replay();
         let writer = Writer::new(Protocol::Resp2);
         let mut reference = Reference { engine, clock, sessions: Vec::new(), replay, writer };
         for ((db, key), (value, expiry)) in state.live(state.now) {
+            if let (state::LIBRARIES, Content::String(code)) = (*db, value) {
+                reference.run(None, &[b"FUNCTION", b"LOAD", code])?;
+                continue;
+            }
             reference.replay.db = Db::new(*db).ok_or("a database")?;
             commands_of(key, value, |words| reference.run(None, words))?;
             if *expiry != 0 {

@@ -9,6 +9,8 @@ pub(crate) mod act;
 mod damage;
 pub(crate) mod generate;
 pub(crate) mod journal;
+mod replies;
+pub(crate) mod scripts;
 pub(crate) mod state;
 
 use act::{Action, Actor, Draw, Snapshots};
@@ -27,7 +29,7 @@ use std::sync::{Arc, Mutex};
 const BEGIN: u64 = 1_700_000_000_000;
 /// This many actions fill a pool in which indexes are to split.
 const FILLS: usize = 10;
-/// Connections of each thread.
+/// Connections of each thread; one more waits for long scripts.
 const CONNECTIONS: usize = 3;
 
 /// A kind of pool, and how it is used.
@@ -108,7 +110,7 @@ impl Commands {
         keyspace: &Arc<Keyspace>,
         clock: &Arc<TestClock>,
         journal: &Arc<Journal>,
-    ) -> Engine {
+    ) -> Arc<Engine> {
         if self.maxmemory > 0 {
             let policy = Policy::AllkeysRandom;
             let maxmemory = self.maxmemory;
@@ -116,11 +118,12 @@ impl Commands {
         }
         keyspace.heap().set_read_cache(self.read_cache);
         keyspace.heap().set_snapshot_limit(self.snapshot_limit);
-        let engine = Engine::new(EngineOptions {
+        let engine = Arc::new(Engine::new(EngineOptions {
             clock: clock.clone(),
             threads: self.threads,
             ..EngineOptions::new(Arc::clone(keyspace))
-        });
+        }));
+        scripts::let_them_move(&engine);
         if self.log {
             engine.set_log(journal.clone());
         }
@@ -140,6 +143,7 @@ impl Commands {
             writers: &writers,
             taste: Taste { owner, ..self.taste },
             shards: self.geometry.shards,
+            may_pause: self.maxmemory == 0,
         };
         let is_apart = self.threads > 1 && !self.log;
         let mut now = state.now;
@@ -213,6 +217,7 @@ impl Workload for Commands {
         let snapshots = snapshots.into_inner().expect("no panic");
         snapshots.done.into_iter().try_for_each(|taken| taken.check(&states))?;
         let promises = journal.promises(&states);
+        self.count(&engine, &journal);
         drop(engine);
         let (now, last) = (clock.now(), &states[states.len() - 1]);
         let found = self.read(store)?;
@@ -241,6 +246,15 @@ impl Workload for Commands {
 }
 
 impl Commands {
+    /// Adds what became of scripts to the counts.
+    fn count(&self, engine: &Engine, journal: &Journal) {
+        let mut changed = self.changed.lock().expect("no panic");
+        for (what, count) in journal.counted.lock().expect("no panic").iter() {
+            *changed.entry(what).or_default() += count;
+        }
+        *changed.entry("a script that was run again").or_default() += engine.script_reruns();
+    }
+
     fn act(
         &self,
         engine: &Engine,
@@ -250,7 +264,7 @@ impl Commands {
         actions: &[(usize, usize, Action)],
         snapshots: &Mutex<Snapshots>,
     ) -> Result<(), String> {
-        let connections = |thread| thread * CONNECTIONS..(thread + 1) * CONNECTIONS;
+        let connections = |thread| thread * (CONNECTIONS + 1)..(thread + 1) * (CONNECTIONS + 1);
         let new = |thread| {
             Actor::new(engine, journal, clock, incarnation, connections(thread), snapshots)
         };

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+/// The database that function libraries are in here, by name.
+pub(crate) const LIBRARIES: usize = usize::MAX;
+
 /// Database and key.
 pub(crate) type Name = (usize, Vec<u8>);
 /// Value, in an order of its own, and expiry time, 0 for none.
@@ -25,6 +28,12 @@ impl State {
             let all_fields_expired = matches!(value, Content::Fields(fields) if !fields.iter().any(|field| lives(field, now)));
             (*expiry == 0 || *expiry > now) && !all_fields_expired
         })
+    }
+
+    /// This without the keys that have expired.
+    pub(crate) fn without_expired(&self) -> State {
+        let live = self.live(self.now).map(|(name, value)| (name.clone(), value.clone()));
+        State { now: self.now, keys: Arc::new(live.collect()) }
     }
 
     /// Returns true if both hold the same at `now`.
@@ -81,6 +90,10 @@ pub(crate) fn read(keyspace: &Keyspace, now: u64) -> State {
             keys.insert((db.number(), key.to_vec()), (value, txn.expiry(entry).unwrap_or(0)));
         });
     }
+    txn.for_each_library(|name, code| {
+        let code = code.unwrap_or_else(|_| b"unread".to_vec());
+        keys.insert((LIBRARIES, name.to_vec()), (Content::String(code), 0));
+    });
     State { now, keys: Arc::new(keys) }
 }
 

@@ -21,6 +21,9 @@ mod pool;
 mod rewrite;
 #[path = "../scheduled/mod.rs"]
 mod scheduled;
+#[path = "../scripts/mod.rs"]
+mod script_histories;
+mod scripts;
 mod snapshot_points;
 #[path = "../snapshots/mod.rs"]
 mod snapshots;

@@ -5,6 +5,8 @@
 pub(crate) mod log;
 #[path = "../losses/mod.rs"]
 pub(crate) mod losses;
+#[path = "../scripts/mod.rs"]
+pub(crate) mod scripts;
 #[path = "../snapshots/mod.rs"]
 pub(crate) mod snapshots;
 
@@ -44,6 +46,12 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("a_loss_is_resolved_or_recorded_whenever_the_process_ends", || {
         losses::a_loss_is_resolved_or_recorded_whenever_the_process_ends(37);
     }),
+    ("a_script_that_is_run_again_is_seen_once", scripts::a_script_that_is_run_again_is_seen_once),
+    ("a_script_that_is_killed_leaves_nothing", scripts::a_script_that_is_killed_leaves_nothing),
+    (
+        "scripts_that_need_each_others_shards_all_come_to_an_end",
+        scripts::scripts_that_need_each_others_shards_all_come_to_an_end,
+    ),
     ("a_log_that_is_rewritten_under_load_gives_each_transaction_back_once", || {
         // The one in which a cut without the locks shows.
         for seed in [0, 1, 34] {

@@ -42,6 +42,15 @@ fn every_crash_leaves_a_prefix_of_each_connections_commands() {
         }
     }
     println!("{counts:?}\n{changed:?}");
+    for what in [
+        "a script",
+        "a function",
+        "a script that failed",
+        "a killed script",
+        "a script that was run again",
+    ] {
+        assert!(changed.get(what).is_some_and(|count| *count > 5), "{what}: {changed:?}");
+    }
     for name in writers {
         assert!(changed.contains_key(name), "{name} never changed anything");
         assert!(counts.doing.contains_key(name), "no crash during {name}");

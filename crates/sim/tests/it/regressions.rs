@@ -34,6 +34,21 @@ fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported() {
 }
 
 #[test]
+fn a_script_that_is_run_again_is_seen_once() {
+    histories::scripts::a_script_that_is_run_again_is_seen_once();
+}
+
+#[test]
+fn a_script_that_is_killed_leaves_nothing() {
+    histories::scripts::a_script_that_is_killed_leaves_nothing();
+}
+
+#[test]
+fn scripts_that_need_each_others_shards_all_come_to_an_end() {
+    histories::scripts::scripts_that_need_each_others_shards_all_come_to_an_end();
+}
+
+#[test]
 fn a_search_begins_with_all_of_them() {
-    assert_eq!(histories::ALL.len(), 7);
+    assert_eq!(histories::ALL.len(), 10);
 }

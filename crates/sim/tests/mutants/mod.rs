@@ -22,7 +22,8 @@ pub(crate) fn all() -> Vec<Mutant> {
                 .collect::<Vec<_>>()),*]
         };
     }
-    let all = points_of!(pmem heap structures keyspace aof).into_iter().flatten().enumerate();
+    let all =
+        points_of!(pmem heap structures keyspace commands aof).into_iter().flatten().enumerate();
     all.map(|(at, (number, name))| Mutant { nth: at + 1, number, name }).collect()
 }
 

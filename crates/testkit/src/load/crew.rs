@@ -1,8 +1,8 @@
-//! Several clients at once, with keys that all of them share: a counter, and two keys that one MSET
-//! sets alike.
+//! Several clients at once, with keys that all of them share: a counter, two keys that one MSET
+//! sets alike, and four that one script does.
 
 use crate::load::step::{BRIEF, databases};
-use crate::load::{Habits, Knowledge, Load, Stop, Violation, lock};
+use crate::load::{ALIKE, Habits, Knowledge, Load, Stop, Violation, lock};
 use crate::{Client, Reply};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -122,13 +122,8 @@ impl Crew {
         if let Some(first) = self.loads.first() {
             lock(&first.knowledge).known.shared.0 = shared;
         }
-        let pair = client.run("MGET pair:a pair:b");
-        match pair.items() {
-            [a, b] if a == b => {
-                Ok(usize::from(shared > 0) + if a.bytes().is_some() { 2 } else { 0 })
-            }
-            _ => Err(Violation(format!("half of an MSET: {pair}"))),
-        }
+        let pair = alike(client, &["pair:a", "pair:b"], "half of an MSET")?;
+        Ok(usize::from(shared > 0) + pair + alike(client, &ALIKE, "half of a script")?)
     }
 
     #[cfg(test)]
@@ -141,8 +136,24 @@ impl Crew {
         self.view().steps()
     }
 
+    /// Scripts acknowledged since the beginning, those with keys of all clients not counted.
+    pub fn scripts(&self) -> u64 {
+        self.loads.iter().map(|load| lock(&load.knowledge).scripts).sum()
+    }
+
     /// Commands refused for want of space since the beginning.
     pub fn refused(&self) -> u64 {
         self.loads.iter().map(|load| load.refused).sum()
+    }
+}
+
+/// Returns how many of these keys there are: all, with the same value, or none.
+fn alike(client: &mut Client, keys: &[&str], otherwise: &str) -> Result<usize, Violation> {
+    let found = client.run(&format!("MGET {}", keys.join(" ")));
+    match found.items() {
+        [first, others @ ..] if others.iter().all(|other| other == first) => {
+            Ok(if first.bytes().is_some() { keys.len() } else { 0 })
+        }
+        _ => Err(Violation(format!("{otherwise}: {found}"))),
     }
 }

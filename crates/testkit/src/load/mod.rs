@@ -22,7 +22,7 @@ use model::is_refusal;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use step::{BRIEF, Maker, Step, What, databases, keys, now};
+use step::{BRIEF, Maker, Step, What, databases, keys, library, now};
 
 /// What clients do.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +77,9 @@ struct Knowledge {
     known: Known,
     /// What was known when a view began; what has been sent since is open there.
     viewed: Option<Known>,
-    /// Steps acknowledged since the beginning.
+    /// Steps acknowledged since the beginning, and the scripts among them.
     steps: u64,
+    scripts: u64,
 }
 
 impl Knowledge {
@@ -96,6 +97,8 @@ pub struct Load {
     habits: Habits,
     random: Rng,
     knowledge: Arc<Mutex<Knowledge>>,
+    /// Its function library was stored.
+    has_library: bool,
     /// Commands refused for want of space since the beginning.
     refused: u64,
 }
@@ -112,6 +115,7 @@ impl Load {
             habits,
             random: Rng::with_seed(seed.wrapping_add(number as u64)),
             knowledge: Arc::default(),
+            has_library: false,
             refused: 0,
         }
     }
@@ -126,6 +130,13 @@ impl Load {
     /// violation.
     pub fn run(&mut self, client: &mut Client) -> Result<Stop, Violation> {
         let mut selected = 0;
+        if !self.has_library {
+            match client.try_call(&library(self.number)) {
+                // Where there is no space for it, there are no calls of it.
+                Ok(reply) => self.has_library = reply.bytes().is_some(),
+                Err(_) => return Ok(Stop::Broken),
+            }
+        }
         loop {
             let burst = match self.random.u8(..4) {
                 0 => 1,
@@ -147,8 +158,9 @@ impl Load {
         length: usize,
         selected: &mut u8,
     ) -> io::Result<Result<Option<String>, Violation>> {
-        let Load { number, habits, random, .. } = self;
-        let mut maker = Maker { client: *number, sizes: habits.sizes, random };
+        let Load { number, habits, random, has_library, .. } = self;
+        let has_library = *has_library;
+        let mut maker = Maker { client: *number, has_library, sizes: habits.sizes, random };
         let steps: Vec<Step> = (0..length).map(|_| maker.step()).collect();
         let parts: Vec<Vec<Words>> = steps.iter().map(|step| step.commands(selected)).collect();
         let mut commands: Vec<Words> = parts.iter().flatten().cloned().collect();
@@ -177,7 +189,7 @@ impl Load {
             return Ok(Ok(Some(why)));
         }
         self.refused += replies.iter().map(refusals).sum::<u64>();
-        let Knowledge { known, steps, .. } = &mut *lock(&self.knowledge);
+        let Knowledge { known, steps, scripts, .. } = &mut *lock(&self.knowledge);
         let (Some(step), Some((last, before))) = (known.open.pop_front(), replies.split_last())
         else {
             return Ok(Err(Violation("a reply to nothing".into())));
@@ -198,6 +210,7 @@ impl Load {
             ))));
         }
         *steps += 1;
+        *scripts += u64::from(matches!(step.what, What::Script(..)));
         Ok(Ok(None))
     }
 
@@ -210,10 +223,10 @@ impl Load {
         if let Some(why) = replies.iter().find_map(is_final) {
             return Ok(Ok(Some(why)));
         }
-        // INCR is the last but one.
+        // INCR comes before an MSET and a script.
         let known = &mut lock(&self.knowledge).known;
         known.shared.1 -= 1;
-        if let Reply::Int(reported) = replies[replies.len() - 2] {
+        if let Reply::Int(reported) = replies[replies.len() - 3] {
             known.shared.0 += 1;
             known.seen = known.seen.max(reported);
         }
@@ -286,18 +299,29 @@ fn receive(client: &mut Client, replies: usize) -> io::Result<Vec<Reply>> {
     (0..replies).map(|_| client.receive()).collect()
 }
 
-/// Returns what every client does to the keys that all of them share: count, and set two keys to
-/// the same value.
+/// Sets keys alike, of which one may be declared: several clients set the same ones at once.
+const SET_ALIKE: &str = "for n = 2, #ARGV do redis.call('set', ARGV[n], ARGV[1]) end";
+/// What it sets.
+const ALIKE: [&str; 4] = ["alike:a", "alike:b", "alike:c", "alike:d"];
+
+/// Returns what every client does to the keys that all of them share: count, set two keys to the
+/// same value, and set others in a script.
 fn for_all_clients(value: u64, selected: &mut u8) -> Vec<Words> {
-    let value = value.to_string();
-    let lines = [
-        "SELECT 0".to_owned(),
-        "INCR shared".into(),
-        format!("MSET pair:a {value} pair:b {value}"),
-    ];
-    let skip = usize::from(std::mem::replace(selected, 0) == 0);
-    let split = |line: &String| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-    lines[skip..].iter().map(split).collect()
+    let number = value.to_string();
+    let script = format!("#!lua\n-- {}\n{SET_ALIKE}", value % 1000);
+    let mut eval = if value.is_multiple_of(2) {
+        vec!["EVAL", &script, "0", &number]
+    } else {
+        vec!["EVAL", &script, "1", ALIKE[0], &number]
+    };
+    eval.extend(ALIKE);
+    let mut commands = vec![vec!["INCR", "shared"]];
+    if std::mem::replace(selected, 0) != 0 {
+        commands.insert(0, vec!["SELECT", "0"]);
+    }
+    commands.extend([vec!["MSET", "pair:a", &number, "pair:b", &number], eval]);
+    let bytes = |words: Vec<&str>| words.into_iter().map(|word| word.as_bytes().to_vec()).collect();
+    commands.into_iter().map(bytes).collect()
 }
 
 /// Returns true if a reply before a step's last one is what it must be.

@@ -51,7 +51,9 @@ impl Step {
     /// Changes the state as Redis would; the reply to the step itself, or to its EXEC.
     pub(crate) fn apply(&self, state: &mut State) -> Reply {
         match &self.what {
-            What::Exec(steps) => Reply::Array(steps.iter().map(|step| step.apply(state)).collect()),
+            What::Exec(steps) | What::Script(steps, _) => {
+                Reply::Array(steps.iter().map(|step| step.apply(state)).collect())
+            }
             _ => self.apply_alone(state),
         }
     }
@@ -63,7 +65,7 @@ impl Step {
     fn apply_alone(&self, state: &mut State) -> Reply {
         let plain = |value: &Bytes| Entry { value: value.clone(), expires: None };
         match &self.what {
-            What::Exec(_) => unreachable!("transactions do not nest"),
+            What::Exec(_) | What::Script(..) => unreachable!("transactions do not nest"),
             What::Get(key) => bulk(state.get(&self.at(key))),
             What::GetDel(key) => bulk(state.remove(&self.at(key)).as_ref()),
             What::Set(key, value) => {
@@ -151,8 +153,12 @@ impl Step {
     pub(crate) fn apply_reply(&self, state: &mut State, found: &Reply) -> Result<(), Reply> {
         match (&self.what, found) {
             (What::Exec(steps), Reply::Array(items)) => self.apply_replies(steps, state, items),
-            (What::Exec(_), _) if is_refusal(found) => Ok(()),
-            (What::Exec(_), _) => Err(self.apply(state)),
+            (What::Script(steps, _), Reply::Array(items)) if items.len() == steps.len() => {
+                let mut both = steps.iter().zip(items);
+                both.try_for_each(|(step, item)| step.apply_reply(state, item))
+            }
+            (What::Exec(_) | What::Script(..), _) if is_refusal(found) => Ok(()),
+            (What::Exec(_) | What::Script(..), _) => Err(self.apply(state)),
             _ if is_refusal(found) => Ok(()),
             _ => match self.apply_alone(state) {
                 expected if expected == *found => Ok(()),
@@ -186,6 +192,13 @@ impl Step {
     /// that is one.
     pub(crate) fn outcomes(&self, before: &State, refusals: bool) -> Vec<State> {
         let mut states = vec![before.clone()];
+        if let What::Script(..) = &self.what {
+            // It is refused as a whole.
+            let mut after = before.clone();
+            self.apply(&mut after);
+            let kept = refusals.then(|| before.clone());
+            return [after].into_iter().chain(kept).collect();
+        }
         let steps = match &self.what {
             What::Exec(steps) => steps.as_slice(),
             _ => std::slice::from_ref(self),

@@ -1,4 +1,4 @@
-//! What one client does: a command, or a transaction from MULTI to EXEC.
+//! What one client does: a command, a transaction from MULTI to EXEC, or a script.
 //!
 //! Keys are few, so that they are rewritten often, and are in several databases: one of all
 //! clients' (0), another (3), one of the client's own, which it may flush, and one for keys that
@@ -54,6 +54,42 @@ pub(crate) enum What {
     MSetNx(Vec<(String, Bytes)>),
     FlushDb,
     Exec(Vec<Step>),
+    Script(Vec<Step>, Calling),
+}
+
+/// How a script is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Calling {
+    /// By its text, with a key of each command declared.
+    Declared,
+    /// By its text, with no key declared.
+    Undeclared,
+    /// As a function of the client's library.
+    Function,
+}
+
+/// What scripts do: the commands in their arguments, each after its database and the number of its
+/// words. They return the replies.
+const BODY: &str = "\
+    local replies, at = {}, 1 \
+    while at <= #ARGV do \
+        redis.call('select', ARGV[at]) \
+        local count = tonumber(ARGV[at + 1]) \
+        replies[#replies + 1] = redis.pcall(unpack(ARGV, at + 2, at + 1 + count)) \
+        at = at + count + 2 \
+    end \
+    return replies";
+
+/// Texts of scripts: what is known of one does not hold for the others.
+const TEXTS: usize = 1000;
+
+/// Returns the code of a client's library.
+pub(crate) fn library(client: usize) -> Words {
+    let code = format!(
+        "#!lua name=client{client}\n\
+         redis.register_function('client{client}', function(KEYS, ARGV) {BODY} end)"
+    );
+    words([b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()])
 }
 
 /// Returns the databases of a client; the last is its own.
@@ -84,6 +120,8 @@ pub(crate) fn now() -> i64 {
 /// Makes a client's steps.
 pub(crate) struct Maker<'r> {
     pub(crate) client: usize,
+    /// Its library is there.
+    pub(crate) has_library: bool,
     pub(crate) sizes: Sizes,
     pub(crate) random: &'r mut Rng,
 }
@@ -118,15 +156,21 @@ impl Maker<'_> {
         self.keys(6).into_iter().map(|key| (key, self.value())).collect()
     }
 
-    /// Takes a step or, one time in sixteen, a transaction.
+    /// Takes a step or, two times in sixteen, several in a transaction or a script.
     pub(crate) fn step(&mut self) -> Step {
-        if self.random.u8(..16) > 0 {
+        let kind = self.random.u8(..16);
+        if kind > 1 {
             return self.single();
         }
         let mut steps: Vec<Step> = (0..self.random.usize(1..5)).map(|_| self.single()).collect();
         let db = self.db();
         steps.push(Step { db, what: What::Incr(counter(self.client)) });
-        Step { db: steps[0].db, what: What::Exec(steps) }
+        let most = if self.has_library { 3 } else { 2 };
+        let calling = [Calling::Declared, Calling::Undeclared, Calling::Function];
+        match kind {
+            0 => Step { db: steps[0].db, what: What::Exec(steps) },
+            _ => Step { db, what: What::Script(steps, calling[self.random.usize(..most)]) },
+        }
     }
 
     fn single(&mut self) -> Step {
@@ -226,6 +270,34 @@ impl Step {
             What::MSetNx(pairs) => of_pairs(b"MSETNX", pairs),
             What::FlushDb => words([b"FLUSHDB"]),
             What::Exec(_) => unreachable!("a transaction is several commands"),
+            What::Script(steps, calling) => script(steps, *calling),
         }
     }
+}
+
+/// Returns the call of a script that does these steps.
+fn script(steps: &[Step], calling: Calling) -> Words {
+    let commands: Vec<Words> = steps.iter().map(Step::command).collect();
+    let keys: Words = match calling {
+        Calling::Undeclared => Words::new(),
+        _ => commands.iter().filter_map(|words| words.get(1).cloned()).collect(),
+    };
+    let owner = keys.first().map(|key| String::from_utf8_lossy(key).into_owned());
+    let mut call = match (calling, owner.as_deref().and_then(|key| key.split(':').next())) {
+        (Calling::Function, Some(owner)) => words([b"FCALL", owner.as_bytes()]),
+        _ => words([b"EVAL", text(&commands).as_bytes()]),
+    };
+    call.push(number(keys.len()));
+    call.extend(keys);
+    for (step, command) in steps.iter().zip(commands) {
+        call.extend([number(step.db), number(command.len())]);
+        call.extend(command);
+    }
+    call
+}
+
+/// Returns one of the texts, which follows from the commands.
+fn text(commands: &[Words]) -> String {
+    let len = commands.iter().flatten().map(Vec::len).sum::<usize>();
+    format!("#!lua\n-- {}\n{BODY}", len % TEXTS)
 }

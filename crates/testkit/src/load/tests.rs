@@ -1,6 +1,7 @@
 //! The oracle is fed histories that a server must not make, and must refuse each.
 
 use super::*;
+use step::Calling;
 use step::What::*;
 
 const NOW: i64 = 1_000_000;
@@ -74,6 +75,22 @@ fn half_of_a_transaction_is_noticed() {
     check(&[], &[exec], &both[1..], false);
     let pairs = vec![(key(1), bytes("a")), (key(2), bytes("b"))];
     check(&[], &[step(MSet(pairs))], &[set(2, "b")], false);
+}
+
+#[test]
+fn half_of_a_script_is_noticed() {
+    let both = [set(1, "a"), Step { db: 3, ..set(2, "b") }];
+    for calling in [Calling::Declared, Calling::Undeclared, Calling::Function] {
+        let script = step(Script(both.to_vec(), calling));
+        check(&[], std::slice::from_ref(&script), &both, true);
+        check(&[], std::slice::from_ref(&script), &[], true);
+        check(&[], std::slice::from_ref(&script), &both[..1], false);
+        check(&[], std::slice::from_ref(&script), &both[1..], false);
+        check(std::slice::from_ref(&script), &[], &both[..1], false);
+        check(std::slice::from_ref(&script), &[], &[], false);
+        assert!(admits(Habits::FILLING, &[], std::slice::from_ref(&script), &[]));
+        assert!(!admits(Habits::FILLING, &[], &[script], &both[..1]), "it is refused as a whole");
+    }
 }
 
 #[test]
