@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, Parser, Subcommand};
 
-use crate::measure::{generators, memory, recovery, throughput, types};
+use crate::measure::{generators, memory, recovery, scripts, throughput, types};
 use crate::{compare, device, load, report};
 
 /// Measures Perdura and its peers.
@@ -40,6 +40,8 @@ pub enum Command {
     Memory(memory::Options),
     /// Lists, hashes, sets, sorted sets and streams: requests a second, bytes per element
     Types(types::Options),
+    /// Lua scripts: CPU time per request, requests a second; compared with redis-server
+    Scripts(scripts::Options),
     /// CPU time per request of generators of load
     Generators(generators::Options),
     /// Become another program: what servers are started with
@@ -94,6 +96,7 @@ mod tests {
             "throughput --pipelines= --scale 0.5 --no-latency --rounds 1",
             "recovery --what zset --keys 1000,2000 --rounds 3",
             "types --tests= --members 10 --pipelines 16",
+            "scripts --rounds 1 --scale 0.1",
         ] {
             read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

@@ -5,8 +5,7 @@ use crate::convert::from_lua;
 use crate::natives::{CompileError, compile};
 use crate::state::State;
 use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, shebang};
-use mlua::{HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
-use smallvec::SmallVec;
+use mlua::{Either, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 use std::rc::Rc;
 
 /// Instructions between two questions to the host.
@@ -84,7 +83,7 @@ impl Interpreter {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         // Panics of Rust are not caught by Lua's pcall, which stays Lua's own.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let state = Rc::new(State::new(memory_limit));
+        let state = Rc::new(State::new(&lua, memory_limit)?);
         let natives = natives::table(&lua, &state, memory_limit)?;
         let code = lua.load(include_str!("lua/sandbox.lua")).set_name("=[C]");
         let sandbox: Table = code.call(natives)?;
@@ -178,8 +177,7 @@ impl Interpreter {
         self.execute(&script.sha, host, |this| {
             this.state.last_line.set(Some(script.lines));
             let (keys, arguments) = this.lists(invocation)?;
-            let function: mlua::Function = this.lua.registry_value(&script.function)?;
-            this.run.call((function, &this.handler, keys, arguments))
+            this.run.call((&*script.function, &this.handler, keys, arguments))
         })
     }
 
@@ -201,6 +199,7 @@ impl Interpreter {
             self.state.without_limit(&self.lua, || from_lua(&value, is_resp3)).map(Ok)
         });
         self.state.is_running.set(false);
+        self.state.last_words.clear();
         let was_killed = self.state.is_killed.get();
         match ended {
             Ok(Ok(reply)) => Outcome { reply, has_failed: false, was_killed },
@@ -254,19 +253,22 @@ impl Interpreter {
     /// Makes the tables of keys and of other arguments.
     pub(crate) fn lists(&self, invocation: Invocation<'_>) -> mlua::Result<(Table, Table)> {
         let list = |items: &[&[u8]]| {
-            let texts: Option<SmallVec<[&str; 8]>> =
-                items.iter().map(|item| str::from_utf8(item).ok()).collect();
-            match texts {
-                // mlua puts a `str` into the table without making a handle first.
-                Some(texts) => self.lua.create_sequence_from(texts),
-                None => {
-                    let items = items.iter().map(LuaString::wrap);
-                    self.lua.create_sequence_from(items)
-                }
-            }
+            // mlua puts a `str` into the table without making a handle first.
+            let items = items.iter().map(|item| match str::from_utf8(item) {
+                Ok(text) => Either::Left(text),
+                Err(_) => Either::Right(LuaString::wrap(item)),
+            });
+            self.lua.create_sequence_from(items)
         };
         self.state
             .without_limit(&self.lua, || Ok((list(invocation.keys)?, list(invocation.arguments)?)))
+    }
+}
+
+impl Drop for Interpreter {
+    /// After a panic the words of the last command are still there, which own the Lua state.
+    fn drop(&mut self) {
+        self.state.last_words.clear();
     }
 }
 

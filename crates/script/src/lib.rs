@@ -31,6 +31,7 @@ mod shebang;
 mod state;
 mod strings;
 mod wire;
+mod words;
 
 pub use host::{Continue, Host, LogLevel};
 pub use interpreter::{Interpreter, Invocation, Outcome, Script};

@@ -107,9 +107,8 @@ impl Interpreter {
         let callback = library.functions.iter().find(|(known, _)| known.name == function);
         let (_, callback) = callback?;
         Some(self.execute(function, host, |this| {
-            let callback: LuaFunction = this.lua.registry_value(callback)?;
             let (keys, arguments) = this.lists(invocation)?;
-            this.run_function.call((callback, &this.handler, keys, arguments))
+            this.run_function.call((&**callback, &this.handler, keys, arguments))
         }))
     }
 }

@@ -2,13 +2,10 @@
 
 use crate::arguments::{Arguments, Raise, Raised, Results, error_table, native};
 use crate::convert::error_to_lua;
-use crate::number::append_general;
 use crate::state::{State, check_length};
 use crate::wire::{self, Replied};
-use crate::{LogLevel, host};
-use mlua::{BorrowedBytes, Function, Lua, MultiValue, Table, Value};
-use smallvec::SmallVec;
-use std::borrow::Borrow;
+use crate::{LogLevel, host, words};
+use mlua::{Function, Lua, Table, Value};
 use std::rc::Rc;
 
 /// The version of Redis whose behaviour scripts find.
@@ -62,12 +59,12 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
 /// Makes what `redis.call`, which raises errors, or `redis.pcall`, which returns them.
 fn caller(lua: &Lua, state: &Rc<State>, raises: bool) -> mlua::Result<Function> {
     let state = Rc::clone(state);
-    lua.create_function(move |lua, values: MultiValue| {
+    lua.create_function(move |lua, arguments: words::Arguments| {
         state.without_limit(lua, || {
-            if values.is_empty() {
-                return refused(lua, NO_ARGUMENT, raises);
-            }
-            let called = with_arguments(values, |command| call(lua, command, &state, raises));
+            let called = words::with(&state, arguments, |words| match words {
+                [] => refused(lua, NO_ARGUMENT, raises),
+                words => call(lua, words, &state, raises),
+            });
             called.unwrap_or_else(|| refused(lua, NOT_A_STRING, raises))
         })
     })
@@ -79,6 +76,7 @@ fn refused(lua: &Lua, text: &str, raises: bool) -> Returned {
     failed(lua, format!("ERR {text}").into(), false, raises)
 }
 
+#[cold]
 fn failed(lua: &Lua, message: Vec<u8>, is_counted: bool, raises: bool) -> Returned {
     if raises {
         return Err(mlua::Error::external(Raised::Reply { message, is_counted }));
@@ -97,6 +95,7 @@ fn call(lua: &Lua, command: &[&[u8]], state: &State, raises: bool) -> Returned {
     let called = host::with(|host| host.call(command, is_resp3, &mut reply));
     let result = match called {
         None => refused(lua, "a command cannot run inside of another one", raises),
+        Some(_) if reply == b"+OK\r\n" => state.ok(lua),
         Some(is_counted) => match wire::to_lua(lua, &reply, is_resp3)? {
             Replied::Value(value) => Ok(value),
             Replied::Error(message) => failed(lua, message, is_counted, raises),
@@ -106,46 +105,6 @@ fn call(lua: &Lua, command: &[&[u8]], state: &State, raises: bool) -> Returned {
         state.reply.set(reply);
     }
     result
-}
-
-/// The bytes of one argument.
-enum Part {
-    Text(BorrowedBytes),
-    Digits(Vec<u8>),
-}
-
-impl Part {
-    /// Writes a number with all its digits, unlike Lua's `tostring`.
-    fn of_number(number: f64) -> Part {
-        let mut digits = Vec::new();
-        append_general(&mut digits, number, 17);
-        Part::Digits(digits)
-    }
-}
-
-/// Passes the bytes of a command's arguments to `f`; returns `None` if one of them is neither a
-/// string nor a number.
-fn with_arguments<V: Borrow<Value>, R>(
-    values: impl IntoIterator<Item = V>,
-    f: impl FnOnce(&[&[u8]]) -> R,
-) -> Option<R> {
-    let mut parts = SmallVec::<[Part; 4]>::new();
-    for value in values {
-        parts.push(match value.borrow() {
-            Value::String(text) => Part::Text(text.as_bytes()),
-            Value::Integer(number) => Part::of_number(*number as f64),
-            Value::Number(number) => Part::of_number(*number),
-            _ => return None,
-        });
-    }
-    let arguments: SmallVec<[&[u8]; 4]> = parts
-        .iter()
-        .map(|part| match part {
-            Part::Text(text) => &**text,
-            Part::Digits(digits) => &**digits,
-        })
-        .collect();
-    Some(f(&arguments))
 }
 
 fn sha1hex(arguments: &Arguments<'_>) -> Results {
@@ -260,7 +219,7 @@ fn acl_check(arguments: &Arguments<'_>) -> Results {
     if arguments.len() == 0 {
         return Err(Raise::Reply(NO_ARGUMENT.to_owned()));
     }
-    let found = with_arguments(arguments.iter(), |command| {
+    let found = words::with_values(arguments.iter(), |command| {
         host::with(|host| host.acl_check(command)).flatten()
     });
     match found {

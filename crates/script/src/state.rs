@@ -2,8 +2,9 @@
 
 use crate::libraries::CjsonSettings;
 use crate::random::Lrand48;
+use crate::words::LastWords;
 use crate::{Continue, Function, errors, host};
-use mlua::{Lua, RegistryKey};
+use mlua::{Lua, LuaString, RegistryKey, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -55,6 +56,10 @@ pub(crate) struct State {
     pub(crate) loading: RefCell<Option<Vec<Registered>>>,
     /// The buffer of commands' replies, empty while a command runs.
     pub(crate) reply: Cell<Vec<u8>>,
+    /// The words of the last command of the run.
+    pub(crate) last_words: LastWords,
+    /// The texts `ok` and `OK`, of which the usual reply is made.
+    ok: [LuaString; 2],
     /// Steps of matching patterns since the host was last asked.
     pub(crate) steps: Cell<u32>,
     memory_limit: usize,
@@ -73,8 +78,8 @@ pub(crate) struct Failure {
 }
 
 impl State {
-    pub(crate) fn new(memory_limit: usize) -> State {
-        State {
+    pub(crate) fn new(lua: &Lua, memory_limit: usize) -> mlua::Result<State> {
+        Ok(State {
             is_running: Cell::new(false),
             is_resp3: Cell::new(false),
             is_killed: Cell::new(false),
@@ -84,9 +89,17 @@ impl State {
             failure: RefCell::new(None),
             loading: RefCell::new(None),
             reply: Cell::new(Vec::new()),
+            last_words: LastWords::default(),
+            ok: [lua.create_string("ok")?, lua.create_string("OK")?],
             steps: Cell::new(0),
             memory_limit,
-        }
+        })
+    }
+
+    /// Returns the status `OK` as scripts see it.
+    pub(crate) fn ok(&self, lua: &Lua) -> mlua::Result<Value> {
+        let [name, text] = &self.ok;
+        lua.create_table_from([(name, text)]).map(Value::Table)
     }
 
     /// Calls `f` with the limit of memory lifted, and then says whether the limit was passed. As

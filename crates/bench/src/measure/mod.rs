@@ -1,5 +1,5 @@
-//! Single figures of whole servers: `perdura-bench throughput`, `recovery`, `memory`, `types` and
-//! `generators`.
+//! Single figures of whole servers: `perdura-bench throughput`, `recovery`, `memory`, `types`,
+//! `scripts` and `generators`.
 //!
 //! Each measures one thing with redis-benchmark as the generator, and prints tables in Markdown;
 //! the raw figures go to a file of tab-separated values. [`compare`](crate::compare) is for ways to
@@ -19,6 +19,7 @@ pub mod memory;
 mod print;
 pub mod recovery;
 mod redis_benchmark;
+pub mod scripts;
 mod systems;
 pub mod throughput;
 pub mod types;
