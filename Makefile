@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential compat dax crash mutate nightly miri tsan aarch64 release deny bench lint doc ci
+.PHONY: run build test packages kill differential clients compat dax crash mutate nightly miri tsan aarch64 release deny bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
 # page cache elsewhere. ARGS takes further options of perdura-server.
@@ -60,6 +60,17 @@ dax:
 # Random commands to Perdura, killed and started again meanwhile, and to redis-server: make differential MINUTES=10
 differential: packages
 	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test differential
+
+# Applications over Redis (tests/clients/README.md), whose server is killed KILLS times while they work on JOBS jobs:
+# make clients KILLS=20 JOBS=2000, or a part of them: ARGS="-k celery". Their packages are installed below $(TARGET).
+JOBS ?= 400
+KILLS ?= 5
+CLIENTS := $(abspath $(TARGET))/clients
+clients:
+	@tests/clients/install $(CLIENTS)
+	@$(if $(PERDURA_SERVER),,cargo build --quiet --package perdura-server)
+	@PERDURA_SERVER=$(abspath $(or $(PERDURA_SERVER),$(TARGET)/debug/perdura-server)) JOBS=$(JOBS) KILLS=$(KILLS) \
+		NODE_PATH=$(CLIENTS)/node_modules PYTHONDONTWRITEBYTECODE=1 $(CLIENTS)/venv/bin/pytest tests/clients $(ARGS)
 
 # Redis's own test suite (of Debian's source package) against both backends and redis-server, or some units of it:
 # make compat UNITS="hash set". RENEW=1 rewrites the list of cases that are left out.

@@ -1,0 +1,262 @@
+"""What all tests share: a server that is killed and started again, the processes of an application,
+and the ledger in which they record what they did.
+
+Only processes that were started here are ended, by their process group. Nothing is asserted about
+time: each wait is for a condition, and its limit is far beyond what any machine needs.
+"""
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+
+import redis
+
+HERE = pathlib.Path(__file__).resolve().parent
+APPLICATIONS = HERE / "applications"
+PATIENCE = int(os.environ.get("PATIENCE", "120"))
+
+# How many jobs a producer may be ahead of the workers, so that both work when a kill comes.
+WINDOW = 20
+
+# The program of Python with its packages, for applications that are modules.
+MODULE = (sys.executable, "-m")
+
+BACKENDS = {
+    "pool": ["--backend", "pmem", "--domain", "process", "--pool", "perdura.pool"],
+    "aof": ["--backend", "aof", "--appendfsync", "always"],
+    # Keeps nothing: a test that passes on it could not fail.
+    "volatile": ["--backend", "aof", "--appendonly", "no"],
+}
+
+
+class Lost(AssertionError):
+    """The server broke what the library promises with a server that loses nothing."""
+
+
+def wait_for(condition, what, patience=PATIENCE):
+    """Waits until the condition holds and returns its value."""
+    began = time.monotonic()
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() - began > patience:
+            raise TimeoutError(f"{patience} seconds without {what}")
+        time.sleep(0.01)
+
+
+class Server:
+    """perdura-server on a free port of this machine, over one folder from start to start."""
+
+    def __init__(self, folder, backend):
+        self.folder = folder
+        self.options = BACKENDS[backend]
+        self.process = None
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            self.port = unused.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.start()
+
+    def start(self):
+        program = os.environ["PERDURA_SERVER"]
+        command = [program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", "."]
+        with open(self.folder / "server.log", "ab") as log:
+            self.process = subprocess.Popen(
+                command + self.options, cwd=self.folder, stdout=log, stderr=log
+            )
+        wait_for(self.answers, "a reply of the server")
+
+    def answers(self):
+        if self.process.poll() is not None:
+            raise RuntimeError((self.folder / "server.log").read_text())
+        try:
+            with self.client() as client:
+                return client.ping()
+        except redis.ConnectionError:
+            return False
+
+    def client(self):
+        return redis.Redis(port=self.port, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
+
+    def kill(self):
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+    def kill_and_start(self):
+        self.kill()
+        self.start()
+
+
+class Ledger:
+    """A file of lines `EVENT JOB`, each appended with one write by the process that it happened in.
+
+    - `sent`: the library said that the job is queued
+    - `unsure`: it raised an error, so that the job may be queued or not
+    - `ran`: the job was executed, to its end
+    - `stop`: the producer is asked to queue no more
+    """
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.path.touch()
+
+    def add(self, event, job):
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(descriptor, f"{event} {job}\n".encode())
+        finally:
+            os.close(descriptor)
+
+    def jobs(self, event):
+        """The jobs of an event in the order in which they were recorded."""
+        pairs = (line.split(" ", 1) for line in self.path.read_text().splitlines())
+        return [job for name, job in pairs if name == event]
+
+    def waiting(self):
+        """How many jobs are queued and were not executed yet."""
+        return len(set(self.jobs("sent")) - set(self.jobs("ran")))
+
+    def execute(self, job):
+        """What a worker does with a job: while more will come, it leaves some in the store."""
+        began = time.monotonic()
+        while self.waiting() <= WINDOW // 2 and not self.jobs("stop"):
+            if time.monotonic() - began > 2:
+                break
+            time.sleep(0.005)
+        self.add("ran", job)
+
+    def count(self, event):
+        return len(set(self.jobs(event)))
+
+
+def verify(ledger, lost_at_most=0, twice_at_most=0):
+    """Compares what was executed with what was queued."""
+    sent, unsure = set(ledger.jobs("sent")), set(ledger.jobs("unsure"))
+    ran = Counter(ledger.jobs("ran"))
+    lost = sent - set(ran)
+    twice = {job for job, times in ran.items() if times > 1}
+    print(
+        f"{len(sent)} sent, {len(unsure)} unsure, {len(ran)} ran,"
+        f" {len(lost)} lost of {lost_at_most}, {len(twice)} twice of {twice_at_most}"
+    )
+    unknown = set(ran) - sent - unsure
+    if unknown:
+        raise Lost(f"executed, but never queued: {sorted(unknown)}")
+    if len(lost) > lost_at_most:
+        raise Lost(f"queued, but not executed: {sorted(lost)}")
+    if len(twice) > twice_at_most:
+        raise Lost(f"executed more than once: {sorted(twice)}")
+
+
+class Stage:
+    """One server and the processes of one application."""
+
+    def __init__(self, folder, backend):
+        self.folder = pathlib.Path(folder)
+        self.ledger = Ledger(self.folder / "ledger")
+        self.server = Server(self.folder, backend)
+        self.processes = []
+        self.workers = {}
+
+    def worker(self, *command):
+        """Starts a worker, and again if it ends by itself, as the supervisor of a service does."""
+        process = self.spawn(*command)
+        self.workers[process] = command
+        return process
+
+    def supervise(self):
+        for process, command in list(self.workers.items()):
+            if process.poll() is not None:
+                print(f"the worker ended with {process.returncode} and is started again")
+                del self.workers[process]
+                self.worker(*command)
+
+    def stop_workers(self):
+        """Ends the workers as their operator does."""
+        for process in self.workers:
+            process.terminate()
+        for process in self.workers:
+            process.wait(PATIENCE)
+        self.workers.clear()
+
+    def wait_for(self, condition, what):
+        def supervised():
+            self.supervise()
+            return condition()
+
+        wait_for(supervised, what)
+
+    def spawn(self, *command):
+        """Starts a process of the application, in a process group of its own."""
+        environment = dict(
+            os.environ,
+            CLIENTS_URL=self.server.url,
+            CLIENTS_LEDGER=str(self.ledger.path),
+            PYTHONPATH=os.pathsep.join([str(HERE), str(APPLICATIONS)]),
+        )
+        with open(self.folder / f"{len(self.processes)}.log", "wb") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.processes.append(process)
+        return process
+
+    def kill_under_load(self, producer, jobs, kills):
+        """Kills the server and starts it again, each time that another part of the jobs was
+        executed, and ends the producer after the last part.
+        """
+        for number in range(1, kills + 1):
+            self.wait_for_load(jobs * number // (kills + 1))
+            self.server.kill_and_start()
+        self.wait_for_load(jobs)
+        self.ledger.add("stop", "now")
+        self.wait_for(lambda: producer.poll() is not None, "the end of the producer")
+        assert producer.returncode == 0, f"the producer ended with {producer.returncode}"
+
+    def wait_for_load(self, share):
+        """Waits until so much was executed, and jobs are waiting in the store."""
+
+        def is_loaded():
+            return self.ledger.count("ran") >= share and self.ledger.waiting() > WINDOW // 2
+
+        self.wait_for(is_loaded, "progress of the workers")
+
+    def close(self):
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self.server.kill()
+
+    def logs(self):
+        for path in sorted(self.folder.glob("*.log")):
+            yield path.name, path.read_text(errors="replace")[-6000:]
+
+
+@contextlib.contextmanager
+def stage(backend):
+    """A stage in a scratch directory; if a test fails, the ends of all logs are printed."""
+    with tempfile.TemporaryDirectory(prefix="perdura-clients-") as folder:
+        here = Stage(folder, backend)
+        try:
+            yield here
+        except BaseException:
+            for name, text in here.logs():
+                print(f"--- {name}\n{text}")
+            raise
+        finally:
+            here.close()
