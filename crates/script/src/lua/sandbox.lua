@@ -11,9 +11,9 @@
 local native = ...
 
 local error, getfenv, getmetatable, next, pairs, pcall, rawget, rawset, select, setfenv,
-    setmetatable, type, unpack, xpcall, collectgarbage, newproxy, tostring =
+    setmetatable, tonumber, type, unpack, xpcall, collectgarbage, newproxy, tostring =
     error, getfenv, getmetatable, next, pairs, pcall, rawget, rawset, select, setfenv,
-    setmetatable, type, unpack, xpcall, collectgarbage, newproxy, tostring
+    setmetatable, tonumber, type, unpack, xpcall, collectgarbage, newproxy, tostring
 local byte, rep, sub = string.byte, string.rep, string.sub
 local insert, remove, sort, setn = table.insert, table.remove, table.sort, table.setn
 local foreach, foreachi = table.foreach, table.foreachi
@@ -90,16 +90,21 @@ function base.pairs(t)
   return pairs(t)
 end
 
+-- Whether a number has more than 32 bits.
+local function is_long(number) return number > 2147483647 or number < -2147483648 end
+
 function base.unpack(t, first, last)
   -- Lua's own counts in 32 bits, which overflow.
-  if type(first) == 'number' and type(last) == 'number' and last - first >= 1000000 then
+  local from, to = first, last
+  if from == nil then from = 1 else from = tonumber(from) end
+  if to == nil then to = type(t) == 'table' and #t or 0 else to = tonumber(to) end
+  if from and to and (to - from >= 1000000 or is_long(from) or is_long(to)) then
     error('too many results to unpack', 2)
   end
-  if (type(first) == 'number' and (first > 2147483000 or first < -2147483000))
-      or (type(last) == 'number' and (last > 2147483000 or last < -2147483000)) then
-    error('too many results to unpack', 2)
-  end
-  return unpack(t, first, last)
+  -- Each argument takes one of the 8000 places that the results may have.
+  if last ~= nil then return unpack(t, first, last) end
+  if first ~= nil then return unpack(t, first) end
+  return unpack(t)
 end
 
 local function compile(text, name)
@@ -328,19 +333,23 @@ end
 local function protected(proxy, content)
   contents[proxy] = content
   setmetatable(content, { __index = missing })
-  setmetatable(proxy, { __index = content, __newindex = refuse, __metatable = false })
+  local metatable = { __index = content, __newindex = refuse, __metatable = false }
+  setmetatable(proxy, metatable)
   metatables[proxy] = readonly { __index = missing }
+  return metatable
 end
 
 protected(G, base)
 
--- Library globals: those of a script, with another `redis` while the library loads.
+-- Library globals: those of a script; while the library loads, `redis` alone.
 local library_content = {}
 for name, value in pairs(base) do library_content[name] = value end
 local L, loading_redis = {}, {}
 library_content._G = L
-protected(L, library_content)
 protected(loading_redis, loading)
+local loading_content = setmetatable({ redis = loading_redis, server = loading_redis },
+  { __index = missing })
+local of_library = protected(L, library_content)
 
 -- The methods of strings stay out of reach.
 local of_strings = getmetatable('')
@@ -358,8 +367,8 @@ end
 for name in pairs(original) do original[name] = nil end
 
 return {
-  globals = G, content = base, library_globals = L, library_content = library_content,
-  redis = base.redis, loading_redis = loading_redis,
+  globals = G, content = base, library_globals = L, of_library = of_library,
+  library_content = library_content, loading_content = loading_content,
   run = function(f, handler, keys, args)
     base.KEYS, base.ARGV = keys, args
     return xpcall(f, handler)

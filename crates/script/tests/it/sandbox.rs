@@ -124,13 +124,21 @@ fn tohex_takes_any_number_of_digits() {
 /// CVE-2025-46817: the number of results overflowed.
 #[test]
 fn unpack_counts_without_overflow() {
-    for range in
-        ["0, 2147483647", "-2147483648, 0", "1, 1e9", "-1e18, 1e18", "2147483647, 2147483648"]
-    {
+    for range in [
+        "0, 2147483647",
+        "-2147483648, 0",
+        "-2147483648",
+        "'-2147483648', '0'",
+        "1, 1e9",
+        "-1e18, 1e18",
+        "2147483647, 2147483648",
+    ] {
         let error = error_of(&format!("return unpack({{}}, {range})"));
         assert!(error.ends_with("too many results to unpack"), "{range}: {error}");
     }
     assert_eq!(eval("return {unpack({1, 2, 3}, 2)}"), "[2 3]");
+    assert_eq!(eval("return select('#', unpack({1, 2, 3}, -2147483648, -2147483646))"), "3");
+    assert_eq!(eval("return select('#', unpack({}, '1', '2'))"), "2");
 }
 
 /// CVE-2025-46818: functions put among the methods of strings ran for other users.
