@@ -18,7 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // out.
     ("perdura-aof", &["perdura-pmem", "perdura-resp"]),
     ("perdura-rdb", &["perdura-resp"]),
-    ("perdura-script", &[]),
+    ("perdura-script", &["perdura-resp"]),
     (
         "perdura-commands",
         &[

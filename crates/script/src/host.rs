@@ -40,6 +40,12 @@ pub trait Host {
     /// replicas (2).
     fn set_replication(&mut self, flags: u8);
 
+    /// Returns the seed of `math.random` in this run, for a script that sets none. `None` gives the
+    /// numbers of a redis-server that has just been started.
+    fn random_seed(&mut self) -> Option<u32> {
+        None
+    }
+
     /// Serves others and decides whether to end the script: called every few thousand instructions.
     fn poll(&mut self) -> Continue;
 }

@@ -109,6 +109,12 @@ impl Interpreter {
         sha1_smol::Sha1::from(source).digest().to_string()
     }
 
+    /// Returns the flags that the first line of a script declares, if it has such a line and is
+    /// well-formed.
+    pub fn flags_of(source: &[u8]) -> Option<Flags> {
+        shebang::of_script(source).ok().and_then(|(flags, _)| flags)
+    }
+
     /// Returns the script with this SHA-1 if it was compiled here. Upper case is accepted.
     pub fn cached(&self, sha: &str) -> Option<Script> {
         match self.scripts.get(sha) {

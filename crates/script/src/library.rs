@@ -64,14 +64,12 @@ impl Interpreter {
         *self.state.loading.borrow_mut() = Some(Vec::new());
         let ended = host::lend(host, || -> mlua::Result<(bool, Value)> {
             let globals: Table = self.sandbox.raw_get("library_globals")?;
-            let content: Table = self.sandbox.raw_get("library_content")?;
-            content.raw_set("redis", self.sandbox.raw_get::<Table>("loading_redis")?)?;
-            content.raw_set("server", self.sandbox.raw_get::<Table>("loading_redis")?)?;
+            let of_library: Table = self.sandbox.raw_get("of_library")?;
+            of_library.raw_set("__index", self.sandbox.raw_get::<Table>("loading_content")?)?;
             chunk.set_environment(globals)?;
             let run: LuaFunction = self.sandbox.raw_get("run")?;
             let result = run.call((&chunk, &self.handler));
-            content.raw_set("redis", self.sandbox.raw_get::<Table>("redis")?)?;
-            content.raw_set("server", self.sandbox.raw_get::<Table>("redis")?)?;
+            of_library.raw_set("__index", self.sandbox.raw_get::<Table>("library_content")?)?;
             result
         });
         let functions = self.state.loading.borrow_mut().take().unwrap_or_default();

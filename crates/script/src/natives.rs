@@ -2,8 +2,9 @@
 
 use crate::arguments::{Arguments, Raise, Raised, Results, native};
 use crate::convert::error_to_lua;
+use crate::random::Lrand48;
 use crate::state::State;
-use crate::{errors, libraries, library, redis, strings};
+use crate::{errors, host, libraries, library, redis, strings};
 use mlua::chunk::ChunkMode;
 use mlua::{Lua, LuaString, Table, Value};
 use std::rc::Rc;
@@ -113,14 +114,20 @@ fn at_script(lua: &Lua, message: &[u8]) -> Option<Vec<u8>> {
     Some([position.as_bytes(), b": ", rest].concat())
 }
 
+/// Returns the generator of a run that has set no seed.
+fn unseeded() -> Lrand48 {
+    let seed = host::with(|host| host.random_seed()).flatten();
+    seed.map_or_else(Lrand48::initial, |seed| Lrand48::new(seed.cast_signed()))
+}
+
 /// Implements `math.random`, with Lua's three forms.
 fn random(arguments: &Arguments<'_>, state: &State) -> Results {
     if !state.is_running.get() {
         return Err("math.random can only be called inside a script invocation".into());
     }
-    let mut random = state.random.get();
+    let mut random = state.random.get().unwrap_or_else(unseeded);
     let fraction = random.fraction();
-    state.random.set(random);
+    state.random.set(Some(random));
     let within = |low: i32, high: i32, at: usize| {
         if low > high {
             return Err(arguments.bad(at, "interval is empty"));
@@ -143,6 +150,6 @@ fn seed(arguments: &Arguments<'_>, state: &State) -> Results {
     if !state.is_running.get() {
         return Err("math.randomseed can only be called inside a script invocation".into());
     }
-    state.random.set(crate::random::Lrand48::new(arguments.int(1)?));
+    state.random.set(Some(Lrand48::new(arguments.int(1)?)));
     Ok(Vec::new())
 }

@@ -17,8 +17,7 @@ impl Lrand48 {
         Lrand48((u64::from(seed.cast_unsigned()) << 16) | 0x330E)
     }
 
-    /// Returns the generator with which each script starts: that of a redis-server which has just
-    /// been started.
+    /// Returns the generator of a redis-server which has just been started.
     pub(crate) fn initial() -> Lrand48 {
         Lrand48(0x1234_ABCD_330E)
     }

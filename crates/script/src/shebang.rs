@@ -1,5 +1,6 @@
 //! The first line of a script or of a library: `#!lua name=... flags=...`.
 
+use resp::words;
 use std::fmt;
 
 /// What a script or function declares about itself.
@@ -74,7 +75,9 @@ pub(crate) fn of_script(source: &[u8]) -> Result<(Option<Flags>, &[u8]), ScriptE
     let end = source.iter().position(|byte| *byte == b'\n');
     let end = end.ok_or_else(|| ScriptError::new("Invalid script shebang"))?;
     let mut flags = Flags::default();
-    for (at, part) in source[..end].split(|byte| *byte == b' ').enumerate() {
+    let parts = words(&source[..end])
+        .ok_or_else(|| ScriptError::new("Invalid engine in script shebang"))?;
+    for (at, part) in parts.iter().enumerate() {
         if at == 0 {
             if part != b"#!lua" {
                 let engine = String::from_utf8_lossy(part);
@@ -98,17 +101,17 @@ pub(crate) fn of_script(source: &[u8]) -> Result<(Option<Flags>, &[u8]), ScriptE
 
 /// Returns the name of a library and its code without the first line.
 pub(crate) fn of_library(source: &[u8]) -> Result<(String, &[u8]), ScriptError> {
-    let missing = || ScriptError::new("Missing library metadata");
+    let invalid = || ScriptError::new("Invalid library metadata");
     if !source.starts_with(b"#!") {
-        return Err(missing());
+        return Err(ScriptError::new("Missing library metadata"));
     }
-    let end = source.iter().position(|byte| *byte == b'\n');
-    let end = end.ok_or_else(|| ScriptError::new("Invalid library metadata"))?;
-    let line = String::from_utf8_lossy(&source[2..end]);
-    let mut parts = line.split(' ').filter(|part| !part.is_empty());
-    let engine = parts.next().ok_or_else(missing)?.to_owned();
+    let end = source.iter().position(|byte| *byte == b'\n').ok_or_else(invalid)?;
+    let parts = words(&source[..end]).ok_or_else(invalid)?;
+    let parts: Vec<_> = parts.iter().map(|part| String::from_utf8_lossy(part)).collect();
+    let (engine, options) = parts.split_first().ok_or_else(invalid)?;
+    let engine = &engine[2..];
     let mut name: Option<&str> = None;
-    for part in parts {
+    for part in options {
         let is_name = part.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("name="));
         if !is_name {
             return Err(ScriptError::new(format!("Invalid metadata value given: {part}")));

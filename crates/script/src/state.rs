@@ -43,8 +43,8 @@ pub(crate) struct State {
     pub(crate) is_resp3: Cell<bool>,
     /// The host has ended the script; nothing may catch this.
     pub(crate) is_killed: Cell<bool>,
-    /// The generator of `math.random`.
-    pub(crate) random: Cell<Lrand48>,
+    /// The generator of `math.random`, from its first use in a run on.
+    pub(crate) random: Cell<Option<Lrand48>>,
     /// The settings of the global `cjson`.
     pub(crate) cjson: Rc<Cell<CjsonSettings>>,
     /// The last line of the script. A tail call of Lua code leaves no trace of the line it is in,
@@ -83,7 +83,7 @@ impl State {
             is_running: Cell::new(false),
             is_resp3: Cell::new(false),
             is_killed: Cell::new(false),
-            random: Cell::new(Lrand48::initial()),
+            random: Cell::new(None),
             cjson: Rc::new(Cell::new(CjsonSettings::default())),
             last_line: Cell::new(None),
             failure: RefCell::new(None),
@@ -123,7 +123,7 @@ impl State {
     pub(crate) fn start(&self) {
         self.is_resp3.set(false);
         self.is_killed.set(false);
-        self.random.set(Lrand48::initial());
+        self.random.set(None);
         self.cjson.set(CjsonSettings::default());
         self.failure.borrow_mut().take();
         self.last_line.set(None);

@@ -58,6 +58,7 @@ impl<'a> Reader<'a> {
             b'~' => self.array(length(line)?, depth),
             b'%' if self.resp3 => self.map(length(line)?, depth),
             b'%' => self.array(length(line)? * 2, depth),
+            b'|' => self.after_attributes(length(line)?, depth),
             _ => self.scalar_of_resp3(kind, line),
         }
     }
@@ -133,6 +134,15 @@ impl<'a> Reader<'a> {
             set_entry(&map, key, self.value(depth + 1)?)?;
         }
         named(self.lua, "map", map)
+    }
+
+    /// Reads what follows attributes, which scripts do not see.
+    fn after_attributes(&mut self, length: usize, depth: usize) -> mlua::Result<Value> {
+        for _ in 0..length {
+            self.value(depth + 1)?;
+            self.value(depth + 1)?;
+        }
+        self.value(depth + 1)
     }
 
     /// Returns the bytes up to the next end of line, and skips it.

@@ -90,15 +90,20 @@ function base.pairs(t)
   return pairs(t)
 end
 
--- Lua's own counts in 32 bits, which overflow. It takes the digits of a number for the number.
 function base.unpack(t, first, last)
-  local from, to = tonumber(first) or 1, tonumber(last) or 1
-  -- Not a number is neither less nor more.
-  if to - from < 1000000 and from > -2147483000 and from < 2147483000
-      and to > -2147483000 and to < 2147483000 then
-    return unpack(t, first, last)
+  -- Lua's own counts in 32 bits, which overflow. It takes the digits of a number for the number.
+  local from, to = first, last
+  if from == nil then from = 1 else from = tonumber(from) end
+  if to == nil then to = type(t) == 'table' and #t or 0 else to = tonumber(to) end
+  -- Not a number is neither less nor more. What is no number at all, unpack refuses.
+  if from and to and not (to - from < 1000000 and from > -2147483000 and from < 2147483000
+      and to > -2147483000 and to < 2147483000) then
+    error('too many results to unpack', 2)
   end
-  error('too many results to unpack', 2)
+  -- Each argument takes one of the 8000 places that the results may have.
+  if last ~= nil then return unpack(t, first, last) end
+  if first ~= nil then return unpack(t, first) end
+  return unpack(t)
 end
 
 local function compile(text, name)
@@ -294,19 +299,23 @@ end
 local function protected(proxy, content)
   contents[proxy] = content
   setmetatable(content, { __index = missing })
-  setmetatable(proxy, { __index = content, __newindex = refuse, __metatable = false })
+  local metatable = { __index = content, __newindex = refuse, __metatable = false }
+  setmetatable(proxy, metatable)
   metatables[proxy] = readonly { __index = missing }
+  return metatable
 end
 
 protected(G, base)
 
--- Library globals: those of a script, with another `redis` while the library loads.
+-- Library globals: those of a script; while the library loads, `redis` alone.
 local library_content = {}
 for name, value in pairs(base) do library_content[name] = value end
 local L, loading_redis = {}, {}
 library_content._G = L
-protected(L, library_content)
 protected(loading_redis, loading)
+local loading_content = setmetatable({ redis = loading_redis, server = loading_redis },
+  { __index = missing })
+local of_library = protected(L, library_content)
 
 -- The methods of strings stay out of reach.
 local of_strings = getmetatable('')
@@ -318,8 +327,8 @@ metatables.string = readonly { __index = base.string }
 for name in pairs(original) do original[name] = nil end
 
 return {
-  globals = G, content = base, library_globals = L, library_content = library_content,
-  redis = base.redis, loading_redis = loading_redis,
+  globals = G, content = base, library_globals = L, of_library = of_library,
+  library_content = library_content, loading_content = loading_content,
   run = function(f, handler, keys, args)
     base.KEYS, base.ARGV = keys, args
     return xpcall(f, handler)

@@ -128,11 +128,14 @@ fn unpack_counts_without_overflow() {
         "'-2147483648', 2147483647",
         "0/0, 2147482000",
         "'nan', 1",
+        "-2147483648",
     ] {
         let error = error_of(&format!("return unpack({{}}, {range})"));
         assert!(error.ends_with("too many results to unpack"), "{range}: {error}");
     }
     assert_eq!(eval("return {unpack({1, 2, 3}, 2)}"), "[2 3]");
+    assert_eq!(eval("return select('#', unpack({1, 2, 3}, -2147483648, -2147483646))"), "3");
+    assert_eq!(eval("return select('#', unpack({}, '1', '2'))"), "2");
 }
 
 /// CVE-2025-46818: functions put among the methods of strings ran for other users.
