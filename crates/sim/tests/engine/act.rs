@@ -482,11 +482,24 @@ impl<'a> Actor<'a> {
         let mut snapshots = pmem::lock(self.snapshots).expect("no panic");
         let (journal, now) = (self.journal, self.clock.now());
         let Some((mut snapshot, mut taken)) = snapshots.current.take() else {
+            drop(snapshots);
             let made = self.engine.keyspace().snapshot(|| journal.position());
             // Another thread may be reading one.
             let Ok((snapshot, position)) = made else { return Ok(()) };
-            let taken = Taken { position, now, keys: state::Keys::new() };
-            snapshots.current = Some((snapshot, taken));
+            let mut taken = Taken { position, now, keys: state::Keys::new() };
+            // Before the keys: a shard is released when its last key has been read.
+            let shown = snapshot.for_each_library(|code| {
+                let library = (state::LIBRARIES, scripts::name_in(code));
+                taken.keys.insert(library, (Content::String(code.to_vec()), 0));
+                Ok::<(), SnapshotLost>(())
+            });
+            match shown {
+                Err(SnapshotLost::Released) => return Err("it was released too early".into()),
+                // What it gave is nothing.
+                Err(_) => return Ok(()),
+                Ok(()) => {}
+            }
+            pmem::lock(self.snapshots).expect("no panic").current = Some((snapshot, taken));
             return Ok(());
         };
         drop(snapshots);
@@ -501,14 +514,6 @@ impl<'a> Actor<'a> {
                     Ok(more) => more,
                 };
             items.drain(..).for_each(|item| taken.add(item));
-        }
-        if !more {
-            let shown = snapshot.for_each_library(|code| {
-                let library = (state::LIBRARIES, scripts::name_in(code));
-                taken.keys.insert(library, (Content::String(code.to_vec()), 0));
-                Ok::<(), String>(())
-            });
-            shown?;
         }
         let mut snapshots = pmem::lock(self.snapshots).expect("no panic");
         if more {
