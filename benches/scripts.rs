@@ -1,5 +1,5 @@
-//! What a script costs in the engine, from the words of EVALSHA to the reply, beside the same
-//! commands without a script: no socket, no log, a heap in DRAM.
+//! What a script costs in the engine, from the words of EVALSHA to the reply, in addition to the
+//! same commands without a script: no socket, no log, a heap in DRAM.
 //!
 //! `cargo bench --bench scripts` gives times. `benches/script-instructions.sh` counts instructions
 //! under callgrind, for which this program runs one load (`SCRIPT_LOAD`) a fixed number of times
