@@ -64,7 +64,7 @@ fn engine(engine: &Engine, values: &Values) {
     admin.tracking.store(tracking, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// What a snapshot may hold: 0 stands for a half of the heap's limit, or of the machine's memory if
+/// What a snapshot may hold: 0 means a half of the heap's limit, or of the machine's memory if
 /// that is less.
 fn snapshot_limit(engine: &Engine, values: &Values) -> u64 {
     match values.size("snapshot-memory-limit") {
