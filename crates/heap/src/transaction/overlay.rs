@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 const PAGE: u64 = 4096;
 /// Words of bits, one bit for each word of a page.
 const BITS: usize = PAGE as usize / 8 / 64;
-/// DRAM that a page takes beside its values: its place in a node that is two thirds full, and the
-/// allocator's share.
+/// DRAM that a page takes in addition to its values: its place in a node that is two thirds full,
+/// and the allocator's share.
 const PAGE_OVERHEAD: u64 = (size_of::<(u64, Page)>() as u64) * 3 / 2 + 16;
 
 /// The saved words of a page, in order of their places.

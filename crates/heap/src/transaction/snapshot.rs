@@ -6,7 +6,7 @@
 //! not change. Nothing is copied that is not changed, and there is no fork, which gives no
 //! copy-on-write over a shared mapping.
 //!
-//! Each shard has a part of the snapshot, behind its lock. The reader releases a part when it has
+//! Each shard has a part of the snapshot, after its lock. The reader releases a part when it has
 //! read that shard, so that a snapshot of many shards holds little at its end. A snapshot that
 //! costs too much is given up ([`super::snapshot_memory`]): the reader is told when it locks the
 //! next shard. What can be read is decided under the shard's lock, by whether it has its part.
