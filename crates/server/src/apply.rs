@@ -64,8 +64,8 @@ fn engine(engine: &Engine, values: &Values) {
     admin.tracking.store(tracking, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Returns what a snapshot may hold: 0 represents a half of the heap's limit, or of the machine's
-/// memory if that is less.
+/// Returns what a snapshot may hold: 0 means a half of the heap's limit, or of the machine's memory
+/// if that is less.
 fn snapshot_limit(engine: &Engine, values: &Values) -> u64 {
     match values.size("snapshot-memory-limit") {
         0 => match (engine.keyspace().heap().limit(), machine::memory()) {

@@ -31,6 +31,7 @@ mod read_cache;
 mod redis_7_2;
 mod rewrites;
 mod scripts;
+mod snapshots;
 mod sort;
 mod sorted_sets;
 mod stream_groups;

@@ -25,7 +25,7 @@ fn pool(folder: &tempfile::TempDir) -> Arc<Heap> {
         emulate: true,
         ..MapOptions::new(2 * 64 * 65536)
     };
-    let region = Region::open(&folder.path().join("pool"), &options).expect("a region");
+    let region = Region::open(folder.path().join("pool"), &options).expect("a region");
     let options = CreateOptions { geometry: GEOMETRY, ..CreateOptions::default() };
     Arc::new(Heap::create(region, &options).expect("a pool"))
 }
@@ -225,7 +225,7 @@ fn many_spans_that_were_held_are_released_a_few_at_a_time() {
     let geometry = Geometry { ring_part: 512, shards: 1, ..GEOMETRY };
     let options =
         MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(6 << 22) };
-    let region = Region::open(&folder.path().join("pool"), &options).expect("a region");
+    let region = Region::open(folder.path().join("pool"), &options).expect("a region");
     let options = CreateOptions { geometry, ..CreateOptions::default() };
     let heap = Arc::new(Heap::create(region, &options).expect("a pool"));
     // Two in a span, so that a record has space for a part of the spans only.

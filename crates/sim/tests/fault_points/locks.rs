@@ -230,7 +230,6 @@ fn each_rule_of_the_locks_is_needed() {
     const DEADLOCK: &[&str] = &["a deadlock"];
     // What a pin or a snapshot holds; where it is used again, either may see it first.
     const OTHERS: &[&str] = &["the bytes under a pin changed", "a snapshot saw"];
-    const EARLY: &[&str] = &["a snapshot released a shard too early"];
     for (number, says) in [
         (keyspace::FaultPoint::LockAscending.number(), DEADLOCK),
         (heap::FaultPoint::TryOthers.number(), DEADLOCK),
@@ -240,7 +239,6 @@ fn each_rule_of_the_locks_is_needed() {
         (heap::FaultPoint::SaveEachWord.number(), OTHERS),
         (heap::FaultPoint::SaveFirstValue.number(), OTHERS),
         (heap::FaultPoint::RefuseReleased.number(), OTHERS),
-        (keyspace::FaultPoint::ReleaseAfterRead.number(), EARLY),
     ] {
         pmem::disable_fault_point(number);
         let caught = (0..40).find_map(|seed| Some((seed, run(seed).err()?)));

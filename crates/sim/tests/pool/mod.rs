@@ -126,10 +126,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The same, run by the thread that asks.
+    /// The transaction alone, run by the thread that asks.
     #[allow(dead_code, reason = "not every test that draws plans needs it")]
     pub(crate) fn on_this_thread(self) -> Plan {
-        Plan { other_thread: false, ..self }
+        Plan { other_thread: false, snapshot: false, ..self }
     }
 }
 
