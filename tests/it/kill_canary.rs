@@ -1,7 +1,7 @@
 //! The check of `tests/kill` can fail: each way to lose or tear what was acknowledged that is
 //! planted here is noticed.
 //!
-//! The servers are whole ones; what is planted stands outside of them: a server that keeps nothing,
+//! The servers are whole ones; what is planted is outside of them: a server that keeps nothing,
 //! a log whose tail is gone, a pool as it was some moments ago, a connection that acknowledges a
 //! write and drops it, one that executes a script as two.
 

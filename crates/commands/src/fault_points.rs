@@ -14,6 +14,6 @@ heap::fault_points! { 208:
     SameRandom,
     /// ... and the same time.
     SameTime,
-    /// A command of several that fails takes back its own changes.
+    /// A command of several that fails undoes its own changes.
     RollBackStep,
 }

@@ -1,6 +1,6 @@
 //! What one client does: a command, a transaction from MULTI to EXEC, or a script.
 //!
-//! Keys are few, so that they are rewritten often, and lie in several databases: one of all
+//! Keys are few, so that they are rewritten often, and are in several databases: one of all
 //! clients' (0), another (3), one of the client's own, which it may flush, and one for keys that
 //! expire while the test runs ([`BRIEF`]).
 
@@ -83,7 +83,7 @@ const BODY: &str = "\
 /// Texts of scripts: what is known of one does not hold for the others.
 const TEXTS: usize = 1000;
 
-/// The code of a client's library.
+/// Returns the code of a client's library.
 pub(crate) fn library(client: usize) -> Words {
     let code = format!(
         "#!lua name=client{client}\n\
@@ -92,7 +92,7 @@ pub(crate) fn library(client: usize) -> Words {
     words([b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()])
 }
 
-/// The databases of a client; the last is its own.
+/// Returns the databases of a client; the last is its own.
 pub(crate) fn databases(client: usize) -> [u8; 3] {
     [0, 3, 10 + client as u8 % 6]
 }
@@ -111,7 +111,7 @@ fn counter(client: usize) -> String {
     format!("client{client}:counter")
 }
 
-/// The time, in milliseconds.
+/// Returns the time, in milliseconds.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as i64)
@@ -156,7 +156,7 @@ impl Maker<'_> {
         self.keys(6).into_iter().map(|key| (key, self.value())).collect()
     }
 
-    /// A step or, two times in sixteen, several in a transaction or a script.
+    /// Takes a step or, two times in sixteen, several in a transaction or a script.
     pub(crate) fn step(&mut self) -> Step {
         let kind = self.random.u8(..16);
         if kind > 1 {
@@ -199,7 +199,7 @@ impl Maker<'_> {
         Step { db, what }
     }
 
-    /// A key that expires soon: it may be there, or expired, but not there for ever.
+    /// Returns a key that expires soon: it may be there, or expired, but not there forever.
     fn brief(&mut self) -> Step {
         let key = format!("client{}:key{}", self.client, self.random.usize(..BRIEF_KEYS));
         let until = now() + self.random.i64(1..1500);
@@ -216,7 +216,7 @@ fn number(n: impl ToString) -> Vec<u8> {
     n.to_string().into_bytes()
 }
 
-/// SELECT, unless the database is selected already.
+/// Makes a SELECT, unless the database is selected already.
 fn select(db: u8, selected: &mut u8) -> Option<Words> {
     let changes = *selected != db;
     *selected = db;
@@ -224,7 +224,7 @@ fn select(db: u8, selected: &mut u8) -> Option<Words> {
 }
 
 impl Step {
-    /// The commands to send; `selected` is the connection's database before and after.
+    /// Returns the commands to send; `selected` is the connection's database before and after.
     pub(crate) fn commands(&self, selected: &mut u8) -> Vec<Words> {
         let mut all: Vec<Words> = select(self.db, selected).into_iter().collect();
         let What::Exec(steps) = &self.what else {
@@ -275,7 +275,7 @@ impl Step {
     }
 }
 
-/// The call of a script that does these steps.
+/// Returns the call of a script that does these steps.
 fn script(steps: &[Step], calling: Calling) -> Words {
     let commands: Vec<Words> = steps.iter().map(Step::command).collect();
     let keys: Words = match calling {
@@ -296,7 +296,7 @@ fn script(steps: &[Step], calling: Calling) -> Words {
     call
 }
 
-/// One of the texts, which follows from the commands.
+/// Returns one of the texts, which follows from the commands.
 fn text(commands: &[Words]) -> String {
     let len = commands.iter().flatten().map(Vec::len).sum::<usize>();
     format!("#!lua\n-- {}\n{BODY}", len % TEXTS)
