@@ -116,7 +116,7 @@ impl Engine {
         outcome
     }
 
-    /// When a command of the session that is executed now begins.
+    /// Returns when a command of the session that is executed now begins.
     pub(crate) fn begin_ns(&self, session: &Session) -> u64 {
         session.ended_ns.unwrap_or_else(|| self.clock.unix_ns())
     }

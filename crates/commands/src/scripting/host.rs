@@ -95,7 +95,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         }
     }
 
-    /// What must hold before a command is executed.
+    /// Checks what must hold before a command is executed.
     fn admit(&self, command: &Command, argc: usize) -> Done {
         let spec = command.spec;
         if !spec.accepts(argc) {
