@@ -100,6 +100,8 @@ pub struct Call<'a> {
     pub may_pin: bool,
     /// Whether the client may be blocked: not by a command inside of another.
     pub(crate) may_block: bool,
+    /// Whether a script called it, not a client.
+    pub(crate) is_from_script: bool,
     /// A script inside of it takes long: all of it is to be run again on a thread of its own.
     pub(crate) long_script: Option<LongSince>,
     /// A command that a script called has changed whole databases.
@@ -135,6 +137,7 @@ impl<'a> Call<'a> {
             durable_at: 0,
             may_pin: true,
             may_block: true,
+            is_from_script: false,
             long_script: None,
             changed_databases: false,
             pinned: None,

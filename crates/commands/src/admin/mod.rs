@@ -92,6 +92,14 @@ pub(crate) fn monitor(call: &mut Call<'_>) {
     call.deliver(Delivery::Monitored(line));
 }
 
+/// Called when a script begins, so that its line precedes those of its commands, as in Redis.
+pub(crate) fn monitor_script(call: &mut Call<'_>) {
+    if call.engine.monitors() > 0 && !call.session.replay {
+        let line = monitor::line(call);
+        call.effects.deliver(Delivery::Monitored(line));
+    }
+}
+
 /// Returns the request's words without what must not be shown.
 fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
     const REDACTED: &[u8] = b"(redacted)";

@@ -18,8 +18,14 @@ use crate::log::Effects;
 use crate::queue;
 use crate::request::{Keys, Request};
 use crate::session::Session;
-use crate::spec::{ADMIN, IMMEDIATE, KEEPS_CACHING, READONLY, SKIP_MONITOR, WRITE};
+use crate::spec::{ADMIN, CommandSpec, IMMEDIATE, KEEPS_CACHING, READONLY, SKIP_MONITOR, WRITE};
 use crate::table::{Command, Lookup};
+
+/// Returns true if a command is shown to MONITOR when it has ended. A script was shown when it
+/// began; one that failed as a whole was not, or its line was rolled back with it.
+fn is_monitored(spec: &CommandSpec, failed: bool) -> bool {
+    !spec.has(ADMIN) && (failed || !spec.has(SKIP_MONITOR))
+}
 
 impl Engine {
     /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
@@ -135,7 +141,7 @@ impl Engine {
         if admin::is_slow(self, nanos) {
             admin::observe(call, nanos);
         }
-        if self.monitors() > 0 && !call.command.spec.has(SKIP_MONITOR | ADMIN) {
+        if self.monitors() > 0 && is_monitored(call.command.spec, failed) {
             admin::monitor(call);
         }
     }

@@ -183,7 +183,8 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         let started_ns = engine.begin_ns(call.session);
         let command = step.command;
         let inner = Call::new(engine, call.session, command, out, call.now_ns, call.effects);
-        let mut inner = Call { may_pin: false, may_block: false, losses, ..inner };
+        let mut inner =
+            Call { may_pin: false, may_block: false, is_from_script: true, losses, ..inner };
         let failed = step.run(&mut inner, self.txn).err();
         if !FaultPoint::CommitAtEnd.is_enabled() {
             let _ = inner.commit_part(self.txn);

@@ -14,6 +14,7 @@ use script::{Flags, Host, LogLevel, Outcome, Reply};
 
 use super::host::{Halt, ScriptHost};
 use super::reply;
+use crate::admin;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::execute::Scope;
@@ -165,6 +166,7 @@ fn execute(
     may_move: bool,
 ) -> Result<(), (Halt, Failure)> {
     let db = call.db();
+    admin::monitor_script(call);
     let mut host = ScriptHost::new(call, txn, rights, may_move);
     let outcome = (program.run)(&mut host);
     let (halt, lines) = (host.halt, std::mem::take(&mut host.lines));

@@ -207,6 +207,39 @@ fn a_script_that_needs_a_locked_shard_is_run_again_and_seen_once() {
     assert_eq!(engine.script_reruns(), 1);
 }
 
+/// What a client that monitors was shown: who, and the arguments.
+fn monitored(client: &Client) -> Vec<String> {
+    let mut pushes = Vec::new();
+    let _ = client.session.client.take_pushes(&mut pushes);
+    let text = String::from_utf8(pushes).expect("text");
+    let show = |line: &str| {
+        let (head, arguments) = line.split_once("] ").expect("a database and a client");
+        let who = if head.ends_with("[0 lua") { "lua" } else { "client" };
+        format!("{who}: {arguments}")
+    };
+    text.lines().map(show).collect()
+}
+
+#[test]
+fn a_script_is_monitored_before_its_commands() {
+    let engine = engine();
+    let [mut client, mut monitor] = [Client::new(&engine), Client::new(&engine)];
+    monitor.check("MONITOR", "OK");
+    eval(&mut client, "return redis.call('incr', KEYS[1])", &["n"]);
+    let script = ["client: \"EVAL\" \"return redis.call('incr', KEYS[1])\" \"1\" \"n\""];
+    let command = ["lua: \"incr\" \"n\""];
+    assert_eq!(monitored(&monitor), [script, command].concat());
+    // What runs no script is shown too.
+    let unknown = "0".repeat(40);
+    assert!(client.run(&format!("EVALSHA {unknown} 0")).starts_with("(error) NOSCRIPT"));
+    assert_eq!(monitored(&monitor), [format!("client: \"EVALSHA\" \"{unknown}\" \"0\"")]);
+    client.run("MULTI");
+    client.raw(&["EVAL", "return redis.call('incr', KEYS[1])", "1", "n"]);
+    client.check("EXEC", "[(integer) 2]");
+    let [begin, end] = [["client: \"MULTI\""], ["client: \"EXEC\""]];
+    assert_eq!(monitored(&monitor), [begin, script, command, end].concat());
+}
+
 #[test]
 fn a_script_in_exec_is_a_part_of_it() {
     let (engine, log) = logged();
