@@ -93,6 +93,7 @@ const COMMANDS: &[&str] = &[
     "config",
     "stats",
     "names",
+    "interpreter_memory",
     "libraries",
     "running_scripts",
     "script_cache",

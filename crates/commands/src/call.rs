@@ -99,6 +99,8 @@ pub struct Call<'a> {
     pub may_pin: bool,
     /// Whether the client may be blocked: not by a command inside of another.
     pub(crate) may_block: bool,
+    /// The keys that a script declares which calls this.
+    pub(crate) script_keys: Option<&'a [Key<'a>]>,
     /// A script inside of it takes long: all of it is to be run again on a thread of its own.
     pub(crate) long_script: Option<LongSince>,
     /// A command that a script called has changed whole databases.
@@ -134,6 +136,7 @@ impl<'a> Call<'a> {
             durable_at: 0,
             may_pin: true,
             may_block: true,
+            script_keys: None,
             long_script: None,
             changed_databases: false,
             pinned: None,
@@ -155,6 +158,11 @@ impl<'a> Call<'a> {
     /// Returns true if it is a part of another call's transaction.
     pub(crate) fn is_inner(&self) -> bool {
         !self.may_block
+    }
+
+    /// Returns true if a script calls this.
+    pub(crate) fn is_from_script(&self) -> bool {
+        self.script_keys.is_some()
     }
 
     /// The selected database.

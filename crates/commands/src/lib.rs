@@ -39,6 +39,7 @@ mod help;
 mod host;
 mod hub;
 mod hyperloglog;
+mod interpreter_memory;
 mod introspection;
 mod keys;
 mod libraries;

@@ -92,6 +92,16 @@ pub(crate) fn monitor(call: &mut Call<'_>) {
     call.deliver(Delivery::Monitored(line));
 }
 
+/// Called before a script runs: those who monitor see the command that called it before the
+/// commands that it calls.
+pub(crate) fn monitor_script(call: &mut Call<'_>) {
+    // One that runs again on a thread of its own was shown before it was moved there.
+    let was_shown = call.session.running_script.is_some() && !call.is_inner();
+    if call.engine.monitors() > 0 && !call.session.replay && !was_shown {
+        monitor(call);
+    }
+}
+
 /// The request's words without what must not be shown.
 fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
     const REDACTED: &[u8] = b"(redacted)";

@@ -55,7 +55,7 @@ impl Engine {
             return self.reject(session, Some(command), failure, out);
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {
-            queue::push(session, command, args);
+            queue::push(self, session, command, args);
             out.simple("QUEUED");
             return Outcome::default();
         }
@@ -176,7 +176,11 @@ impl Engine {
                 "ERR wrong number of arguments for '{}' command",
                 call.command.spec.name
             ))),
-            Run::Session(run) | Run::Walk(run, _) | Run::Script(run, _) => run(call),
+            Run::Session(run) | Run::Walk(run, _) => run(call),
+            Run::Script(run, _) => {
+                admin::monitor_script(call);
+                run(call)
+            }
             Run::Reach(beyond, run) if beyond(call.args) => self.transact(call, Scope::All, run),
             Run::Keys(run) | Run::Reach(_, run) => self.transact(call, Scope::Keys, run),
             Run::All(run) => {

@@ -85,9 +85,10 @@ impl<'a> Options<'a> {
         !self.as_they_are && self.by.is_some() || self.gets.iter().any(Pattern::looks_up)
     }
 
-    /// A set has no order that could be stored: it is sorted after all.
-    pub(super) fn fit(&mut self, kind: Type) {
-        if kind == Type::Set && self.as_they_are && self.stores {
+    /// A set has no order that could be stored, or be the same for each run of a script
+    /// (`needs_order`): it is sorted after all.
+    pub(super) fn fit(&mut self, kind: Type, needs_order: bool) {
+        if kind == Type::Set && self.as_they_are && needs_order {
             (self.as_they_are, self.alpha, self.by) = (false, true, None);
         }
     }
